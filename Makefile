@@ -1,26 +1,26 @@
-# From a bare machine to a result: `make demo`. Each target sets up what it needs; what is there already is kept.
+# From a bare machine to a result: `make demo`. Each target installs what it needs and keeps existing files.
 #
-#   make demo      build the command alone, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
+#   make demo      build only the command, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
 #   make test      build, then every test; with MATRIX=3/16 also that shard of the matrix
-#   make test-full build, then the test matrix: every operator at other opsets and dtypes, and tools that read what
-#                  whence writes, in environments of their own; some ten minutes
+#   make test-full build, then the test matrix: every operator at other opsets and dtypes, and other tools on whence's
+#                  outputs, each in its own environment; about ten minutes
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
 #   make wheel     the wheel whence-onnx with a fully static command in build/wheels, tried in an empty environment
-#   make wheel-aarch64 the same for aarch64, compiled on this machine and tried under qemu: some ten minutes
+#   make wheel-aarch64 the wheel for aarch64, cross-compiled and tried under qemu; about ten minutes
 #   make wheel-recorder VERSIONS="2.9.1 2.13.0"   the wheel whence-onnx-recorder for these versions of PyTorch
 #   make release VERSIONS="2.9.1 2.13.0"   wheels, sdist, static commands, C++ SDK, SHA256SUMS and bills of materials
 #   make test-source   `pip install` of the source with PyTorch, in an empty environment: tests/python/test_source_install.py
-#   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
-#   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
+#   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (versions: tools/cmake/torch.cmake)
+#   make accuracy  build, then measure how often annotate is right on foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
-#   make fuzz SECONDS=60   every reader on input that libFuzzer makes up, so long each; TARGETS=npz,zip: those alone
-#   make random N=20000     so many random programs by all routes against PyTorch, on all cores: tests/random
+#   make fuzz SECONDS=60   fuzz each reader with libFuzzer for this time; TARGETS=npz,zip: only these
+#   make random N=20000     compare N random programs by all routes with PyTorch, on all cores: tests/random
 #   make test-sanitized    C++ tests, kept fuzz inputs and foreign ONNX files under sanitizers, without LibTorch
 #   make lint      format and clang-tidy
-#   make clean     remove what was built, keep the virtual environment and the cache
+#   make clean     remove build outputs, keep the virtual environment and the cache
 #
-# Honoured from the environment: TORCH_DIR (LibTorch), ONNX_ROOT (ONNX C++ 1.23.2), VENV (a virtual environment),
+# Environment variables: TORCH_DIR (LibTorch), ONNX_ROOT (ONNX C++ 1.23.2), VENV (a virtual environment),
 # PIP_EXTRA_INDEX_URL (for example PyTorch's index of CPU wheels, which are ten times smaller).
 
 PREFIX ?= /usr/local
@@ -37,7 +37,7 @@ setup:
 	@tools/setup/python.sh
 	@tools/setup/onnx.sh
 
-# Without what tests alone need: a browser, say.
+# Does not install packages that only tests need, such as a browser.
 demo:
 	@tools/setup/packages.sh build speed
 	@tools/setup/python.sh demo

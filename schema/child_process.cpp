@@ -31,7 +31,7 @@ std::vector<char*> null_terminated(std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::optional<ChildEnd> run_child(std::vector<std::string> words, ChildOptions options) {
+std::optional<ChildResult> run_child(std::vector<std::string> words, ChildOptions options) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   posix_spawn_file_actions_t actions;
@@ -45,13 +45,13 @@ std::optional<ChildEnd> run_child(std::vector<std::string> words, ChildOptions o
                                     own ? environ : null_terminated(options.environment).data());
   posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
-  ChildEnd end;
-  if (failed == 0) end.output = read_all(ends[0]);
+  ChildResult result;
+  if (failed == 0) result.output = read_all(ends[0]);
   ::close(ends[0]);
   if (failed != 0) return errno = failed, std::nullopt;
-  while (::waitpid(child, &end.status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(child, &result.status, 0) < 0 && errno == EINTR) {
   }
-  return end;
+  return result;
 }
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// Programs that are run and waited for. By posix_spawn: a fork of a process that holds LibTorch copies its page tables.
+// Runs programs and waits for them. Uses posix_spawn: fork would copy the page tables, which are large with LibTorch.
 #pragma once
 
 #include <optional>
@@ -7,21 +7,20 @@
 
 namespace whence {
 
-struct ChildEnd {
-  int status = 0;      // as waitpid gives it
-  std::string output;  // from standard output
+struct ChildResult {
+  int status = 0;      // the status of waitpid
+  std::string output;  // standard output
 };
 
 struct ChildOptions {
-  std::vector<std::string> environment;  // "NAME=value"; empty: that of this process
-  bool hide_errors = false;              // else its standard error is that of this process
+  std::vector<std::string> environment;  // "NAME=value"; empty: inherit
+  bool hide_errors = false;              // discard standard error instead of inheriting it
 };
 
-// Runs words[0], which is looked for on PATH, with nothing on standard input. Returns nullopt, with errno set, for one
-// that could not be started.
-std::optional<ChildEnd> run_child(std::vector<std::string> words, ChildOptions options = {});
+// Runs words[0], looked up on PATH, with empty standard input. Returns nullopt and sets errno if it cannot be started.
+std::optional<ChildResult> run_child(std::vector<std::string> words, ChildOptions options = {});
 
-// Returns the texts as exec() and posix_spawn() take them, valid as long as `texts` is.
+// Returns an argument array for exec() and posix_spawn(), valid as long as `texts`.
 std::vector<char*> null_terminated(std::vector<std::string>& texts);
 
 }  // namespace whence

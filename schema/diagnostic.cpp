@@ -1,4 +1,4 @@
-// The table of codes, and the two forms of a diagnostic: one line for people, one JSON object for machines.
+// The table of codes, and the text and JSON forms of a diagnostic.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@
 namespace whence {
 namespace {
 
-// "encoder.layers.0.attn, model.py:88"; a file or operator that the message already names is not said again.
+// Returns "encoder.layers.0.attn, model.py:88", without the file or operator if the message names it.
 std::string place_text(const Place& place, std::string_view message) {
   std::string text;
   const auto add = [&](const std::string& part) {
@@ -54,7 +54,7 @@ std::string_view severity_word(Severity severity) {
   return "error";
 }
 
-// A note says what was done, and nothing is wrong: a code is for what scripts may have to act on.
+// Notes have no code: they report no problem that a script would act on.
 bool has_code(const Diagnostic& diagnostic) { return diagnostic.severity != Severity::note; }
 
 }  // namespace
@@ -66,7 +66,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::missing_file, "missing_file", ExitCode::usage, "A file does not exist or may not be read."},
       {Code::bad_input_spec, "bad_input_spec", ExitCode::usage, "An --input, --inputs or --dynamic argument does not follow its form."},
       {Code::input_mismatch, "input_mismatch", ExitCode::usage, "Example inputs do not fit the model: wrong name, number, dtype or rank."},
-      {Code::unknown_node, "unknown_node", ExitCode::usage, "No node, value, module or operator has the name that was asked for."},
+      {Code::unknown_node, "unknown_node", ExitCode::usage, "No node, value, module or operator has the requested name."},
       {Code::recording_state, "recording_state", ExitCode::usage, "A live recording was started twice, stopped without a start, or saw no trace."},
       {Code::empty_file, "empty_file", ExitCode::malformed, "A file has no bytes."},
       {Code::truncated_file, "truncated_file", ExitCode::malformed, "A file ends before its content does."},
@@ -159,7 +159,7 @@ Diagnostic note(Code code, std::string message, Place where) {
 }
 
 ExitCode exit_code(const Diagnostics& diagnostics) {
-  ExitCode gravest = ExitCode::ok;  // the numbers grow with gravity
+  ExitCode gravest = ExitCode::ok;  // a greater number is graver
   for (const Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.severity == Severity::error) gravest = std::max(gravest, info(diagnostic.code).exit);
   }

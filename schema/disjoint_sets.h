@@ -1,4 +1,4 @@
-// DisjointSets: sets of the numbers from 0 on that are united one by one (union-find with halved paths).
+// DisjointSets: union-find over the numbers from 0 on, with path halving.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ class DisjointSets {
   }
 
   std::size_t size() const { return parent_.size(); }
-  // Adds a set of one number, size().
+  // Adds the number size() as a set of its own.
   void add() { parent_.push_back(static_cast<std::uint32_t>(parent_.size())); }
 
-  // Returns the number that stands for the set of `one`.
+  // Returns the representative of the set that contains `one`.
   std::size_t root(std::size_t one) {
     while (parent_[one] != one) one = parent_[one] = parent_[parent_[one]];
     return one;
   }
-  // The number that stands for the set of `other` then stands for both.
+  // Merges two sets. The representative of `other` becomes that of both.
   void unite(std::size_t one, std::size_t other) { parent_[root(one)] = static_cast<std::uint32_t>(root(other)); }
 
  private:

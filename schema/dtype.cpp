@@ -1,4 +1,4 @@
-// Element types as one table: whence's name and size, PyTorch's number, ONNX's number, and the words they are read by.
+// Table of element types: name, size, PyTorch's number, ONNX's number, and the names that are parsed.
 #include "schema/dtype.h"
 
 #include <array>
@@ -64,7 +64,7 @@ DType promote_integral(DType a, DType b) {
 }
 
 DType promote_floating(DType a, DType b) {
-  if (size_of(a) == size_of(b)) return DType::float32;  // float16 with bfloat16; equal types were answered before
+  if (size_of(a) == size_of(b)) return DType::float32;  // float16 with bfloat16; promote() handles equal types
   return size_of(a) > size_of(b) ? a : b;
 }
 

@@ -1,5 +1,5 @@
-// Element types, under PyTorch's names. The numbering is ours; the two tables in dtype.cpp map it to
-// c10::ScalarType (archives, traces) and to onnx::TensorProto::DataType.
+// Element types under PyTorch's names. The table in dtype.cpp maps them to c10::ScalarType (archives, traces) and to
+// onnx::TensorProto::DataType.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ enum class DType : std::uint8_t {
 std::size_t size_of(DType dtype);                    // bytes of one element
 std::string_view name_of(DType dtype);               // "bool", "int64", "float32", ...
 std::optional<DType> parse_dtype(std::string_view);  // also "long", "float", "half", "torch.int64"
-DType from_scalar_type(int c10_scalar_type);         // undefined when whence has no such type
+DType from_scalar_type(int c10_scalar_type);         // undefined for a type that whence does not have
 int to_scalar_type(DType dtype);
 DType from_onnx(int onnx_data_type);
 int to_onnx(DType dtype);
@@ -45,7 +45,7 @@ bool is_complex(DType dtype);
 bool is_integral(DType dtype);  // without bool
 bool is_unsigned(DType dtype);  // uint8, uint16, uint32, uint64
 
-// The dtype of `a op b` between tensors of rank > 0, as torch.promote_types gives it; undefined where PyTorch refuses.
+// Returns torch.promote_types(a, b), the dtype of `a op b` for tensors of rank > 0. Undefined if PyTorch refuses.
 DType promote(DType a, DType b);
 
 }  // namespace whence

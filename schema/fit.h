@@ -1,5 +1,5 @@
-// Sizes of which nothing but their numbers in a few runs is known: what a live C++ module computes beside its tensors,
-// and numbers in the steps of an operator that ATen defines by others.
+// Fits a size to its values in a few runs, if nothing else is known about it: for numbers that a live C++ module
+// computes outside its tensors, and for numbers inside an operator that ATen decomposes.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace whence {
 
-// A size, and what it was in each run.
+// A size and its value in each run.
 struct SeenSize {
   Size size;
   std::vector<std::int64_t> numbers;
 };
 
-// The simplest size of these that has `numbers`, one a run: k * n, k * n + l, k * n * m, (n + k) // d + l with d up to
-// `most_divisor`. nullopt if there is none, and if several quotients have them: the runs do not show how the division is
-// rounded. Expects as many numbers for each.
-std::optional<Size> fitted(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
-                           std::int64_t most_divisor);
+// Returns the simplest expression over `sizes` with the values `numbers`, one for each run: k * n, k * n + l, k * n *
+// m, or (n + k) // d + l with d up to `max_divisor`. nullopt if none fits, or if several quotients fit, because the
+// runs do not show how the division rounds. All lists of numbers must have the same length.
+std::optional<Size> fit_size(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
+                             std::int64_t max_divisor);
 
 }  // namespace whence

@@ -1,7 +1,7 @@
-// Hash tables that hold their entries in one array. In a graph of 100,000 nodes every name is looked up in several
-// tables, and what that costs is memory fetched: the standard's tables fetch a bucket, a node, and its neighbours.
+// Hash tables with all entries in one array (tsl::robin_map). A graph of 100,000 nodes looks up every name in several
+// tables, and the cost is memory access: std::unordered_map fetches a bucket, a node and its neighbours.
 //
-// Iterators and references to entries are good until the next insertion. Source: tsl::robin_map.
+// Iterators and references are valid until the next insertion.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace whence {
 
-// Strings are found by views of them.
+// Allows the lookup of strings by string_view.
 struct StringHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const { return XXH3_64bits(text.data(), text.size()); }
 };
 
-// An address is the same in its last bits as every other of its kind, and those are what a table goes by.
+// Mixes the bits: addresses of one type have equal low bits, which select the bucket.
 struct AddressHash {
   std::size_t operator()(const void* address) const {
     return reinterpret_cast<std::uintptr_t>(address) * 0x9e3779b97f4a7c15U >> 32U;
@@ -37,7 +37,7 @@ template <class Key>
 using FlatHash = std::conditional_t<is_text<Key>, StringHash,
                                     std::conditional_t<std::is_pointer_v<Key>, AddressHash, std::hash<Key>>>;
 
-// With the hash kept beside each string: growing need not read them all again.
+// Stores the hash next to each string, so that growing does not read the strings again.
 template <class Key, class Content>
 using FlatMap =
     tsl::robin_map<Key, Content, FlatHash<Key>, std::equal_to<>, std::allocator<std::pair<Key, Content>>, is_text<Key>>;

@@ -1,4 +1,4 @@
-// When memory that was freed goes back to the system, with mimalloc. Another malloc is left alone.
+// Controls when mimalloc returns freed memory to the system. Does nothing with another malloc.
 #pragma once
 
 extern "C" {
@@ -8,16 +8,16 @@ extern "C" {
 
 namespace whence {
 
-// For the start of a program: mimalloc gives pages back 25 ms after the last block in them is freed, which costs a
-// twelfth of the time of a match, for the next step asks for them again.
-inline void keep_freed_memory_for_a_while() {
+// Call at the start of a program. By default mimalloc returns pages 25 ms after their last block is freed, which costs
+// a twelfth of the time of a match because the next step allocates them again.
+inline void delay_memory_release() {
   constexpr int decommit_delay = 15;  // the same number in mimalloc 2.0 and 2.1, under two names
   constexpr long milliseconds = 1000;
   if (mi_option_set_default != nullptr) mi_option_set_default(decommit_delay, milliseconds);
 }
 
-// Between two steps that need much memory each: what the first one freed goes back at once.
-inline void give_back_freed_memory() {
+// Call between two steps that each need much memory: returns the freed memory of the first step immediately.
+inline void release_freed_memory() {
   if (mi_collect != nullptr) mi_collect(/*force=*/true);
 }
 

@@ -1,5 +1,5 @@
-// Index: a position in a list, with a type of its own for each kind of list, so that the index of a value cannot be
-// used for a node. IndexedVector is a list with such an index. An Index is as large as the integer that it holds.
+// Index: a position in a list. Each kind of list has its own index type, so that the index of a value cannot be used
+// for a node. An Index is no larger than its integer. IndexedVector is a list with this index type.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@
 
 namespace whence {
 
-// The index of nothing, in any list.
+// The invalid index, for any list.
 struct NoIndex {
   constexpr operator std::int32_t() const { return -1; }
 };
@@ -23,13 +23,13 @@ inline constexpr NoIndex none_id;
 template <class Kind>
 class Index {
  public:
-  constexpr Index() = default;  // the index of nothing
+  constexpr Index() = default;  // the invalid index
   constexpr Index(NoIndex) {}
   constexpr explicit Index(std::integral auto number) : number_(static_cast<std::int32_t>(number)) {}
 
   constexpr bool exists() const { return number_ >= 0; }
   constexpr std::int32_t number() const { return number_; }
-  friend constexpr auto operator<=>(Index, Index) = default;  // the index of nothing is less than any other
+  friend constexpr auto operator<=>(Index, Index) = default;  // the invalid index is less than any other
   friend std::ostream& operator<<(std::ostream& out, Index index) { return out << index.number(); }
 
  private:

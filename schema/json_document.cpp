@@ -10,18 +10,18 @@
 namespace whence {
 namespace {
 
-constexpr std::size_t many = 16;  // entries from which an object has an index
+constexpr std::size_t indexed_size = 16;  // objects with at least this many entries have an index
 
-// Keys of one length mostly differ at their first or last byte, which costs less to see than a call does.
-bool same(std::string_view a, std::string_view b) {
+// Compares the first and last byte before calling memcmp: most keys of equal length differ in one of them.
+bool equal_keys(std::string_view a, std::string_view b) {
   return a.size() == b.size() && (a.empty() || (a.front() == b.front() && a.back() == b.back() &&
                                                 std::memcmp(a.data(), b.data(), a.size()) == 0));
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Moves `at` to the first byte that ends plain text: a quote, a backslash, a control character, or the end. Eight bytes
-// at a step; most of an archive's JSON is text. True when all of it was ASCII.
+// Moves `at` to the first byte that ends plain text: a quote, a backslash, a control character, or the end. Reads eight
+// bytes at a time because most of an archive's JSON is text. Returns true if all of the text is ASCII.
 bool skip_plain(const char*& at, const char* end) {
   constexpr std::uint64_t ones = 0x0101010101010101U, high = 0x8080808080808080U;
   const auto holds_zero = [](std::uint64_t bytes) { return (bytes - ones) & ~bytes & high; };
@@ -41,7 +41,7 @@ bool skip_plain(const char*& at, const char* end) {
 
 }  // namespace
 
-// Recursive descent; each function leaves `at_` behind what it read and says whether that was well-formed.
+// A recursive-descent parser. Each function moves `at_` past the text that it parsed and returns whether it is valid.
 class JsonParser {
  public:
   JsonParser(std::string_view text, int deepest, JsonDocument& json)
@@ -96,7 +96,7 @@ class JsonParser {
     }
   }
 
-  // The content of an open value is collected in open_, and moved to its place in one piece when it closes.
+  // Ends an array or object: moves its content from open_ to the document in one piece.
   bool close(JsonItem& to, JsonKind kind, std::size_t start) {
     if (open_.size() - start > std::numeric_limits<std::uint32_t>::max()) return false;
     to.kind = kind;
@@ -152,10 +152,10 @@ class JsonParser {
   }
 
   bool keys_differ(const JsonItem& object) {
-    if (object.size < many) {
+    if (object.size < indexed_size) {
       for (std::size_t i = 1; i < object.size; ++i) {
         for (std::size_t k = 0; k < i; ++k) {
-          if (same(key(object, i), key(object, k))) return false;
+          if (equal_keys(key(object, i), key(object, k))) return false;
         }
       }
       return true;
@@ -177,7 +177,7 @@ class JsonParser {
     return set_text(to, start, static_cast<std::size_t>(at_++ - start), ascii);
   }
 
-  // `ascii`: of what stands between `start` and the first escape. Escapes themselves give well-formed UTF-8.
+  // `ascii`: whether the text from `start` to the first escape is ASCII. Escapes always produce valid UTF-8.
   bool string_with_escapes(JsonItem& to, const char* start, bool ascii) {
     std::string& text = json_.decoded_.emplace_back(start, at_);
     while (true) {
@@ -235,7 +235,7 @@ class JsonParser {
       return true;
     }
     if (!read(to, JsonKind::number, to.number, end_)) return false;  // also integers beyond 64 bits
-    // An exponent that the end of the text cuts off: "1e+".
+    // The text ends within an exponent: "1e+".
     const bool cut = at_ != end_ && (*at_ == 'e' || *at_ == 'E') && end_ - at_ <= 2 && !is_digit(end_[-1]);
     return cut ? (at_ = end_, false) : true;
   }
@@ -260,7 +260,7 @@ class JsonParser {
 
 std::unique_ptr<const JsonDocument> JsonDocument::parse(std::string_view text, int deepest, Failure* failure) {
   auto json = std::make_unique<JsonDocument>();
-  // Bytes of text for one value, usually more; what is not used is never touched.
+  // A value usually takes more bytes of text than this. Unused reserved memory is never touched.
   constexpr std::size_t min_value_size = 6;
   json->items_.reserve(text.size() / min_value_size);
   JsonParser parser(text, deepest, *json);
@@ -283,13 +283,13 @@ std::string_view JsonValue::key(std::size_t i) const {
 JsonValue JsonValue::member(std::size_t i) const { return {*document_, document_->items_[item_->first + 2 * i + 1]}; }
 
 std::optional<JsonValue> JsonValue::find(std::string_view name) const {
-  if (is_object() && size() >= many) {
+  if (is_object() && size() >= indexed_size) {
     const JsonDocument::Index& index = document_->large_.at(item_->first);
     const auto found = index.find(name);
     return found == index.end() ? std::nullopt : std::optional(member(found->second));
   }
   for (std::size_t i = 0; is_object() && i < size(); ++i) {
-    if (same(key(i), name)) return member(i);
+    if (equal_keys(key(i), name)) return member(i);
   }
   return std::nullopt;
 }

@@ -1,9 +1,9 @@
-// JsonDocument: a JSON text read in place, for sidecars and torch.export's archives. Strings without escapes are views
-// of the text, values stand in one array of 16 bytes each, so a program of 100,000 operations costs what it takes to
-// look at its bytes once; nlohmann's tree allocates each of a table's millions of short rows by itself.
+// JsonDocument: parses JSON in place, for sidecars and torch.export archives. Strings without escapes are views of the
+// text, and values take 16 bytes each in one array, so parsing a program of 100,000 operations costs little more than
+// reading its bytes once. nlohmann's tree would allocate each of a table's millions of short rows separately.
 //
-// The text is foreign: nesting is bounded, strings are valid UTF-8, and an object that has a key twice is
-// refused, for two readers could take different ones. Source: RFC 8259.
+// The text is untrusted: nesting is bounded, strings must be valid UTF-8, and objects with duplicate keys are refused
+// because two readers could choose different values. Source: RFC 8259.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,25 @@ namespace whence {
 
 class JsonDocument;
 
-// large_integer: beyond int64, up to UINT64_MAX.
+// large_integer: above INT64_MAX, up to UINT64_MAX.
 enum class JsonKind : std::uint8_t { null, boolean, integer, large_integer, number, string, array, object };
 
 struct JsonItem {
   JsonKind kind = JsonKind::null;
   bool flag = false;
-  // The number of a container's elements, or entries, of which each is a key and a value; a string's bytes.
+  // Elements of an array, entries (key and value) of an object, or bytes of a string.
   std::uint32_t size = 0;
   union {
-    std::int64_t integer = 0;  // a large one: its bits
+    std::int64_t integer = 0;  // for large_integer: the bits of the uint64
     double number;
-    std::uint64_t first;  // a container: the index of its content
-    const char* text;     // a string
+    std::uint64_t first;  // array, object: index of the first item
+    const char* text;     // string
   };
 };
-static_assert(sizeof(JsonItem) == 16, "a large program is millions of these");
+static_assert(sizeof(JsonItem) == 16, "a large program has millions of items");
 
-// One value of a document, which must outlive it. A question must fit the kind, but for size() and find().
+// One value of a document. The document must outlive it. Except for size() and find(), call only accessors that fit the
+// kind.
 class JsonValue {
  public:
   JsonValue() = default;  // null
@@ -62,13 +63,13 @@ class JsonValue {
 
   // Elements of an array, members of an object; 0 for other kinds.
   std::size_t size() const { return is_array() || is_object() ? item_->size : 0; }
-  JsonValue operator[](std::size_t i) const;  // an element
-  std::string_view key(std::size_t i) const;  // the key of a member; member() is its value
-  JsonValue member(std::size_t i) const;
-  std::optional<JsonValue> find(std::string_view key) const;  // a member's value; nothing in other kinds
+  JsonValue operator[](std::size_t i) const;                  // an element
+  std::string_view key(std::size_t i) const;                  // the key of a member
+  JsonValue member(std::size_t i) const;                      // the value of a member
+  std::optional<JsonValue> find(std::string_view key) const;  // a member's value; nullopt for other kinds
 
   nlohmann::ordered_json to_json() const;
-  const void* identity() const { return item_; }  // identifies this place in the document
+  const void* identity() const { return item_; }  // identifies the value in the document
 
  private:
   friend class JsonDocument;
@@ -83,13 +84,13 @@ class JsonValue {
 
 class JsonDocument {
  public:
-  // Why and where a text was refused: at its end, for one that was cut off.
+  // Why and where the text was refused. at_end: the text is truncated.
   struct Failure {
     std::size_t byte = 0;
     bool at_end = false, too_deep = false;
   };
 
-  // Returns nullptr for what is not JSON, or has more than `deepest` levels. `text` must outlive the document.
+  // Returns nullptr if the text is not JSON or has more than `deepest` levels. `text` must outlive the document.
   static std::unique_ptr<const JsonDocument> parse(std::string_view text, int deepest = 500,
                                                    Failure* failure = nullptr);
 
@@ -102,8 +103,8 @@ class JsonDocument {
 
   JsonItem root_;
   std::vector<JsonItem> items_;
-  std::deque<std::string> decoded_;                 // strings that had escapes
-  std::unordered_map<std::uint64_t, Index> large_;  // entries by key of objects with many, by where they begin
+  std::deque<std::string> decoded_;                 // strings with escapes, decoded
+  std::unordered_map<std::uint64_t, Index> large_;  // for large objects, by JsonItem::first: entries by key
 };
 
 }  // namespace whence

@@ -1,5 +1,5 @@
-// JSON as text, in one way everywhere: names from files of others may hold bytes that are not UTF-8, and become U+FFFD
-// instead of an exception.
+// Writes JSON as text. Replaces invalid UTF-8, which names in untrusted files may contain, by U+FFFD instead of
+// throwing.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace whence {
 
-// On one line, or over several with `indent` spaces a level.
+// Writes one line, or several lines with `indent` spaces for each level.
 template <class Json>
 std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-// A string with its quotes: json_text of it, without making a JSON value where nothing needs escaping.
+// Returns a quoted JSON string. Avoids making a JSON value if nothing needs escaping.
 inline std::string quoted_json(std::string_view text) {
   const bool plain = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
   if (!plain) return json_text(nlohmann::json(text));
@@ -28,7 +28,7 @@ inline std::string quoted_json(std::string_view text) {
   return quoted;
 }
 
-// Returns null for what is not known: an empty text, or no value.
+// Returns null for an empty text or a missing value.
 inline nlohmann::ordered_json or_null(std::string_view text) {
   return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
 }

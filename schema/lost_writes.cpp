@@ -6,19 +6,19 @@ namespace whence {
 namespace {
 
 std::string message_of(WrittenTo kind, const std::string& name) {
-  const std::string starts_anew = "; each run of the ONNX file starts from the archive's value";
+  const std::string not_kept = "; each run of the ONNX file starts from the archive's value";
   switch (kind) {
     case WrittenTo::state:
-      return "the model writes to '" + name + "'" + starts_anew;
+      return "the model writes to '" + name + "'" + not_kept;
     case WrittenTo::constant: {
       const bool named = name.find_first_not_of("0123456789") != std::string::npos;
       return "the model writes to " + (named ? "'" + name + "', " : "") +
-             "a tensor that it holds and that is not a parameter or buffer" + starts_anew;
+             "a tensor that it holds and that is not a parameter or buffer" + not_kept;
     }
     case WrittenTo::attribute:
       return "the model sets its attribute '" + name + "', which lasts for one run only";
     case WrittenTo::element:
-      return "the model changes the list or dict that its attribute '" + name + "' holds, which lasts for one run only";
+      return "the model changes the list or dict in its attribute '" + name + "', which lasts for one run only";
     case WrittenTo::input:
       return "the model writes to its input '" + name + "'; a run of the ONNX file leaves inputs as they are";
   }

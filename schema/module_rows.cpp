@@ -19,7 +19,7 @@ ModuleId add_module(Program& program, std::string path, std::string type, Module
 }
 
 void sum_parameters(Program& program) {
-  // A shared module stands before some of its parents and after others, so each set is made when it is asked for.
+  // Computes each set on demand: a shared module precedes some of its parents and follows others.
   IndexedVector<ModuleId, std::set<ParameterId>> below(program.modules.size());
   const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const auto& {
     if (!below[id].empty()) return below[id];

@@ -14,7 +14,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours count one each.
+// Optimal string alignment distance: insertions, deletions, substitutions and swaps of adjacent letters cost 1.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -34,12 +34,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> nearest_names(std::string_view unknown_name, const std::vector<std::string_view>& names,
                                        std::size_t count) {
-  const std::string want = lower(unknown_name);
+  const std::string query = lower(unknown_name);
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   for (const std::string_view name : names) {
-    const std::string have = lower(name);
-    const bool part = !want.empty() && have.find(want) != std::string::npos;
-    ranked.emplace_back(part ? (have.size() - want.size()) / 8 : edit_distance(want, have), name);
+    const std::string candidate = lower(name);
+    const bool part = !query.empty() && candidate.find(query) != std::string::npos;
+    ranked.emplace_back(part ? (candidate.size() - query.size()) / 8 : edit_distance(query, candidate), name);
   }
   count = std::min(count, ranked.size());
   std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count), ranked.end());
@@ -50,9 +50,9 @@ std::vector<std::string> nearest_names(std::string_view unknown_name, const std:
 
 std::string nearest_remedy(std::string_view unknown_name, const std::vector<std::string_view>& names,
                            const std::string& otherwise) {
-  constexpr std::size_t shown = 3;
+  constexpr std::size_t suggestions = 3;
   std::string near;
-  for (const std::string& name : nearest_names(unknown_name, names, shown)) {
+  for (const std::string& name : nearest_names(unknown_name, names, suggestions)) {
     if (!name.empty()) near += (near.empty() ? "" : ", ") + name;
   }
   return near.empty() ? otherwise : "the nearest are " + near;
@@ -62,7 +62,7 @@ std::optional<std::string> nearest(std::string_view unknown_name, const std::vec
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, unknown_name.size() / 3) + 1;
   for (const std::string& word : names) {
-    // A beginning of at least three letters is an abbreviation, however much is missing.
+    // A prefix of at least three letters is an abbreviation, whatever the length of the word.
     const bool prefix = unknown_name.size() >= 3 && word.starts_with(unknown_name);
     const std::size_t distance = prefix ? 1 : edit_distance(unknown_name, word);
     if (distance < best_distance && distance < word.size()) {

@@ -1,4 +1,4 @@
-// The names that a mistyped one may have meant.
+// Suggests known names for a mistyped name.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace whence {
 
-// Up to `count` of `names`, nearest first by edit distance; those that hold `unknown_name` as a whole segment or part
-// come before the rest. Linear in the number of names: made for files of a hundred thousand nodes.
+// Returns up to `count` of `names`, nearest first by edit distance, names that contain `unknown_name` before others.
+// Linear in the number of names, for files of a hundred thousand nodes.
 std::vector<std::string> nearest_names(std::string_view unknown_name, const std::vector<std::string_view>& names,
                                        std::size_t count);
 
-// The remedy of an error about a name that nothing has: "the nearest are a, b, c"; `otherwise` where none is.
+// Returns the remedy for an unknown name: "the nearest are a, b, c", or `otherwise` without names.
 std::string nearest_remedy(std::string_view unknown_name, const std::vector<std::string_view>& names,
                            const std::string& otherwise);
 
-// The known word nearest to `unknown_name` by edit distance, when it is near enough to be meant.
+// Returns the name with the smallest edit distance to `unknown_name`; nullopt if none is near enough.
 std::optional<std::string> nearest(std::string_view unknown_name, const std::vector<std::string>& names);
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// Reads operator schemas: the strings of the converter tables, and all that PyTorch's dispatcher prints.
+// Parses operator schemas of the converter tables and of PyTorch's dispatcher.
 // Grammar: torch/csrc/jit/frontend/function_schema_parser.cpp and schema_type_parser.cpp, PyTorch 2.13.
 #include "schema/op_schema.h"
 
@@ -25,7 +25,7 @@ class Parser {
     arguments(schema);
     expect("->");
     returns(schema);
-    if (at_ != text_.size()) fail("nothing more");
+    if (at_ != text_.size()) fail("the end of the schema");
     return schema;
   }
 
@@ -59,7 +59,7 @@ class Parser {
     return std::string(text_.substr(start, at_ - start));
   }
 
-  // "aten::add.Tensor": the overload follows the first dot behind the namespace.
+  // "aten::add.Tensor": the overload follows the first dot after the namespace.
   void name(OpSchema& schema) {
     std::string full = word();
     const std::size_t space = full.find("::");
@@ -78,7 +78,7 @@ class Parser {
     while (!accept(")")) {
       if (accept("*")) {
         keyword_only = true;
-      } else if (!accept("...")) {  // further arguments of any type: they have no name, so there is nothing to list
+      } else if (!accept("...")) {  // further arguments of any type have no names and are not listed
         SchemaArgument argument;
         argument.keyword_only = keyword_only;
         argument.type = type();
@@ -107,11 +107,11 @@ class Parser {
   SchemaArgument result() {
     SchemaArgument result;
     result.type = type();
-    result.name = word();  // results have a name where several are told apart
+    result.name = word();  // only some results have names
     return result;
   }
 
-  // End of the parenthesis that opens at `open`.
+  // Returns the position of the parenthesis that closes the one at `open`.
   std::size_t closing(std::size_t open) const {
     int depth = 0;
     for (std::size_t i = open; i < text_.size(); ++i) {
@@ -120,7 +120,7 @@ class Parser {
     }
     fail("a closing ')'");
   }
-  // "(str, t)[]" is one result, a list of tuples; "(Tensor, Tensor)" are two.
+  // True for "(str, t)[]", one result that is a list of tuples; false for "(Tensor, Tensor)", two results.
   bool tuple_type_follows() {
     skip_space();
     const std::size_t end = closing(at_);
@@ -160,7 +160,7 @@ class Parser {
         std::find(with_parameters.begin(), with_parameters.end(), name) != with_parameters.end()) {
       return name + parenthesised();
     }
-    // Symbolic sizes are sizes here: whether one is dynamic is a matter of the value, not of the operator.
+    // Treats symbolic sizes as sizes: whether a size is dynamic depends on the value, not on the operator.
     if (name == "SymInt") return "int";
     if (name == "SymFloat") return "float";
     if (name == "SymBool") return "bool";
@@ -171,7 +171,7 @@ class Parser {
     expect("[");
     const std::string size = word();
     expect("]");
-    if (type.list) type.base += type.optional_element ? "?[]" : "[]";  // a list of lists: the inner one joins the base
+    if (type.list) type.base += type.optional_element ? "?[]" : "[]";  // list of lists: append the inner list to base
     type.list = true;
     type.list_size = std::atoi(size.c_str());
     type.optional_element = std::exchange(type.optional, false);
@@ -209,7 +209,7 @@ class Parser {
     if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+')) ++at_;
     std::string token(text_.substr(start, at_ - start));
     token += word();
-    // The sign of an exponent is not part of a word: "1e" "-05".
+    // word() stops before the sign of an exponent: "1e" "-05".
     if (!token.empty() && token.back() == 'e' && is_number_start(token) && (peek("-") || peek("+"))) {
       token += text_[at_++];
       token += word();
@@ -227,7 +227,7 @@ class Parser {
   }
 
   Argument number(const std::string& base, const std::string& token) {
-    const bool integral = token.find_first_of(".en") == std::string::npos;  // "n" as in inf and nan
+    const bool integral = token.find_first_of(".en") == std::string::npos;  // "n": inf and nan
     if (!integral || base == "float") return {std::strtod(token.c_str(), nullptr)};
     const std::int64_t value = std::strtoll(token.c_str(), nullptr, 10);
     if (base == "ScalarType") return {from_scalar_type(static_cast<int>(value))};

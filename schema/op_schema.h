@@ -1,5 +1,5 @@
 // Operator schemas: "aten::gelu(Tensor self, *, str approximate='none') -> Tensor" as data.
-// The string is the key under which a converter is listed; it yields overload, argument names, order and defaults.
+// Converters are registered under the schema string, which gives overload, argument names, order and defaults.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ struct SchemaType {
   bool optional = false;  // "Tensor?"
   bool list = false;      // "int[]", "int[2]", "Tensor?[]"
   bool optional_element = false;
-  int list_size = 0;  // 2 in "int[2]": a single int stands for both
-  std::string alias;  // "a" in Tensor(a): a view of its input; "a!" : written to; empty: neither
+  int list_size = 0;  // 2 in "int[2]", for which one int may be passed
+  std::string alias;  // "a" in Tensor(a): a view of the input; "a!": written to; empty: neither
 
   bool writes() const { return alias.find('!') != std::string::npos; }
   bool views() const { return !alias.empty() && !writes(); }
@@ -32,7 +32,7 @@ struct SchemaArgument {
 
 struct OpSchema {
   std::string name;      // "aten::gelu"
-  std::string overload;  // "" for the default one
+  std::string overload;  // "" for the default overload
   std::vector<SchemaArgument> arguments;
   std::vector<SchemaArgument> returns;
 
@@ -40,7 +40,7 @@ struct OpSchema {
   const SchemaArgument* find(std::string_view argument) const;
 };
 
-// Errors: Code::internal with the offending piece; schemas are compiled in.
+// Throws Error(internal) with the offending part: schemas are compiled in.
 OpSchema parse_op_schema(std::string_view text);
 
 }  // namespace whence

@@ -1,9 +1,9 @@
-// OperatorFacts: what PyTorch's operators do with memory, content and sizes, where their schemas do not say it: one row
-// an operator, for the recorder and for the annotator. An operator without a row computes new content, and its schema
-// says what it shares or writes.
+// OperatorFacts: effects of PyTorch's operators on memory, content and sizes that their schemas do not state. One row
+// for each operator, for the recorder and the annotator. An operator without a row computes new content; its schema
+// states which memory it shares or writes.
 //
-// A fact holds for every overload of a name. What depends on the overload or on arguments as well is decided where the
-// fact is used.
+// A fact applies to all overloads of a name. Code that uses a fact also checks the overload and the arguments if
+// needed.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace whence {
 
-// The condition under which the result is equal to the first argument.
+// The condition for a result equal to the first argument.
 enum class Identity : std::uint8_t { never, always, not_training, same_dtype, same_shape };
 
-// The memory that the results lie in.
+// The memory of the results.
 enum class ResultMemory : std::uint8_t {
-  declared,    // memory of their own, or as the schema's alias annotations say
-  argument,    // the result is the first argument itself: when `identity` holds
-  view,        // the first argument's
-  by_strides,  // the first argument's or their own, depending on its strides
-  elements,    // perhaps those of the elements of the list `tensors`, each result of one
+  declared,    // new memory, or the memory in the schema's alias annotations
+  argument,    // the result is the first argument itself, if `identity` holds
+  view,        // the memory of the first argument
+  by_strides,  // the memory of the first argument or new memory, depending on the argument's strides
+  elements,    // possibly the memory of an element of the list `tensors`, one element for each result
 };
 
-// The elements that a view takes of its argument: view_places.cpp has the rule of each form, from which the sizes of
-// most results follow too, annotator/lower/views.cpp says how a write to the view becomes a new value of the argument.
+// How a view selects elements of its argument. view_places.cpp has a rule for the layout of each form, which also gives
+// the sizes of most results. annotator/lower/views.cpp turns writes to a view into a new value of the argument.
 enum class ViewForm : std::uint8_t {
-  none,  // no rule: what is written to such a view cannot be said of its argument
+  none,  // no rule, so a write to the view cannot be expressed as a new value of the argument
   select,
   unbind,
   slice,
@@ -47,8 +47,8 @@ enum class ViewForm : std::uint8_t {
   diagonal,
   unfold,
   as_strided,
-  reshape,     // the same elements in the same order
-  contiguous,  // and none where the argument lies in that order already
+  reshape,     // all elements in the same order
+  contiguous,  // the argument itself if it is already contiguous, otherwise a copy
   as_real,
   as_complex
 };
@@ -57,26 +57,26 @@ struct OperatorFacts {
   std::string_view name;  // "aten::reshape"
   Identity identity = Identity::never;
   ResultMemory memory = ResultMemory::declared;
-  ViewForm view = ViewForm::none;  // results in the argument's memory, always or by its strides
-  bool sizes_of_content = false;   // results have a size that the content of arguments decides: nonzero
-  std::int8_t shape_only = -1;     // the argument of which only type and shape matter
-  bool parts = false;              // gives a list of parts, as many as fit into an axis
-  bool repeats_elements = false;   // several elements of the view may have one place in memory
-  bool reads_across = false;       // for one element of the result, reads others of the arguments
-  bool keeps_content = false;      // writes to its argument, but not to what the tensor holds
-  bool asks_type = false;          // the result follows from a tensor's type alone
-  bool asks_strides = false;       // and from its strides
-  bool recurrent = false;          // LSTM, GRU, RNN: takes an initial state
+  ViewForm view = ViewForm::none;     // for results in the argument's memory, always or depending on strides
+  bool data_dependent_sizes = false;  // result sizes depend on the content of arguments: nonzero
+  std::int8_t shape_only = -1;        // index of the argument whose content does not matter, only its type and shape
+  bool parts = false;                 // returns a list of parts whose number depends on the length of an axis
+  bool repeats_elements = false;      // several elements of the view may share a memory location
+  bool reads_across = false;          // an element of the result depends on elements of arguments at other indices
+  bool keeps_content = false;         // changes the argument in place, but not its elements
+  bool depends_on_type_only = false;  // the result depends only on a tensor's type
+  bool depends_on_strides = false;    // the result also depends on the tensor's strides
+  bool recurrent = false;             // LSTM, GRU, RNN: takes an initial state
 };
 
-// Returns the facts on an operator, "aten::reshape"; those of an operator without a row if it has none.
+// Returns the row of an operator ("aten::reshape"), or default facts if it has no row.
 const OperatorFacts& facts_of(std::string_view target);
-const std::vector<OperatorFacts>& all_operator_facts();  // by name
+const std::vector<OperatorFacts>& all_operator_facts();  // sorted by name
 
-// True if an operator's name says that it writes to its first argument: aten::relu_, aten::__iand__; not aten::__and__.
+// True if the name marks an in-place operator: aten::relu_, aten::__iand__; not aten::__and__.
 bool is_in_place_name(std::string_view name);
 
-// Returns the view of which `target` is the copying form: aten::permute of aten::permute_copy; empty if it is none.
+// Returns the view operator that `target` copies: aten::permute for aten::permute_copy. Empty for other operators.
 std::string view_of_copy(std::string_view target);
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// A number that is the whole of a text.
+// Strict number parsing: the complete text must be the number.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace whence {
 
-// Returns nothing when the text holds anything else, blanks and a plus sign included, or when the number does not fit.
+// Returns nullopt if the text has other characters, such as blanks or a plus sign, or if the number does not fit.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};
@@ -17,7 +17,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
-// True of one decimal digit or more, and nothing else.
+// True for a non-empty text of decimal digits.
 inline bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }

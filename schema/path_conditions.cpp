@@ -6,7 +6,7 @@ namespace whence {
 
 namespace {
 
-// The relation of b to a, if that of a to b is this one.
+// Returns the relation of b to a for a relation of a to b.
 Relation reversed(Relation relation) {
   switch (relation) {
     case Relation::less:
@@ -65,9 +65,9 @@ Relation negated(Relation relation) {
 SizeRange range_under(const std::vector<Comparison>& conditions, const Size& size, const SymbolRanges& ranges) {
   SizeRange range = range_of(size, ranges);
   for (const Comparison& each : conditions) {
-    const Size difference = each.left - each.right;  // is compared with 0
-    if (const auto apart = (difference - size).integer()) {
-      range = narrowed(range, each.relation, -*apart);
+    const Size difference = each.left - each.right;  // compared with 0
+    if (const auto constant = (difference - size).integer()) {
+      range = narrowed(range, each.relation, -*constant);
     } else if (const auto sum = (difference + size).integer()) {
       range = narrowed(range, reversed(each.relation), *sum);
     }

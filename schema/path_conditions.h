@@ -1,4 +1,4 @@
-// Ranges of sizes under the conditions around an operation: in the second side of `if n > 1` a length n is 0 or 1.
+// Ranges of sizes under the conditions around an operation: in the else branch of `if n > 1`, a length n is 0 or 1.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@ namespace whence {
 
 Relation negated(Relation relation);
 
-// The range of `size` where the comparisons hold. They narrow it if they compare it, or another size that is a number
-// apart from it, with an integer. Ends that contradict each other leave a range that holds no number.
+// Returns the range of `size` under the conditions. A comparison narrows it if left - right is size + c or -size + c
+// for an integer c. Contradictory conditions give an empty range (min > max).
 SizeRange range_under(const std::vector<Comparison>& conditions, const Size& size, const SymbolRanges& ranges);
 
 }  // namespace whence

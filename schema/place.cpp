@@ -1,3 +1,4 @@
+// Local symbols, row-major layouts and comparisons of layouts.
 #include "schema/place.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 using Sizes = std::vector<Size>;
 
 constexpr std::int32_t first_local = 1 << 30;
-constexpr int local_axes = LocalSize::axes + 1;  // a number in the last place
+constexpr int local_axes = LocalSize::axes + 1;  // the last one means a number (axis -1)
 constexpr ValueId last_value{(std::numeric_limits<std::int32_t>::max() - first_local) / local_axes - 1};
 static_assert(LocalSize::no_value == last_value);
 
@@ -60,7 +61,7 @@ bool is_at_least(const Program& program, const Size& size, std::int64_t least) {
   return size.is_known() && range_of(size, [&](SymbolId id) { return range_in(program, id); }).min >= least;
 }
 
-bool is_of_axes(const Program& program, const Size& size) {
+bool depends_on_axes_only(const Program& program, const Size& size) {
   return size.is_known() &&
          std::ranges::all_of(size.symbols(), [&](SymbolId id) { return program.symbols[id].kind == SymbolKind::axis; });
 }
@@ -71,7 +72,7 @@ std::vector<std::size_t> axes_in_order(std::size_t rank) {
   return order;
 }
 
-std::optional<MemoryPlace> rows_of(const Program& program, ValueId tensor) {
+std::optional<MemoryPlace> row_major_place(const Program& program, ValueId tensor) {
   auto sizes = sizes_of(program, tensor);
   if (!sizes) return std::nullopt;
   Sizes strides = dense_strides(*sizes, axes_in_order(sizes->size()));
@@ -95,7 +96,7 @@ const StatedPlace* stated_place(const Program& program, ValueId tensor) {
 
 std::optional<MemoryPlace> place_of_owner(const Program& program, ValueId tensor) {
   if (const StatedPlace* stated = stated_place(program, tensor)) return stated->place;
-  return program.placed ? rows_of(program, tensor) : std::nullopt;
+  return program.placed ? row_major_place(program, tensor) : std::nullopt;
 }
 
 bool same_strides(const Sizes& sizes, const Sizes& one, const Sizes& other) {
@@ -105,27 +106,27 @@ bool same_strides(const Sizes& sizes, const Sizes& one, const Sizes& other) {
   return true;
 }
 
-bool in_rows(const MemoryPlace& place) {
+bool is_row_major(const MemoryPlace& place) {
   return same_strides(place.sizes, place.strides, dense_strides(place.sizes, axes_in_order(place.sizes.size())));
 }
 
-bool lies_as(const MemoryPlace& one, const MemoryPlace& other) {
+bool has_same_layout(const MemoryPlace& one, const MemoryPlace& other) {
   return one.sizes.size() == other.sizes.size() && certainly_equal(one.offset, other.offset) &&
          same_strides(one.sizes, one.strides, other.strides);
 }
 
-// The innermost axis is one of stride 1, the next one's stride is that axis' length, and so on.
+// Starts with an axis of stride 1. The stride of each next axis is the product of the lengths so far.
 std::optional<std::vector<std::size_t>> order_in_memory(const MemoryPlace& place) {
-  std::vector<std::size_t> left = axes_in_order(place.sizes.size()), order;
+  std::vector<std::size_t> remaining = axes_in_order(place.sizes.size()), order;
   Size dense = 1;
-  while (!left.empty()) {
-    const auto next = std::find_if(left.rbegin(), left.rend(), [&](std::size_t axis) {
+  while (!remaining.empty()) {
+    const auto next = std::find_if(remaining.rbegin(), remaining.rend(), [&](std::size_t axis) {
       return place.sizes[axis] == Size(1) || certainly_equal(place.strides[axis], dense);
     });
-    if (next == left.rend()) return std::nullopt;
+    if (next == remaining.rend()) return std::nullopt;
     dense = dense * place.sizes[*next];
     order.insert(order.begin(), *next);
-    left.erase(std::next(next).base());
+    remaining.erase(std::next(next).base());
   }
   return order;
 }

@@ -1,4 +1,4 @@
-// Tells, for all sizes, which tensors have elements in common.
+// Decides for all sizes whether tensors have elements in common.
 #include <numeric>
 #include <utility>
 
@@ -21,7 +21,8 @@ void drop_axis(MemoryPlace& place, std::size_t axis) {
   place.strides.erase(place.strides.begin() + static_cast<std::ptrdiff_t>(axis));
 }
 
-// Drops axes one after the other along which elements differ whatever they are along the others: `beyond(axis)`.
+// Drops every axis whose stride exceeds the span of the remaining axes (`beyond(axis)`), so that elements with
+// different indices along it are certain to differ.
 void drop_axes(MemoryPlace& one, MemoryPlace* other, const auto& beyond) {
   for (std::size_t axis = 0; axis < one.sizes.size();) {
     if (!beyond(axis)) {
@@ -36,15 +37,16 @@ void drop_axes(MemoryPlace& one, MemoryPlace* other, const auto& beyond) {
 
 }  // namespace
 
-bool elements_differ(const Program& program, const MemoryPlace& place) {
-  MemoryPlace left = place;
-  drop_axes(left, nullptr, [&](std::size_t axis) {
-    return left.sizes[axis] == Size(1) || is_at_least(program, left.strides[axis] - span_without(left, axis), 1);
+bool has_distinct_elements(const Program& program, const MemoryPlace& place) {
+  MemoryPlace remaining = place;
+  drop_axes(remaining, nullptr, [&](std::size_t axis) {
+    return remaining.sizes[axis] == Size(1) ||
+           is_at_least(program, remaining.strides[axis] - span_without(remaining, axis), 1);
   });
-  return left.sizes.empty();
+  return remaining.sizes.empty();
 }
 
-bool are_apart(const Program& program, const MemoryPlace& one, const MemoryPlace& other) {
+bool are_disjoint(const Program& program, const MemoryPlace& one, const MemoryPlace& other) {
   MemoryPlace a = one, b = other;
   Size apart = b.offset - a.offset;
   if (!is_at_least(program, apart, 0)) {
@@ -91,7 +93,7 @@ bool have_separate_ranges(const Program& program, const MemoryPlace& one, const 
     return place;
   };
   for (int axis = 0; axis < LocalSize::axes; ++axis) {
-    if (are_apart(program, along(one, axis), along(other, axis))) return true;
+    if (are_disjoint(program, along(one, axis), along(other, axis))) return true;
   }
   return false;
 }

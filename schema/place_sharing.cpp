@@ -1,4 +1,4 @@
-// Reshapes and the like: a view or a copy, by the place of the argument.
+// Decides from the argument's layout whether a reshape, contiguous() or to(memory_format=...) is a view or a copy.
 #include <algorithm>
 #include <utility>
 
@@ -11,12 +11,12 @@ namespace {
 using Sizes = std::vector<Size>;
 
 Size product(auto from, auto to) {
-  Size all = 1;
-  for (; from != to; ++from) all = all * *from;
-  return all;
+  Size result = 1;
+  for (; from != to; ++from) result = result * *from;
+  return result;
 }
 
-// The order of axes that memory_format asks for: channels_last, or ChannelsLast as TorchScript has it.
+// The axis order that memory_format requests: channels_last, or ChannelsLast in TorchScript.
 enum class Format : std::uint8_t { rows, channels_last, preserve };
 Format memory_format(const Node& node) {
   const Argument* argument = node.find("memory_format");
@@ -27,7 +27,8 @@ Format memory_format(const Node& node) {
              : Format::preserve;
 }
 
-// A constraint that grows: nothing is added to one that always holds, and nothing that never does.
+// Collects comparisons, at least one of which must hold. Leaves out comparisons that never hold, and records if one
+// always holds.
 class AnyOf {
  public:
   explicit AnyOf(const Program& program) : program_(program) {}
@@ -45,7 +46,7 @@ class AnyOf {
     if (!never && std::ranges::find(any_.any, comparison) == any_.any.end()) any_.any.push_back(comparison);
   }
 
-  // Joins it to `sharing`, which holds where all do.
+  // Adds this constraint to `sharing`, which is a view only if all its constraints hold.
   void join(Sharing& sharing) const {
     if (holds_ || sharing.kind == Sharing::Kind::copy) return;
     if (!known_) {
@@ -64,7 +65,7 @@ class AnyOf {
   bool holds_ = false, known_ = true;
 };
 
-// A view where each axis has the stride of that order, or one element.
+// A view if each axis has the dense stride for this order, or length 1.
 Sharing where_in_order(const Program& program, const MemoryPlace& base, const std::vector<std::size_t>& order) {
   const Sizes expected = dense_strides(base.sizes, order);
   Sharing sharing{Sharing::Kind::view, {}};
@@ -77,8 +78,8 @@ Sharing where_in_order(const Program& program, const MemoryPlace& base, const st
   return sharing;
 }
 
-// A view where each two axes that follow one another in the old shape (between them only such of one element) lie in
-// memory without a gap, or the new shape divides the elements between them, too.
+// A view if, for each two adjacent axes of the old shape (ignoring axes of length 1), the two are dense in memory, or
+// the new shape also has a boundary between them.
 Sharing where_divided(const Program& program, const MemoryPlace& base, const Sizes& sizes) {
   Sharing sharing{Sharing::Kind::view, {}};
   for (std::size_t outer = 0; outer < base.sizes.size(); ++outer) {
@@ -89,12 +90,13 @@ Sharing where_divided(const Program& program, const MemoryPlace& base, const Siz
       for (std::size_t between = outer + 1; between < inner; ++between) {
         any.add(base.sizes[between], Relation::different, 1);
       }
-      // Those between count, being 1 long, so that what holds along each step holds along several.
-      const auto after = [&](std::size_t axis) { return base.sizes.begin() + static_cast<std::ptrdiff_t>(axis); };
-      any.add(base.strides[outer], Relation::equal, product(after(outer + 1), after(inner + 1)) * base.strides[inner]);
-      const Size behind = product(after(outer + 1), base.sizes.end());
+      // Includes the axes between the two. If one of them is not 1 long, a comparison above already holds.
+      const auto at = [&](std::size_t axis) { return base.sizes.begin() + static_cast<std::ptrdiff_t>(axis); };
+      any.add(base.strides[outer], Relation::equal, product(at(outer + 1), at(inner + 1)) * base.strides[inner]);
+      const Size inner_elements = product(at(outer + 1), base.sizes.end());
       for (std::size_t from = 0; from <= sizes.size(); ++from) {
-        any.add(product(sizes.begin() + static_cast<std::ptrdiff_t>(from), sizes.end()), Relation::equal, behind);
+        any.add(product(sizes.begin() + static_cast<std::ptrdiff_t>(from), sizes.end()), Relation::equal,
+                inner_elements);
       }
       any.join(sharing);
     }
@@ -104,7 +106,7 @@ Sharing where_divided(const Program& program, const MemoryPlace& base, const Siz
 
 }  // namespace
 
-std::vector<std::size_t> asked_order(const Node& node, std::size_t rank) {
+std::vector<std::size_t> requested_order(const Node& node, std::size_t rank) {
   std::vector<std::size_t> order = axes_in_order(rank);
   if (memory_format(node) == Format::channels_last && rank > 2) {
     std::rotate(order.begin() + 1, order.begin() + 2, order.end());
@@ -116,8 +118,8 @@ bool returns_argument(const Program& program, const Node& node) {
   const OperatorFacts& facts = facts_of(node.target);
   if (facts.memory != ResultMemory::argument) return false;
   const auto flag = [&](const char* name) {
-    const Argument* given = node.find(name);
-    return given == nullptr ? std::nullopt : known_integer(program, *given);
+    const Argument* argument = node.find(name);
+    return argument == nullptr ? std::nullopt : known_integer(program, *argument);
   };
   if (facts.identity == Identity::not_training) return flag("train") == 0;
   if (facts.identity != Identity::same_dtype) return true;
@@ -144,17 +146,17 @@ Sharing sharing_of(const Program& program, const Node& node, const std::optional
   if (!base || !sizes) return {};
   const ViewForm form = facts_of(node.target).view;
   const std::size_t rank = base->sizes.size();
-  if (form == ViewForm::contiguous) return where_in_order(program, *base, asked_order(node, rank));
+  if (form == ViewForm::contiguous) return where_in_order(program, *base, requested_order(node, rank));
   if (form == ViewForm::reshape && base->sizes == *sizes) return {Kind::view, {}};
   if (form == ViewForm::reshape) return where_divided(program, *base, *sizes);
   const Format format = memory_format(node);
   if (format == Format::preserve) return {Kind::view, {}};
-  // to() looks at the strides of images alone, and sees in them which format they have.
+  // to() derives the current format from the strides, and only for tensors of rank 4 and 5.
   if (rank != 4 && rank != 5) return format == Format::rows ? Sharing{Kind::view, {}} : Sharing();
   const auto is_long = [](const Size& size) { return size.is_integer() && size.number() > 1; };
   std::vector<std::size_t> order = axes_in_order(rank);
   std::rotate(order.begin() + 1, order.begin() + 2, order.end());
-  const bool rows = in_rows(*base);
+  const bool rows = is_row_major(*base);
   const bool certain =
       rows ? std::any_of(base->sizes.begin() + 1, base->sizes.end(), is_long)
            : is_long(base->sizes[1]) && same_strides(base->sizes, base->strides, dense_strides(base->sizes, order));

@@ -1,4 +1,4 @@
-// Places, from the first operation to the last: what branches and loops leave, what writes give another shape.
+// Derives the layout of all tensors in execution order, through branches, loops and in-place changes of shape.
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
@@ -17,8 +17,8 @@ class Placing {
   void run() {
     for (const ValueId id : program_.values.keys()) {
       const ValueSource source = program_.values[id].source;
-      const bool made = source == ValueSource::node || source == ValueSource::block_input;
-      if (!made) settle(id, rows_of(program_, id), true);
+      const bool from_node = source == ValueSource::node || source == ValueSource::block_input;
+      if (!from_node) settle(id, row_major_place(program_, id), true);
     }
     follow(program_.body);
     std::ranges::stable_sort(stated_, {}, &StatedPlace::value);
@@ -33,17 +33,18 @@ class Placing {
 
   Found of(ValueId id) const {
     const auto found = places_.find(id);
-    return found == places_.end() ? rows_of(program_, id) : found->second;
+    return found == places_.end() ? row_major_place(program_, id) : found->second;
   }
   Found of(const Argument& argument) const {
     const auto* value = argument.as<ValueRef>();
     return value == nullptr || !is_tensor(value->id) ? std::nullopt : of(value->id);
   }
 
-  // `by_rules`: who reads the program without a statement derives the same; else that it lies in rows.
+  // Sets the layout of a tensor and states it if it differs from the default. The default is `derived` if `by_rules`,
+  // because readers of the program can derive it; otherwise row-major.
   void settle(ValueId id, const Found& derived, bool by_rules) {
     if (!is_tensor(id)) return;
-    const Found place = witness_(id, derived), rule = by_rules ? derived : rows_of(program_, id);
+    const Found place = witness_(id, derived), rule = by_rules ? derived : row_major_place(program_, id);
     places_[id] = place;
     if (place != rule) stated_.push_back({id, place});
   }
@@ -56,14 +57,15 @@ class Placing {
     if (node.target == "prim::Loop") return follow_loop(node);
     for (const Block& block : node.blocks) follow(block);
     if (node.target == "prim::If") return follow_branch(node);
-    if (!node.outputs.empty() && !node.arguments.empty() && changes(node)) return;
+    if (!node.outputs.empty() && !node.arguments.empty() && follow_write(node)) return;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (is_tensor(node.outputs[i])) settle(node.outputs[i], derived(node, i), true);
     }
   }
 
-  // x.add_(1) returns x, and x.t_() gives it another place.
-  bool changes(const Node& node) {
+  // Handles operators that write to a tensor and return it: x.add_(1) keeps the layout, x.t_() changes it. Returns
+  // false for other operators.
+  bool follow_write(const Node& node) {
     const Argument* out = node.overload.ends_with("out") ? node.find("out") : nullptr;
     const Argument& written = out != nullptr ? *out : node.arguments.front().value;
     if (out == nullptr && !is_in_place_name(node.target)) return false;
@@ -85,25 +87,25 @@ class Placing {
 
   Found derived(const Node& node, std::size_t output) {
     const ValueId id = node.outputs[output];
-    if (node.arguments.empty()) return rows_of(program_, id);
+    if (node.arguments.empty()) return row_major_place(program_, id);
     const Argument& first = node.arguments.front().value;
     const bool by_strides = shares_by_strides(node);
     if (by_strides) {
       const Found base = of(first);
       const Sharing sharing = sharing_of(program_, node, base);
-      if (sharing.kind == Sharing::Kind::copy) return rows_of(program_, id);
+      if (sharing.kind == Sharing::Kind::copy) return row_major_place(program_, id);
       if (sharing.kind != Sharing::Kind::view) return std::nullopt;
     }
     if (returns_argument(program_, node)) return of(first);
     const OperatorFacts& facts = facts_of(node.target);
     const auto* elements = facts.memory == ResultMemory::elements ? first.as<ArgumentList>() : nullptr;
     const bool of_element = elements != nullptr && facts.view != ViewForm::none && output < elements->size();
-    if (!by_strides && !of_element && facts.memory != ResultMemory::view) return rows_of(program_, id);
+    if (!by_strides && !of_element && facts.memory != ResultMemory::view) return row_major_place(program_, id);
     const Found base = of(of_element ? (*elements)[output] : first);
     return base ? place_of_view(program_, node, output, *base) : std::nullopt;
   }
 
-  // In rows on either side is in rows; more is not known of both.
+  // The result is row-major if it is row-major in both branches; otherwise the layout is unknown.
   void follow_branch(const Node& node) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       std::vector<Found> ends;
@@ -114,15 +116,16 @@ class Placing {
   }
 
   Found joined(ValueId id, const std::vector<Found>& ends) const {
-    Found place = rows_of(program_, id);
+    Found place = row_major_place(program_, id);
     for (const Found& end : ends) {
-      if (!place || !end || !in_rows(*end)) return std::nullopt;
+      if (!place || !end || !is_row_major(*end)) return std::nullopt;
       if (end->offset != Size(0)) place->offset = Size::unknown();
     }
     return place;
   }
 
-  // A variable is in rows that is so at the start and after each iteration; what is not, may spoil others.
+  // A loop variable is row-major if it is row-major at the start and after each iteration. Repeats until no variable
+  // changes, because one variable with an unknown layout can make others unknown.
   void follow_loop(const Node& node) {
     const Block& body = node.blocks[0];
     const auto* initial = node.find("initial")->as<ArgumentList>();
@@ -141,7 +144,8 @@ class Placing {
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       settle(node.outputs[i],
-             i < starts.size() ? joined(node.outputs[i], {starts[i]}) : rows_of(program_, node.outputs[i]), false);
+             i < starts.size() ? joined(node.outputs[i], {starts[i]}) : row_major_place(program_, node.outputs[i]),
+             false);
     }
   }
 
@@ -159,8 +163,8 @@ void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& re
   std::erase_if(program.places, [&](StatedPlace& each) {
     each.value = renumbered[each.value];
     if (each.value == none_id || !each.place) return each.value == none_id;
-    bool gone = false;
-    const auto number = [&](ValueId& id) { gone |= (id = renumbered[id]) == none_id; };
+    bool removed = false;
+    const auto number = [&](ValueId& id) { removed |= (id = renumbered[id]) == none_id; };
     const auto renamed = [&](const Size& size) {
       return size.with([&](SymbolId symbol) {
         auto local = local_size(symbol);
@@ -172,7 +176,7 @@ void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& re
     each.place->offset = renamed(each.place->offset);
     for (Size& size : each.place->sizes) size = renamed(size);
     for (Size& stride : each.place->strides) stride = renamed(stride);
-    if (gone) each.place.reset();
+    if (removed) each.place.reset();
     return false;
   });
 }

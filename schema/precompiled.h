@@ -1,7 +1,7 @@
-// Standard headers that most sources of the schema, the annotator and the command include, compiled once. None of ours:
-// ccache gives a precompiled header back although a comment in it has changed, and GCC, which tells files that were
-// included by their contents, includes such a header a second time. Sources include what they use all the same:
-// clang-tidy reads them without this file (`make lint`).
+// Precompiled standard headers for the schema, the annotator and the command. whence's own headers are excluded: if
+// only a comment in one changes, ccache returns the old precompiled header, and GCC, which compares included files by
+// content, includes the header a second time. Sources still include what they use, because clang-tidy (`make lint`)
+// runs without this file.
 #pragma once
 
 #include <algorithm>

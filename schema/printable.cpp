@@ -8,8 +8,8 @@
 namespace whence {
 namespace {
 
-// Length of the character of more than one byte at the start of `text`; 0 when it is none, or one that controls the
-// terminal. Shortest forms only, no surrogates, nothing above U+10FFFF (RFC 3629).
+// Returns the length of the multi-byte character at the start of `text`; 0 if it is invalid or a control character.
+// Valid are shortest forms without surrogates, up to U+10FFFF (RFC 3629).
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
@@ -80,7 +80,7 @@ std::string printable(std::string_view text) {
 }
 
 std::string shown(std::string_view text) {
-  constexpr std::size_t longest = 500, kept_in_front = 300, kept_behind = 100;
+  constexpr std::size_t max_word = 500, front_size = 300, back_size = 100;
   const std::string complete_text = printable(text);
   const auto inside = [&](std::size_t at) {  // true inside a character of several bytes
     return at < complete_text.size() && (static_cast<unsigned char>(complete_text[at]) & 0xc0U) == 0x80U;
@@ -88,15 +88,15 @@ std::string shown(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < complete_text.size();) {
     const std::size_t end = std::min(complete_text.find(' ', at), complete_text.size());
-    if (end - at <= longest) {
+    if (end - at <= max_word) {
       out.append(complete_text, at, end - at);
     } else {
-      std::size_t front = at + kept_in_front, behind = end - kept_behind;
-      while (inside(front)) --front;
-      while (inside(behind)) ++behind;
-      out.append(complete_text, at, front - at);
-      out += "[... " + std::to_string(behind - front) + " bytes ...]";
-      out.append(complete_text, behind, end - behind);
+      std::size_t front_end = at + front_size, back = end - back_size;
+      while (inside(front_end)) --front_end;
+      while (inside(back)) ++back;
+      out.append(complete_text, at, front_end - at);
+      out += "[... " + std::to_string(back - front_end) + " bytes ...]";
+      out.append(complete_text, back, end - back);
     }
     at = end;
     for (; at < complete_text.size() && complete_text[at] == ' '; ++at) out += ' ';
@@ -119,7 +119,7 @@ std::string escape_xml(std::string_view text) {
     } else if (c == '"') {
       escaped += "&quot;";
     } else if (clean.compare(at, 3, "\xef\xbf\xbe") == 0 || clean.compare(at, 3, "\xef\xbf\xbf") == 0) {
-      escaped += c == '\xef' && clean[at + 2] == '\xbe' ? "\\ufffe" : "\\uffff";  // U+FFFE and U+FFFF are none of XML's
+      escaped += c == '\xef' && clean[at + 2] == '\xbe' ? "\\ufffe" : "\\uffff";  // XML has no U+FFFE and U+FFFF
       at += 2;
     } else {
       escaped += c;

@@ -1,4 +1,4 @@
-// Text from files of unknown origin, as it may be sent to a terminal or put into XML.
+// Makes untrusted text safe for a terminal or for XML.
 #pragma once
 
 #include <string>
@@ -6,17 +6,17 @@
 
 namespace whence {
 
-// True of well-formed text as RFC 3629 says: no overlong forms, no surrogates, nothing above U+10FFFF.
+// True for valid UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF.
 bool is_utf8(std::string_view text);
 
-// Control characters as \x1b and \n, those of U+0080 to U+009F and bytes that are not UTF-8 likewise, byte by byte.
+// Escapes control characters (\x1b, \n), U+0080 to U+009F and invalid UTF-8, byte by byte.
 std::string printable(std::string_view text);
 
-// printable() for people: of a word that is longer than any name should be, its beginning, its end and how much is left
-// out.
+// printable() with words of more than 500 bytes shortened to their beginning, the number of omitted bytes, and their
+// end.
 std::string shown(std::string_view text);
 
-// printable() for XML 1.0, as content or as an attribute's value; what XML has no character for is an escape, too.
+// printable() for XML 1.0 content and attribute values. Also escapes the characters that XML does not have.
 std::string escape_xml(std::string_view text);
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// Questions that everyone asks of a Program: arguments by name, common scopes, execution order, identity.
+// Queries on a Program: arguments by name, known values, ranges, common scopes, execution order, digest.
 #include "schema/program.h"
 
 #include <algorithm>
@@ -41,26 +41,26 @@ bool same_length(const Dim& a, const Dim& b) {
 
 namespace {
 
-// The size as it is where no length is 0: n - 1 for max(0, n - 1).
-Size above_0(const Size& size) {
+// Simplifies a size under the assumption that every length is at least 1: max(0, n - 1) becomes n - 1.
+Size without_zero_lengths(const Size& size) {
   Size sum = size.number();
   for (const Size::Term& term : size.terms()) {
     Size product = term.coefficient;
     for (const auto& factor : term.factors) {
-      const bool least = factor->kind == SizeAtom::Kind::minimum;
-      if (!least && factor->kind != SizeAtom::Kind::maximum) {
+      const bool is_minimum = factor->kind == SizeAtom::Kind::minimum;
+      if (!is_minimum && factor->kind != SizeAtom::Kind::maximum) {
         product = product * Size::sum(0, {{1, {factor}}});
         continue;
       }
       std::vector<Size> operands;
-      std::ranges::transform(factor->operands, std::back_inserter(operands), above_0);
+      std::ranges::transform(factor->operands, std::back_inserter(operands), without_zero_lengths);
       const auto is_extreme = [&](const Size& one) {
         return std::ranges::all_of(operands, [&](const Size& other) {
-          return range_of(least ? other - one : one - other, [](SymbolId) { return SizeRange{1}; }).min >= 0;
+          return range_of(is_minimum ? other - one : one - other, [](SymbolId) { return SizeRange{1}; }).min >= 0;
         });
       };
       const auto found = std::ranges::find_if(operands, is_extreme);
-      product = product * (found != operands.end() ? *found : least ? minimum(operands) : maximum(operands));
+      product = product * (found != operands.end() ? *found : is_minimum ? minimum(operands) : maximum(operands));
     }
     sum = sum + product;
   }
@@ -69,10 +69,10 @@ Size above_0(const Size& size) {
 
 }  // namespace
 
-// For a reader: a length of 0 is no reason for a longer name, but a size that changes has a name.
+// The name is for people, so it ignores lengths of 0 to be shorter, unless this would make it a plain number.
 void name_derived(IndexedVector<SymbolId, Symbol>& symbols, SymbolId id) {
   Symbol& symbol = symbols[id];
-  const Size size = symbol.size.is_known() ? above_0(symbol.size) : symbol.size;
+  const Size size = symbol.size.is_known() ? without_zero_lengths(symbol.size) : symbol.size;
   symbol.name = text_of(size.is_integer() ? symbol.size : size, [&](SymbolId other) { return symbols[other].name; });
 }
 
@@ -91,15 +91,15 @@ std::optional<bool> known_flag(const Program& program, const Argument& argument)
 }
 
 SizeRange range_of(const Symbol& symbol) {
-  constexpr std::int64_t least_of_torch_export = 2;
+  constexpr std::int64_t default_min_of_torch_export = 2;
   const std::int64_t min = symbol.min.value_or(0);
-  const bool says_nothing = symbol.kind == SymbolKind::axis && min <= least_of_torch_export;
-  return {says_nothing ? 0 : std::max<std::int64_t>(min, 0), symbol.max.value_or(SizeRange().max)};
+  const bool is_default = symbol.kind == SymbolKind::axis && min <= default_min_of_torch_export;
+  return {is_default ? 0 : std::max<std::int64_t>(min, 0), symbol.max.value_or(SizeRange().max)};
 }
 
 namespace {
 
-// True if it holds for lengths, whatever they are: n <= 2*n.
+// True if the comparison holds for all lengths: n <= 2*n.
 bool holds_for_lengths(const Comparison& comparison) {
   const auto least = [](const Size& size) { return range_of(size, [](SymbolId) { return SizeRange{0}; }).min; };
   const Size over = comparison.left - comparison.right, under = comparison.right - comparison.left;
@@ -141,7 +141,7 @@ ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scop
   if (scopes.empty()) return root_scope;
   ScopeId common = scopes.front();
   for (ScopeId other : scopes) {
-    // A parent stands before its children, so the larger of two different scopes cannot enclose the smaller.
+    // Parents precede their children, so the larger of two different scopes cannot enclose the smaller one.
     while (common != other) {
       ScopeId& deeper = common > other ? common : other;
       deeper = program.scopes[deeper].parent;
@@ -158,7 +158,7 @@ std::vector<const Node*> operations(const Program& program) {
 }
 
 std::string program_digest(const Program& program) {
-  // Scopes are told by module and call, not by number: readers may number them differently.
+  // Identifies scopes by module and call because readers may number them differently.
   std::string text;
   for (const Node* node : operations(program)) {
     const Scope& scope = program.scopes[node->origin.scope];

@@ -1,12 +1,12 @@
-// Program: a PyTorch program as whence sees it. A graph of ATen operations without LibTorch, each with its Origin.
+// Program: a PyTorch program as a graph of ATen operations without LibTorch. Each operation has an Origin.
 //
-// Who fills it: recorder/ (TorchScript archives, live modules), annotator/read (torch.export archives), sidecar reader.
-// Who reads it: annotator/lower and annotator/export, the sidecar writer, the match engine.
-// Guaranteed: values are defined before they are used; nodes stand in execution order; every node has an origin;
-// arguments carry the operator schema's names, defaulted ones may be absent.
-// Structure (tuples, lists, dicts, module attributes) is resolved by the reader and does not occur as nodes:
-// an argument holds a list directly, and an operator that returns Tensor[] has one output per element. The exception
-// is a list whose length depends on data: it is one value, a sequence, and what changes it makes a new one.
+// Written by recorder/ (TorchScript archives, live modules), annotator/pt2 (torch.export archives) and the sidecar
+// reader. Read by annotator/lower, annotator/exporter, annotator/match and the sidecar writer.
+// Guarantees: values are defined before use; nodes are in execution order; every node has an origin; arguments have the
+// names of the operator schema, and arguments with their default value may be absent.
+// The reader resolves structure (tuples, lists, dicts, module attributes), so it does not occur as nodes: an argument
+// holds a list directly, and an operator that returns Tensor[] has one output per element. The exception is a list
+// whose length depends on data: it is one value, a sequence, and operators that change it return a new sequence.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace whence {
 
-// Each into the list of Program that has its name; SymbolId, into Program::symbols, is in size.h.
+// Indices into the lists of Program. SymbolId, for Program::symbols, is in size.h.
 using ValueId = Index<struct Value>;
 using ModuleId = Index<struct Module>;
 using ScopeId = Index<struct Scope>;
@@ -33,15 +33,15 @@ using ConstantId = Index<struct Constant>;
 inline constexpr ModuleId root_module{0};
 inline constexpr ScopeId root_scope{0};  // the root's first call
 
-// ---- where things come from -------------------------------------------------------------------------------------
+// ---- provenance -------------------------------------------------------------------------------------------------
 
-// One module object of the tree, under the name named_modules() gives it.
+// One module object of the tree, under its name in named_modules().
 struct Module {
   std::string path;  // qualified name, "encoder.layer.0"; the root is ""
-  std::string type;  // plain class, "torch.nn.modules.linear.Linear"
+  std::string type;  // class, "torch.nn.modules.linear.Linear"
   ModuleId parent = none_id;
   std::vector<std::string> aliases;         // further qualified names of the same object, in order of discovery
-  std::vector<ModuleId> children;           // direct children in order of registration, shared ones included once
+  std::vector<ModuleId> children;           // direct children in order of registration, each shared child once
   int level = 0;                            // number of segments in path
   bool standard = false;                    // defined by torch.nn
   std::vector<ParameterId> own_parameters;  // parameters and buffers registered directly on it
@@ -51,8 +51,8 @@ struct Module {
   bool leaf() const { return children.empty(); }
 };
 
-// One call of one module: scopes form a tree, the path to the root is the call stack of modules.
-// A parent stands before its children.
+// One call of one module. Scopes form a tree, in which the path to the root is the call stack of modules. Parents
+// precede their children.
 struct Scope {
   ScopeId parent = none_id;
   ModuleId module = root_module;
@@ -64,61 +64,61 @@ struct Scope {
 struct Frame {
   std::string file;
   std::int32_t line = 0;
-  std::string function;   // empty when the archive does not say
-  std::string text = {};  // the source line itself, without indentation; empty when the archive does not hold it
+  std::string function;   // empty if the archive does not contain it
+  std::string text = {};  // the source line without indentation; empty if the archive does not contain it
 
   bool operator==(const Frame&) const = default;
 };
 
-// "model.py:12 forward"; the function alone where the file is not known, as of native code without debug information.
+// Returns "model.py:12 forward", or only the function if the file is unknown (native code without debug information).
 std::string source_place(const Frame& frame);
 
-// A source stack, innermost frame first. Frames of PyTorch's own call machinery are left out by the reader.
+// A source stack, innermost frame first. Readers leave out frames of PyTorch's call machinery.
 using Stack = std::vector<Frame>;
 
-// The way in which an operation's scope became known. C++ modules do not announce themselves, so of their own
-// operations it is concluded from the layers around them, and sometimes only a module around the right one is known.
+// How an operation's scope was determined. C++ modules do not report their calls, so the scope of their direct
+// operations is inferred from the layers around them, and sometimes only an enclosing module is known.
 enum class ScopeBasis : std::uint8_t { observed, inferred, enclosing };
 
 struct Origin {
-  std::int32_t op = none_id;  // index of the recorded operation: position in execution order, nested blocks included
+  std::int32_t op = none_id;  // index of the recorded operation in execution order, nested blocks included
   ScopeId scope = root_scope;
   StackId stack = none_id;
   std::string name;       // the front end's own node name (fx node, TorchScript debug name)
-  std::string text = {};  // the fx node in one line, as torch.fx prints it; empty from TorchScript
+  std::string text = {};  // the fx node as torch.fx prints it, on one line; empty for TorchScript
   ScopeBasis basis = ScopeBasis::observed;
 };
 
 // ---- values -----------------------------------------------------------------------------------------------------
 
-// A symbol stands for the length of an axis of an input, which the caller of the file chooses; a number that data
-// decide, born at one operation; or what follows from others. A sidecar from before version 1.2 does not say.
+// The kind of a symbol. axis: the length of an input axis, which the caller chooses. data: a number that depends on
+// data, the result of one operation. derived: computed from other symbols. unknown: from a sidecar before version 1.2.
 enum class SymbolKind : std::uint8_t { unknown, axis, data, derived };
 
-// A dynamic size with a name, e.g. "batch", or one that follows from such, "2*batch + 1": each distinct size of a
-// program is one symbol. Its name is for people; what it is, its other fields say.
+// A dynamic size: named ("batch") or derived ("2*batch + 1"). Each distinct size of a program is one symbol. The name
+// is only for people.
 struct Symbol {
   std::string name;
   std::int64_t example = 0;  // its size in the first example run
   std::optional<std::int64_t> min = {}, max = {};
   SymbolKind kind = SymbolKind::axis;
-  Size size = Size::unknown();  // a derived one's expression over symbols of the other kinds
+  Size size = Size::unknown();  // if derived: the expression over symbols of other kinds
 };
 
 struct Dim {
-  std::int64_t size = -1;     // size in the example run; -1 when never seen
+  std::int64_t size = -1;     // size in the example run; -1 if unknown
   bool dynamic = false;       // may differ at run time
-  SymbolId symbol = none_id;  // set when dynamic and equal to a named size
+  SymbolId symbol = none_id;  // set if dynamic and equal to a symbol
 
   bool is_static() const { return !dynamic && size >= 0; }
   bool operator==(const Dim&) const = default;
 };
 
-// The same length in every run, whatever it is in the example.
+// True if both axes have the same length in every run.
 bool same_length(const Dim& a, const Dim& b);
 
-// A sequence is a list of tensors or numbers whose length the program decides; an optional is a tensor or None, as the
-// data has it.
+// sequence: a list of tensors or numbers whose length is known only at run time. optional: a tensor or None, depending
+// on data.
 enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque, sequence, optional };
 
 constexpr bool is_scalar(ValueKind kind) {
@@ -127,8 +127,8 @@ constexpr bool is_scalar(ValueKind kind) {
 
 struct Type {
   ValueKind kind = ValueKind::tensor;
-  DType dtype = DType::undefined;  // a tensor's; a scalar's: int64, float64, boolean; or that of a sequence's elements
-  std::optional<std::vector<Dim>> dims;  // tensors and optionals; absent when the rank is unknown
+  DType dtype = DType::undefined;  // of the tensor, the sequence's elements, or the scalar (int64, float64, boolean)
+  std::optional<std::vector<Dim>> dims;  // for tensors and optionals; nullopt if the rank is unknown
 };
 
 enum class ValueSource : std::uint8_t { node, input, parameter, constant, block_input };
@@ -137,10 +137,10 @@ struct Value {
   std::string name;  // the front end's name, unique within the program
   Type type;
   ValueSource source = ValueSource::node;
-  std::int32_t index = none_id;  // into inputs, parameters or constants, by source
-  ConstantId known = none_id;    // the value itself, when it depends on no input (folded by running PyTorch)
+  std::int32_t index = none_id;  // into inputs, parameters or constants, depending on source
+  ConstantId known = none_id;    // the constant value, if it depends on no input (folded by running PyTorch)
 
-  // The constant that it is in every run; none_id if that is not known, as of parameters.
+  // Returns the constant that the value equals in every run; none_id if unknown, and for parameters.
   ConstantId content() const { return source == ValueSource::constant ? ConstantId(index) : known; }
 };
 
@@ -148,15 +148,15 @@ struct Value {
 struct Constant {
   TensorData data;
   std::string name;               // archive member or front end's name, may be empty
-  std::vector<std::int32_t> ops;  // the operations it was folded from; empty for constants that the model holds itself
-  std::string digest = {};        // xxh3-128 of the bytes, when a sidecar left the bytes out; else empty
+  std::vector<std::int32_t> ops;  // operations that were folded into it; empty for constants of the model itself
+  std::string digest = {};        // xxh3-128 of the bytes if a sidecar left them out; otherwise empty
 };
 
 enum class ParameterKind : std::uint8_t { parameter, buffer, attribute };
 
-// By these a weight is found again in a file that renamed, transposed or converted it: xxh3-128, 32 hex digits.
+// Digests that identify a weight after it was renamed, transposed or converted: xxh3-128, 32 hex digits.
 struct TensorDigests {
-  std::string content;            // digest of the contiguous bytes; empty when not asked for
+  std::string content;            // digest of the contiguous bytes; empty unless requested
   std::string transposed;         // digest of the transpose, matrices only
   std::string float16, bfloat16;  // digests of the casts, float32 and float64 only
 };
@@ -167,23 +167,22 @@ struct Parameter {
   ParameterKind kind = ParameterKind::parameter;
   bool trainable = false;  // requires_grad
   bool persistent = true;
-  TensorData data;     // data.bytes.file() and offset() say where in the archive
-  std::string member;  // archive member, "model/data/3"; empty when materialised
+  TensorData data;     // data.bytes.file() and offset() are the location in the archive
+  std::string member;  // archive member, "model/data/3"; empty if materialised
   TensorDigests digests;
-  std::vector<std::int8_t> sketch;  // tensor_sketch.h; empty when not asked for
+  std::vector<std::int8_t> sketch;  // tensor_sketch.h; empty unless requested
 };
 
-// The place of a tensor's elements in memory: one index further along an axis is a stride further. place.h works it
-// out, by the rules of the operators that make views.
+// The memory layout of a tensor, in elements. place.h derives it by the rules of the view operators.
 struct MemoryPlace {
-  ValueId memory = none_id;          // the value that owns it
-  Size offset;                       // the first element's, from the beginning of that memory
+  ValueId memory = none_id;          // the value that owns the memory
+  Size offset;                       // of the first element
   std::vector<Size> sizes, strides;  // by axis
 
   bool operator==(const MemoryPlace&) const = default;
 };
 
-// A place that a reader saw and that does not follow from rules; none for a tensor that may lie in any way.
+// A layout that a reader observed and that differs from the rules; nullopt for an unknown layout.
 struct StatedPlace {
   ValueId value = none_id;
   std::optional<MemoryPlace> place;
@@ -198,7 +197,7 @@ struct ValueRef {
   ValueId id = none_id;
   bool operator==(const ValueRef&) const = default;
 };
-// device, layout, memory format: enumerations that never matter to ONNX, kept by name ("cpu", "strided").
+// A device, layout or memory format, kept by name ("cpu", "strided") because ONNX does not need it.
 struct Keyword {
   std::string name;
   bool operator==(const Keyword&) const = default;
@@ -247,29 +246,29 @@ struct Node {
   const Argument* find(std::string_view name) const;
 };
 
-// An argument of prim::If alone, and only where its sides leave tensors of different ranks: true where the example
-// takes the first.
+// An argument of prim::If, present only if its branches return tensors of different ranks. True if the example takes
+// the first branch.
 inline constexpr std::string_view example_argument = "taken_by_example";
 
-// "aten::add.Tensor", "aten::linear"
+// Returns "aten::add.Tensor", or "aten::linear" without an overload.
 std::string qualified(const Node& node);
 
 // ---- the program ------------------------------------------------------------------------------------------------
 
 struct ProgramInput {
-  std::string name;  // argument name of forward, flattened for containers: "past.0"
+  std::string name;  // argument name of forward; elements of containers have paths: "past.0"
   ValueId value = none_id;
 };
 struct ProgramOutput {
-  std::string name;  // dict key or field where there is one, else empty
-  Argument value;    // a value, or a constant the model returns
+  std::string name;  // dict key or field name, if any
+  Argument value;    // a value, or a constant that the model returns
 };
 
-// One line of a graph signature, in torch.export's words.
+// One entry of torch.export's graph signature.
 struct SignatureEntry {
   std::string kind;                   // "PARAMETER", "USER_INPUT", "BUFFER_MUTATION", ...
-  std::string name;                   // the graph's name of the value; empty for a constant
-  std::optional<std::string> target;  // the parameter, buffer or input meant
+  std::string name;                   // name of the value in the graph; empty for a constant
+  std::optional<std::string> target;  // the parameter, buffer or input that it refers to
   std::optional<bool> persistent;     // for buffers
 
   bool operator==(const SignatureEntry&) const = default;
@@ -285,7 +284,7 @@ struct SourceFile {
   std::string kind;  // "torchscript", "torch.export", "live"
   std::string file;  // base name, never a path of the recording machine
   std::uint64_t size = 0;
-  std::string digest;  // xxh3-128 of the whole file; empty where digests were not asked for
+  std::string digest;  // xxh3-128 of the file; empty unless requested
 };
 
 struct Program {
@@ -295,47 +294,48 @@ struct Program {
   IndexedVector<ScopeId, Scope> scopes;
   IndexedVector<StackId, Stack> stacks;
   IndexedVector<SymbolId, Symbol> symbols;
-  std::vector<Constraint> constraints;  // assumed by decisions on sizes: elsewhere the model does something else
+  std::vector<Constraint> constraints;  // assumed by branches on sizes; at other sizes the model may behave differently
   IndexedVector<ParameterId, Parameter> parameters;
   IndexedVector<ConstantId, Constant> constants;
   IndexedVector<ValueId, Value> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
-  bool placed = false;  // the readers saw memory: a tensor is in it as operators make it, or as `places` says
-  std::vector<StatedPlace> places;  // by value
-  Signature signature;              // stated by a torch.export archive; empty from TorchScript
+  bool placed = false;              // layouts were observed: those in `places`, others by rule
+  std::vector<StatedPlace> places;  // sorted by value
+  Signature signature;              // from a torch.export archive; empty for TorchScript
   Block body;
-  bool ran = false;  // example inputs were run, so dtype and shape are known
+  bool ran = false;  // example inputs were run, so dtypes and shapes are known
 
   const std::string& module_path(ScopeId scope) const { return modules[scopes[scope].module].path; }
 };
 
-// The length of an axis as an expression over symbols that are not derived; unknown if nothing is known of it.
+// Returns the length of an axis as an expression over symbols that are not derived; an unknown Size if it has no
+// symbol.
 Size length_of(const IndexedVector<SymbolId, Symbol>& symbols, const Dim& dim);
 
-// Names a derived symbol after those that it follows from: "2*batch + 1".
+// Names a derived symbol by its expression: "2*batch + 1".
 void name_derived(IndexedVector<SymbolId, Symbol>& symbols, SymbolId id);
 
-// A number or flag that is known: a literal, or a value whose content is.
+// Returns the integer or flag of an argument that is a literal or a value with known content; nullopt for others.
 std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);
 std::optional<bool> known_flag(const Program& program, const Argument& argument);
 
-// The numbers that a symbol may have in a run: a length is 0 or more, unless its bounds say otherwise. That torch.export
-// states a least length of 2 says nothing: it does so of every axis, whatever the model does.
+// Returns the range of a symbol: from 0, or from its bounds. A minimum of up to 2 for an axis is ignored, because
+// torch.export states 2 for every dynamic axis.
 SizeRange range_of(const Symbol& symbol);
 
-// Notes that the file holds where this does.
+// Adds a constraint to the program, unless it always holds for lengths.
 void assume(Program& program, Constraint constraint);
-// Some run that the program's constraints allow may give it this number.
+// True if the size may have this value in some run that the program's constraints allow.
 bool may_be(const Program& program, const Size& size, std::int64_t number);
 
-// The deepest scope that encloses all of `scopes`; scopes of different calls of one module meet above it.
+// Returns the deepest scope that encloses all of `scopes`. For two calls of a module it is above both calls.
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes);
 
-// All operations in execution order, nested blocks in place; element i has origin.op == i in a program as read.
+// Returns all operations in execution order, nested blocks included. As read from a file, element i has origin.op == i.
 std::vector<const Node*> operations(const Program& program);
 
-// Identifies what was recorded, whatever file form: digest over targets, scopes and parameter names.
+// Returns a digest over targets, scopes and parameter names, which does not depend on the file format.
 std::string program_digest(const Program& program);
 
 }  // namespace whence

@@ -1,5 +1,5 @@
-// Walks over a program: every node, every value that is read, nested blocks included. What is visited may be changed
-// where the argument or block is not const.
+// Visits nodes and values of a program, nested blocks included. The visitor may change what it visits if the node,
+// block or argument is not const.
 #pragma once
 
 #include "schema/program.h"
@@ -14,7 +14,7 @@ void each_value(auto& argument, const auto& visit) {
   }
 }
 
-// Calls `visit(argument)` for all that the node itself is given, and for what its blocks yield to it.
+// Calls `visit(argument)` for every argument of the node and every output of its blocks.
 void each_argument(auto& node, const auto& visit) {
   for (auto& argument : node.arguments) visit(argument.value);
   for (auto& block : node.blocks) {
@@ -22,12 +22,12 @@ void each_argument(auto& node, const auto& visit) {
   }
 }
 
-// Calls `visit(id)` for every value that the node itself reads, and that its blocks yield to it.
+// Calls `visit(id)` for every value in the node's arguments and in the outputs of its blocks.
 void each_operand(auto& node, const auto& visit) {
   each_argument(node, [&](auto& argument) { each_value(argument, visit); });
 }
 
-// Calls `visit(node)` for each node in the order of execution, a node before those of its blocks.
+// Calls `visit(node)` for each node in execution order, a node before the nodes in its blocks.
 void each_node(auto& block, const auto& visit) {
   for (auto& node : block.nodes) {
     visit(node);

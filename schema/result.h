@@ -1,5 +1,5 @@
-// Result<T>: what functions between rooms return. An Error ends the current unit (node, file); the function that owns
-// the unit turns it into a Result.
+// Result<T>: the return type of functions that other rooms call. An Error ends the work on the current node or file,
+// and the function in charge of it turns the Error into a Result.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@
 
 namespace whence {
 
-// A value, or the errors that kept us from it. Warnings travel beside the value.
+// A value with warnings and notes, or errors.
 template <class T>
 class Result {
  public:
@@ -32,14 +32,14 @@ class Result {
   Diagnostics diagnostics_;
 };
 
-// The value of a result, without its notes; throws Error with all diagnostics when there is none.
+// Returns the value without its notes, or throws Error with all diagnostics.
 template <class T>
 T value_of(Result<T> result) {
   if (!result) throw Error(result.diagnostics());
   return std::move(*result);
 }
 
-// The same, the notes appended to `notes`.
+// Returns the value and appends its notes to `notes`, or throws Error with all diagnostics.
 template <class T>
 T unwrap(Result<T> result, Diagnostics& notes) {
   if (!result) throw Error(result.diagnostics());
@@ -51,7 +51,7 @@ inline Error out_of_memory() {
   return Error(Code::over_limit, "out of memory", "close other programs, or use a machine with more memory");
 }
 
-// Runs `body` and turns whatever it throws into diagnostics: the last line of defence of every public function.
+// Runs `body` and turns all exceptions into diagnostics. Public functions use it as their outermost handler.
 template <class Body>
 auto guarded(Body&& body) -> Result<decltype(body())> {
   try {

@@ -1,9 +1,9 @@
-// The sizes of an operator's results as Sizes: from those of its tensors, from the integers that it is given, and from
-// literals. One row an operator (shapes/table.cpp), free of LibTorch; tests/schema/test_shape_functions.py holds
-// each row against PyTorch.
+// Computes the result sizes of an operator from the sizes of its tensors, its integer arguments and literals. One row
+// for each operator (shapes/table.cpp), without LibTorch; tests/schema/test_shape_functions.py compares each row with
+// PyTorch.
 //
-// Who asks: the recorder, of every operation of an archive. Guaranteed: a size that is known is PyTorch's in every run
-// in which PyTorch accepts the arguments.
+// The recorder calls it for every operation of an archive. A known size equals PyTorch's in every run in which PyTorch
+// accepts the arguments.
 #pragma once
 
 #include <functional>
@@ -17,22 +17,22 @@ namespace whence {
 
 using Shape = std::vector<Size>;
 
-// The facts on the values that an operation reads.
+// What is known about the operands of an operation.
 struct ShapeFacts {
-  std::function<const Shape*(ValueId)> shape_of;  // null where the rank is not known; a number has no axes
-  std::function<Size(ValueId)> number_of;         // an integer, also one in a tensor without axes
-  std::function<bool(ValueId)> is_mask;           // a tensor of flags, which as an index chooses elements
+  std::function<const Shape*(ValueId)> shape_of;  // null for an unknown rank; empty shape for a number
+  std::function<Size(ValueId)> number_of;         // the value of an integer or of a 0-d integer tensor
+  std::function<bool(ValueId)> is_mask;           // true for a bool tensor, which selects elements as an index
   SymbolRanges ranges;
 };
 
-// The shapes of the tensors among the results, in order; a size that is unknown is one that data decide, or that has no
-// form. nullopt where nothing is known: for an operator without a row, and for arguments that its row does not know.
+// Returns the shapes of the tensors among the results, in order. A size is unknown if it depends on data or cannot be
+// expressed. nullopt for an operator without a row, or arguments that the row does not support.
 std::optional<std::vector<Shape>> shapes_of_results(const Node& node, const ShapeFacts& facts);
 
-// The integer that an operation computes from integers and shapes, as a number or in a tensor without axes.
+// Returns the integer that an operation computes from integers and shapes, as a number or a 0-d tensor.
 Size number_of_result(const Node& node, const ShapeFacts& facts);
 
-// Operators with a row, by name; in-place ones, which return their first argument, have none.
+// Lists the operators with a row, by name. In-place operators, which return their first argument, have none.
 std::vector<std::string_view> operators_with_shapes();
 
 }  // namespace whence

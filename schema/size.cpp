@@ -1,3 +1,4 @@
+// Canonical arithmetic on sizes: sums, products, floor division, minimum and maximum.
 #include "schema/size.h"
 
 #include <algorithm>
@@ -12,8 +13,8 @@ using Factors = Size::Factors;
 using Term = Size::Term;
 using Terms = Size::Terms;
 
-// Beyond these a size is unknown: an archive of others may hold any expression.
-constexpr std::size_t most_terms = 64, most_factors = 16, most_atoms = 300;
+// Larger expressions become unknown sizes: an untrusted archive may contain any expression.
+constexpr std::size_t max_terms = 64, max_factors = 16, max_atoms = 300;
 
 const std::shared_ptr<const Terms>& unknown_terms() {
   static const auto terms = std::make_shared<const Terms>();
@@ -32,7 +33,7 @@ bool atom_precedes(const std::shared_ptr<const SizeAtom>& a, const std::shared_p
   return a != b && *a < *b;
 }
 
-// As often as they are written, so that whoever goes through a size is done after as many steps.
+// Counts every occurrence of an atom, which bounds the time of a traversal.
 std::size_t atoms_in(const Size& size) {
   std::size_t count = 0;
   for (const Term& term : size.terms()) {
@@ -50,11 +51,11 @@ Size of_atom(SizeAtom atom) {
     if (!operand.is_known()) return Size::unknown();
     atoms += atoms_in(operand);
   }
-  if (atoms > most_atoms) return Size::unknown();
+  if (atoms > max_atoms) return Size::unknown();
   return Size::sum(0, {{1, {std::make_shared<const SizeAtom>(std::move(atom))}}});
 }
 
-// Adds up terms of equal factors; unknown where a number does not fit.
+// Adds terms with equal factors. Returns an unknown size on overflow.
 Size collected(std::int64_t number, Terms terms) {
   std::ranges::sort(terms, precedes, &Term::factors);
   Terms sum;
@@ -69,10 +70,10 @@ Size collected(std::int64_t number, Terms terms) {
     }
   }
   if (!sum.empty() && sum.back().coefficient == 0) sum.pop_back();
-  return sum.size() > most_terms ? Size::unknown() : Size::sum(number, std::move(sum));
+  return sum.size() > max_terms ? Size::unknown() : Size::sum(number, std::move(sum));
 }
 
-// a - b*floor(a/b), for b > 0.
+// Returns a - b*floor(a/b) for b > 0.
 std::int64_t remainder_of(std::int64_t a, std::int64_t b) {
   const std::int64_t rest = a % b;
   return rest < 0 ? rest + b : rest;
@@ -87,21 +88,21 @@ std::int64_t magnitude(std::int64_t number) {
                                                             : std::abs(number);
 }
 
-// The greatest integer that divides all coefficients; 0 if there are none.
+// Returns the greatest common divisor of the coefficients, 0 without terms.
 std::int64_t content_of(const Size& size) {
   std::int64_t divisor = 0;
   for (const Term& term : size.terms()) divisor = std::gcd(divisor, magnitude(term.coefficient));
   return divisor;
 }
 
-// size / divisor, for a divisor of every coefficient and of the number.
+// Returns size / divisor. The divisor must divide every coefficient and the number.
 Size divided(const Size& size, std::int64_t divisor) {
   Terms terms = size.terms();
   for (Term& term : terms) term.coefficient /= divisor;
   return Size::sum(size.number() / divisor, std::move(terms));
 }
 
-// The term without the factors of the divisor; nullopt if it does not have them all, or the coefficient is no multiple.
+// Returns term / divisor; nullopt if the divisor's factors or coefficient do not divide the term.
 std::optional<Term> quotient(const Term& term, const Term& divisor) {
   if (overflows(term.coefficient, divisor.coefficient) || term.coefficient % divisor.coefficient != 0) {
     return std::nullopt;
@@ -114,39 +115,40 @@ std::optional<Term> quotient(const Term& term, const Term& divisor) {
 
 Size size_of(const Term& term) { return term.factors.empty() ? Size(term.coefficient) : Size::sum(0, {term}); }
 
-// floor(a / d) for an integer d > 0: multiples of d leave the division, and a common divisor of the rest is taken out.
+// Returns floor(a / d) for an integer d > 0. Moves multiples of d out of the division and cancels a common divisor.
 Size floor_div_by(const Size& a, std::int64_t d) {
-  Terms whole, rest;
+  Terms quotients, remainders;
   for (const Term& term : a.terms()) {
     const std::int64_t multiple = floor_quotient(term.coefficient, d);
-    if (multiple != 0) whole.push_back({multiple, term.factors});
-    if (const std::int64_t left = remainder_of(term.coefficient, d); left != 0) rest.push_back({left, term.factors});
+    if (multiple != 0) quotients.push_back({multiple, term.factors});
+    if (const std::int64_t rest = remainder_of(term.coefficient, d); rest != 0)
+      remainders.push_back({rest, term.factors});
   }
   const std::int64_t multiple = floor_quotient(a.number(), d);
-  Size left = Size::sum(remainder_of(a.number(), d), std::move(rest));
-  const Size outside = Size::sum(multiple, std::move(whole));
-  if (left.is_integer()) return outside;  // below d
-  const std::int64_t common = std::gcd(content_of(left), d);
-  left = divided(Size::sum(left.number() / common * common, left.terms()), common);
+  Size dividend = Size::sum(remainder_of(a.number(), d), std::move(remainders));
+  const Size outside = Size::sum(multiple, std::move(quotients));
+  if (dividend.is_integer()) return outside;  // it is less than d
+  const std::int64_t common = std::gcd(content_of(dividend), d);
+  dividend = divided(Size::sum(dividend.number() / common * common, dividend.terms()), common);
   const std::int64_t divisor = d / common;
-  if (divisor == 1) return outside + left;
-  // (a // b) // d is a // (b*d), for positive b: only integers are certain to be.
-  if (left.number() == 0 && left.terms().size() == 1 && left.terms()[0].coefficient == 1 &&
-      left.terms()[0].factors.size() == 1) {
-    const SizeAtom& inner = *left.terms()[0].factors[0];
+  if (divisor == 1) return outside + dividend;
+  // (a // b) // d equals a // (b*d) for positive b. Only integers are certain to be positive.
+  if (dividend.number() == 0 && dividend.terms().size() == 1 && dividend.terms()[0].coefficient == 1 &&
+      dividend.terms()[0].factors.size() == 1) {
+    const SizeAtom& inner = *dividend.terms()[0].factors[0];
     std::int64_t product = 0;
     if (inner.kind == Kind::floor_division && inner.operands[1].integer().value_or(0) > 0 &&
         !__builtin_mul_overflow(*inner.operands[1].integer(), divisor, &product)) {
       return outside + floor_div(inner.operands[0], product);
     }
   }
-  return outside + of_atom({Kind::floor_division, none_id, {}, {left, divisor}});
+  return outside + of_atom({Kind::floor_division, none_id, {}, {dividend, divisor}});
 }
 
-// floor(a / b) for a divisor of several terms.
+// Returns floor(a / b) for a divisor with several terms.
 Size floor_div_by_sum(const Size& a, const Size& b) {
   if (a == Size(0)) return 0;
-  // a = q*b exactly, for q an integer or a product: each term of a over the first of b.
+  // Finds an integer or product q with a = q*b: the quotients of a's terms by the first term of b are the candidates.
   const Term& first = b.terms().front();
   for (const Term& term : a.terms()) {
     if (const auto factor = quotient(term, first); factor && size_of(*factor) * b == a) return size_of(*factor);
@@ -156,50 +158,51 @@ Size floor_div_by_sum(const Size& a, const Size& b) {
   return of_atom({Kind::floor_division, none_id, {}, {divided(a, common), divided(b, common)}});
 }
 
-// floor(a / b) for a product b: what holds the product leaves the division, and what all hold is taken out.
+// Returns floor(a / b) for a product b. Moves multiples of b out of the division and cancels common factors.
 Size floor_div_by_product(const Size& a, const Size& b) {
   const Term divisor = b.terms().front();
   if (divisor.coefficient < 0) return floor_div(Size(-1) * a, Size(-1) * b);
-  Terms whole, rest;
-  std::int64_t whole_number = 0;
+  Terms quotients, rest;
+  std::int64_t integer_quotient = 0;
   for (const Term& term : a.terms()) {
     if (const auto each = quotient(term, divisor)) {
       if (each->factors.empty()) {
-        whole_number = each->coefficient;
+        integer_quotient = each->coefficient;
       } else {
-        whole.push_back(*each);
+        quotients.push_back(*each);
       }
     } else {
       rest.push_back(term);
     }
   }
-  const Size outside = collected(whole_number, std::move(whole));
-  Size left = Size::sum(a.number(), std::move(rest));
-  if (left == Size(0)) return outside;
-  Term common = divisor;  // factors of all terms and the divisor
-  if (left.number() != 0) common.factors.clear();
-  for (const Term& term : left.terms()) {
+  const Size outside = collected(integer_quotient, std::move(quotients));
+  Size dividend = Size::sum(a.number(), std::move(rest));
+  if (dividend == Size(0)) return outside;
+  Term common = divisor;  // common factors of all terms and the divisor
+  if (dividend.number() != 0) common.factors.clear();
+  for (const Term& term : dividend.terms()) {
     Factors kept;
     std::ranges::set_intersection(common.factors, term.factors, std::back_inserter(kept), atom_precedes);
     common.factors = std::move(kept);
   }
-  common.coefficient = std::gcd(std::gcd(content_of(left), magnitude(left.number())), magnitude(divisor.coefficient));
+  common.coefficient =
+      std::gcd(std::gcd(content_of(dividend), magnitude(dividend.number())), magnitude(divisor.coefficient));
   if (common.coefficient <= 0) return Size::unknown();
   Terms reduced;
-  for (const Term& term : left.terms()) {
+  for (const Term& term : dividend.terms()) {
     const auto each = quotient(term, common);
     if (!each) return Size::unknown();
     reduced.push_back(*each);
   }
-  std::int64_t number = left.number() / common.coefficient;
+  std::int64_t number = dividend.number() / common.coefficient;
   std::erase_if(reduced, [&](const Term& term) {
     if (term.factors.empty()) number += term.coefficient;
     return term.factors.empty();
   });
-  const auto below = quotient(divisor, common);
-  const Size above = collected(number, std::move(reduced));
-  if (below->factors.empty()) return outside + floor_div(above, below->coefficient);
-  return outside + of_atom({Kind::floor_division, none_id, {}, {above, size_of(*below)}});
+  const auto denominator = quotient(divisor, common);
+  const Size numerator = collected(number, std::move(reduced));
+  if (denominator->factors.empty()) return outside + floor_div(numerator, denominator->coefficient);
+  return outside + of_atom({Kind::floor_division, none_id, {}, {numerator, size_of(*denominator)}});
 }
 
 Size extreme(const std::vector<Size>& sizes, Kind kind) {
@@ -210,7 +213,7 @@ Size extreme(const std::vector<Size>& sizes, Kind kind) {
     const bool nested = size.number() == 0 && terms.size() == 1 && terms[0].coefficient == 1 &&
                         terms[0].factors.size() == 1 && terms[0].factors[0]->kind == kind;
     for (const Size& operand : nested ? terms[0].factors[0]->operands : std::vector<Size>{size}) {
-      // One decides where two are a number apart.
+      // If two operands differ by an integer, only one of them matters.
       const auto other =
           std::ranges::find_if(operands, [&](const Size& each) { return (each - operand).is_integer(); });
       if (other == operands.end()) {
@@ -223,12 +226,12 @@ Size extreme(const std::vector<Size>& sizes, Kind kind) {
   if (operands.empty()) return Size::unknown();
   if (operands.size() == 1) return operands.front();
   std::ranges::sort(operands);
-  return operands.size() > most_terms ? Size::unknown() : of_atom({kind, none_id, {}, std::move(operands)});
+  return operands.size() > max_terms ? Size::unknown() : of_atom({kind, none_id, {}, std::move(operands)});
 }
 
 }  // namespace
 
-// ---- making -------------------------------------------------------------------------------------------------------
+// ---- construction -------------------------------------------------------------------------------------------------
 
 Size Size::symbol(SymbolId id) { return of_atom({Kind::symbol, id, {}, {}}); }
 
@@ -271,8 +274,8 @@ std::vector<SymbolId> Size::symbols() const {
     }
   }
   std::ranges::sort(found);
-  const auto twice = std::ranges::unique(found);
-  found.erase(twice.begin(), twice.end());
+  const auto duplicates = std::ranges::unique(found);
+  found.erase(duplicates.begin(), duplicates.end());
   return found;
 }
 
@@ -343,14 +346,14 @@ Size operator*(const Size& a, const Size& b) {
   if (__builtin_mul_overflow(a.number_, b.number_, &number)) return Size::unknown();
   if (a.is_integer() && b.is_integer()) return number;
   if (a.is_integer() ? a.number_ == 0 : b.is_integer() && b.number_ == 0) return 0;
-  if ((a.terms().size() + 1) * (b.terms().size() + 1) > 4 * most_terms) return Size::unknown();
+  if ((a.terms().size() + 1) * (b.terms().size() + 1) > 4 * max_terms) return Size::unknown();
   Terms terms;
   const auto add = [&](std::int64_t x, const Factors& f, std::int64_t y, const Factors& g) {
     Term product;
     if (__builtin_mul_overflow(x, y, &product.coefficient)) return false;
     if (product.coefficient == 0) return true;
     std::ranges::merge(f, g, std::back_inserter(product.factors), atom_precedes);
-    if (product.factors.size() > most_factors) return false;
+    if (product.factors.size() > max_factors) return false;
     terms.push_back(std::move(product));
     return true;
   };
@@ -387,7 +390,7 @@ Size modulo(const Size& a, const Size& b) { return a - b * floor_div(a, b); }
 Size minimum(const std::vector<Size>& sizes) { return extreme(sizes, Kind::minimum); }
 Size maximum(const std::vector<Size>& sizes) { return extreme(sizes, Kind::maximum); }
 
-// ---- questions -----------------------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------------------------
 
 bool certainly_equal(const Size& a, const Size& b) { return a.is_known() && b.is_known() && a == b; }
 
@@ -395,7 +398,7 @@ bool certainly_different(const Size& a, const Size& b, const SymbolRanges& range
   const Size difference = a - b;
   if (!difference.is_known()) return false;
   if (!range_of(difference, ranges).holds(0)) return true;
-  // 2*n and 2*m + 1; calls may be no integers.
+  // Compares modulo the common divisor: 2*n and 2*m + 1 differ. Calls may return numbers that are not integers.
   const bool integral = std::ranges::all_of(difference.terms(), [](const Term& term) {
     return std::ranges::none_of(term.factors, [](const auto& factor) { return factor->kind == Kind::call; });
   });

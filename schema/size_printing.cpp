@@ -1,4 +1,4 @@
-// Sizes as text, which size_text.cpp reads.
+// Prints sizes as text that size_text.cpp can parse.
 #include <algorithm>
 
 #include "schema/size.h"
@@ -29,7 +29,7 @@ std::string text_of(const SizeAtom& atom, const Names& name_of) {
   return text + ")";
 }
 
-// "-2*batch" without its sign.
+// Returns the text of a term without its sign: "2*batch" for -2*batch.
 std::string text_of(const Term& term, const Names& name_of) {
   std::vector<std::string> factors;
   for (const auto& factor : term.factors) factors.push_back(text_of(*factor, name_of));
@@ -51,7 +51,7 @@ std::string text_of(const Size& size, const Names& name_of) {
   if (!size.is_known()) return "?";
   std::vector<const Term*> terms;
   for (const Term& term : size.terms()) terms.push_back(&term);
-  // Products of many sizes first, as sympy writes them.
+  // Products with more factors come first, as in sympy.
   std::ranges::stable_sort(terms, std::greater(), [](const Term* term) { return term->factors.size(); });
   std::string text;
   const auto add = [&](bool negative, const std::string& part) {

@@ -1,4 +1,4 @@
-// The range of a size, from those of its symbols.
+// Computes the range of a size from the ranges of its symbols.
 #include <algorithm>
 #include <unordered_map>
 
@@ -10,38 +10,41 @@ namespace {
 
 using Kind = SizeAtom::Kind;
 
-// Ends of ranges in 128 bits, cut to 64 after each step: the greatest and the least number mean "any".
+// Bounds are computed in 128 bits and saturated to 64 bits. The lowest and highest number mean "unbounded".
 using Wide = __int128;
-constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
-                       most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t unbounded_min = std::numeric_limits<std::int64_t>::min(),
+                       unbounded_max = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t cut(Wide number) {
-  return number <= least ? least : number >= most ? most : static_cast<std::int64_t>(number);
+std::int64_t saturated(Wide number) {
+  return number <= unbounded_min   ? unbounded_min
+         : number >= unbounded_max ? unbounded_max
+                                   : static_cast<std::int64_t>(number);
 }
 
 SizeRange product_of(const SizeRange& a, const SizeRange& b) {
-  const auto end = [](std::int64_t x, std::int64_t y) { return cut(Wide{x} * y); };
+  const auto end = [](std::int64_t x, std::int64_t y) { return saturated(Wide{x} * y); };
   const auto ends = {end(a.min, b.min), end(a.min, b.max), end(a.max, b.min), end(a.max, b.max)};
   return {std::min(ends), std::max(ends)};
 }
 
 SizeRange sum_of(const SizeRange& a, const SizeRange& b) {
-  return {a.min == least || b.min == least ? least : cut(Wide{a.min} + b.min),
-          a.max == most || b.max == most ? most : cut(Wide{a.max} + b.max)};
+  return {a.min == unbounded_min || b.min == unbounded_min ? unbounded_min : saturated(Wide{a.min} + b.min),
+          a.max == unbounded_max || b.max == unbounded_max ? unbounded_max : saturated(Wide{a.max} + b.max)};
 }
 
 SizeRange quotient_of(const SizeRange& a, const SizeRange& b) {
   if (b.min <= 0) return {};
   const auto end = [](std::int64_t x, std::int64_t y) {
-    return x == least || x == most ? (y == most ? (x < 0 ? -1 : 0) : x) : floor_quotient(x, y);
+    return x == unbounded_min || x == unbounded_max ? (y == unbounded_max ? (x < 0 ? -1 : 0) : x)
+                                                    : floor_quotient(x, y);
   };
-  // An end that means "any" stays so, whatever it is divided by.
-  const std::int64_t low = a.min == least ? least : std::min(end(a.min, b.min), end(a.min, b.max));
-  const std::int64_t high = a.max == most ? most : std::max(end(a.max, b.min), end(a.max, b.max));
+  // An unbounded end stays unbounded, whatever the divisor is.
+  const std::int64_t low = a.min == unbounded_min ? unbounded_min : std::min(end(a.min, b.min), end(a.min, b.max));
+  const std::int64_t high = a.max == unbounded_max ? unbounded_max : std::max(end(a.max, b.min), end(a.max, b.max));
   return {low, high};
 }
 
-// The ranges of one size and of all that is in it.
+// Computes the range of a size and caches the ranges of its atoms.
 class Ranges {
  public:
   explicit Ranges(const SymbolRanges& symbols) : symbols_(symbols) {}
@@ -50,11 +53,11 @@ class Ranges {
     if (!size.is_known()) return {};
     constexpr int steps = 4;
     const std::int64_t opposite = least_of(Size(0) - size, steps);
-    return {least_of(size, steps), std::min(of_terms(size).max, opposite == least ? most : -opposite)};
+    return {least_of(size, steps), std::min(of_terms(size).max, opposite == unbounded_min ? unbounded_max : -opposite)};
   }
 
  private:
-  // Atoms stand in each other, and in many sums: each is looked at once.
+  // Caches the result because an atom may occur in many sums and in other atoms.
   SizeRange of(const SizeAtom& atom) {
     if (atom.kind == Kind::symbol) return symbols_(atom.symbol);
     if (atom.kind == Kind::call) return {};
@@ -69,7 +72,7 @@ class Ranges {
     return atoms_[&atom] = result;
   }
 
-  // As if the terms had nothing to do with each other.
+  // Adds the ranges of the terms as if they were independent.
   SizeRange of_terms(const Size& size) {
     SizeRange sum{size.number(), size.number()};
     for (const Size::Term& term : size.terms()) {
@@ -80,11 +83,11 @@ class Ranges {
     return sum;
   }
 
-  // The least number of a size whose terms depend on the same symbols: n - n//2 is 0 or more. Puts for a minimum or
-  // maximum each of its operands, for a division its bounds, so often at most.
+  // Returns the minimum of a size whose terms share symbols: n - n//2 is at least 0. Replaces a minimum or maximum by
+  // each of its operands and a division by its bounds, at most `steps` times.
   std::int64_t least_of(const Size& size, int steps) {
-    if (!size.is_known()) return least;
-    const std::int64_t apart = of_terms(size).min;
+    if (!size.is_known()) return unbounded_min;
+    const std::int64_t independent_min = of_terms(size).min;
     for (const Size::Term& term : size.terms()) {
       const SizeAtom& atom = *term.factors.front();
       if (steps == 0 || term.factors.size() > 1 || atom.kind == Kind::symbol || atom.kind == Kind::call) continue;
@@ -95,17 +98,17 @@ class Ranges {
         if (divisor <= 0) continue;
         const Size bound = rises ? atom.operands[0] - Size(divisor - 1) : atom.operands[0];
         const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, steps - 1);
-        return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
+        return times == unbounded_min ? independent_min : std::max(independent_min, -floor_quotient(-times, divisor));
       }
-      const bool is_any = (atom.kind == Kind::minimum) == rises;  // The size is the least of the sums below.
-      std::int64_t found = is_any ? most : least;
+      const bool is_any = (atom.kind == Kind::minimum) == rises;  // true if the size is the least of the sums below
+      std::int64_t found = is_any ? unbounded_max : unbounded_min;
       for (const Size& operand : atom.operands) {
         const std::int64_t next = least_of(rest + operand * term.coefficient, steps - 1);
         found = is_any ? std::min(found, next) : std::max(found, next);
       }
-      return std::max(apart, found);
+      return std::max(independent_min, found);
     }
-    return apart;
+    return independent_min;
   }
 
   const SymbolRanges& symbols_;

@@ -1,4 +1,4 @@
-// A size as operations: whoever computes sizes in a graph of its own says how it reads a length and adds a node.
+// Computes a size with operations of a graph. The caller provides functions that read a length and add a node.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@ namespace whence {
 
 template <class Value>
 struct SizeSteps {
-  std::function<std::optional<Value>(SymbolId)> length;  // nullopt where it cannot be read
+  std::function<std::optional<Value>(SymbolId)> length;  // nullopt if it cannot be read
   std::function<Value(std::int64_t)> literal;
-  // Computes aten::add, aten::mul, aten::floordiv, prim::min or prim::max of two integers.
+  // Adds a node for aten::add, aten::mul, aten::floordiv, prim::min or prim::max of two integers.
   std::function<Value(const char* target, const Value& a, const Value& b)> compute;
 
-  // nullopt if a length cannot be read, or a function has no operator.
+  // Returns nullopt if a length cannot be read or if the size contains a call, which has no operator.
   std::optional<Value> number(const Size& size) const {
     if (!size.is_known()) return std::nullopt;
     std::optional<Value> sum;

@@ -1,3 +1,4 @@
+// Parses sizes and conditions in sympy's and Python's notation.
 #include "schema/size_text.h"
 
 #include <algorithm>
@@ -12,9 +13,9 @@ namespace whence {
 
 namespace {
 
-constexpr int deepest = 60;
-constexpr std::int64_t highest_power = 16;
-constexpr std::size_t most_constraints = 64;
+constexpr int max_depth = 60;
+constexpr std::int64_t max_power = 16;
+constexpr std::size_t max_constraints = 64;
 
 bool part_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -22,7 +23,7 @@ bool part_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) !
 using Conditions = std::vector<Constraint>;
 
 std::optional<Conditions> either(const Conditions& a, const Conditions& b) {
-  if (a.size() * b.size() > most_constraints) return std::nullopt;
+  if (a.size() * b.size() > max_constraints) return std::nullopt;
   Conditions result;
   for (const Constraint& one : a) {
     for (const Constraint& other : b) {
@@ -34,7 +35,7 @@ std::optional<Conditions> either(const Conditions& a, const Conditions& b) {
 }
 
 std::optional<Conditions> refuted(const Conditions& conditions) {
-  std::optional<Conditions> result = Conditions{{}};  // one that never holds
+  std::optional<Conditions> result = Conditions{{}};  // one constraint without comparisons, which never holds
   for (const Constraint& constraint : conditions) {
     Conditions all;
     for (const Comparison& each : constraint.any) {
@@ -46,21 +47,21 @@ std::optional<Conditions> refuted(const Conditions& conditions) {
   return result;
 }
 
-// An expression is a size, a condition, or a text in quotes.
-struct Read {
+// A parsed expression: a size, conditions, or a quoted text.
+struct Expression {
   std::optional<Size> size;
   std::optional<Conditions> conditions;
   std::optional<std::string> text;
 };
 
-// Python's grammar from `or` down to names, by recursive descent. Each step is nullopt where the text is none.
+// A recursive-descent parser for Python's grammar from `or` down to names. Each step returns nullopt on a syntax error.
 class SizeReader {
  public:
   SizeReader(std::string_view text, const SizeNames& names) : rest_(text), names_(names) {}
 
-  std::optional<Read> whole() {
-    auto read = disjunction();
-    return read && rest().empty() ? read : std::nullopt;
+  std::optional<Expression> complete_text() {
+    auto expression = disjunction();
+    return expression && rest().empty() ? expression : std::nullopt;
   }
 
  private:
@@ -81,8 +82,8 @@ class SizeReader {
 
   // ---- conditions -------------------------------------------------------------------------------------------------
 
-  std::optional<Read> disjunction() {
-    if (++depth_ > deepest) return std::nullopt;
+  std::optional<Expression> disjunction() {
+    if (++depth_ > max_depth) return std::nullopt;
     auto left = conjunction();
     while (left && take_word("or")) {
       const auto right = conjunction();
@@ -93,20 +94,20 @@ class SizeReader {
     return left;
   }
 
-  std::optional<Read> conjunction() {
+  std::optional<Expression> conjunction() {
     auto left = negation();
     while (left && take_word("and")) {
       auto right = negation();
       if (!right || !left->conditions || !right->conditions) return std::nullopt;
       left->conditions->insert(left->conditions->end(), right->conditions->begin(), right->conditions->end());
-      if (left->conditions->size() > most_constraints) return std::nullopt;
+      if (left->conditions->size() > max_constraints) return std::nullopt;
     }
     return left;
   }
 
-  std::optional<Read> negation() {
+  std::optional<Expression> negation() {
     if (!take_word("not")) return comparison();
-    if (++depth_ > deepest) return std::nullopt;
+    if (++depth_ > max_depth) return std::nullopt;
     const auto inner = negation();
     --depth_;
     return inner && inner->conditions ? of(refuted(*inner->conditions)) : std::nullopt;
@@ -125,8 +126,8 @@ class SizeReader {
     return std::nullopt;
   }
 
-  // 2 <= x < 5 is both.
-  std::optional<Read> comparison() {
+  // A chain 2 <= x < 5 means both comparisons.
+  std::optional<Expression> comparison() {
     auto left = sum();
     std::optional<Conditions> all;
     while (left) {
@@ -143,12 +144,12 @@ class SizeReader {
 
   // ---- sizes ------------------------------------------------------------------------------------------------------
 
-  static std::optional<Read> of(std::optional<Conditions> conditions) {
-    return conditions ? std::optional(Read{{}, std::move(conditions), {}}) : std::nullopt;
+  static std::optional<Expression> of(std::optional<Conditions> conditions) {
+    return conditions ? std::optional(Expression{{}, std::move(conditions), {}}) : std::nullopt;
   }
-  static std::optional<Read> of(Size size) { return Read{std::move(size), {}, {}}; }
+  static std::optional<Expression> of(Size size) { return Expression{std::move(size), {}, {}}; }
 
-  std::optional<Read> sum() {
+  std::optional<Expression> sum() {
     auto left = product();
     while (left && left->size) {
       const bool plus = take("+");
@@ -160,7 +161,7 @@ class SizeReader {
     return left;
   }
 
-  std::optional<Read> product() {
+  std::optional<Expression> product() {
     auto left = signed_factor();
     while (left && left->size) {
       const std::string_view text = rest();
@@ -178,15 +179,15 @@ class SizeReader {
     return left;
   }
 
-  std::optional<Read> signed_factor() {
+  std::optional<Expression> signed_factor() {
     if (!take("-")) return take("+") ? signed_factor() : power();
-    if (++depth_ > deepest) return std::nullopt;
+    if (++depth_ > max_depth) return std::nullopt;
     const auto inner = signed_factor();
     --depth_;
     return inner && inner->size ? of(Size(-1) * *inner->size) : std::nullopt;
   }
 
-  std::optional<Read> power() {
+  std::optional<Expression> power() {
     auto base = atom();
     if (!base || !base->size || !take("**")) return base;
     const auto exponent = signed_factor();
@@ -195,13 +196,13 @@ class SizeReader {
 
   static Size raised(const Size& base, const Size& exponent) {
     const std::int64_t times = exponent.integer().value_or(-1);
-    if (times < 0 || times > highest_power) return Size::call("FloatPow", {base, exponent});
+    if (times < 0 || times > max_power) return Size::call("FloatPow", {base, exponent});
     Size product = 1;
     for (std::int64_t i = 0; i < times; ++i) product = product * base;
     return product;
   }
 
-  std::optional<Read> atom() {
+  std::optional<Expression> atom() {
     if (take("(")) {
       auto inner = disjunction();
       return inner && take(")") ? inner : std::nullopt;
@@ -212,15 +213,15 @@ class SizeReader {
     return std::isdigit(static_cast<unsigned char>(text.front())) != 0 ? number() : named();
   }
 
-  std::optional<Read> quoted() {
+  std::optional<Expression> quoted() {
     const std::size_t end = rest_.find('\'', 1);
     if (end == std::string_view::npos) return std::nullopt;
-    Read read{{}, {}, std::string(rest_.substr(1, end - 1))};
+    Expression read{{}, {}, std::string(rest_.substr(1, end - 1))};
     rest_.remove_prefix(end + 1);
     return read;
   }
 
-  std::optional<Read> number() {
+  std::optional<Expression> number() {
     std::size_t end = 0;
     while (end < rest_.size() && (part_of_word(rest_[end]) || rest_[end] == '.' ||
                                   ((rest_[end] == '-' || rest_[end] == '+') && rest_[end - 1] == 'e'))) {
@@ -235,7 +236,7 @@ class SizeReader {
     return parse_number<double>(text) ? of(Size::call(text, {})) : std::nullopt;
   }
 
-  // A name with the attributes, indices and empty calls behind it, as guards write an axis: L['x'][0].size()[1].
+  // Parses a name with attributes, indices and empty calls, as guards write an axis: L['x'][0].size()[1].
   std::string path() {
     std::size_t end = 0;
     const auto skip_name = [&] {
@@ -260,7 +261,7 @@ class SizeReader {
     return found;
   }
 
-  std::optional<Read> named() {
+  std::optional<Expression> named() {
     const std::string name = path();
     if (name.empty() || name == "and" || name == "or" || name == "not") return std::nullopt;
     if (name == "True" || name == "true") return of(Conditions{});
@@ -270,29 +271,29 @@ class SizeReader {
     return size ? of(*size) : std::nullopt;
   }
 
-  std::optional<Read> function(std::string name) {
-    std::vector<Read> given;
+  std::optional<Expression> function(std::string name) {
+    std::vector<Expression> arguments;
     for (bool first = true; !take(")"); first = false) {
       if (!first && !take(",")) return std::nullopt;
       if (take_keyword()) continue;
       auto argument = disjunction();
       if (!argument) return std::nullopt;
-      given.push_back(std::move(*argument));
+      arguments.push_back(std::move(*argument));
     }
     for (const std::string_view module : {"math.", "torch.", "sympy."}) {
       if (name.starts_with(module)) name.erase(0, module.size());
     }
-    if (given.size() == 1 && given[0].text) return of_text(name, *given[0].text);
+    if (arguments.size() == 1 && arguments[0].text) return of_text(name, *arguments[0].text);
     std::vector<Size> sizes;
-    for (const Read& each : given) {
-      if (each.conditions) return of_conditions(name, given);
+    for (const Expression& each : arguments) {
+      if (each.conditions) return of_conditions(name, arguments);
       if (!each.size) return std::nullopt;
       sizes.push_back(*each.size);
     }
     return sizes.empty() ? std::nullopt : computed(name, std::move(sizes));
   }
 
-  // An assumption such as integer=True, which says nothing that is needed here.
+  // Skips an assumption such as integer=True, which is not needed here.
   bool take_keyword() {
     const std::string_view text = rest();
     std::size_t end = 0;
@@ -305,7 +306,7 @@ class SizeReader {
     return end > 0;
   }
 
-  std::optional<Read> of_text(const std::string& function, const std::string& text) const {
+  std::optional<Expression> of_text(const std::string& function, const std::string& text) const {
     if (function == "Float") {
       const std::size_t sign = text.starts_with('-') ? 1 : 0;
       SizeReader digits(std::string_view(text).substr(sign), names_);
@@ -318,9 +319,10 @@ class SizeReader {
     return size ? of(*size) : std::nullopt;
   }
 
-  static std::optional<Read> of_conditions(const std::string& function, const std::vector<Read>& given) {
+  static std::optional<Expression> of_conditions(const std::string& function,
+                                                 const std::vector<Expression>& arguments) {
     std::optional<Conditions> result;
-    for (const Read& each : given) {
+    for (const Expression& each : arguments) {
       if (!each.conditions) return std::nullopt;
       if (!result) {
         result = each.conditions;
@@ -329,25 +331,25 @@ class SizeReader {
       } else {
         result->insert(result->end(), each.conditions->begin(), each.conditions->end());
       }
-      if (!result || result->size() > most_constraints) return std::nullopt;
+      if (!result || result->size() > max_constraints) return std::nullopt;
     }
-    if (function == "Not" && given.size() == 1) return of(refuted(*result));
+    if (function == "Not" && arguments.size() == 1) return of(refuted(*result));
     return function == "And" || function == "Or" ? of(std::move(result)) : std::nullopt;
   }
 
-  static std::optional<Read> computed(const std::string& name, std::vector<Size> given) {
-    const Size& first = given.front();
-    if (name == "Integer" && given.size() == 1) return of(first);
+  static std::optional<Expression> computed(const std::string& name, std::vector<Size> operands) {
+    const Size& first = operands.front();
+    if (name == "Integer" && operands.size() == 1) return of(first);
     if (name == "Add" || name == "Mul") {
       Size result = name == "Add" ? 0 : 1;
-      for (const Size& each : given) result = name == "Add" ? result + each : result * each;
+      for (const Size& each : operands) result = name == "Add" ? result + each : result * each;
       return of(std::move(result));
     }
     if (name == "Max" || name == "max" || name == "Min" || name == "min") {
-      return of(name[1] == 'a' ? maximum(given) : minimum(given));
+      return of(name[1] == 'a' ? maximum(operands) : minimum(operands));
     }
-    if (given.size() == 2) {
-      const Size& second = given.back();
+    if (operands.size() == 2) {
+      const Size& second = operands.back();
       constexpr std::array<std::pair<std::string_view, Relation>, 12> relations{
           {{"Eq", Relation::equal},
            {"Equality", Relation::equal},
@@ -368,13 +370,13 @@ class SizeReader {
       if (name == "Mod" || name == "PythonMod") return of(modulo(first, second));
       if (name == "CeilDiv") return of(Size(-1) * floor_div(Size(-1) * first, second));
       if (name == "Pow" || name == "PowByNatural") return of(raised(first, second));
-      if (name == "Rational") return of(Size::call("IntTrueDiv", std::move(given)));
+      if (name == "Rational") return of(Size::call("IntTrueDiv", std::move(operands)));
     }
-    // Python's words for functions that archives call by torch's.
+    // Maps Python's names to the names that torch.export archives use.
     constexpr std::array<std::pair<std::string_view, std::string_view>, 4> words{
         {{"trunc", "TruncToInt"}, {"floor", "FloorToInt"}, {"ceil", "CeilToInt"}, {"sym_float", "ToFloat"}}};
     const auto* word = std::ranges::find(words, name, &std::pair<std::string_view, std::string_view>::first);
-    return of(Size::call(word == words.end() ? name : std::string(word->second), std::move(given)));
+    return of(Size::call(word == words.end() ? name : std::string(word->second), std::move(operands)));
   }
 
   std::string_view rest_;
@@ -421,13 +423,13 @@ std::string_view sign_of(Relation relation) {
 }  // namespace
 
 std::optional<Size> read_size(std::string_view text, const SizeNames& names) {
-  auto read = SizeReader(text, names).whole();
-  return read ? std::move(read->size) : std::nullopt;
+  auto expression = SizeReader(text, names).complete_text();
+  return expression ? std::move(expression->size) : std::nullopt;
 }
 
 std::optional<std::vector<Constraint>> read_constraints(std::string_view text, const SizeNames& names) {
-  auto read = SizeReader(text, names).whole();
-  return read ? std::move(read->conditions) : std::nullopt;
+  auto expression = SizeReader(text, names).complete_text();
+  return expression ? std::move(expression->conditions) : std::nullopt;
 }
 
 std::optional<bool> holds(const Constraint& constraint, const SymbolNumbers& numbers) {

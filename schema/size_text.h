@@ -1,7 +1,7 @@
-// Sizes and conditions on sizes as text: the one reader of sympy's two forms and of Python's.
+// Parses sizes and conditions on sizes in sympy's two notations and in Python's.
 //
-// "Mul(Integer(2), Symbol('s77', positive=True))", "2*s77 + 1", "((3 + L['x'].size()[0]) // 4) == 2 and ...". A tree is
-// a Python expression, too: of calls with strings. Who calls it: the reader of archives, and the command's --dynamic.
+// Examples: "Mul(Integer(2), Symbol('s77', positive=True))", "2*s77 + 1", "((3 + L['x'].size()[0]) // 4) == 2 and ...".
+// Used by the reader of archives and for --dynamic.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@
 
 namespace whence {
 
-// Returns the size that a name stands for: "s77", or "L['x'][0].size()[1]"; nullopt for what is none.
+// Returns the size for a name such as "s77" or "L['x'][0].size()[1]"; nullopt for an unknown name.
 using SizeNames = std::function<std::optional<Size>(const std::string&)>;
 
-// nullopt for what is no expression, or is too deep; unknown for one whose numbers are beyond 64 bits.
+// Returns nullopt if the text is not an expression or is nested too deeply; an unknown size if numbers exceed 64 bits.
 std::optional<Size> read_size(std::string_view text, const SizeNames& names);
 
-// Conditions joined by and, of comparisons joined by or. nullopt for what is no condition on sizes.
+// Returns constraints that must all hold, each an alternative of comparisons. nullopt if the text is not a condition.
 std::optional<std::vector<Constraint>> read_constraints(std::string_view text, const SizeNames& names);
 
-// nullopt where a size has no number that is known.
+// Returns nullopt if the result depends on a size without a known value.
 std::optional<bool> holds(const Constraint& constraint, const SymbolNumbers& numbers);
-// "h//4 == 2 or h > 9"
+// Returns text such as "h//4 == 2 or h > 9".
 std::string text_of(const Constraint& constraint, const std::function<std::string(SymbolId)>& name_of);
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// The number that a size has in a run.
+// Computes the value of a size in a run.
 #include <algorithm>
 #include <cmath>
 #include <variant>
@@ -12,37 +12,37 @@ namespace {
 
 using Kind = SizeAtom::Kind;
 
-// torch.export computes some sizes by way of floating point: TruncToInt(0.5*ToFloat(s0)).
+// torch.export computes some sizes in floating point: TruncToInt(0.5*ToFloat(s0)).
 using Number = std::variant<std::int64_t, double>;
 
 double real(const Number& number) {
   return std::visit([](auto each) { return static_cast<double>(each); }, number);
 }
 
-std::optional<Number> whole(double number) {
-  constexpr double most = 9.0e18;
-  if (!(std::abs(number) < most)) return std::nullopt;
+std::optional<Number> to_integer(double number) {
+  constexpr double limit = 9.0e18;
+  if (!(std::abs(number) < limit)) return std::nullopt;
   return static_cast<std::int64_t>(number);
 }
 
 std::optional<Number> number_of(const Size& size, const SymbolNumbers& numbers);
 
-std::optional<Number> called(const std::string& name, const std::vector<Number>& given) {
-  if (given.empty()) {
+std::optional<Number> call_value(const std::string& name, const std::vector<Number>& operands) {
+  if (operands.empty()) {
     const auto literal = parse_number<double>(name);
     return literal ? std::optional<Number>(*literal) : std::nullopt;
   }
-  const double first = real(given[0]);
-  if (given.size() == 1) {
+  const double first = real(operands[0]);
+  if (operands.size() == 1) {
     if (name == "ToFloat") return first;
-    if (name == "TruncToInt") return whole(std::trunc(first));
-    if (name == "FloorToInt") return whole(std::floor(first));
-    if (name == "CeilToInt") return whole(std::ceil(first));
-    if (name == "RoundToInt") return whole(std::nearbyint(first));
+    if (name == "TruncToInt") return to_integer(std::trunc(first));
+    if (name == "FloorToInt") return to_integer(std::floor(first));
+    if (name == "CeilToInt") return to_integer(std::ceil(first));
+    if (name == "RoundToInt") return to_integer(std::nearbyint(first));
     return std::nullopt;
   }
-  if (given.size() != 2) return std::nullopt;
-  const double second = real(given[1]);
+  if (operands.size() != 2) return std::nullopt;
+  const double second = real(operands[1]);
   if (name == "IntTrueDiv" || name == "FloatTrueDiv")
     return second == 0 ? std::nullopt : std::optional<Number>(first / second);
   if (name == "FloatPow") return std::pow(first, second);
@@ -54,24 +54,25 @@ std::optional<Number> number_of(const SizeAtom& atom, const SymbolNumbers& numbe
     const auto number = numbers(atom.symbol);
     return number ? std::optional<Number>(*number) : std::nullopt;
   }
-  std::vector<Number> given;
+  std::vector<Number> operands;
   for (const Size& operand : atom.operands) {
     const auto number = number_of(operand, numbers);
     if (!number) return std::nullopt;
-    given.push_back(*number);
+    operands.push_back(*number);
   }
-  if (atom.kind == Kind::call) return called(atom.name, given);
+  if (atom.kind == Kind::call) return call_value(atom.name, operands);
   const auto less = [](const Number& a, const Number& b) {
     return a.index() == 0 && b.index() == 0 ? std::get<0>(a) < std::get<0>(b) : real(a) < real(b);
   };
-  if (atom.kind == Kind::minimum) return *std::ranges::min_element(given, less);
-  if (atom.kind == Kind::maximum) return *std::ranges::max_element(given, less);
-  const auto *above = std::get_if<std::int64_t>(&given[0]), *below = std::get_if<std::int64_t>(&given[1]);
-  if (above != nullptr && below != nullptr) {
-    const auto quotient = floor_div(*above, *below).integer();
+  if (atom.kind == Kind::minimum) return *std::ranges::min_element(operands, less);
+  if (atom.kind == Kind::maximum) return *std::ranges::max_element(operands, less);
+  const auto *dividend = std::get_if<std::int64_t>(&operands[0]), *divisor = std::get_if<std::int64_t>(&operands[1]);
+  if (dividend != nullptr && divisor != nullptr) {
+    const auto quotient = floor_div(*dividend, *divisor).integer();
     return quotient ? std::optional<Number>(*quotient) : std::nullopt;
   }
-  return real(given[1]) == 0 ? std::nullopt : std::optional<Number>(std::floor(real(given[0]) / real(given[1])));
+  return real(operands[1]) == 0 ? std::nullopt
+                                : std::optional<Number>(std::floor(real(operands[0]) / real(operands[1])));
 }
 
 std::optional<Number> product_of(const Number& a, const Number& b) {
@@ -111,7 +112,7 @@ std::optional<std::int64_t> value_of(const Size& size, const SymbolNumbers& numb
   if (!number) return std::nullopt;
   if (const auto* integer = std::get_if<std::int64_t>(&*number)) return *integer;
   const double found = std::get<double>(*number);
-  const auto rounded = whole(found);
+  const auto rounded = to_integer(found);
   return rounded && real(*rounded) == found ? std::optional(std::get<std::int64_t>(*rounded)) : std::nullopt;
 }
 

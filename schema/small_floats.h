@@ -1,4 +1,4 @@
-// The 16-bit floating-point numbers of tensors as float, exactly: every one of them is one.
+// Converts the 16-bit floating-point numbers of tensors to float, which is always exact.
 #pragma once
 
 #include <cstdint>

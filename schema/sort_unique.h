@@ -1,4 +1,4 @@
-// A list as a set: ascending, each element once.
+// Sorts a list and removes duplicates.
 #pragma once
 
 #include <algorithm>

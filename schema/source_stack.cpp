@@ -7,10 +7,10 @@
 namespace whence {
 namespace {
 
-// PyTorch's own call machinery says nothing about the model.
+// True for PyTorch's call machinery, which is not part of the model.
 bool is_machinery(const Frame& frame) { return frame.file.ends_with("torch/nn/modules/module.py"); }
 
-// 'File "a.py", line 12, in forward'
+// Parses 'File "a.py", line 12, in forward'.
 std::optional<Frame> frame_of(std::string_view line) {
   constexpr std::string_view start = "File \"", middle = "\", line ", end = ", in ";
   const std::size_t first = line.find(start), number = line.rfind(middle), name = line.rfind(end);
@@ -24,7 +24,8 @@ std::optional<Frame> frame_of(std::string_view line) {
   return frame;
 }
 
-// Below a frame's line stands the source line, four blanks deep; a statement of several lines may follow.
+// Adds a source line, which follows the frame's line and is indented by four blanks. A statement may have several
+// lines.
 void add_text(std::string_view line, Frame& frame) {
   constexpr std::string_view indentation = "    ";
   if (line.starts_with(indentation)) line.remove_prefix(indentation.size());

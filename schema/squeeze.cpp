@@ -10,9 +10,9 @@ namespace whence {
 
 namespace {
 
-bool names(const Argument& dim, std::size_t axis, std::size_t rank) {
+bool contains_axis(const Argument& dim, std::size_t axis, std::size_t rank) {
   if (const auto* list = dim.as<ArgumentList>()) {
-    return std::ranges::any_of(*list, [&](const Argument& each) { return names(each, axis, rank); });
+    return std::ranges::any_of(*list, [&](const Argument& each) { return contains_axis(each, axis, rank); });
   }
   const auto* number = dim.as<std::int64_t>();
   return number != nullptr &&
@@ -25,7 +25,7 @@ std::vector<std::size_t> squeezed_axes(const Node& squeeze, std::size_t rank) {
   const Argument* dim = squeeze.find("dim");
   std::vector<std::size_t> axes;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    if (dim == nullptr || names(*dim, axis, rank)) axes.push_back(axis);
+    if (dim == nullptr || contains_axis(*dim, axis, rank)) axes.push_back(axis);
   }
   return axes;
 }
@@ -34,20 +34,20 @@ SettledSqueeze settled_squeeze(const Program& program, SqueezedAxis how, std::si
                                const std::string& as, Place where) {
   const bool kept = how == SqueezedAxis::kept, empty = how == SqueezedAxis::dropped_unless_empty;
   std::string message = (kept ? "squeeze keeps axis " : "squeeze drops axis ") + std::to_string(axis);
-  message += empty ? ", which is 1 long or, of an empty axis, 0" : ", whose size is dynamic";
+  message += empty ? ", whose size is 1, or 0 if it is empty" : ", whose size is dynamic";
   message += (as.empty() ? "" : ", " + as) + "; PyTorch ";
-  message += kept    ? "drops it where it is 1"
-             : empty ? "keeps it where it is 0, and the file does not run there"
-                     : "keeps it where it is not, and the file does not run there";
+  message += kept    ? "drops it if the size is 1"
+             : empty ? "keeps it if the size is 0, for which the file does not run"
+                     : "keeps it if the size is not 1, for which the file does not run";
   const std::string remedy =
-      empty ? "take the first element by its number, x[:, 0], or run the file only at sizes where there is one"
-            : "squeeze by number the axes that are always 1, or run the file at sizes above 1 only";
+      empty ? "select the first element by its index, x[:, 0], or run the file only with axes that are not empty"
+            : "squeeze only axes that are always 1, by their numbers, or run the file only at sizes above 1";
   SettledSqueeze settled;
-  if (is_of_axes(program, length)) {
+  if (depends_on_axes_only(program, length)) {
     settled.assumed = Constraint{
         {{length, how == SqueezedAxis::dropped ? Relation::equal : Relation::different, empty ? Size(0) : Size(1)}}};
-    message +=
-        ": the file holds where " + text_of(*settled.assumed, [&](SymbolId id) { return program.symbols[id].name; });
+    message += ": the file is valid only for " +
+               text_of(*settled.assumed, [&](SymbolId id) { return program.symbols[id].name; });
   }
   settled.warning = warning(Code::baked_size, std::move(message), remedy, std::move(where));
   return settled;

@@ -1,5 +1,5 @@
-// Squeezes of axes whose size is dynamic: a Program has one rank for each result, PyTorch another where the size is 1.
-// The reader of .pt2 files and the recorder both say so.
+// Warnings about squeezes of axes with dynamic size: in PyTorch the rank of the result depends on whether the size is
+// 1, but a Program has one rank for each result. Shared by the reader of .pt2 files and the recorder.
 #pragma once
 
 #include <optional>
@@ -11,22 +11,22 @@
 
 namespace whence {
 
-// The axes that an aten::squeeze drops where they are 1 long.
+// Returns the axes that an aten::squeeze drops if they are 1 long.
 std::vector<std::size_t> squeezed_axes(const Node& squeeze, std::size_t rank);
 
-// Says what the file does with such an axis, at every size.
+// How the ONNX file treats a squeezed axis, at every size.
 enum class SqueezedAxis : std::uint8_t {
   kept,
   dropped,
-  dropped_unless_empty,  // x[:1], which is 1 long or 0
+  dropped_unless_empty,  // for x[:1], whose length is 0 or 1
 };
 
 struct SettledSqueeze {
   Diagnostic warning;
-  std::optional<Constraint> assumed;  // nullopt if axes of inputs do not tell
+  std::optional<Constraint> assumed;  // nullopt if the length does not depend only on input axes
 };
 
-// `length`: of the axis, over symbols that are not derived; `as`: "as the archive says".
+// `length`: the axis length over symbols that are not derived. `as`: text such as "as the archive states".
 SettledSqueeze settled_squeeze(const Program& program, SqueezedAxis how, std::size_t axis, const Size& length,
                                const std::string& as, Place where);
 

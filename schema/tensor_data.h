@@ -1,5 +1,5 @@
-// The bytes of a tensor, wherever they live. Weights are never copied on the way from an archive to an ONNX file:
-// they stay in the mapped archive, and a writer copies them as a span from file to file.
+// The bytes of a tensor, in memory or in a file. Weights stay in the mapped archive until a writer copies them as a
+// span from file to file.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +16,29 @@
 
 namespace whence {
 
-// Contiguous, little-endian bytes, which need not be in memory: a sidecar leaves weights out, and a large rearranged
-// weight is made only while it is written. Nobody can read them without asking whether they are there: in_memory().
+// Contiguous, little-endian bytes, which may not be in memory: a sidecar leaves weights out, and a large rearranged
+// weight is computed only when it is written. in_memory() returns the bytes if they are available.
 class Bytes {
  public:
-  Bytes() = default;  // no bytes at all, which are in memory
+  Bytes() = default;  // empty, in memory
   static Bytes copy_of(const void* data, std::size_t size);
   static Bytes owned(std::string text);
-  // Bytes of another object: a mapping or a buffer, which `owner` keeps alive.
+  // Bytes of another object (a mapping or a buffer), which `owner` keeps alive.
   static Bytes part_of(std::shared_ptr<const void> owner, const void* data, std::size_t size);
-  // Known by their size alone.
+  // Bytes of which only the size is known.
   static Bytes left_out(std::size_t size);
-  // Made each time they are written, so that a large rearranged weight never waits in memory. `make` must give `size`
-  // bytes, the same ones each time.
-  static Bytes made_when_written(std::size_t size, std::function<Bytes()> make);
+  // Bytes that are computed each time they are written, so that large rearranged weights need no memory before. `make`
+  // must return the same `size` bytes each time.
+  static Bytes computed_when_written(std::size_t size, std::function<Bytes()> make);
 
-  // Says where the same bytes lie on disk.
+  // Sets the location of these bytes on disk.
   Bytes stored_in(std::string file, std::uint64_t offset) &&;
 
   std::size_t size() const { return size_; }
   std::optional<std::span<const std::byte>> in_memory() const;
-  bool made_when_written() const { return make_ != nullptr; }
-  Bytes made() const { return make_(); }  // requires made_when_written()
-  // The file that holds them, and where in it; an empty name when they exist in memory only.
+  bool computed_when_written() const { return make_ != nullptr; }
+  Bytes compute() const { return make_(); }  // requires computed_when_written()
+  // The file and the offset of the bytes; an empty name if they are only in memory.
   const std::string& file() const { return file_; }
   std::uint64_t offset() const { return offset_; }
 
@@ -51,12 +51,12 @@ class Bytes {
   std::function<Bytes()> make_;
 };
 
-// The same bytes as text, for keys and for string functions.
+// Returns the bytes as text, for keys and string functions.
 inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A dense tensor in row-major order. Shape: any; {} is a scalar.
+// A dense tensor in row-major order. The shape of a scalar is {}.
 struct TensorData {
   DType dtype = DType::undefined;
   std::vector<std::int64_t> shape;
@@ -65,7 +65,7 @@ struct TensorData {
   std::int64_t element_count() const;
 };
 
-// The one element of a tensor of integers or flags that has exactly one, where it is in memory.
+// Returns the element of an integer or bool tensor with exactly one element, if it is in memory.
 std::optional<std::int64_t> single_integer(const TensorData& data);
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Digests of tensors, their transposes and their casts, computed in chunks.
 #include "schema/tensor_digests.h"
 
 #define XXH_INLINE_ALL
@@ -37,12 +38,12 @@ class Hasher {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
 };
 
-// Columns are gathered into rows block by block, so that reading stays close to sequential. The width of an element is
-// a constant here: with one known only at run time every element would cost a call.
+// Gathers columns into rows, tile by tile, so that reads stay nearly sequential. The element size is a template
+// argument: with a size known only at run time, each memcpy would be a function call.
 template <std::size_t element>
 void gather_columns(const TensorData& matrix, const std::byte* from, std::size_t first, std::size_t count,
                     std::byte* gathered) {
-  constexpr std::size_t tile = 32;  // rows whose lines of the cache are written to at once
+  constexpr std::size_t tile = 32;  // rows for each tile, so that its cache lines are reused
   const auto rows = static_cast<std::size_t>(matrix.shape[0]), columns = static_cast<std::size_t>(matrix.shape[1]);
   for (std::size_t top = 0; top < rows; top += tile) {
     const std::size_t bottom = std::min(rows, top + tile);
@@ -85,15 +86,15 @@ std::string transposed_digest(const TensorData& matrix, const std::byte* from) {
   }
 }
 
-// Both round to the nearest, ties to even, and make one NaN of all, as PyTorch does. Every case is computed and one
-// chosen, so that the compiler can make vector instructions of a loop over them.
+// to_float16 and to_bfloat16 round to nearest, ties to even, and return one NaN for all NaNs, as PyTorch does. They
+// compute all cases and select one, so that the compiler can vectorise a loop over them.
 std::uint16_t to_float16(float value) {
   constexpr std::uint32_t infinity = 0x7f800000, rounds_to_infinity = 0x477ff000, smallest_normal = 0x38800000;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16U & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   const std::uint32_t normal = (magnitude + 0xfffU + (magnitude >> 13U & 1U) - 0x38000000U) >> 13U;
-  // Adding a half lets the addition itself round to multiples of 2^-24, the smallest float16.
+  // Adding 0.5 rounds to multiples of 2^-24, the smallest float16.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
   std::uint32_t half = magnitude < smallest_normal ? subnormal : normal;
@@ -111,13 +112,13 @@ std::uint16_t to_bfloat16(float value) {
 template <class T, std::uint16_t (*narrow)(float)>
 std::string cast_digest(std::span<const std::byte> content) {
   const std::size_t count = content.size() / sizeof(T);
-  constexpr std::size_t chunk = std::size_t{1} << 13;  // elements that fit into the first cache
+  constexpr std::size_t chunk = std::size_t{1} << 13;  // elements that fit into the L1 cache
   std::array<T, chunk> read;
   std::array<std::uint16_t, chunk> cast;
   Hasher hasher;
   for (std::size_t first = 0; first < count; first += chunk) {
     const std::size_t here = std::min(chunk, count - first);
-    std::memcpy(read.data(), content.data() + first * sizeof(T), here * sizeof(T));  // it may not be aligned
+    std::memcpy(read.data(), content.data() + first * sizeof(T), here * sizeof(T));  // content may not be aligned
     for (std::size_t i = 0; i < here; ++i) cast[i] = narrow(static_cast<float>(read[i]));
     hasher.add(cast.data(), here * sizeof(std::uint16_t));
   }

@@ -1,12 +1,12 @@
-// Computes what a weight is found again by: digests (TensorDigests) and a sketch (tensor_sketch.h).
+// Computes the digests (TensorDigests) and the sketch (tensor_sketch.h) that identify a weight in other files.
 #pragma once
 
 #include "schema/program.h"
 
 namespace whence {
 
-// Fills digests and sketch of every parameter whose bytes are at hand. xxh3-128 over little-endian, row-major bytes.
-// Streams: additional memory is a few MiB, whatever the weights' size.
+// Sets digests and sketch of every parameter whose bytes are in memory. Digests are xxh3-128 over little-endian,
+// row-major bytes. Needs only a few MiB of additional memory, whatever the size of the weights.
 void compute_digests(Program& program);
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Selects, reads and scales the elements of a sketch.
 #include "schema/tensor_sketch.h"
 
 #include <algorithm>
@@ -10,12 +11,12 @@
 namespace whence {
 namespace {
 
-constexpr std::int64_t short_row = 8;  // elements; of shorter rows there are more
-constexpr std::int64_t longest = std::int64_t{1} << 48;
-constexpr std::int64_t most_rows = 16;
-constexpr std::int64_t most_elements_kept = 192;  // 256 characters of base64
+constexpr std::int64_t short_row = 8;  // elements; more rows are sampled if rows are shorter
+constexpr std::int64_t max_dimension = std::int64_t{1} << 48;
+constexpr std::int64_t max_rows = 16;
+constexpr std::int64_t max_sketch_size = 192;  // 256 characters of base64
 
-// splitmix64 after index + 1 steps from seed 0, as docs/values.md has it.
+// Returns splitmix64 after index + 1 steps from seed 0, as specified in docs/values.md.
 std::uint64_t splitmix(std::uint64_t index) {
   std::uint64_t z = (index + 1) * 0x9e3779b97f4a7c15ULL;
   z = (z ^ z >> 30U) * 0xbf58476d1ce4e5b9ULL;
@@ -23,12 +24,12 @@ std::uint64_t splitmix(std::uint64_t index) {
   return z ^ z >> 31U;
 }
 
-// One place in each of `count` stretches of about the same length. Which one varies, so that a regular pattern of the
-// tensor, such as the places of a kernel, is not met at one place alone.
+// Adds a random index from each of `count` intervals of about equal length. Equidistant indices could always sample the
+// same phase of a regular pattern, such as one position of a convolution kernel.
 void add_places(std::vector<std::int64_t>& places, std::int64_t length, std::int64_t count, std::uint64_t& draws) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t first = i * length / count, behind = (i + 1) * length / count;
-    places.push_back(first + static_cast<std::int64_t>(splitmix(draws++) % static_cast<std::uint64_t>(behind - first)));
+    const std::int64_t first = i * length / count, end = (i + 1) * length / count;
+    places.push_back(first + static_cast<std::int64_t>(splitmix(draws++) % static_cast<std::uint64_t>(end - first)));
   }
 }
 
@@ -76,11 +77,10 @@ MatrixForm matrix_form(std::span<const std::int64_t> shape) {
 
 SketchPlaces sketch_places(MatrixForm form) {
   SketchPlaces places;
-  if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < fewest_sketched) return places;
-  if (std::max(form.rows, form.columns) > longest) return places;  // stated, not real; their products must fit
-  const std::int64_t rows =
-      std::min(form.rows, form.columns < short_row ? most_elements_kept / form.columns : most_rows);
-  const std::int64_t per_row = std::min(form.columns, most_elements_kept / rows);
+  if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < min_sketched_elements) return places;
+  if (std::max(form.rows, form.columns) > max_dimension) return places;  // from an untrusted file; products must fit
+  const std::int64_t rows = std::min(form.rows, form.columns < short_row ? max_sketch_size / form.columns : max_rows);
+  const std::int64_t per_row = std::min(form.columns, max_sketch_size / rows);
   std::uint64_t draws = 0;
   add_places(places.rows, form.rows, rows, draws);
   for (std::int64_t row = 0; row < rows; ++row) add_places(places.columns, form.columns, per_row, draws);

@@ -1,10 +1,10 @@
-// TensorSketch: a few elements of a weight, by which it is found again in a file that changed every byte of it: int8,
-// int4, a batch norm that was folded in, a transpose, one tensor made of several.
+// A sketch: sampled elements that identify a weight in a file that changed all its bytes by quantisation to int8 or
+// int4, a folded batch norm, a transpose, or concatenation.
 //
-// The weight is seen as a matrix (MatrixForm). From up to 16 of its rows, or more short ones, up to 192 elements are
-// kept, each row's scaled so that the largest magnitude is 127. Comparing row by row does not depend on the scale or
-// the zero point of a row, and a place can be looked up in any arrangement of the matrix. docs/matching.md gives the
-// recipe.
+// The weight is treated as a matrix (MatrixForm). The sketch has up to 192 elements from up to 16 rows, or from more
+// rows if they are short. Each row is scaled to a largest magnitude of 127. Rows are compared one by one, so that the
+// scale and zero point of a row do not matter, and an element can be found in any arrangement of the matrix.
+// docs/matching.md specifies the format.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,26 @@
 
 namespace whence {
 
-// Axis 0 and all others: a row for each channel of the result, in PyTorch's layers. A vector is one
-// row.
+// A weight as a matrix of axis 0 by all other axes: one row for each output channel in PyTorch's layers. A vector is
+// one row.
 struct MatrixForm {
   std::int64_t rows = 0, columns = 0;
   auto operator<=>(const MatrixForm&) const = default;
 };
 MatrixForm matrix_form(std::span<const std::int64_t> shape);
 
-// The places of a form, the same for every tensor: `per_row` columns, ascending, in each of `rows`, ascending.
+// The sampled positions, which depend only on the form: `per_row` ascending columns in each of the ascending `rows`.
 struct SketchPlaces {
-  std::vector<std::int64_t> rows, columns;  // columns: per_row for each row
+  std::vector<std::int64_t> rows, columns;  // per_row columns for each row, one row after the other
   std::size_t per_row = 0;
 };
 SketchPlaces sketch_places(MatrixForm form);
 
-constexpr std::int64_t fewest_sketched = 24;  // elements of a tensor
+constexpr std::int64_t min_sketched_elements = 24;  // minimum number of elements of a sketched tensor
 
-// A row of 0 where its elements are all 0 or one is not finite. Nothing for tensors of less than fewest_sketched
-// elements, of a dtype that is not floating-point, and where the bytes are not at hand.
+// Returns the sketch. A row is 0 if all its elements are 0 or one is not finite. Empty for tensors with fewer than
+// min_sketched_elements elements or another dtype than float16, bfloat16, float32 and float64, and if the bytes are not
+// in memory.
 std::vector<std::int8_t> sketch_of(const TensorData& data);
 
 }  // namespace whence

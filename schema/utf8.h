@@ -1,4 +1,4 @@
-// A character as UTF-8.
+// Encodes characters as UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace whence {
 
-// `code`: at most U+10FFFF.
+// Appends a character. `code` must be at most U+10FFFF.
 inline void append_utf8(std::uint32_t code, std::string& to) {
   const auto put = [&](std::uint32_t byte) { to.push_back(static_cast<char>(byte)); };
   if (code < 0x80) {

@@ -1,5 +1,5 @@
-// The places of views: what the operator does with axes, offset and strides, a rule for each form. The sizes of most
-// views follow from them as well.
+// Layouts of views: a rule for each form computes sizes, offset and strides. Shape functions use the rules for the
+// sizes of most views.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -15,35 +15,34 @@ using Sizes = std::vector<Size>;
 using Found = std::optional<MemoryPlace>;
 using shapes::NoShape;
 
-// A view whose result's place is asked for; `place` is its argument's at first. What a call does not say of its numbers
-// is thrown as NoShape.
+// Computes the layout of one result. Throws NoShape if a number of the call is missing.
 struct View {
   const shapes::ShapeCall& call;
-  const Program* program;  // null where the sizes of results are asked for
+  const Program* program;  // null if only the sizes of the results are computed
   std::size_t output;
-  MemoryPlace place;
+  MemoryPlace place;  // initially the argument's layout
 
   std::size_t rank() const { return place.sizes.size(); }
-  Found as_it_is() { return std::move(place); }
+  Found take_place() { return std::move(place); }
   std::size_t axis(std::string_view name, std::optional<std::int64_t> otherwise = std::nullopt) const {
     return call.axis(name, rank(), otherwise);
   }
 
-  // The sizes of a result as the program has them.
+  // Returns the sizes of a result as stored in the program.
   Sizes result_sizes(std::size_t result) const {
     const auto sizes = program == nullptr ? std::nullopt : sizes_of(*program, call.node().outputs[result]);
     if (!sizes) throw NoShape();
     return *sizes;
   }
   Sizes result_sizes() const { return result_sizes(output); }
-  // One of them; as it follows from the call, where no symbol stands for it.
+  // Returns the stored size of an axis, or `derived` if the axis has only a local symbol.
   Size result_size(std::size_t axis, const Size& derived) const {
     if (program == nullptr) return derived;
     const Size stated = result_sizes().at(axis);
     const auto symbol = stated.single_symbol();
     return symbol && local_size(*symbol) && derived.is_known() ? derived : stated;
   }
-  // An index as PyTorch counts it: from the back where it is negative.
+  // Converts an index of PyTorch, which counts from the end if negative.
   static Size counted(const Size& index, const Size& length) {
     if (!index.is_known()) return index;
     if (!index.is_integer()) return Size::call("counted", {index, length});
@@ -54,14 +53,14 @@ struct View {
     place.offset = place.offset + counted(index, place.sizes[axis]) * place.strides[axis];
     place.sizes.erase(place.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
     place.strides.erase(place.strides.begin() + static_cast<std::ptrdiff_t>(axis));
-    return as_it_is();
+    return take_place();
   }
-  // `length`: of the axis, as it follows from the call.
+  // Slices an axis. `length`: its new length, derived from the call.
   Found cut(std::size_t axis, const Size& start, const Size& step, const Size& length) {
     place.offset = place.offset + start * place.strides[axis];
     place.strides[axis] = place.strides[axis] * step;
     place.sizes[axis] = result_size(axis, length);
-    return as_it_is();
+    return take_place();
   }
   Found in_order(const std::vector<std::size_t>& order) {
     if (order.size() != rank()) throw NoShape();
@@ -92,7 +91,7 @@ Found slice(View& view) {
   return view.cut(axis, first, step, view.call.at_least_0(floor_div(last - first + step - 1, step)));
 }
 
-// One part of a split or chunk begins where those before it end.
+// A part of a split or chunk starts at the end of the previous parts.
 Found part(View& view, std::size_t axis) {
   if (axis >= view.rank()) return std::nullopt;
   Size start = 0;
@@ -100,7 +99,7 @@ Found part(View& view, std::size_t axis) {
   return view.cut(axis, start, 1, view.result_sizes().at(axis));
 }
 
-// The axes `source` come to stand at `destination`; the others fill the places that are left, in their order.
+// Moves the axes `source` to the positions `destination`. The other axes keep their order.
 Found moved(View& view) {
   const auto source = view.call.axes("source", view.rank()), destination = view.call.axes("destination", view.rank());
   if (source.empty() || source.size() != destination.size()) return std::nullopt;
@@ -121,25 +120,25 @@ Found unsqueezed(View& view) {
   const Size stride = axis < view.rank() ? place.sizes[axis] * place.strides[axis] : Size(1);
   place.sizes.insert(place.sizes.begin() + static_cast<std::ptrdiff_t>(axis), 1);
   place.strides.insert(place.strides.begin() + static_cast<std::ptrdiff_t>(axis), stride);
-  return view.as_it_is();
+  return view.take_place();
 }
 
 Found expanded(View& view) {
   const Sizes sizes = view.result_sizes();
   MemoryPlace& place = view.place;
   if (sizes.size() < view.rank()) return std::nullopt;
-  const std::size_t more = sizes.size() - view.rank();
-  place.sizes.insert(place.sizes.begin(), more, 1);
-  place.strides.insert(place.strides.begin(), more, 0);
-  const Sizes asked = view.call.has("size") ? view.call.integers("size") : Sizes();
+  const std::size_t new_axes = sizes.size() - view.rank();
+  place.sizes.insert(place.sizes.begin(), new_axes, 1);
+  place.strides.insert(place.strides.begin(), new_axes, 0);
+  const Sizes requested_sizes = view.call.has("size") ? view.call.integers("size") : Sizes();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool kept = i < asked.size() && asked[i] == Size(-1);
+    const bool kept = i < requested_sizes.size() && requested_sizes[i] == Size(-1);
     if (kept || certainly_equal(place.sizes[i], sizes[i])) continue;
     if (place.sizes[i] != Size(1)) return std::nullopt;
     place.sizes[i] = sizes[i];
     place.strides[i] = 0;
   }
-  return view.as_it_is();
+  return view.take_place();
 }
 
 Found diagonal(View& view) {
@@ -154,10 +153,10 @@ Found diagonal(View& view) {
   for (const std::size_t axis : {std::max(first, second), std::min(first, second)}) place = *view.without(axis, 0);
   place.sizes.push_back(view.result_size(place.sizes.size(), view.call.at_least_0(minimum({rows, columns}))));
   place.strides.push_back(stride);
-  return view.as_it_is();
+  return view.take_place();
 }
 
-// Overlapping windows, as a further axis.
+// Adds an axis for the elements of overlapping windows.
 Found unfolded(View& view) {
   const std::size_t axis = view.axis("dimension");
   const Size size = view.call.integer("size"), step = view.call.integer("step");
@@ -173,8 +172,8 @@ Found strided(View& view) {
   return place.sizes.size() == place.strides.size() ? Found(std::move(place)) : std::nullopt;
 }
 
-// The same elements in the same order: axes that lie behind one another without a gap are one axis, which the new sizes
-// divide. nullopt where it is not certain which of them divide which axis.
+// Reshapes without moving elements. Merges axes that are adjacent in memory, and divides the merged axes into the new
+// sizes. nullopt if it is not certain which new sizes divide which axis.
 Found reshaped(View& view) {
   const Sizes sizes = view.result_sizes();
   const MemoryPlace& from = view.place;
@@ -190,7 +189,7 @@ Found reshaped(View& view) {
     }
   }
   MemoryPlace shaped{from.memory, from.offset, sizes, Sizes(sizes.size(), 1)};
-  Size done = 1;  // elements of the last axis in memory that the new axes hold so far
+  Size done = 1;  // elements of the last merged axis that the new axes cover so far
   for (std::size_t i = sizes.size(); i-- > 0;) {
     if (lengths.size() > 1 && certainly_equal(done, lengths.back())) {
       lengths.pop_back(), strides.pop_back();
@@ -226,11 +225,11 @@ Found by_rule(View view, ViewForm form) {
       return part(view, 2);
     case ViewForm::transpose: {
       const bool named = view.call.has("axis0");
-      if (rank == 0) return view.as_it_is();
+      if (rank == 0) return view.take_place();
       return view.exchanged(view.axis(named ? "axis0" : "dim0"), view.axis(named ? "axis1" : "dim1"));
     }
     case ViewForm::transpose_last:
-      return rank < 2 ? view.as_it_is() : view.exchanged(rank - 2, rank - 1);
+      return rank < 2 ? view.take_place() : view.exchanged(rank - 2, rank - 1);
     case ViewForm::reverse_axes: {
       std::vector<std::size_t> order = axes_in_order(rank);
       std::ranges::reverse(order);
@@ -252,9 +251,9 @@ Found by_rule(View view, ViewForm form) {
       return strided(view);
     case ViewForm::reshape:
       return reshaped(view);
-    case ViewForm::contiguous: {  // if it gives its argument back
+    case ViewForm::contiguous: {  // if it returns its argument
       Sizes sizes = view.result_sizes();
-      Sizes strides = dense_strides(sizes, asked_order(view.call.node(), sizes.size()));
+      Sizes strides = dense_strides(sizes, requested_order(view.call.node(), sizes.size()));
       return MemoryPlace{view.place.memory, view.place.offset, std::move(sizes), std::move(strides)};
     }
     case ViewForm::none:
@@ -267,10 +266,10 @@ Found by_rule(View view, ViewForm form) {
 
 Found place_by_form(const Program& program, const Node& view, std::size_t output, const MemoryPlace& base,
                     ViewForm form) {
-  if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;  // other elements
+  if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;  // changes the elements
   const bool is_list =
       output < view.outputs.size() && program.values[view.outputs[output]].type.kind == ValueKind::sequence;
-  if (is_list) return std::nullopt;  // all parts at once
+  if (is_list) return std::nullopt;  // the value holds all parts
   const auto number_of = [&](ValueId id) {
     if (const auto known = known_integer(program, {ValueRef{id}})) return Size(*known);
     if (!is_scalar(program.values[id].type.kind)) throw NoShape();
@@ -295,7 +294,7 @@ std::optional<MemoryPlace> place_of_view(const Program& program, const Node& vie
 std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Node& view, std::size_t output,
                                                const MemoryPlace& base) {
   const ViewForm form = facts_of(view.target).view;
-  if (form == ViewForm::as_strided && !in_rows(base)) return std::nullopt;
+  if (form == ViewForm::as_strided && !is_row_major(base)) return std::nullopt;
   return place_by_form(program, view, output, base, form == ViewForm::contiguous ? ViewForm::reshape : form);
 }
 

@@ -1,4 +1,4 @@
-// whence::annotate and whence::strip: by paths, whatever the file's modules are.
+// Implements whence::annotate and whence::strip, also for files with whence's functions.
 #include "whence/annotate.h"
 
 #include <array>
@@ -24,16 +24,16 @@ namespace {
 using onnx_file::ModelOutput;
 using onnx_file::ModelSource;
 
-// "model.onnx" -> "model.whence.json", the name that `whence record` suggests.
+// Returns "model.whence.json" for "model.onnx", the name that `whence record` suggests.
 std::string sidecar_beside(const std::string& model) {
   return std::filesystem::path(model).replace_extension(".whence.json").string();
 }
 
-// The sidecar that was named, or the one beside the model; empty when there is neither.
+// Returns the named sidecar, or else the sidecar beside the model; empty if there is none.
 std::string sidecar_of(const std::string& model, const AnnotateOptions& options) {
   if (!options.sidecar.empty() || !options.from.empty() || !options.weights.empty()) return options.sidecar;
   const std::string guess = sidecar_beside(model);
-  std::error_code ignored;  // a folder that cannot be read is reported with the model
+  std::error_code ignored;  // an unreadable folder is reported when the model is opened
   return std::filesystem::exists(guess, ignored) ? guess : "";
 }
 
@@ -60,36 +60,35 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
   return unwrap(annotation::annotate_file(input, recorded, output, options), notes);
 }
 
-// Says how to record a model, in the two lines that it takes.
+// Returns a warning with the two commands that record a model.
 Diagnostic nothing_found(const std::string& model, const std::string& output) {
   const std::string sidecar = base_name(sidecar_beside(model));
-  return warning(
-      Code::wrong_kind,
-      "no node is covered: names and metadata of the file do not say its modules, and nothing else was given",
-      "record the model: `with whence.record(\"" + sidecar +
-          "\"): torch.export.export(model, args)` in Python, or `whence record model.pt -o " + sidecar +
-          " --inputs inputs.npz` of an archive; then `whence annotate " + model + " --sidecar " + sidecar + " -o " +
-          output + "`. With its weights alone: --weights model.safetensors",
-      {.file = model, .stage = "annotate"});
+  return warning(Code::wrong_kind,
+                 "no node is covered: the file's names and metadata do not name modules, and no other source was given",
+                 "record the model: `with whence.record(\"" + sidecar +
+                     "\"): torch.export.export(model, args)` in Python, or `whence record model.pt -o " + sidecar +
+                     " --inputs inputs.npz` for an archive; then `whence annotate " + model + " --sidecar " + sidecar +
+                     " -o " + output + "`. If you have only its weights: --weights model.safetensors",
+                 {.file = model, .stage = "annotate"});
 }
 
-// The minima that the output does not reach.
-std::vector<std::string> shortfalls_of(const std::string& output, const validation::ValidateOptions& asked,
+// Returns the minima that the output does not reach.
+std::vector<std::string> shortfalls_of(const std::string& output, const validation::ValidateOptions& requirements,
                                        Diagnostics& notes) {
   std::vector<std::string> shortfalls;
-  if (asked.gates.minima.empty()) return shortfalls;
+  if (requirements.gates.minima.empty()) return shortfalls;
   for (const validation::Shortfall& each :
-       unwrap(validation::validate_file(output, nullptr, asked), notes).shortfalls) {
+       unwrap(validation::validate_file(output, nullptr, requirements), notes).shortfalls) {
     shortfalls.push_back(each.message);
   }
   return shortfalls;
 }
 
 // Copies a file without adding anything.
-void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
+void copy_unchanged(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(input), notes);
-  onnx_file::NodeEditor leaves_all;
-  onnx_file::rewrite_file(input, output, leaves_all, {}, onnx_file::data_files_of(model));
+  onnx_file::NodeEditor no_edits;
+  onnx_file::rewrite_file(input, output, no_edits, {}, onnx_file::data_files_of(model));
 }
 
 AnnotateReport to_report(const annotation::AnnotateReport& found) {
@@ -109,21 +108,21 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   const std::array<std::pair<const char*, bool>, 3> sources = {{{"--from", !options.from.empty()},
                                                                 {"--sidecar", !options.sidecar.empty()},
                                                                 {"--weights", !options.weights.empty()}}};
-  std::string given;
+  std::string source_option;
   for (const auto& [name, is_given] : sources) {
     if (!is_given) continue;
-    if (!given.empty()) {
-      throw Error(Code::usage, given + " and " + name + " were both given", "give one of them",
+    if (!source_option.empty()) {
+      throw Error(Code::usage, source_option + " and " + name + " were both given", "give one of them",
                   {.stage = "command line"});
     }
-    given = name;
+    source_option = name;
   }
-  validation::ValidateOptions asked;
-  for (const std::string& text : options.minima) asked.gates.minima.push_back(validation::parse_threshold(text));
+  validation::ValidateOptions requirements;
+  for (const std::string& text : options.minima) requirements.gates.minima.push_back(validation::parse_threshold(text));
   const std::string sidecar = sidecar_of(model, options);
   if (!options.value_pairs.empty() && sidecar.empty()) {
-    throw Error(Code::usage, "pairs of values were given without a sidecar", "give the one that they were found with",
-                {.stage = "command line"});
+    throw Error(Code::usage, "--value-pairs was given without a sidecar",
+                "give the sidecar that the pairs were made with", {.stage = "command line"});
   }
   ModelOutput output = app::model_output({{"the model", model},
                                           {"the sidecar", sidecar},
@@ -148,13 +147,13 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
     if (chosen || report.changed) {
       report.functions = unwrap(functions::outline_file({annotated.path, model}, output, *choice), notes);
     } else {
-      copy_as_it_is(model, output, notes);
+      copy_unchanged(model, output, notes);
     }
   }
-  if (given.empty() && sidecar.empty() && report.nodes.total() > 0 && report.nodes.covered() == 0) {
+  if (source_option.empty() && sidecar.empty() && report.nodes.total() > 0 && report.nodes.covered() == 0) {
     notes.push_back(nothing_found(model, output_path));
   }
-  report.shortfalls = shortfalls_of(output_path, asked, notes);
+  report.shortfalls = shortfalls_of(output_path, requirements, notes);
   report.notes = std::move(notes);
   return report;
 }

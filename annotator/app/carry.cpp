@@ -1,4 +1,4 @@
-// whence::carry: a tool is run on a copy of the model, and its file is matched with the model.
+// Implements whence::carry: runs a tool on a copy of the model, and matches the tool's file with the model.
 #include "whence/carry.h"
 
 #include <chrono>
@@ -30,14 +30,16 @@ void require_commands(const std::vector<ToolCommand>& tools) {
   const std::string example = "for example: -- onnxslim {in} {out}";
   if (tools.empty()) throw Error(Code::usage, "no tool was given", example, running());
   for (const ToolCommand& tool : tools) {
-    if (tool.empty() || tool.front().empty()) throw Error(Code::usage, "a tool has no name", example, running());
+    if (tool.empty() || tool.front().empty())
+      throw Error(Code::usage, "a tool command has no program name", example, running());
     if (app::has_placeholder(tool, "{in}")) continue;
-    throw Error(Code::usage, "no argument of `" + shell_text(tool) + "` has {in}, the place for the model's path",
-                example, running());
+    throw Error(Code::usage,
+                "no argument of `" + shell_text(tool) + "` has {in}, which is replaced by the model's path", example,
+                running());
   }
 }
 
-// As the match takes them: PyTorch's keys say a module, too, and not how sure that is.
+// Counts nodes like the match engine: PyTorch's keys also name modules, but without a confidence.
 NodeCounts counts_of(const onnx_file::OnnxSummary& model) {
   origin::Counts counts;
   for (const onnx_file::OnnxNode* node : match::nodes_with_functions(model)) {
@@ -62,7 +64,9 @@ onnx_file::DataFiles data_files_of(const std::string& model) {
   return onnx_file::data_files_of(value_of(onnx_file::read_onnx_summary(model)));
 }
 
-std::string said(const ToolEnd& end) { return end.words.empty() ? "; it said nothing" : "; it said: " + end.words; }
+std::string printed(const ToolEnd& end) {
+  return end.words.empty() ? "; it printed nothing" : "; it printed: " + end.words;
+}
 
 [[noreturn]] void report_failure(const std::string& tool, const ToolEnd& end, const CarryOptions& options) {
   if (end.stopped) throw Error(Code::tool_failed, "`" + tool + "` was stopped", "run the command again", running());
@@ -70,17 +74,17 @@ std::string said(const ToolEnd& end) { return end.words.empty() ? "; it said not
     std::string seconds = std::to_string(options.timeout);
     seconds.erase(seconds.find_last_not_of('0') + 1);
     if (seconds.back() == '.') seconds.pop_back();
-    throw Error(Code::tool_failed, "`" + tool + "` took more than " + seconds + " s and was stopped" + said(end),
-                "give it more time, or see what it waits for", running());
+    throw Error(Code::tool_failed, "`" + tool + "` took more than " + seconds + " s and was stopped" + printed(end),
+                "raise the timeout, or check why the tool hangs", running());
   }
   const bool killed = WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
-  throw Error(Code::tool_failed, "`" + tool + "` ended with " + app::ending_text(end.status) + said(end),
-              killed ? "see whether the machine has enough memory for it"
-                     : "see what it says of the model itself: run it without whence, with a file in the place of {in}",
+  throw Error(Code::tool_failed, "`" + tool + "` ended with " + app::ending_text(end.status) + printed(end),
+              killed ? "check whether the machine has enough memory for it"
+                     : "run the tool without whence, with a file in place of {in}, to see its own error",
               running());
 }
 
-// Runs the tool in its folder; of a tool that is stopped nothing is left there.
+// Runs the tool in its folder; clears the folder if the tool fails or is stopped.
 ToolEnd run_in(const ToolFolder& folder, const ToolCommand& tool, const CarryOptions& options) {
   const PostponedStops until_removed;
   try {
@@ -93,32 +97,33 @@ ToolEnd run_in(const ToolFolder& folder, const ToolCommand& tool, const CarryOpt
   }
 }
 
-// The error of a tool whose file is not there, or is no ONNX file as far as `told` says.
-Error without_file(const ToolFolder& folder, const ToolCommand& tool, const ToolEnd& end, const Error& told) {
-  const Diagnostic first = folder.as_seen(told.diagnostics()).front();
+// Returns the error for a tool whose file is missing or unreadable; `cause` is the error of reading it.
+Error without_file(const ToolFolder& folder, const ToolCommand& tool, const ToolEnd& end, const Error& cause) {
+  const Diagnostic first = folder.with_user_paths(cause.diagnostics()).front();
   const bool found = first.code != Code::tool_failed;
-  return Error(Code::tool_failed,
-               "`" + shell_text(tool) + "`: " + (found ? "its file cannot be read: " : "") + first.message + said(end),
-               found ? "see that the tool writes a valid ONNX file to {out}" : first.remedy, running());
+  return Error(
+      Code::tool_failed,
+      "`" + shell_text(tool) + "`: " + (found ? "the tool's file cannot be read: " : "") + first.message + printed(end),
+      found ? "check that the tool writes a valid ONNX file to {out}" : first.remedy, running());
 }
 
 AnnotateOptions carried_from(const std::string& model, bool overwrite) {
   AnnotateOptions options;
   options.from = model;
   options.names = false;
-  // A tool may have changed all of them, and it is known what it made its file of.
+  // The tool's file certainly derives from `model`, even if all nodes changed.
   options.is_made_from_it = true;
   options.tokens_go = true;
   options.overwrite = overwrite;
   return options;
 }
 
-// A tool that leaves all metadata where it is leaves nothing to add.
+// Returns true for the note that there is nothing to add, as after a tool that keeps all metadata.
 bool is_expected(const Diagnostic& note) {
   return note.severity == Severity::note && note.code == Code::sidecar_mismatch;
 }
 
-// True for an error about the file that the tool made: it is broken, or weights that it refers to are not there.
+// Returns true for an error about the tool's file: it is malformed, or its weights are missing.
 bool is_about(const Error& error, const std::string& file) {
   const Diagnostic& first = error.diagnostics().front();
   const ExitCode exit = info(first.code).exit;
@@ -126,7 +131,7 @@ bool is_about(const Error& error, const std::string& file) {
   return of_files && first.where.file == file;
 }
 
-// Carries through one tool; `output` may lie in the folder of a step before.
+// Carries metadata through one tool. `output` may be in the folder of an intermediate step.
 AnnotateReport carry_through(const std::string& model, const onnx_file::DataFiles& data, const std::string& output,
                              const ToolCommand& tool, const CarryOptions& options) {
   const ToolFolder folder(model, data, output);
@@ -136,11 +141,11 @@ AnnotateReport carry_through(const std::string& model, const onnx_file::DataFile
     file = folder.result(tool);
     AnnotateReport report = annotate(file, output, carried_from(model, options.overwrite));
     std::erase_if(report.notes, is_expected);
-    report.notes = folder.as_seen(std::move(report.notes));
+    report.notes = folder.with_user_paths(std::move(report.notes));
     return report;
   } catch (const Error& error) {
     if (file.empty() || is_about(error, file)) throw without_file(folder, tool, end, error);
-    throw Error(folder.as_seen(error.diagnostics()));
+    throw Error(folder.with_user_paths(error.diagnostics()));
   }
 }
 
@@ -153,7 +158,7 @@ CarryReport carry(const std::string& model, const std::string& output, const std
   CarryReport report;
   const Examined examined = require_origins(model);
   report.before = examined.nodes;
-  const ScratchFolder between(output);  // for what stands between two tools
+  const ScratchFolder between(output);  // for intermediate files between two tools
   std::string current = model;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     const bool last = i + 1 == tools.size();

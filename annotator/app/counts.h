@@ -1,4 +1,4 @@
-// Counts of nodes as the C++ API gives them.
+// Converts counts of nodes to those of the C++ API.
 #pragma once
 
 #include "annotator/origin/counts.h"

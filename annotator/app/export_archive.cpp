@@ -1,7 +1,6 @@
-// whence::export_archive: from a TorchScript or torch.export archive to an ONNX file whose nodes know where they come
-// from.
+// Implements whence::export_archive: converts a TorchScript or torch.export archive to an ONNX file with origins.
 //
-//   archive -> recorder or pt2 -> Program -> exporter -> write, and on request the sidecar and the annotation
+//   archive -> recorder or pt2 -> Program -> exporter -> write, optionally with sidecar and annotation
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -38,7 +37,7 @@ void count_nodes(const Graph& graph, ExportReport& report) {
   }
 }
 
-// "input_ids int64[batch,16]"
+// Returns "input_ids int64[batch,16]".
 std::string describe(const Graph& graph, graph::GraphValueId id) {
   const graph::GraphValue& value = graph.values[id];
   std::string text = value.name + " " + std::string(name_of(value.dtype));
@@ -52,19 +51,19 @@ std::string describe(const Graph& graph, graph::GraphValueId id) {
   return text + "]";
 }
 
-// Cuts functions out of the annotated draft, which knows the modules.
+// Makes functions in the draft, which is annotated with modules.
 std::optional<FunctionsReport> cut_functions(const std::string& draft, const FunctionChoice& choice,
                                              Diagnostics& notes) {
   Result<FunctionsReport> outlined = functions::outline_file(draft, draft, choice);
   if (outlined || !choice.automatic()) return unwrap(std::move(outlined), notes);
-  // No module was named, so that none to be cut out is not a mistake.
-  notes.push_back(
-      warning(Code::usage, "no module is repeated, or none of three nodes or more: nothing became a function",
-              "choose modules: --functions types=A,B or modules=GLOB", {.file = draft, .stage = "functions"}));
+  // With "auto" the user named no module, so finding none is only a warning.
+  notes.push_back(warning(Code::usage, "no module with three or more nodes is repeated: no function was made",
+                          "choose modules: --functions types=A,B or modules=GLOB",
+                          {.file = draft, .stage = "functions"}));
   return std::nullopt;
 }
 
-// Adds the model's weights, which lie beside it in the scratch folder.
+// Adds the model's data files, which are in the scratch folder.
 void add_data_files(const ScratchFolder& scratch, const onnx_file::ModelOutput& output, OutputFiles& files) {
   std::set<fs::path> names;
   std::error_code failure;
@@ -92,7 +91,7 @@ class ArchiveExport {
     if (!options.converters.empty()) converters_ = write::UserFunctions::read(options.converters, options.opset);
     if (converters_) conversion_.custom_operators = converters_->operators();
     if (!options.functions.empty()) choice_ = app::parse_function_choice(options.functions);
-    // The texts of fx nodes are metadata; a sidecar is a record that a renamed or transposed weight can be found by.
+    // Annotations contain the texts of fx nodes. A sidecar needs digests, to find renamed or transposed weights later.
     read_.texts = annotates() || !options.sidecar.empty();
     read_.digests = !options.sidecar.empty();
     run_.archive = archive;
@@ -100,9 +99,9 @@ class ArchiveExport {
     run_.opset = options.opset;
   }
 
-  // Everything is written to a scratch folder and gets its name at the end, or nothing does.
+  // Writes all files to a scratch folder, and renames all or none of them at the end.
   ExportReport run() {
-    // Opened before the work begins, so that what cannot be written is an error at once.
+    // Opens the outputs before the work, so that an unwritable path fails at once.
     std::optional<OutputFiles> files(std::in_place);
     AtomicFile* const markdown = options_.report.empty() ? nullptr : &files->add(options_.report);
     AtomicFile* const sidecar = options_.sidecar.empty() ? nullptr : &files->add(options_.sidecar);
@@ -112,7 +111,7 @@ class ArchiveExport {
       convert();
       const std::string draft = scratch.file(base_name(output_.path));
       write_draft(draft);
-      run_.diagnostics = scratch.as_seen(std::move(run_.diagnostics));
+      run_.diagnostics = scratch.with_user_paths(std::move(run_.diagnostics));
       report_written(draft);
       if (sidecar != nullptr) sidecar->write(bound_sidecar(draft));
       add_data_files(scratch, output_, *files);
@@ -123,7 +122,7 @@ class ArchiveExport {
       files->commit();
     } catch (const Error& error) {
       files.reset();
-      fail(scratch.as_seen(error.diagnostics()));
+      fail(scratch.with_user_paths(error.diagnostics()));
     }
     report_.stages = run_.stages.seconds();
     report_.notes = std::move(run_.diagnostics);
@@ -142,7 +141,7 @@ class ArchiveExport {
         {"--output", output}, {"--sidecar-out", options_.sidecar}, {"--report", options_.report}};
     app::require_separate(inputs, outputs, "");
     const ExternalData external = app::external_data(options_);
-    if (external.always && !external.per_tensor) {  // the names of other files are known when they are written
+    if (external.always && !external.per_tensor) {  // names of other data files are only known when they are written
       outputs.push_back({"the weights", output + ".data"});
       app::require_apart(outputs);
     }
@@ -157,7 +156,7 @@ class ArchiveExport {
     run_.stages.begin("convert");
     graph_ = unwrap(exporter::export_program(sidecar_.program, conversion_), run_.diagnostics);
     if (graph_->outputs.empty()) {
-      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph must have a result",
+      throw Error(Code::unsupported_feature, "the model returns no tensor, but an ONNX graph must have an output",
                   "return the result as a tensor", {.file = run_.archive, .stage = "export"});
     }
     run_.graph = &*graph_;
@@ -179,7 +178,7 @@ class ArchiveExport {
     report_.file = output_.path;
     report_.sidecar = options_.sidecar;
     report_.opset = options_.opset;
-    std::error_code ignored;  // the draft is moved next, which says what is wrong with it
+    std::error_code ignored;  // moving the draft next reports the error
     report_.size = fs::file_size(draft, ignored);
     count_nodes(*graph_, report_);
     for (const graph::GraphValueId id : graph_->inputs) report_.inputs.push_back(describe(*graph_, id));
@@ -191,7 +190,7 @@ class ArchiveExport {
     return to_json_text(sidecar_);
   }
 
-  // Throws everything that was found; the report that was asked for says it too, unless the error is about its place.
+  // Throws all errors. Also writes them to the requested report, unless an error is about the report file itself.
   [[noreturn]] void fail(Diagnostics found) {
     run_.diagnostics.insert(run_.diagnostics.end(), found.begin(), found.end());
     run_.written = false;
@@ -201,7 +200,7 @@ class ArchiveExport {
     if (!options_.report.empty() && !in_the_way) {
       try {
         write_file(options_.report, app::to_markdown(run_));
-      } catch (const Error& unwritten) {  // which is not to hide why the export failed
+      } catch (const Error& unwritten) {  // added to the errors of the export, which must not be hidden
         found.insert(found.end(), unwritten.diagnostics().begin(), unwritten.diagnostics().end());
       }
     }

@@ -10,7 +10,7 @@
 namespace whence::app {
 namespace {
 
-// A cell of a table: one line, and no bar or mark-up of a foreign name.
+// Returns a table cell: one line, with bars and markup characters escaped.
 std::string cell(std::string_view text) {
   std::string safe;
   for (const char letter : text) {
@@ -112,8 +112,7 @@ std::string modules_section(const Program& program) {
     table.row({module.path.empty() ? "the root" : code(module.path), code(module.type), std::to_string(count[id]),
                std::to_string(module.parameters_total)});
   }
-  return "## The program\n\nOperations are those of the module itself, parameters include those below it.\n\n" +
-         table.text();
+  return "## The program\n\nOperations are the module's own, parameters include modules below it.\n\n" + table.text();
 }
 
 std::string nodes_section(const graph::Graph& graph) {
@@ -145,10 +144,10 @@ std::string to_markdown(const ExportRun& run) {
             std::to_string(run.graph->nodes.size()) + " nodes for " + std::to_string(operations(*run.program).size()) +
             " operations.\n\n";
   } else {
-    text += "**Nothing was written.** What failed is the stage *" +
+    text += "**Nothing was written.** The export failed in the stage *" +
             (run.stages.seconds().empty() ? "start" : run.stages.seconds().back().first) + "*.\n\n";
   }
-  text += diagnostics_section("What stands in the way", run.diagnostics, true);
+  text += diagnostics_section("Errors", run.diagnostics, true);
   text += diagnostics_section("Notes", run.diagnostics, false);
   if (run.program != nullptr) text += operators_section(run);
   if (run.graph != nullptr) text += nodes_section(*run.graph);

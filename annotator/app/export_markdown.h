@@ -1,5 +1,5 @@
-// The Markdown report of an export: what was written or what stands in the way, and where in the model; the operators,
-// the time of each stage, the program.
+// The Markdown report of an export: the written file or the errors with their places in the model; operators, the time
+// of each stage, and the program.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace whence::app {
 // Wall time by stage, in the order of the stages.
 class Stages {
  public:
-  // The stage that was begun before ends here.
+  // Starts a stage and ends the previous one.
   void begin(std::string name);
   void end();
   const std::vector<std::pair<std::string, double>>& seconds() const { return seconds_; }
@@ -29,8 +29,8 @@ class Stages {
 struct ExportRun {
   std::string archive, output;
   int opset = 0;
-  const Program* program = nullptr;     // null when it could not be read
-  const graph::Graph* graph = nullptr;  // null when it could not be converted
+  const Program* program = nullptr;     // null if it could not be read
+  const graph::Graph* graph = nullptr;  // null if it could not be converted
   bool written = false;
   Diagnostics diagnostics = {};
   Stages stages = {};

@@ -17,18 +17,20 @@ int checked_opset(int opset) {
   using exporter::newest_opset, exporter::oldest_opset;
   if (opset >= oldest_opset && opset <= newest_opset) return opset;
   throw Error(Code::usage, "--opset " + std::to_string(opset) + " is not supported",
-              "opsets " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset) + " are", command_line);
+              "choose an opset from " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset),
+              command_line);
 }
 
 operators::OperatorForms operator_forms(const std::string& choice) {
   if (choice.empty()) return operators::OperatorForms::runnable;
   if (choice == "fused") return operators::OperatorForms::fused;
   if (choice == "plain") return operators::OperatorForms::plain;
-  throw Error(Code::usage, "--operators=" + choice + " is not known",
-              "'fused' writes all operators that the opset has, 'plain' none newer than opset 22", command_line);
+  throw Error(Code::usage, "unknown --operators=" + choice,
+              "choose 'fused' (all operators of the opset) or 'plain' (no operators newer than opset 22)",
+              command_line);
 }
 
-// {"mylib": 2}: operators of the namespace mylib become nodes of the domain mylib, version 2.
+// Checks an entry {"mylib": 2}: operators of the namespace mylib become nodes of the domain mylib, version 2.
 void check_domain(const std::string& domain, int version) {
   if (version >= 1 && !domain.empty() && domain != "ai.onnx") return;
   throw Error(Code::usage,
@@ -44,7 +46,7 @@ ExternalData external_data(const Options& options) {
   if (std::has_single_bit(external.alignment.value_or(1))) return external;
   throw Error(Code::usage,
               "--external-data-alignment " + std::to_string(*external.alignment) + " is not a power of two",
-              "1 for none, 4096 for pages", command_line);
+              "give 1 for no alignment, or 4096 for pages", command_line);
 }
 
 exporter::ExportOptions conversion_options(const Options& options) {
@@ -67,7 +69,8 @@ exporter::ExportOptions conversion_options(const Options& options) {
   return conversion;
 }
 
-// Returns which sizes of inputs the file computes the same for as the model: ["n != 1", "time <= 512"]. Empty if all.
+// Returns the constraints on input sizes under which the file agrees with the model: ["n != 1", "time <= 512"]. Empty
+// if there are none.
 std::string constraints_of(const Program& program) {
   std::string list;
   const auto name_of = [&](SymbolId id) { return program.symbols[id].name; };

@@ -1,4 +1,4 @@
-// The options of an export as the rooms take them, checked.
+// Checks the options of an export and converts them to the options of exporter/ and write/.
 #pragma once
 
 #include "annotator/exporter/export.h"
@@ -8,14 +8,14 @@
 
 namespace whence::app {
 
-// Throws Error(usage) for an opset that is not supported or a domain that cannot be one.
+// Throws Error(usage) for an unsupported opset or an invalid domain.
 exporter::ExportOptions conversion_options(const Options& options);
 
-// The place of the weights: an option about the files beside the model asks for them, too. Throws Error(usage) for an
-// alignment that is not a power of two.
+// Returns where to write the weights; any option about external data enables it. Throws Error(usage) for an alignment
+// that is not a power of two.
 ExternalData external_data(const Options& options);
 
-// Throws what external_data() throws.
+// Throws like external_data().
 write::WriteOptions write_options(const Program& program, const Options& options);
 
 }  // namespace whence::app

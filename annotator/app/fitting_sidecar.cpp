@@ -19,16 +19,16 @@ std::optional<Sidecar> read_fitting_sidecar(const std::optional<std::string>& pa
                                             Diagnostics& notes) {
   std::optional<Sidecar> sidecar = read_sidecar_if_given(path, notes);
   if (!sidecar) return std::nullopt;
-  const bool of_others = std::ranges::all_of(models, [&](const onnx_file::OnnxSummary* model) {
-    const bool says_whose = onnx_file::find_property(model->metadata, keys::program) ||
-                            onnx_file::find_property(model->metadata, keys::matched);
-    return says_whose && !metadata::belongs_to(*model, sidecar->program);
+  const bool all_of_another = std::ranges::all_of(models, [&](const onnx_file::OnnxSummary* model) {
+    const bool states_program = onnx_file::find_property(model->metadata, keys::program) ||
+                                onnx_file::find_property(model->metadata, keys::matched);
+    return states_program && !metadata::belongs_to(*model, sidecar->program);
   });
-  if (!of_others) return sidecar;
+  if (!all_of_another) return sidecar;
   throw Error(Code::sidecar_mismatch,
-              "the sidecar describes another program than the one that " + models.front()->file->path() +
-                  " was exported from or annotated with",
-              "give the sidecar of that one, or none", {.file = *path, .stage = "read"});
+              "the sidecar describes another program than the one from which " + models.front()->file->path() +
+                  " was exported or annotated",
+              "give the sidecar of that program, or none", {.file = *path, .stage = "read"});
 }
 
 }  // namespace whence::app

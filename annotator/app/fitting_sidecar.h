@@ -1,5 +1,5 @@
-// The sidecar of a view of ONNX files: one that cannot belong to them would add modules of another model, or add
-// nothing, without a word.
+// Reads the sidecar for a view of ONNX files, and checks that it belongs to them: another one would silently add
+// modules of another model, or nothing.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 
 namespace whence::app {
 
-// None without a path. Throws what read_sidecar does, and Error(sidecar_mismatch) when each of `models` says itself
-// that it was exported from or annotated with another program. A file that says neither may be of any.
+// Returns nullopt without a path. Throws like read_sidecar(), and Error(sidecar_mismatch) if all of `models` state that
+// they were exported from or annotated with another program. A file that states no program may belong to any.
 std::optional<Sidecar> read_fitting_sidecar(const std::optional<std::string>& path,
                                             const std::vector<const onnx_file::OnnxSummary*>& models,
                                             Diagnostics& notes);
 
-// The same for any files: throws what read_sidecar does.
+// Reads a sidecar without this check. Throws like read_sidecar().
 std::optional<Sidecar> read_sidecar_if_given(const std::optional<std::string>& path, Diagnostics& notes);
 
-// The program of a sidecar that may be missing, as views take it.
+// Returns the program of an optional sidecar, or null.
 inline const Program* program_of(const std::optional<Sidecar>& sidecar) {
   return sidecar ? &sidecar->program : nullptr;
 }

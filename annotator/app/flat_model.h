@@ -1,5 +1,4 @@
-// FlatModel: a file whose modules are functions, for uses that work on nodes: its calls are written out beside the
-// output first.
+// FlatModel: a file with whence's functions inlined into a scratch file, for use cases that work on nodes.
 #pragma once
 
 #include <optional>
@@ -13,11 +12,11 @@ namespace whence::app {
 
 class FlatModel {
  public:
-  // `beside`: the output, in whose folder the scratch file stands. Throws Error.
-  FlatModel(const std::string& file, const std::string& beside, Diagnostics& notes);
+  // Writes the scratch file into the folder of `output`. Throws Error.
+  FlatModel(const std::string& file, const std::string& output, Diagnostics& notes);
 
-  onnx_file::ModelSource source() const { return {path_, file_}; }   // the file itself without functions of whence's
-  const std::optional<FunctionChoice>& cut() const { return cut_; }  // the choice that makes the functions again
+  onnx_file::ModelSource source() const { return {path_, file_}; }   // the file itself if it has no such functions
+  const std::optional<FunctionChoice>& cut() const { return cut_; }  // the choice that makes the same functions again
 
  private:
   std::string file_, path_;

@@ -9,7 +9,7 @@ namespace {
 
 int parse_depth(const std::string& text) {
   if (const auto depth = parse_number<int>(text); depth && *depth >= 1) return *depth;
-  throw Error(Code::usage, "--functions depth=" + text + " is not a number of levels", "give 1 or more",
+  throw Error(Code::usage, "--functions depth=" + text + " is not a positive number of levels", "give 1 or more",
               {.stage = "command line"});
 }
 
@@ -32,8 +32,8 @@ FunctionChoice parse_function_choice(const std::string& choice) {
     options.depth = parse_depth(rest);
   } else {
     throw Error(Code::usage, "--functions '" + choice + "' is not a choice of modules",
-                "auto, types=BertLayer, modules='encoder.layer.*' or depth=2; a file with converters of your own goes "
-                "to `whence export --converters`",
+                "give auto, types=BertLayer, modules='encoder.layer.*' or depth=2; pass a file with your own "
+                "converters to `whence export --converters`",
                 {.stage = "command line"});
   }
   return options;

@@ -1,4 +1,4 @@
-// `--functions CHOICE`: which modules become local functions of the file that is written.
+// Parses `--functions CHOICE`, the modules that become local functions of the written file.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace whence::app {
 
-// The remedy for a choice that is gone: to cut by the structure of the graph alone.
+// The remedy for the removed choice "structure", which used only the structure of the graph.
 inline constexpr const char* annotate_first =
-    "`whence annotate` the file with a sidecar or --from, then cut it by its modules: `whence functions` without a "
-    "choice takes the repeated ones";
+    "run `whence annotate` on the file with a sidecar or --from, then `whence functions`, which by default makes "
+    "functions of repeated modules";
 
-// "auto", "types=A,B", "modules=GLOB,GLOB" or "depth=N". Throws Error(usage) for another word.
+// Parses "auto", "types=A,B", "modules=GLOB,GLOB" or "depth=N". Throws Error(usage) for other texts.
 FunctionChoice parse_function_choice(const std::string& choice);
 
 }  // namespace whence::app

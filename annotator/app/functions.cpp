@@ -1,4 +1,4 @@
-// whence::make_functions, inline_functions and extract_module: by paths.
+// Implements whence::make_functions, inline_functions and extract_module.
 #include "whence/functions.h"
 
 #include "annotator/app/separate_files.h"
@@ -11,7 +11,7 @@ namespace {
 
 enum class ReadsOrigins : bool { no, yes };
 
-// The report of write(output), with the notes of both.
+// Returns the report of write(output), with all notes.
 template <class Write>
 auto written(const std::string& model, const std::string& path, app::InPlace in_place, const WeightFiles& weights,
              const Write& write, ReadsOrigins reads_origins = ReadsOrigins::yes) {

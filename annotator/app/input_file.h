@@ -1,4 +1,4 @@
-// Files of any kind that knows modules: recognises the kind, and reads the program.
+// Recognises sidecars, archives and ONNX files, and reads the program of the first two.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@ namespace whence::app {
 enum class FileKind {
   sidecar,  // JSON
   archive,  // TorchScript or torch.export
-  onnx,     // everything else; its reader says what is wrong with it
+  onnx,     // everything else; the ONNX reader reports errors
 };
 
-// By the first bytes, and for a zip the name. Throws Error(missing_file) and what opening a file throws.
+// Returns the kind by the first bytes, and for a zip also by the name. Throws Error(missing_file), and as opening a
+// file does.
 FileKind kind_of_file(const std::string& path);
 
-// The program of a sidecar or an archive, modules and operations alone: nothing is run. Throws Error.
+// Reads the program of a sidecar or an archive, only modules and operations; runs nothing. Throws Error.
 Program read_program(const std::string& path, Diagnostics& notes);
 
 }  // namespace whence::app

@@ -1,4 +1,4 @@
-// Parses input specifications piece by piece, so that an error names the piece and shows a correct one.
+// Parses input specifications part by part, so that an error names the wrong part and shows a correct example.
 #include "annotator/app/input_spec.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::vector<std::int64_t> parse_dims(const std::string& text, std::string_view l
   return dims;
 }
 
-// ">=LOW", "<HIGH" or both, after the closing bracket.
+// Parses ">=LOW", "<HIGH" or both, after the closing bracket.
 void parse_range(const std::string& text, std::string_view rest, InputSpec& spec) {
   if (rest.starts_with(">=")) {
     const std::size_t end = std::min(rest.find('<'), rest.size());
@@ -57,7 +57,7 @@ void parse_range(const std::string& text, std::string_view rest, InputSpec& spec
     if (!spec.high) fail(text, "'" + std::string(rest) + "' is not an upper bound", kInputForm);
     rest = {};
   }
-  if (!rest.empty()) fail(text, "'" + std::string(rest) + "' is left over", kInputForm);
+  if (!rest.empty()) fail(text, "'" + std::string(rest) + "' is not expected after the range", kInputForm);
   if (spec.low.value_or(0) >= spec.high.value_or(spec.low.value_or(0) + 1)) {
     fail(text, "the range is empty", "values are drawn from >=LOW up to, not including, <HIGH; LOW is 0 by default");
   }
@@ -69,7 +69,7 @@ bool identifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), word);
 }
 
-// "batch", "2*batch", "batch+1", "2*batch-1", the sum "past+seq"; in quotes any name: "'batch size'".
+// Parses "batch", "2*batch", "batch+1", "2*batch-1", the sum "past+seq", or any name in quotes: "'batch size'".
 bool parse_size(std::string_view text, DynamicAxis& axis) {
   if (text.size() > 2 && text.front() == '\'' && text.back() == '\'') {
     axis.symbol = std::string(text.substr(1, text.size() - 2));
@@ -102,9 +102,9 @@ bool parse_size(std::string_view text, DynamicAxis& axis) {
 DType parse_default_dtype(const std::string& word) {
   if (word.empty()) return DType::float32;
   const auto dtype = parse_dtype(word);
-  const std::array taken{DType::float16, DType::bfloat16, DType::float32, DType::float64};
-  if (dtype && std::ranges::find(taken, *dtype) != taken.end()) return *dtype;
-  throw Error(Code::usage, "--default-dtype '" + word + "' is not a default of PyTorch",
+  const std::array allowed{DType::float16, DType::bfloat16, DType::float32, DType::float64};
+  if (dtype && std::ranges::find(allowed, *dtype) != allowed.end()) return *dtype;
+  throw Error(Code::usage, "--default-dtype '" + word + "' is not a default dtype of PyTorch",
               "give float16, bfloat16, float32 or float64", Place{.stage = "command line"});
 }
 
@@ -140,9 +140,9 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const auto axis = parse_number<int>(std::string_view(part).substr(0, equals));
     if (!axis) fail(text, "'" + part + "' has no axis number", kDynamicForm);
-    // Without a name the axis is called as torch.onnx.export calls it.
-    const std::string given = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
-    DynamicAxis found{text.substr(0, colon), *axis, given, 1, 0, {}};
+    // The default name is that of torch.onnx.export.
+    const std::string default_name = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
+    DynamicAxis found{text.substr(0, colon), *axis, default_name, 1, 0, {}};
     if (equals < part.size() && !parse_size(std::string_view(part).substr(equals + 1), found))
       fail(text, "'" + part + "' has no name for the size", kDynamicForm);
     for (const DynamicAxis& other : axes) {

@@ -1,10 +1,10 @@
-// Example inputs and dynamic axes as users write them.
+// Parses example inputs and dynamic axes as users write them:
 //
 //   input    [NAME=]DTYPE[DIMS][>=LOW][<HIGH]         'input_ids=int64[1,16]<30522', 'x=float32[2,3]>=0<1'
 //   dynamic  NAME:AXIS[=SYMBOL][,AXIS[=SYMBOL]]...    'input_ids:0=batch,1=seq', 'x:0=2*batch+1', 'x:0=past+seq'
 //
-// Several inputs may stand in one: 'x:0=batch,y:0=batch,1=seq'.
-// An input without a name stands for the forward's argument in the same place.
+// One text may have several inputs: 'x:0=batch,y:0=batch,1=seq'. An input without a name is the argument of forward()
+// at the same position.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@ using placement::Placement;
 
 namespace {
 
-// The time of a run in modules all of whose own nodes are on one device.
+// Adds the time per run to devices. The own time of a module counts only if all its own nodes are on one device.
 void add_times(const profile::ModuleProfile& profile, Placement& placed) {
   std::map<std::string_view, std::set<std::string_view>> devices;
   for (std::size_t i = 0; i < placed.devices.size(); ++i) devices[placed.modules[i]].insert(placed.devices[i]);
@@ -32,33 +32,33 @@ void add_times(const profile::ModuleProfile& profile, Placement& placed) {
       unattributed += profile.amounts[row].own;
     }
   }
-  const auto of_a_run = [&](std::int64_t sum) {
+  const auto per_run = [&](std::int64_t sum) {
     return std::llround(static_cast<double>(sum) / static_cast<double>(profile.runs));
   };
-  placed.unattributed_microseconds = of_a_run(unattributed);
-  for (placement::DeviceShare& share : placed.shares) share.microseconds = of_a_run(times[share.device]);
+  placed.unattributed_microseconds = per_run(unattributed);
+  for (placement::DeviceShare& share : placed.shares) share.microseconds = per_run(times[share.device]);
 }
 
 profile::ModuleProfile times_of(const std::string& model, const PlaceOptions& options, Diagnostics& notes) {
   profile::ModuleProfile found =
       unwrap(profile::profile_by_module(model, {{options.profile}, options.optimized}), notes);
   if (found.unit == profile::Unit::microseconds) return found;
-  throw Error(Code::usage, "the profile has no times, but " + std::string(name_of(found.unit)),
+  throw Error(Code::usage, "the profile has " + std::string(name_of(found.unit)) + " instead of times",
               "give a profile with the time of each operator", {.file = options.profile, .stage = "place"});
 }
 
 void require_flat(const OnnxSummary& model, const std::string& file) {
   if (!functions::has_cut_functions(model)) return;
-  throw Error(Code::usage,
-              "modules of the file are functions, and a function's nodes have one device for all its calls",
-              "`whence inline` the file first", {.file = file, .stage = "place"});
+  throw Error(Code::usage, "modules of the file are functions, and all calls of a function would share one device",
+              "run `whence inline` on the file first", {.file = file, .stage = "place"});
 }
 
 }  // namespace
 
 PlaceReport place(const std::string& model_path, const PlaceOptions& options) {
   if (options.rules.empty() && !options.output.empty()) {
-    throw Error(Code::usage, "there is no rule to write", "give --rule 'gpu=encoder.**'", {.stage = "command line"});
+    throw Error(Code::usage, "--output needs at least one rule", "give --rule 'gpu=encoder.**'",
+                {.stage = "command line"});
   }
   std::vector<placement::Rule> rules;
   for (const std::string& rule : options.rules) rules.push_back(placement::parse_rule(rule));

@@ -1,4 +1,4 @@
-// The options of a use that the recorder and the reader of torch.export archives need.
+// Converts the options of a use case to those of the recorder and the torch.export reader.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace whence::app {
 
-// Throws Error: bad_input_spec; usage where `inputs` and `inputs_file` are both given.
+// Throws Error: bad_input_spec; usage if `inputs` and `inputs_file` are both given.
 ReadOptions read_options(const std::string& archive, const Options& options);
 
 }  // namespace whence::app

@@ -1,4 +1,4 @@
-// Records an archive: which module, call and source line each of its operations comes from, as a sidecar.
+// Records the module, call and source line of each operation of an archive in a sidecar.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct RecordReport {
   Diagnostics notes;
 };
 
-// `run`: runs the program with the example inputs of `options`, so that dtypes and shapes become known. Throws Error:
-// those of read_options, load_operators, read_archive and write_sidecar.
+// `run`: also runs the program with the example inputs of `options`, to record dtypes and shapes. Throws Error as
+// read_options(), load_operators(), read_archive() and write_sidecar() do.
 RecordReport record_archive(const std::string& archive, const std::string& output, const Options& options, bool run);
 
 }  // namespace whence::app

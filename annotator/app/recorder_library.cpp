@@ -1,4 +1,4 @@
-// Reads archives, TorchScript's by the recorder.
+// Reads archives, TorchScript archives by the recorder.
 #include "annotator/app/recorder_library.h"
 
 #include <filesystem>
@@ -20,13 +20,13 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
 Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   if (pt2::is_exported_program(options.path)) {
     if (!options.inputs_file.empty() || !options.inputs.empty() || options.default_dtype != DType::float32) {
-      throw Error(Code::usage, "a torch.export archive takes no example inputs: it knows its dtypes and sizes itself",
+      throw Error(Code::usage, "a torch.export archive takes no example inputs: it has its own dtypes and sizes",
                   "leave out --input, --inputs and --default-dtype", {.file = options.path, .stage = "command line"});
     }
     return unwrap(pt2::read_exported_program(options), notes);
   }
   std::error_code ignored;
-  if (!std::filesystem::exists(options.path, ignored)) {  // before LibTorch is loaded, or missed
+  if (!std::filesystem::exists(options.path, ignored)) {  // checked before LibTorch is loaded or reported missing
     throw Error(Code::missing_file, "no such file", "check the name, or give its full path",
                 {.file = options.path, .stage = "read archive"});
   }

@@ -1,9 +1,8 @@
-// The recorder library, loaded when a subcommand needs LibTorch and not before: loading costs a quarter of a second
-// and needs PyTorch on the machine, which annotate, validate and show do not.
+// The recorder library, loaded on first use of LibTorch: loading costs a quarter of a second and needs PyTorch on the
+// machine, which annotate, validate and show do not.
 //
-// Searched in this order: WHENCE_RECORDER (the file itself), then lib/ beside the command's bin/.
-// LibTorch is searched in WHENCE_TORCH_DIR or TORCH_DIR (the folder that holds lib/libtorch_cpu.so), then in the folder
-// it had when whence was built.
+// Search order: WHENCE_RECORDER (the file itself), then lib/ beside the command's bin/.
+// LibTorch: WHENCE_TORCH_DIR or TORCH_DIR (the folder with lib/libtorch_cpu.so), then its folder when whence was built.
 #pragma once
 
 #include <csignal>
@@ -15,23 +14,21 @@
 
 namespace whence::app {
 
-// Throws Error(needs_libtorch) when the library or LibTorch cannot be loaded, or is of another build.
-// Loaded once; never unloaded, since LibTorch does not survive that.
+// Loads the recorder once; never unloads it, because LibTorch cannot be unloaded. Throws Error(needs_libtorch) if the
+// library or LibTorch cannot be loaded, or if the library is from another build.
 const RecorderApi& recorder();
 
-// Loads libraries of a user's own operators (TORCH_LIBRARY), so that LibTorch knows them when an archive is read.
-// Throws Error: missing_file, wrong_kind for what cannot be loaded, needs_libtorch as recorder() does.
+// Loads libraries with a user's operators (TORCH_LIBRARY), which registers the operators in LibTorch.
+// Throws Error: missing_file, wrong_kind for a library that cannot be loaded, needs_libtorch as recorder() does.
 void load_operators(const std::vector<std::string>& libraries);
 
-// RecorderApi::trace_composite, which loads LibTorch when it is first called; throws Error(needs_libtorch) as
-// recorder() does.
+// Calls RecorderApi::trace_composite; loads LibTorch on first use. Throws Error(needs_libtorch) as recorder() does.
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
 
-// True while LibTorch reads an archive, for a process that handles signals: a crash then is LibTorch's.
+// True while LibTorch reads an archive. Read by signal handlers: a crash is then attributed to LibTorch.
 extern volatile std::sig_atomic_t reading_archive;
 
-// Reads an archive, and runs it where that is TorchScript. Notes are appended; throws Error with everything that went
-// wrong.
+// Reads an archive, and runs it if it is TorchScript. Appends to `notes`; throws Error with all errors found.
 Program read_archive(const ReadOptions& options, Diagnostics& notes);
 
 }  // namespace whence::app

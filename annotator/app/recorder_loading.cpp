@@ -1,7 +1,7 @@
-// Finds and loads libwhence_recorder.so and, where the build's own path does not hold, LibTorch before it.
+// Finds and loads libwhence_recorder.so, and LibTorch if an environment variable names its folder.
 //
-// An object file of its own in the library: a fully static command, which cannot load libraries, defines the same
-// functions itself (tools/whence/static/recorder_process.cpp).
+// This is a separate object file: a fully static command, which cannot load libraries, defines these functions itself
+// (tools/whence/static/recorder_process.cpp).
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -33,20 +33,20 @@ std::optional<std::string> environment(const char* name) {
   return value;
 }
 
-bool is_there(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
 
 fs::path library_path() {
   if (const auto given = environment("WHENCE_RECORDER")) {
-    if (!is_there(*given))
-      fail_to_load("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
+    if (!path_exists(*given))
+      fail_to_load("WHENCE_RECORDER names a file that does not exist: " + *given, "unset or correct it");
     return *given;
   }
   const fs::path command = fs::read_symlink("/proc/self/exe");
   const fs::path library = command.parent_path().parent_path() / "lib" / "libwhence_recorder.so";
-  if (!is_there(library)) {
+  if (!path_exists(library)) {
     fail_to_load(
         "the recorder library is not installed: " + library.string(),
         "install whence with the recorder (cmake -DWHENCE_RECORDER=ON), or set WHENCE_RECORDER to the library");
@@ -54,13 +54,13 @@ fs::path library_path() {
   return library;
 }
 
-// The libraries are found by their names from then on, whatever the recorder's own run path says.
+// Loads LibTorch's libraries from the folder; the recorder then uses these, whatever its run path is.
 void preload_torch(const std::string& variable, const fs::path& torch) {
   fs::path folder = torch / "lib";
-  if (!is_there(folder / "libtorch_cpu.so")) folder = torch;
+  if (!path_exists(folder / "libtorch_cpu.so")) folder = torch;
   for (const char* name : {"libc10.so", "libtorch_cpu.so", "libtorch.so"}) {
     const fs::path library = folder / name;
-    if (!is_there(library)) fail_to_load(variable + " holds no LibTorch: " + library.string() + " does not exist");
+    if (!path_exists(library)) fail_to_load(variable + " holds no LibTorch: " + library.string() + " does not exist");
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
       fail_to_load("LibTorch could not be loaded: " + std::string(dlerror()));
     }
@@ -75,7 +75,7 @@ void preload_torch_when_named() {
 
 const RecorderApi* load() {
   const fs::path path = library_path();
-  // LibTorch's OpenMP threads would spin between the many small operations of a run; sleeping halves the CPU time.
+  // LibTorch's OpenMP threads would spin between the many small operations of a run; passive waiting halves CPU time.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) fail_to_load("the recorder could not be loaded: " + std::string(dlerror()));
@@ -85,7 +85,7 @@ const RecorderApi* load() {
   const RecorderApi* api = open != nullptr ? open(&message, &remedy) : nullptr;
   if (open != nullptr && api == nullptr) fail_to_load(message, remedy);
   if (open == nullptr || std::strcmp(api->abi, recorder_abi) != 0) {
-    fail_to_load("the recorder is of another build of whence: " + path.string(),
+    fail_to_load("the recorder is from another build of whence: " + path.string(),
                  "install command and recorder together");
   }
   return api;
@@ -101,10 +101,10 @@ const RecorderApi& recorder() {
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     const Place place{.file = library, .stage = "load operators"};
-    if (!is_there(library))
-      throw Error(Code::missing_file, "no such file", "name the library that defines them", place);
+    if (!path_exists(library))
+      throw Error(Code::missing_file, "no such file", "give the library that defines the operators", place);
     recorder();
-    // With its path, so that nothing else of that name is found.
+    // An absolute path prevents a search by name.
     if (dlopen(fs::absolute(library).c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) continue;
     throw Error(Code::wrong_kind, "this library cannot be loaded: " + std::string(dlerror()),
                 "build it against LibTorch " + std::string(recorder().torch_version) +

@@ -35,13 +35,13 @@ std::vector<std::string> weights_of(const std::string& path) {
   return files;
 }
 
-// Refuses a file that models beside it keep their weights in. A file that is a model itself may be replaced.
+// Refuses an output that is a data file of a model in its folder. An output that is itself a model may be replaced.
 void require_no_weights_of_neighbours(const NamedFile& output) {
-  constexpr int most = 256;  // models that are looked at
+  constexpr int max_models = 256;  // models to check
   std::error_code failure;
   if (!fs::is_regular_file(output.path, failure) || fs::path(output.path).extension() == ".onnx") return;
   fs::directory_iterator entries(fs::path(place_of(output.path)).parent_path(), failure);
-  for (int seen = 0; !failure && seen < most && entries != fs::directory_iterator(); entries.increment(failure)) {
+  for (int seen = 0; !failure && seen < max_models && entries != fs::directory_iterator(); entries.increment(failure)) {
     if (entries->path().extension() != ".onnx") continue;
     ++seen;
     for (const std::string& data : weights_of(entries->path().string())) {
@@ -56,7 +56,7 @@ void require_separate(const NamedFile& input, const NamedFile& output, bool in_p
     refuse(output.name + " would replace " + input.name + ": " + output.path);
   }
   std::error_code ignored;
-  if (!fs::exists(output.path, ignored)) return;  // so that models are only read where something could be lost
+  if (!fs::exists(output.path, ignored)) return;  // reads models only if a file could be lost
   for (const std::string& data : weights_of(input.path)) {
     if (same_file(data, output.path)) {
       refuse(output.name + " would replace the weights of " + input.name + ": " + output.path);
@@ -68,7 +68,7 @@ void require_separate(const NamedFile& input, const NamedFile& output, bool in_p
 
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                       const std::string& in_place) {
-  // Before anything is read: what a killed run began to replace is put back.
+  // Before anything is read, restores files that a killed run had started to replace.
   for (const NamedFile& output : outputs) {
     const std::string place = place_of(output.path);
     if (!place.empty()) remove_leftovers_once(folder_of(place));
@@ -76,8 +76,8 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].path.empty()) continue;
     if (outputs[i].path == "-") {
-      throw Error(Code::usage, outputs[i].name + " is '-', which stands for standard output elsewhere",
-                  "name a file, /dev/stdout, or ./- for a file of that name", Place{.stage = "command line"});
+      throw Error(Code::usage, outputs[i].name + " is '-', which is not supported for standard output",
+                  "give a file, /dev/stdout, or ./- for a file named '-'", Place{.stage = "command line"});
     }
     if (is_device(outputs[i].path)) continue;
     for (const NamedFile& input : inputs) {
@@ -89,7 +89,7 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
 }
 
 void require_apart(const std::vector<NamedFile>& outputs) {
-  std::map<std::string, std::string> names;  // by place
+  std::map<std::string, std::string> names;  // by resolved path
   for (const NamedFile& output : outputs) {
     if (output.path.empty() || is_device(output.path)) continue;
     const auto [other, first] = names.emplace(place_of(output.path), output.name);

@@ -1,5 +1,5 @@
-// Compares the files of one use before any work is done: an output never replaces an input, nor the weights of a model
-// that is an input or stands beside it.
+// Checks the files of a use case before any work: an output never replaces an input, the weights of an input, or the
+// weights of a model in the same folder.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 namespace whence::app {
 
 struct NamedFile {
-  std::string name;  // the user's name for it: "--report", "the model"
+  std::string name;  // for messages: "--report", "the model"
   std::string path;  // empty: not given
 };
 
-// Throws Error(usage) when an output is an input, a data file of an input or of an ONNX file in its folder, or another
-// output: by its path, links followed, or as the same file on disk. `in_place`: the input that the first output may be.
+// Throws Error(usage) if an output is an input, a data file of an input or of an ONNX file in its folder, or another
+// output. Compares resolved paths and files on disk. `in_place` names the input that the first output may replace.
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                       const std::string& in_place);
 
-// Throws Error(usage) when two of the outputs are one file.
+// Throws Error(usage) if two outputs are the same file.
 void require_apart(const std::vector<NamedFile>& outputs);
 
-enum class InPlace { refused, allowed };  // says if the output may be the first input
+enum class InPlace { refused, allowed };  // whether the output may replace the first input
 
-// The output of a use that writes a model, held against its inputs, none of which is ever replaced. Throws Error(usage)
-// for a sidecar's name (schema/sidecar/file_names.h), too.
+// Returns the output of a use case that writes a model, after require_separate(). Throws Error(usage) also for a
+// sidecar's name (schema/sidecar/file_names.h).
 onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,
                                     bool overwrite);
 

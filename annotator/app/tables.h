@@ -1,5 +1,4 @@
-// The tables of this build of whence: operators with a converter, and those of an archive that have none; rules of
-// validation.
+// Tables of this build of whence: operators with a converter, operators of an archive without one, validation rules.
 #pragma once
 
 #include <string>
@@ -16,12 +15,11 @@ struct ConvertibleOperator {
 };
 std::vector<ConvertibleOperator> convertible_operators();  // by name
 
-// Everything that stands in the way of an export of the archive, at once; nothing is written. Of the options those that
-// say how the archive is read and the opset count. Throws Error for an archive that cannot be
-// read.
+// Returns all errors that an export of the archive would have; writes nothing. Uses only the options for reading the
+// archive and the opset. Throws Error for an archive that cannot be read.
 Diagnostics export_problems(const std::string& archive, const Options& options);
 
-// Every rule, or the one of this code or name. Throws Error(usage) when there is none.
+// Returns all rules, or the rule with this code or name. Throws Error(usage) if there is none.
 std::vector<const validation::Rule*> rules(const std::string& code_or_name);
 
 }  // namespace whence::app

@@ -27,14 +27,15 @@ void copy_file(const std::string& from, const std::string& to) {
   file.commit();
 }
 
-// ONNX files straight in the folder, by their ending, sorted; without those in `but`.
-std::vector<std::string> models_in(const std::string& folder, const std::vector<std::string>& but = {}) {
+// Returns the .onnx files directly in the folder, sorted, without `excluded`.
+std::vector<std::string> models_in(const std::string& folder, const std::vector<std::string>& excluded = {}) {
   std::vector<std::string> found;
   std::error_code failure;
   for (fs::directory_iterator entry(folder, failure); !failure && entry != fs::directory_iterator();
        entry.increment(failure)) {
     const std::string path = entry->path().string();
-    if (entry->path().extension() == ".onnx" && std::ranges::find(but, path) == but.end()) found.push_back(path);
+    if (entry->path().extension() == ".onnx" && std::ranges::find(excluded, path) == excluded.end())
+      found.push_back(path);
   }
   std::ranges::sort(found);
   return found;
@@ -46,18 +47,18 @@ std::vector<std::string> models_in(const std::string& folder, const std::vector<
 
 }  // namespace
 
-ToolFolder::ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& beside)
-    : scratch_(beside), model_(model) {
+ToolFolder::ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& output)
+    : scratch_(output), model_(model) {
   folder_ = fs::absolute(scratch_.path()).lexically_normal().string();
   const std::string name = base_name(model);
   in_ = folder_ + "/" + name;
   copy_file(model, in_);
   add_data(model, data);
-  // Data files are called after their model, and no file of the tool takes the name of one that it reads.
-  std::string output = base_name(beside);
-  std::error_code unknown;  // a name that cannot be looked at may be taken
-  while (fs::exists(folder_ + "/" + output, unknown) || output.starts_with(name)) output = "out_" + output;
-  out_ = folder_ + "/" + output;
+  // Data files are named after their model, so the output's name must not start with the input's name.
+  std::string out_name = base_name(output);
+  std::error_code unknown;  // a name that cannot be checked is accepted
+  while (fs::exists(folder_ + "/" + out_name, unknown) || out_name.starts_with(name)) out_name = "out_" + out_name;
+  out_ = folder_ + "/" + out_name;
 }
 
 void ToolFolder::add_data(const std::string& model, const onnx_file::DataFiles& data) {
@@ -85,7 +86,7 @@ std::string ToolFolder::result(const std::vector<std::string>& arguments) const 
   const std::vector<std::string> others = models_in(folder_, {in_, out_});
   if (!has_placeholder(arguments, out_mark)) {
     if (!fs::is_regular_file(in_, ignored)) {
-      fail_to_find("the tool removed the file that it was to change", "give the place for its file as {out}");
+      fail_to_find("the tool removed the file that it was to change in place", "give the path of its output as {out}");
     }
     return others.size() == 1 && same_content(in_, model_) ? others.front() : in_;
   }
@@ -94,13 +95,13 @@ std::string ToolFolder::result(const std::vector<std::string>& arguments) const 
     const std::vector<std::string> models = models_in(out_);
     if (models.size() == 1) return models.front();
     fail_to_find("the tool made a folder with " + std::to_string(models.size()) + " ONNX files",
-                 "run it by a script that copies the right one to its {out}");
+                 "run it in a script that copies the right file to {out}");
   }
-  std::string left;
-  for (const std::string& each : others) left += (left.empty() ? "; it left " : ", ") + base_name(each);
-  fail_to_find("the tool ended well and left no file where {out} is" + left,
-               others.empty() ? "see that its arguments name {out} as the file to write"
-                              : "see that its arguments name {out} as the file to write, ending and all");
+  std::string other_files;
+  for (const std::string& each : others) other_files += (other_files.empty() ? "; it left " : ", ") + base_name(each);
+  fail_to_find("the tool succeeded but wrote no file to {out}" + other_files,
+               others.empty() ? "check that its arguments name {out} as the file to write"
+                              : "check that its arguments name {out}, with its extension, as the file to write");
 }
 
 void ToolFolder::clear() const {
@@ -112,11 +113,11 @@ void ToolFolder::clear() const {
   }
 }
 
-Diagnostics ToolFolder::as_seen(Diagnostics diagnostics) const {
+Diagnostics ToolFolder::with_user_paths(Diagnostics diagnostics) const {
   for (Diagnostic& each : diagnostics) {
     for (std::string* text : {&each.message, &each.where.file, &each.remedy}) replace_all(*text, folder_ + "/", "");
   }
-  return scratch_.as_seen(std::move(diagnostics));
+  return scratch_.with_user_paths(std::move(diagnostics));
 }
 
 bool has_placeholder(const std::vector<std::string>& arguments, const std::string& placeholder) {

@@ -1,5 +1,4 @@
-// The folder in which a tool works: a copy of the model with its data files, which the tool may change, and room for
-// what it writes.
+// ToolFolder: a scratch folder for a tool, with a copy of the model and its data files, which the tool may change.
 #pragma once
 
 #include <string>
@@ -12,19 +11,19 @@ namespace whence::app {
 
 class ToolFolder {
  public:
-  // `data`: the model's. `beside`: the output, in whose folder it is made. Throws Error: what require_data_file()
-  // throws, cannot_write.
-  ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& beside);
+  // Creates the folder next to `output`. `data` are the model's data files. Throws Error: as require_data_file() does,
+  // cannot_write.
+  ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& output);
 
-  // The arguments with the paths of this folder in the place of {in} and {out}.
+  // Returns the arguments with {in} and {out} replaced by paths in this folder.
   std::vector<std::string> filled_in(const std::vector<std::string>& arguments) const;
 
-  // The file that the tool made: at {out}; the only ONNX file where it made a folder of that name; or {in}, or the only
-  // new ONNX file beside it, where the arguments have no {out}. Throws Error(tool_failed) when there is none.
+  // Returns the file that the tool made: {out}, or the only ONNX file in it if it is a folder. If the arguments have no
+  // {out}: {in}, or the only new ONNX file beside it. Throws Error(tool_failed) if there is none.
   std::string result(const std::vector<std::string>& arguments) const;
 
-  void clear() const;                                  // removes what is in it, folders too
-  Diagnostics as_seen(Diagnostics diagnostics) const;  // without the folder's path
+  void clear() const;                                          // removes all files and folders in it
+  Diagnostics with_user_paths(Diagnostics diagnostics) const;  // removes the folder's path from the texts
 
  private:
   void add_data(const std::string& model, const onnx_file::DataFiles& data);
@@ -33,10 +32,10 @@ class ToolFolder {
   std::string model_, folder_, in_, out_;  // absolute
 };
 
-// True if an argument has the placeholder, "{in}" or "{out}".
+// Returns true if an argument contains the placeholder, "{in}" or "{out}".
 bool has_placeholder(const std::vector<std::string>& arguments, const std::string& placeholder);
 
-// The command line as a shell takes it.
+// Returns the command line with shell quotes.
 std::string shell_text(const std::vector<std::string>& arguments);
 
 }  // namespace whence::app

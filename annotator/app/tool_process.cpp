@@ -23,10 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_kept = 16384;  // bytes of what a tool prints
-constexpr std::size_t most_lines = 8, most_words = 1500;
-constexpr auto tick = std::chrono::milliseconds(20);  // how often a quiet tool is looked at
-constexpr auto patience = std::chrono::seconds(2);    // between asking a tool to end and killing it
+constexpr std::size_t max_kept = 16384;  // bytes of a tool's output
+constexpr std::size_t max_lines = 8, max_characters = 1500;
+constexpr auto tick = std::chrono::milliseconds(20);    // polling interval for a quiet tool
+constexpr auto grace_period = std::chrono::seconds(2);  // between SIGTERM and SIGKILL
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -34,8 +34,8 @@ struct Pipe {
   Pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) {
-      throw Error(Code::over_limit, std::string("no pipe to a tool: ") + std::strerror(errno), "close some files",
-                  {.stage = "run the tool"});
+      throw Error(Code::over_limit, std::string("cannot create a pipe to the tool: ") + std::strerror(errno),
+                  "close some files", {.stage = "run the tool"});
     }
     read_end = ends[0];
     write_end = ends[1];
@@ -53,15 +53,15 @@ struct Pipe {
   }
 };
 
-// In the new process: only what a signal handler may call.
-[[noreturn]] void become(char* const* arguments, int output, int failure, pid_t parent) {
+// Executes the tool in the new process. Calls only functions that are safe in a signal handler.
+[[noreturn]] void exec_tool(char* const* arguments, int output, int failure, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it died before
+  if (::getppid() != parent) ::_exit(127);  // the parent ended before prctl()
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::signal(SIGXFSZ, SIG_DFL);  // ignored by the command itself
+  std::signal(SIGXFSZ, SIG_DFL);  // whence ignores it
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -76,13 +76,12 @@ struct Pipe {
   const bool missing = error == ENOENT;
   throw Error(Code::missing_file,
               missing ? "no program " + program : "the program " + program + " cannot be run: " + std::strerror(error),
-              missing
-                  ? "check its name, or give its path; a command of a Python environment is found once that is active"
-                  : "check that it is a program and may be run",
+              missing ? "check its name, or give its path; activate the Python environment of the command"
+                      : "check that it is a program with execute permission",
               {.file = program, .stage = "run the tool"});
 }
 
-// The id of the process, which runs the program by now.
+// Starts the program and returns its process id.
 pid_t start(const std::vector<std::string>& arguments, Pipe& output) {
   std::vector<std::string> words = arguments;
   const std::vector<char*> pointers = null_terminated(words);
@@ -90,8 +89,8 @@ pid_t start(const std::vector<std::string>& arguments, Pipe& output) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) fail_to_start(arguments.front(), errno);
-  if (child == 0) become(pointers.data(), output.write_end, failure.write_end, parent);
-  ::setpgid(child, child);  // whoever comes first
+  if (child == 0) exec_tool(pointers.data(), output.write_end, failure.write_end, parent);
+  ::setpgid(child, child);  // parent and child both call it, as either may run first
   Pipe::close_end(output.write_end);
   Pipe::close_end(failure.write_end);
   int error = 0;
@@ -112,7 +111,7 @@ class RunningTool {
     ::fcntl(output_, F_SETFL, O_NONBLOCK);
   }
 
-  // Waits a moment for words or the end. True at the end.
+  // Waits a tick for output or the end. Returns true if the tool has ended.
   bool wait(int& status) {
     pollfd words{output_, POLLIN, 0};
     if (output_ >= 0) {
@@ -121,14 +120,14 @@ class RunningTool {
       ::poll(nullptr, 0, tick.count());
     }
     if (::waitpid(process_, &status, WNOHANG) != process_) return false;
-    read_words();  // a child that it leaves behind may hold the pipe open: what is there now has to do
+    read_words();  // reads what is there, because a remaining child may keep the pipe open
     return true;
   }
 
-  // Asks the tool and what it started to end, then kills them.
+  // Sends SIGTERM to the tool's process group, then SIGKILL.
   void kill(int& status) {
     ::kill(-process_, SIGTERM);
-    const auto end = Clock::now() + patience;
+    const auto end = Clock::now() + grace_period;
     bool ended = false;
     while (!ended && Clock::now() < end) ended = wait(status);
     ::kill(-process_, SIGKILL);
@@ -146,9 +145,9 @@ class RunningTool {
       if (show_words_) [[maybe_unused]]
         const auto written = ::write(STDERR_FILENO, buffer, count);
       text_.append(buffer, count);
-      if (text_.size() > 2 * most_kept) text_.erase(0, text_.size() - most_kept);
+      if (text_.size() > 2 * max_kept) text_.erase(0, text_.size() - max_kept);
     }
-    if (size == 0) output_ = -1;  // it closed them; it may go on for long
+    if (size == 0) output_ = -1;  // the tool closed its output but may still run
   }
 
   pid_t process_;
@@ -157,7 +156,7 @@ class RunningTool {
   std::string text_;
 };
 
-// "a | b": the last lines that say something, of a line that a progress bar overwrites its last state.
+// Returns the last non-blank lines as "a | b". Of a line that a progress bar overwrites, only the last state is kept.
 std::string last_lines(const std::string& text) {
   const auto is_blank = [](std::string_view line) { return line.find_first_not_of(" \t") == std::string_view::npos; };
   std::vector<std::string> lines = text::split(text, '\n');
@@ -168,10 +167,10 @@ std::string last_lines(const std::string& text) {
   }
   std::erase_if(lines, is_blank);
   std::string words;
-  for (std::size_t i = lines.size() - std::min(lines.size(), most_lines); i < lines.size(); ++i) {
+  for (std::size_t i = lines.size() - std::min(lines.size(), max_lines); i < lines.size(); ++i) {
     words += (words.empty() ? "" : " | ") + lines[i];
   }
-  return words.size() <= most_words ? words : "..." + words.substr(words.size() - most_words);
+  return words.size() <= max_characters ? words : "..." + words.substr(words.size() - max_characters);
 }
 
 }  // namespace
@@ -182,7 +181,7 @@ ToolEnd run_tool(const std::vector<std::string>& arguments, const ToolLimits& li
   const auto began = Clock::now();
   ToolEnd end;
   while (!tool.wait(end.status)) {
-    end.stopped = PostponedStops::stop_waits();
+    end.stopped = PostponedStops::is_stop_pending();
     end.timed_out = limits.timeout > 0 && std::chrono::duration<double>(Clock::now() - began).count() > limits.timeout;
     if (!end.stopped && !end.timed_out) continue;
     tool.kill(end.status);

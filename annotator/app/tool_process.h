@@ -1,4 +1,4 @@
-// Runs the command of a tool that is not whence's, and keeps the end of what it prints.
+// Runs the command of an external tool, and keeps the end of its output.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 namespace whence::app {
 
 struct ToolEnd {
-  int status = 0;          // as waitpid() gives it
-  bool timed_out = false;  // it was killed for that
-  bool stopped = false;    // whence itself was told to end, and the tool was killed; PostponedStops has the signal
-  std::string words;       // its last lines on standard output and error
+  int status = 0;          // from waitpid()
+  bool timed_out = false;  // killed after the timeout
+  bool stopped = false;    // killed because whence received a signal to stop, which PostponedStops holds
+  std::string words;       // the last lines on standard output and error
 };
 
 struct ToolLimits {
-  double timeout = 0;       // seconds; 0: none
+  double timeout = 0;       // seconds; 0: no limit
   bool show_words = false;  // copies what the tool prints to standard error
 };
 
-// The tool has a process group of its own and an empty standard input. When it is killed, so is its group; it dies with
-// this process, too. The caller holds a PostponedStops. Throws Error(missing_file) for a program that cannot be
+// Runs a tool in its own process group with an empty standard input. Killing it kills the group; it is also killed when
+// this process ends. The caller must hold a PostponedStops. Throws Error(missing_file) for a program that cannot be
 // started.
 ToolEnd run_tool(const std::vector<std::string>& arguments, const ToolLimits& limits);
 
-// "status 1", "signal 9 (Killed)"
+// Returns "status 1" or "signal 9 (Killed)".
 std::string ending_text(int status);
 
 }  // namespace whence::app

@@ -1,4 +1,4 @@
-// whence::validate: by paths.
+// Implements whence::validate.
 #include "whence/validate.h"
 
 #include <optional>

@@ -11,7 +11,8 @@ namespace {
 
 std::vector<std::string> strings(const nlohmann::json& value, const std::string& key, const Place& place) {
   const bool fits = value.is_array() && std::ranges::all_of(value, [](const auto& each) { return each.is_string(); });
-  if (!fits) throw Error(Code::wrong_kind, "'" + key + "' is not a list of texts", "\"" + key + "\": [\"...\"]", place);
+  if (!fits)
+    throw Error(Code::wrong_kind, "'" + key + "' is not a list of strings", "write \"" + key + "\": [\"...\"]", place);
   return value.get<std::vector<std::string>>();
 }
 
@@ -21,7 +22,9 @@ ValidateOptions read_validate_config(const std::string& path) {
   const Place place{.file = path, .stage = "command line"};
   const auto file = MappedFile::open(path);
   const auto json = nlohmann::json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw Error(Code::wrong_kind, "not a JSON object", "{\"min\": [\"covered=99\"]}", place);
+  if (!json.is_object())
+    throw Error(Code::wrong_kind, "the file is not a JSON object", "write for example {\"min\": [\"covered=99\"]}",
+                place);
   ValidateOptions options;
   for (const auto& [key, value] : json.items()) {
     if (key == "min") {
@@ -35,7 +38,7 @@ ValidateOptions read_validate_config(const std::string& path) {
     } else if (key == "baseline" && value.is_string()) {
       options.baseline = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
     } else {
-      throw Error(Code::wrong_kind, "'" + key + "' is not a setting",
+      throw Error(Code::wrong_kind, "unknown setting '" + key + "'",
                   "the settings are min, require, allow, tolerance and baseline", place);
     }
   }

@@ -1,5 +1,5 @@
-// A file that says what a team asks of its models, so that pipelines and people ask the same: {"min": [...],
-// "require": [...], "allow": [...], "baseline": "file"}; names of files are relative to it.
+// Reads a file with a team's requirements for models, shared by pipelines and people: {"min": [...], "require": [...],
+// "allow": [...], "tolerance": [...], "baseline": "file"}; file names are relative to it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace whence::app {
 
-// Throws Error: wrong_kind for a file that is not such a file, and what opening a file throws.
+// Throws Error: wrong_kind for a file of another form; as opening a file does.
 ValidateOptions read_validate_config(const std::string& path);
 
 }  // namespace whence::app

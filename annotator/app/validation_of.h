@@ -1,4 +1,4 @@
-// A validation with everything that reports of it in other forms need (text, SARIF, JUnit, GitHub).
+// Validates a file and returns the full result, which reports in other formats need (text, SARIF, JUnit, GitHub).
 #pragma once
 
 #include <string>

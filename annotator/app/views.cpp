@@ -23,7 +23,7 @@ view::ModuleTree read_tree(const std::string& file, const std::optional<std::str
   return view::tree_of(model, program_of(sidecar));
 }
 
-// A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.
+// Explains a node of the file, else a node inside a function call under the name that `whence inline` gives it.
 Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program,
                                      const SourceRoot& root) {
   Result<Explanation> found = view::explain_node(model, name, program, root);
@@ -32,7 +32,7 @@ Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string
   return flat ? view::explain_node(*flat, name, program, root) : found;
 }
 
-// Nodes of a function have one name for all calls, so no list can name those of one module.
+// Refuses nodes in functions: all calls share a node's name, so a list cannot name the nodes of one module.
 void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& selection,
                                const std::string& file) {
   try {
@@ -40,9 +40,9 @@ void require_outside_functions(const OnnxSummary& model, const view::NodeSelecti
   } catch (const Error& error) {
     const Result<OnnxSummary> flat = functions::read_flat_summary(file);
     if (!flat) throw;
-    view::select_nodes(*flat, selection, nullptr);  // throws when nothing matches there either
-    throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
-                "`whence inline` the file first, or select the module that is called",
+    view::select_nodes(*flat, selection, nullptr);  // throws if nothing matches in the inlined file either
+    throw Error(Code::usage, "the selected nodes are in functions, where all calls share their names",
+                "run `whence inline` on the file first, or select the module that is called",
                 {.file = file, .stage = "select"});
   }
 }
@@ -56,7 +56,7 @@ ShowReport show(const std::string& file, const ShowOptions& options) {
   report.rows = view::select_rows(report.tree, options.selection);
   if (!report.rows.empty()) return report;
   throw Error(Code::unknown_node, "no module matches '" + options.selection.select + "'",
-              "a glob over whole segments, for example 'encoder.**' or '**.attention'",
+              "give a glob over whole segments, for example 'encoder.**' or '**.attention'",
               {.file = file, .stage = "show"});
 }
 
@@ -108,8 +108,8 @@ SelectReport select(const std::string& model_path, const SelectOptions& options)
     report.notes.push_back(
         warning(Code::usage,
                 std::to_string(possible) + (possible == 1 ? " more node" : " more nodes") +
-                    " may belong to the modules: a module around theirs is known, or none",
-                "`whence validate --all` lists them as ancestor and unattributed; a sidecar tells more",
+                    " may belong to the modules: for these only an enclosing module is known, or none",
+                "`whence validate --all` lists them as ancestor and unattributed; a sidecar may resolve them",
                 {.file = model_path, .stage = "select"}));
   }
   metadata::note_origins(model, report.notes);

@@ -1,6 +1,6 @@
-// The uses that look at a file and write nothing: show, explain, diff, the drawings, select, profile. Each takes paths
-// and its options and returns what it found, with the notes of reading; printing is the caller's. Files with functions
-// of whence's are seen with the calls written out. Everything throws Error.
+// The use cases that read a file and write nothing: show, explain, diff, drawings, select, profile. Each takes paths
+// and options, and returns its result with the notes of reading; the caller prints. whence's functions are read
+// inlined. All functions throw Error.
 #pragma once
 
 #include <memory>
@@ -29,17 +29,16 @@ struct ShowReport {
   std::vector<view::ShownRow> rows;  // never empty
   Diagnostics notes;
 };
-// `file`: a sidecar, an archive or an ONNX file. Errors: unknown_node when no module is selected; sidecar_mismatch;
-// those of a file that cannot be read.
+// `file`: a sidecar, an archive or an ONNX file. Errors: unknown_node if no module is selected; sidecar_mismatch; as
+// reading the file.
 ShowReport show(const std::string& file, const ShowOptions& options);
 
 struct ExplainReport {
   view::Explanation explanation;
   Diagnostics notes;
 };
-// `node`: the name of a node or of a value that it makes, as the file has it, else as `whence inline` would name it.
-// `root`: where Explanation::file is given from. Errors: those of view::explain_node, read_onnx_summary and
-// read_sidecar.
+// `node`: the name of a node or of its output, in the file or as `whence inline` would name it. `root`: the folder to
+// which Explanation::file is relative. Errors: as view::explain_node(), read_onnx_summary() and read_sidecar().
 ExplainReport explain(const std::string& model, const std::string& node, const std::optional<std::string>& sidecar,
                       const SourceRoot& root);
 
@@ -47,25 +46,25 @@ struct DiffReport {
   view::ModelDiff diff;
   Diagnostics notes;
 };
-// `sidecar`: that of files that whence exported and that are not annotated. Errors: sidecar_mismatch when
-// it belongs to neither file.
+// `sidecar`: resolves the stamps of exported files that are not annotated. Errors: sidecar_mismatch if it belongs to
+// neither file.
 DiffReport diff(const std::string& a, const std::string& b, const std::optional<std::string>& sidecar);
 
 struct Drawing {
-  std::unique_ptr<const onnx_file::OnnxSummary> model;  // that `graph` refers to, as to the sidecar
+  std::unique_ptr<const onnx_file::OnnxSummary> model;  // `graph` refers to the model and the sidecar
   std::unique_ptr<const std::optional<Sidecar>> sidecar;
   view::NodeGraph graph;
   Diagnostics notes;
 };
-// The graph that every drawing starts from.
+// Returns the graph from which every drawing starts.
 Drawing draw(const std::string& model, const std::optional<std::string>& sidecar);
-// Types and sizes of the model's values, stated or inferred. Cost: that of ONNX's shape inference.
+// Returns types and sizes of the model's values, stated or inferred. Cost: ONNX's shape inference.
 functions::ValueShapes shapes_of(const std::string& model);
 
 struct SelectOptions {
   std::optional<std::string> sidecar;  // reads the stamps of a file that is not annotated
   view::NodeSelection selection;
-  std::string format;  // the dialect to write them in; empty: none
+  std::string format;  // the dialect of the text; empty: no text
   dialect::ChoiceOptions choice;
 };
 struct SelectReport {
@@ -73,8 +72,8 @@ struct SelectReport {
   std::string text;  // in the dialect; empty without one
   Diagnostics notes;
 };
-// Errors: those of view::select_nodes and dialect::write_choice; usage when the nodes stand in functions, as their
-// names are those of all calls.
+// Errors: as view::select_nodes() and dialect::write_choice(); usage if the nodes are in functions, because all calls
+// of a function share their names.
 SelectReport select(const std::string& model, const SelectOptions& options);
 
 struct ProfileReport {

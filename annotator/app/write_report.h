@@ -1,4 +1,4 @@
-// The report of a model as a file: a page for a browser, or Markdown for a pull request.
+// Writes the report of a model: a page for a browser, or Markdown for a pull request.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,7 @@ struct ReportSummary {
   Diagnostics notes;
 };
 
-// Writes all outputs as a whole, or none of them. Throws Error: those of report::make_report and read_sidecar,
-// cannot_write.
+// Writes all outputs or none. Throws Error as report::make_report() and read_sidecar() do, and cannot_write.
 ReportSummary write_report(const std::string& model, const std::vector<ReportOutput>& outputs,
                            const ReportOptions& options);
 

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view remedy =
-    "give a .safetensors file, one that torch.save wrote, an index of shards, or a folder with one";
+    "give a .safetensors file, a file that torch.save wrote, an index of shards, or a folder with one of them";
 
-// The same numbers in float32: every number of 16 bits is one.
+// Converts 16-bit floats to float32 without loss; returns other tensors unchanged.
 TensorData in_float32(const TensorData& tensor) {
   const auto bytes = tensor.bytes.in_memory();
   if (!bytes || (tensor.dtype != DType::float16 && tensor.dtype != DType::bfloat16)) return tensor;
@@ -41,7 +41,7 @@ TensorData in_float32(const TensorData& tensor) {
   return {DType::float32, tensor.shape, Bytes::owned(std::move(wide))};
 }
 
-// Under which names model libraries save, the ones to be preferred first.
+// File names that model libraries use, in order of preference.
 constexpr std::array names = {"model.safetensors",
                               "model.safetensors.index.json",
                               "pytorch_model.bin",
@@ -52,15 +52,15 @@ constexpr std::array names = {"model.safetensors",
                               "open_clip_model.safetensors",
                               "adapter_model.safetensors"};
 
-bool is_there(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
 
-// The one file of weights in a folder.
+// Returns the file of weights in a folder.
 std::string file_in(const std::string& folder) {
   for (const char* name : names) {
-    if (is_there(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+    if (path_exists(fs::path(folder) / name)) return (fs::path(folder) / name).string();
   }
   std::set<std::string> others;
   std::error_code failure;
@@ -74,7 +74,7 @@ std::string file_in(const std::string& folder) {
   throw Error(Code::missing_file,
               others.empty() ? "the folder holds no weights"
                              : "the folder holds " + std::to_string(others.size()) + " files that may be weights",
-              others.empty() ? std::string(remedy) : "name the one that is meant", {.file = folder, .stage = "read"});
+              others.empty() ? std::string(remedy) : "give the path of one file", {.file = folder, .stage = "read"});
 }
 
 std::optional<Json> json_of(const std::string& path) {
@@ -91,48 +91,48 @@ std::vector<CheckpointTensor> read_one(const std::string& path, Diagnostics& not
   const Place place{.file = path, .stage = "read"};
   if (bytes.size() > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5) {
     throw Error(Code::unsupported_feature, "the file is a pickle from before PyTorch 1.6",
-                "load and save it once with a newer PyTorch", place);
+                "load and save it with a newer PyTorch", place);
   }
   if (bytes.starts_with("version https://git-lfs")) {
-    throw Error(Code::wrong_kind, "the file is a pointer of Git LFS", "`git lfs pull` gets the file itself", place);
+    throw Error(Code::wrong_kind, "the file is a Git LFS pointer", "run `git lfs pull` to get the file itself", place);
   }
   throw Error(Code::wrong_kind, "the file holds no weights that whence can read", std::string(remedy), place);
 }
 
-// "model.safetensors.index.json": which shard holds which tensor.
+// Reads the shards of an index like "model.safetensors.index.json", which maps tensors to shards.
 std::vector<CheckpointTensor> read_shards(const std::string& index, Diagnostics& notes) {
   const Place place{.file = index, .stage = "read"};
   const auto json = json_of(index);
   const bool is_index = json && json->contains("weight_map") && json->at("weight_map").is_object();
   if (!is_index) throw Error(Code::wrong_kind, "the file is not an index of shards", std::string(remedy), place);
   std::vector<std::string> shards;
-  std::set<std::string> wanted;
+  std::set<std::string> missing;
   for (const auto& [name, shard] : json->at("weight_map").items()) {
     const auto text = shard.is_string() ? shard.get<std::string>() : std::string();
     if (text.empty() || text.find('/') != std::string::npos || text == "..") {
-      throw Error(Code::outside_folder, "the shard '" + printable(text) + "' does not lie beside the index",
-                  "put the shards beside their index", place);
+      throw Error(Code::outside_folder, "the shard '" + printable(text) + "' is not in the folder of the index",
+                  "put the shards in the folder of their index", place);
     }
     if (std::ranges::find(shards, text) == shards.end()) shards.push_back(text);
-    wanted.insert(name);
+    missing.insert(name);
   }
   std::vector<CheckpointTensor> tensors;
   for (const std::string& shard : shards) {
     for (CheckpointTensor& tensor : read_one((fs::path(index).parent_path() / shard).string(), notes)) {
-      wanted.erase(tensor.name);
-      for (const std::string& alias : tensor.aliases) wanted.erase(alias);
+      missing.erase(tensor.name);
+      for (const std::string& alias : tensor.aliases) missing.erase(alias);
       tensors.push_back(std::move(tensor));
     }
   }
-  if (!wanted.empty()) {
-    throw Error(Code::corrupt_file, "no shard holds '" + printable(*wanted.begin()) + "', which the index lists",
+  if (!missing.empty()) {
+    throw Error(Code::corrupt_file, "no shard holds '" + printable(*missing.begin()) + "', which the index lists",
                 "get the shards again", place);
   }
   return tensors;
 }
 
-// The names as the model itself has them: torch.compile puts "_orig_mod." in front of what it compiled, DataParallel
-// "module." in front of everything.
+// Returns the model's own name: torch.compile adds "_orig_mod." before the names of compiled modules, DataParallel adds
+// "module." before all names.
 std::string without_wrappers(std::string name, bool is_parallel) {
   constexpr std::string_view compiled = "_orig_mod.", parallel = "module.";
   for (std::size_t at = name.find(compiled); at != std::string::npos; at = name.find(compiled, at)) {
@@ -146,7 +146,7 @@ std::string without_wrappers(std::string name, bool is_parallel) {
   return name;
 }
 
-void take_off_wrappers(std::vector<CheckpointTensor>& tensors) {
+void remove_wrapper_prefixes(std::vector<CheckpointTensor>& tensors) {
   const bool is_parallel = std::ranges::all_of(tensors, [](const CheckpointTensor& tensor) {
     return without_wrappers(tensor.name, false).starts_with("module.");
   });
@@ -165,7 +165,7 @@ std::vector<CheckpointTensor> read_checkpoint(const std::string& path, Diagnosti
   if (tensors.empty()) {
     throw Error(Code::wrong_kind, "the file holds no tensors", std::string(remedy), {.file = file, .stage = "read"});
   }
-  take_off_wrappers(tensors);
+  remove_wrapper_prefixes(tensors);
   return tensors;
 }
 

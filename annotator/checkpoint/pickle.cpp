@@ -36,9 +36,9 @@ class PickleReader {
 
   std::string_view take(std::uint64_t size) {
     if (size > rest_.size()) corrupt("it ends in the middle of a value");
-    const std::string_view taken = rest_.substr(0, size);
+    const std::string_view bytes = rest_.substr(0, size);
     rest_.remove_prefix(size);
-    return taken;
+    return bytes;
   }
   template <class Number>
   Number number() {
@@ -56,10 +56,10 @@ class PickleReader {
   }
 
   PickleValue* push(PickleValue value) {
-    constexpr std::size_t most = std::size_t{1} << 23;  // values; a model of 100,000 tensors has some two million
-    if (values_.size() == most) {
-      throw Error(Code::over_limit, "its pickle holds more than " + std::to_string(most) + " values",
-                  "save the model's state_dict() alone", place_);
+    constexpr std::size_t max_values = std::size_t{1} << 23;  // a model of 100,000 tensors has about two million
+    if (values_.size() == max_values) {
+      throw Error(Code::over_limit, "its pickle holds more than " + std::to_string(max_values) + " values",
+                  "save only the model's state_dict()", place_);
     }
     stack_.push_back(&values_.emplace_back(std::move(value)));
     return stack_.back();
@@ -68,7 +68,7 @@ class PickleReader {
   void push_text(std::string_view text) { push({.kind = Kind::text, .text = std::string(text)}); }
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   PickleValue* top() const {
-    if (stack_.size() <= floor()) corrupt("it takes a value that is not there");
+    if (stack_.size() <= floor()) corrupt("it pops a value from an empty stack");
     return stack_.back();
   }
   PickleValue* pop() {
@@ -77,7 +77,7 @@ class PickleReader {
     return value;
   }
   std::vector<const PickleValue*> pop_to_mark() {
-    if (marks_.empty()) corrupt("it ends a list that it did not begin");
+    if (marks_.empty()) corrupt("it ends a list that it did not start");
     const std::vector<const PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()),
                                                 stack_.end());
     stack_.resize(marks_.back());
@@ -90,7 +90,7 @@ class PickleReader {
     push({.kind = Kind::tuple, .items = std::move(items)});
   }
 
-  // Little-endian, with a sign. Numbers of more than 64 bits stand for something else than sizes.
+  // Reads a signed little-endian integer. Returns 0 for more than 64 bits, which cannot be a size.
   std::int64_t long_integer(std::uint64_t size) {
     const std::string_view bytes = take(size);
     if (size > sizeof(std::int64_t)) return 0;
@@ -230,7 +230,7 @@ bool PickleReader::container(char code) {
 bool PickleReader::memo(char code) {
   const auto fetch = [&](std::uint64_t index) {
     const auto found = memo_.find(index);
-    if (found == memo_.end()) corrupt("it refers to a value that was not there before");
+    if (found == memo_.end()) corrupt("it refers to a value that was not stored before");
     stack_.push_back(found->second);
   };
   switch (code) {
@@ -263,7 +263,7 @@ bool PickleReader::memo(char code) {
   }
 }
 
-// Functions, classes and what they would have made.
+// Reads functions, classes, and calls of them.
 void PickleReader::call(char code) {
   switch (code) {
     case 'c': {
@@ -306,7 +306,7 @@ void PickleReader::call(char code) {
   }
   throw Error(
       Code::unsupported_feature,
-      "its pickle has code " + std::to_string(static_cast<unsigned char>(code)) + ", which torch.save does not write",
+      "its pickle has opcode " + std::to_string(static_cast<unsigned char>(code)) + ", which torch.save does not write",
       "save the model's state_dict() with torch.save, or as safetensors", place_);
 }
 

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t prefix = 8;
-constexpr std::uint64_t longest_header = 100'000'000;  // bytes, by the format
+constexpr std::uint64_t longest_header = 100'000'000;  // bytes, the limit of the format
 
 DType dtype_of(std::string_view name) {
   using Row = std::pair<std::string_view, DType>;
@@ -74,38 +74,37 @@ class Reader {
 
  private:
   CheckpointTensor tensor_of(const std::string& name, const Json& entry) {
-    const std::string called = "the tensor '" + printable(name) + "'";
+    const std::string label = "the tensor '" + printable(name) + "'";
     const bool complete = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
                           entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
                           entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
-    if (!complete) corrupt(called + " lacks its dtype, sizes or place");
+    if (!complete) corrupt(label + " lacks its dtype, sizes or offsets");
     CheckpointTensor tensor{.name = name};
     for (const Json& size : entry["shape"]) {
-      if (!size.is_number_unsigned() || size.get<std::uint64_t>() > INT64_MAX)
-        corrupt(called + " has a size that is none");
+      if (!size.is_number_unsigned() || size.get<std::uint64_t>() > INT64_MAX) corrupt(label + " has an invalid size");
       tensor.data.shape.push_back(size.get<std::int64_t>());
     }
     const auto offset = [&](std::size_t i) {
       const Json& number = entry["data_offsets"][i];
-      if (!number.is_number_unsigned()) corrupt(called + " has a place that is none");
+      if (!number.is_number_unsigned()) corrupt(label + " has an invalid offset");
       return number.get<std::uint64_t>();
     };
     const std::uint64_t first = offset(0), last = offset(1), room = file_->size() - begin_;
-    if (first > last) corrupt(called + " ends before it begins");
+    if (first > last) corrupt(label + " ends before its start");
     if (last > room) {
-      throw Error(Code::truncated_file, called + " ends behind the file", "get the file again", place());
+      throw Error(Code::truncated_file, label + " ends after the end of the file", "get the file again", place());
     }
     const auto dtype = entry["dtype"].get<std::string>();
     tensor.data.dtype = dtype_of(dtype);
     if (tensor.data.dtype == DType::undefined) {
       notes_.push_back(warning(Code::unsupported_feature,
-                               called + " has dtype " + printable(dtype) + " and is left out",
-                               "nothing is to be done where the ONNX file does not hold it", place()));
+                               label + " has the unknown dtype " + printable(dtype) + " and is left out",
+                               "ignore this if the ONNX file does not contain the tensor", place()));
       return tensor;
     }
     const auto count = static_cast<std::uint64_t>(element_count(tensor.data.shape));
     if (count * size_of(tensor.data.dtype) != last - first) {
-      corrupt(called + " has other bytes than its sizes say");
+      corrupt(label + " has a number of bytes that does not match its sizes");
     }
     tensor.data.bytes = file_->slice(file_, begin_ + first, last - first);
     return tensor;
@@ -118,7 +117,7 @@ class Reader {
 
   const std::shared_ptr<MappedFile>& file_;
   Diagnostics& notes_;
-  std::size_t begin_ = 0;  // the place of the tensors' bytes
+  std::size_t begin_ = 0;  // file offset of the tensors' bytes
 };
 
 }  // namespace

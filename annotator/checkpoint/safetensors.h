@@ -1,4 +1,4 @@
-// One file in the safetensors format: eight bytes with the length of a JSON header, the header, the tensors' bytes.
+// Reads a file in the safetensors format: eight bytes with the length of a JSON header, the header, the tensors' bytes.
 // Source: https://github.com/huggingface/safetensors, "Format".
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace whence::checkpoint {
 
-// By its first bytes.
+// Recognises the format by the first bytes.
 bool is_safetensors(std::string_view bytes);
 
-// In the order of the header. Tensors of a dtype that whence does not know are left out, with a note. Throws
+// Returns the tensors in the order of the header. Leaves out tensors of an unknown dtype, with a note. Throws
 // Error(truncated_file or corrupt_file).
 std::vector<CheckpointTensor> read_safetensors(const std::shared_ptr<MappedFile>& file, Diagnostics& notes);
 

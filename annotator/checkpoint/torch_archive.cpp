@@ -19,8 +19,8 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr int deepest = 200;                   // modules within each other
-constexpr std::size_t most_steps = 4'000'000;  // a pickle may hold one value in very many places
+constexpr int max_depth = 200;                // nested modules
+constexpr std::size_t max_steps = 4'000'000;  // a pickle may refer to one value very often
 
 DType dtype_of_storage(std::string_view name) {
   using Row = std::pair<std::string_view, DType>;
@@ -35,14 +35,14 @@ DType dtype_of_storage(std::string_view name) {
   return row == rows.end() ? DType::undefined : row->second;
 }
 
-// "torch float8_e4m3fn", as a tensor of an untyped storage names its dtype.
+// Parses "torch float8_e4m3fn", the dtype of a tensor with an untyped storage.
 DType dtype_named(const PickleValue& global) {
   constexpr std::string_view module = "torch ";
   if (!global.is(Kind::global) || !global.text.starts_with(module)) return DType::undefined;
   return parse_dtype(std::string_view(global.text).substr(module.size())).value_or(DType::undefined);
 }
 
-// The elements of a storage that a tensor has.
+// The position of a tensor's elements in a storage.
 struct Layout {
   std::string storage;
   DType dtype = DType::undefined;
@@ -69,7 +69,7 @@ std::optional<std::vector<std::int64_t>> integers(const PickleValue& list) {
   return numbers;
 }
 
-// The layout of a call that would make a tensor; nothing for any other value, and for tensors of other kinds.
+// Returns the layout of a call that makes a tensor; nullopt for other values, and for unknown kinds of tensors.
 std::optional<Layout> layout_of(const PickleValue* value) {
   const std::vector<const PickleValue*>* arguments = nullptr;
   bool untyped = false;
@@ -115,10 +115,10 @@ class Finder {
   }
 
  private:
-  // A table's own tensors, and the tables in it. A module is one table with all that is below it.
+  // Collects the tensors of a dict, and nested dicts. A module is one table with all tensors below it.
   void visit(const PickleValue& value, const std::string& name, int depth) {
     constexpr int nested = 4;
-    if (depth > nested || ++steps_ > most_steps) return;
+    if (depth > nested || ++steps_ > max_steps) return;
     Named tensors;
     if (is_table(value)) {
       for (const auto& [key, entry] : value.entries) {
@@ -136,16 +136,16 @@ class Finder {
   }
 
   void add_attributes(const PickleValue& module, const std::string& path, int depth, Named& tensors) {
-    if (depth > deepest || module.state == nullptr) return;
+    if (depth > max_depth || module.state == nullptr) return;
     for (const auto& [key, value] : module.state->entries) {
-      if (++steps_ > most_steps) return;
+      if (++steps_ > max_steps) return;
       if (!key->is(Kind::text)) continue;
       const bool own = key->text == "_parameters" || key->text == "_buffers" || key->text == "_modules";
       if (own && is_table(*value)) {
         for (const auto& [name, each] : value->entries) {
           if (name->is(Kind::text)) add(*each, joined_path(path, name->text), depth, tensors);
         }
-      } else if (module.state->find("_modules") == nullptr) {  // scripted: attributes stand side by side
+      } else if (module.state->find("_modules") == nullptr) {  // a scripted module: all attributes are in its state
         add(*value, joined_path(path, key->text), depth, tensors);
       }
     }
@@ -186,7 +186,7 @@ class Archive {
   Place place() const { return {.file = zip_.path(), .stage = "read"}; }
   std::string_view pickle() const { return stored(pickle_); }
 
-  // Nothing for a tensor that repeats its elements.
+  // Returns nullopt for a tensor that repeats its elements.
   std::optional<TensorData> data_of(const Layout& layout) const {
     const std::string member = folder_ + "data/" + layout.storage;
     const std::string_view storage = stored(member);
@@ -209,23 +209,23 @@ class Archive {
   }
 
  private:
-  // torch.jit compresses its code, which does not matter here.
+  // Refuses compressed members. Only the code of torch.jit is compressed, and it is never read here.
   std::string_view stored(const std::string& member) const {
     const auto& entries = zip_.entries();
     const auto entry = std::ranges::find(entries, member, &ZipArchive::Entry::name);
     if (entry != entries.end() && entry->packing != ZipArchive::Packing::stored) {
-      throw Error(Code::unsupported_feature, "'" + printable(member) + "' is compressed", "write it again with PyTorch",
-                  place());
+      throw Error(Code::unsupported_feature, "'" + printable(member) + "' is compressed",
+                  "save the file again with PyTorch", place());
     }
     return zip_.text(member);
   }
 
   [[noreturn]] void corrupt(const std::string& member) const {
-    throw Error(Code::corrupt_file, "a tensor lies behind the end of its storage '" + printable(member) + "'",
-                "get the file again", place());
+    throw Error(Code::corrupt_file, "a tensor exceeds its storage '" + printable(member) + "'", "get the file again",
+                place());
   }
 
-  // In row-major order.
+  // Copies the elements in row-major order.
   Bytes gathered(std::string_view storage, const Layout& layout, std::int64_t count, std::int64_t width) const {
     std::string bytes;
     bytes.reserve(static_cast<std::size_t>(count * width));
@@ -261,15 +261,13 @@ std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagno
   std::string rival;
   const Named named = Finder().find(pickle.root(), rival);
   if (named.empty()) {
-    throw Error(Code::wrong_kind, "the file holds no table of tensors", "save the model's state_dict() with torch.save",
+    throw Error(Code::wrong_kind, "the file holds no dict of tensors", "save the model's state_dict() with torch.save",
                 archive.place());
   }
   if (!rival.empty()) {
     notes.push_back(warning(Code::unsupported_feature,
-                            "the table '" + printable(rival) +
-                                "' has as many tensors as the one "
-                                "that is read",
-                            "save the one that is meant alone", archive.place()));
+                            "the dict '" + printable(rival) + "' has as many tensors as the dict that is read",
+                            "save only the intended dict", archive.place()));
   }
   std::vector<CheckpointTensor> tensors;
   std::map<Layout, std::size_t> known;
@@ -287,8 +285,7 @@ std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagno
   std::erase_if(tensors, [](const CheckpointTensor& each) { return each.data.dtype == DType::undefined; });
   if (repeating > 0) {
     notes.push_back(warning(Code::unsupported_feature,
-                            std::to_string(repeating) + " tensors repeat their elements and are "
-                                                        "left out",
+                            std::to_string(repeating) + " tensors repeat their elements and are left out",
                             "save them with contiguous()", archive.place()));
   }
   return tensors;

@@ -1,5 +1,5 @@
-// One file that torch.save wrote: a zip with a pickle of tables and the tensors' bytes beside it. Of a whole model that
-// was pickled, or scripted, the tensors have the names of the attributes that lead to them.
+// Reads a file that torch.save wrote: a zip with a pickle of dicts and the tensors' bytes. If a complete model was
+// pickled or scripted, tensors have the names of the attributes that lead to them.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace whence::checkpoint {
 
-// Takes the one of several tables that has most tensors: a training run also saves what its optimizer keeps. Names of
-// one tensor are aliases. Notes: another table is as large; tensors of an unknown kind are left out. Throws what
-// ZipArchive and Pickle throw, and Error(wrong_kind) where no table holds tensors.
+// Reads the dict with most tensors, because a training run also saves its optimizer's state. Several names of one
+// tensor become aliases. Notes: another dict is as large; tensors left out. Throws as ZipArchive and Pickle do, and
+// Error(wrong_kind) if no dict holds tensors.
 std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagnostics& notes);
 
 }  // namespace whence::checkpoint

@@ -1,4 +1,4 @@
-// The arithmetic of axes for indexing with tensors; see the header for PyTorch's rule.
+// The axis arithmetic for indexing with tensors; the header describes PyTorch's rule.
 #include "annotator/convert/advanced_index.h"
 
 #include <algorithm>
@@ -18,19 +18,19 @@ std::vector<Val> tensors_of(const std::vector<IndexedAxis>& axes) {
   return tensors;
 }
 
-// A mask's positions, one row for each of its axes, as one row for each true element.
+// Transposes a mask's positions from one row per axis to one row per true element.
 Val table_of_rows(Ctx& c, Val rows) { return c.emit("Transpose", {rows}, {{"perm", Ints{1, 0}}}); }
 
 }  // namespace
 
-Val countable(Ctx& c, Val x) {
+Val nonzero_operand(Ctx& c, Val x) {
   const DType dtype = c.dtype(x);
   const bool served =
       dtype == DType::float32 || dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8;
   return served ? x : c.cast(x, DType::boolean);
 }
 
-Val mask_positions(Ctx& c, Val mask) { return table_of_rows(c, c.emit("NonZero", {countable(c, mask)})); }
+Val mask_positions(Ctx& c, Val mask) { return table_of_rows(c, c.emit("NonZero", {nonzero_operand(c, mask)})); }
 
 std::vector<IndexedAxis> indexed_axes(Ctx& c, const std::vector<Val>& indices) {
   std::vector<IndexedAxis> axes;
@@ -70,7 +70,7 @@ IndexLayout index_layout(Ctx& c, const std::vector<IndexedAxis>& axes, int rank)
     layout.index_rank = std::max(layout.index_rank, c.rank(entry.index));
   }
   const std::int64_t first = axes.front().axis, last = axes.back().axis;
-  c.expect(last < rank, "no more indices than self has axes");
+  c.expect(last < rank, "self must have an axis for each index");
   const bool neighbours = last - first + 1 == static_cast<std::int64_t>(axes.size());
   layout.before = neighbours ? static_cast<int>(first) : 0;
   for (std::int64_t axis = 0; axis < rank; ++axis) {

@@ -1,5 +1,5 @@
-// Broadcasting follows the recorded sizes: two axes that were equally long, and longer than 1, when the example inputs
-// ran have to be equally long always, or PyTorch could not have broadcast them.
+// Broadcasting relies on the recorded sizes: if two axes had the same size above 1 with the example inputs, they always
+// have equal sizes, or PyTorch could not have broadcast them.
 #include "annotator/convert/broadcast.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace whence::convert {
 
 namespace {
 
-// True if axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
-// long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long, nor one of
-// a length that other sizes decide: x[:2] is 1 long where x is.
+// Returns true if axis `a` is as long as `b` whenever PyTorch can broadcast them. A size of 1 in the example inputs
+// proves nothing: it may be a batch of one against a true 1. Neither does a size that data may make 1, or one that is
+// derived from other sizes: x[:2] has size 1 if x has.
 bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   if (a.symbol != none_id && a.symbol == b.symbol) return true;
   const auto& symbols = c.session().program().symbols;
@@ -26,7 +26,7 @@ bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   return a.size > 1 && a.size == b.size;
 }
 
-// True if broadcasting `other` against `value` leaves `value` as it is.
+// Returns true if broadcasting `other` against `value` leaves `value` unchanged.
 bool covers(Ctx& c, Val value, Val other) {
   if (value == other) return true;
   const int added = c.rank(value) - c.rank(other);
@@ -38,7 +38,7 @@ bool covers(Ctx& c, Val value, Val other) {
   return true;
 }
 
-// True if along some axis two sizes are not known before the file runs, of which either may be 1.
+// Returns true if along some axis two sizes are unknown at export and either may be 1.
 bool ambiguous(Ctx& c, const std::vector<Val>& values) {
   for (const Val one : values) {
     for (const Val other : values) {

@@ -1,5 +1,5 @@
-// prim::If -> If and prim::Loop -> Loop. A body is a graph of its own that sees the values around it: a value of an
-// enclosing graph appears in it as a captured value, never as an input.
+// Converts prim::If to If and prim::Loop to Loop. A body is a separate graph that sees the values around it: a value of
+// an enclosing graph appears in it as a captured value, never as an input.
 #include <algorithm>
 #include <utility>
 
@@ -13,12 +13,12 @@ using graph::GraphValueId;
 
 namespace {
 
-// Only where both are known, two dtypes can disagree.
+// Returns true if both dtypes are known and not equal.
 bool differ(DType a, DType b) { return a != DType::undefined && b != DType::undefined && a != b; }
 
 }  // namespace
 
-// A result of a body has to be some node's own.
+// Copies a value with an Identity: ONNX requires that each result of a body is produced by its own node.
 GraphValueId ConvertSession::copied(GraphValueId value) {
   constexpr int identity_of_sequences = 14;
   if (graph().values[value].sequence && opset() < identity_of_sequences) {
@@ -29,9 +29,9 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
   return emit("", "Identity", {value}, {}, 1).front();
 }
 
-// Returns a placeholder for a result that only the other side gives, because this side returned before. It is never
-// read, but ONNX requires a value of the type there.
-GraphValueId ConvertSession::unread(const Type& type) {
+// Returns a placeholder for a result that only the other branch gives, because this branch returned early. It is never
+// read, but ONNX requires a value of that type.
+GraphValueId ConvertSession::placeholder(const Type& type) {
   const DType dtype = type.dtype == DType::undefined ? DType::float32 : type.dtype;
   if (type.kind == ValueKind::sequence) {
     return emit("", "SequenceEmpty", {}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}, 1).front();
@@ -73,7 +73,7 @@ std::shared_ptr<graph::Graph> ConvertSession::close_body() {
   return body;
 }
 
-GraphValueId ConvertSession::from_around(GraphValueId value) {
+GraphValueId ConvertSession::from_enclosing(GraphValueId value) {
   return from_outer(frames_.size() - 1, value, frames_.size() - 2);
 }
 
@@ -92,7 +92,7 @@ std::shared_ptr<graph::Graph> ConvertSession::convert_body(const Block& block, c
   for (std::size_t i = 0; i < block.outputs.size(); ++i) {
     try {
       const bool typed = i < results.size();
-      GraphValueId value = typed && block.outputs[i].is_none() ? unread(results[i]) : value_of(block.outputs[i]);
+      GraphValueId value = typed && block.outputs[i].is_none() ? placeholder(results[i]) : value_of(block.outputs[i]);
       if (typed && differ(graph().values[value].dtype, results[i].dtype)) {
         value = emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(results[i].dtype))}}, 1).front();
       }
@@ -125,14 +125,15 @@ void ConvertSession::convert_if(const Node& node) {
 }
 
 // Arguments: max_trip_count, condition, initial (the list of carried values). The block ends with the next condition
-// and the next carried values; results beyond those are stacked over all iterations, along a new first axis.
+// and the next carried values; further results are stacked over all iterations, along a new first axis.
 void ConvertSession::convert_loop(const Node& node) {
   std::vector<GraphValueId> inputs;
   for (const NamedArgument& argument : node.arguments) {
     if (const auto* list = argument.value.as<ArgumentList>()) {
       const std::vector<ValueId>& inside = node.blocks.front().inputs;
       for (std::size_t i = 0; i < list->size(); ++i) {
-        inputs.push_back((*list)[i].is_none() ? unread(program_.values[inside[i + 1]].type) : value_of((*list)[i]));
+        inputs.push_back((*list)[i].is_none() ? placeholder(program_.values[inside[i + 1]].type)
+                                              : value_of((*list)[i]));
       }
     } else {
       inputs.push_back(value_of(argument.value));

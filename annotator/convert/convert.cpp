@@ -1,4 +1,4 @@
-// The node loop with its poison, and what converters share: values, constants, sizes.
+// The node loop, the poisoning of results, and the state that converters share: values, constants, sizes.
 #include "annotator/convert/convert.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using program::place_of;
 
 namespace {
 
-// Small contents are their own key, larger ones (masks, position tables) go by digest.
+// Small contents are their own key; larger ones (masks, position tables) are identified by their digest.
 std::string content_key(const TensorData& data) {
   constexpr std::size_t largest_verbatim = 256;
   std::string key(1, static_cast<char>(data.dtype));
@@ -56,9 +56,9 @@ ConvertSession::ConvertSession(const Program& program, Graph& graph, const Conve
 
 namespace {
 
-// True if lowering said why this operator, which has no converter, cannot be written as others; then its remedy is one
-// for that error, too, unless it is about what the operator is given. Where lowering refused something, the program
-// that it left is not the one that was recorded, and what does not fit in it is not a defect.
+// Returns true if an error of lowering already explains this failure. For an operator without a converter, lowering
+// reports why it cannot be decomposed; the remedy of this failure is appended, unless that error is about arguments.
+// After a refusal in lowering the program is not the recorded one, so an internal error in it is not a defect.
 bool is_explained(const Failure& failure, Failures& of_lowering) {
   if (failure.diagnostic.code == Code::internal) return !of_lowering.empty();
   if (failure.diagnostic.code != Code::no_converter) return false;
@@ -69,8 +69,8 @@ bool is_explained(const Failure& failure, Failures& of_lowering) {
   return true;
 }
 
-// One call, one error: what its arguments lack, else the last that lowering found, which is about the operator itself.
-void keep_one_of_each_call(Failures& of_lowering) {
+// Keeps one error per call: one about its arguments, else the last that lowering found, which is about the operator.
+void keep_one_error_per_call(Failures& of_lowering) {
   const auto weight = [](const Failure& each) { return each.diagnostic.code == Code::converter_refused ? 1 : 0; };
   std::map<std::array<std::string, 3>, std::size_t> kept_of;  // by operator, module and source
   Failures kept;
@@ -93,7 +93,7 @@ Failures ConvertSession::convert(Failures of_lowering) {
   add_inputs();
   convert_nodes(program_.body.nodes);
   add_outputs();
-  keep_one_of_each_call(of_lowering);
+  keep_one_error_per_call(of_lowering);
   Failures further;
   for (auto& [key, failure] : failures_) {
     if (!is_explained(failure, of_lowering)) further.push_back(std::move(failure));
@@ -127,7 +127,7 @@ void ConvertSession::add_outputs() {
       GraphValue& output_value = graph().values[value];
       const auto& outputs = graph().outputs;
       if (output_value.producer < 0 || std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
-        // ONNX wants each output to be some node's own result. No operation made this one, unless it is a folded one.
+        // ONNX requires that each output is the result of its own node. This one gets its origin from the copied value.
         origin::NodeOrigin origin{OriginKind::shared, {}};
         if (output_value.initializer >= 0) origin.ops = graph().initializers[output_value.initializer].origin.ops;
         if (output_value.producer >= 0) origin = graph().nodes[output_value.producer].origin;
@@ -152,14 +152,14 @@ void ConvertSession::convert_nodes(const std::vector<Node>& nodes) {
   for (const Node& node : nodes) convert_node(node);
 }
 
-// Whatever a converter did not foresee, also of a damaged archive: no check found what is wrong with it.
+// Reports an exception that no converter foresaw, also for a damaged archive: no check found what is wrong with it.
 Error ConvertSession::defect(const Node& node, const std::string& what) const {
   return Error(Code::internal, "the converter of " + qualified(node) + " failed: " + what,
                "please report this with the command line and the file", place_of(program_, node, "convert"));
 }
 
-// Sizes that cannot be those of the operator's tensors: an archive that states them is damaged, one that was run is
-// not.
+// Reports sizes that the operator's tensors cannot have. A torch.export archive that states them is damaged; a program
+// that was run cannot have them, so there it is a defect.
 Error ConvertSession::contradiction(const Node& node, const std::string& what) const {
   if (program_.source.kind != "torch.export") return defect(node, what);
   return Error(Code::corrupt_file, qualified(node) + ": " + what, "save the model again",
@@ -169,14 +169,14 @@ Error ConvertSession::contradiction(const Node& node, const std::string& what) c
 void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
   const std::size_t depth = frames_.size();
-  const auto leave_bodies = [&] { frames_.resize(depth); };  // a converter may fail inside of one
+  const auto leave_bodies = [&] { frames_.resize(depth); };  // a converter may fail inside a body
   const OpEntry* converter = OpTable::get().find(qualified(node));
   try {
     if (node.target == "prim::If") {
       convert_if(node);
     } else if (node.target == "prim::Loop") {
       convert_loop(node);
-    } else if (is_written_as_it_is(node)) {
+    } else if (is_custom_operator(node)) {
       convert_as_custom(node);
     } else if (converter != nullptr) {
       convert_with(*converter, node);
@@ -238,8 +238,8 @@ void ConvertSession::convert_with(const OpEntry& converter, const Node& node) {
 
 namespace {
 
-// The ONNX operator that other exporters write for an operator also where it does nothing.
-std::string_view written_by_others(std::string_view target) {
+// Returns the ONNX operator that other exporters write for `target` even if it does nothing.
+std::string_view no_op_type_of(std::string_view target) {
   static const std::vector<std::pair<std::string_view, std::set<std::string_view>>> names = {
       {"Pad",
        {"aten::_pad_circular", "aten::_pad_enum", "aten::constant_pad_nd", "aten::pad", "aten::reflection_pad1d",
@@ -261,7 +261,7 @@ std::string_view written_by_others(std::string_view target) {
 
 }  // namespace
 
-// A result that is one of the inputs gets a node of its own, named as exporters would write the operator.
+// Gives a result that is one of the inputs its own node, of the type that other exporters write.
 void ConvertSession::write_no_op(const Node& node) {
   if (node.outputs.size() != 1 || node.arguments.empty()) return;
   const auto* input = node.arguments.front().value.as<ValueRef>();
@@ -269,7 +269,7 @@ void ConvertSession::write_no_op(const Node& node) {
   auto& values = frames_.back()->values;
   const auto from = values.find(input->id);
   if (from == values.end() || values[node.outputs.front()] != from->second) return;
-  values[node.outputs.front()] = emit("", written_by_others(node.target), {from->second}, {}, 1).front();
+  values[node.outputs.front()] = emit("", no_op_type_of(node.target), {from->second}, {}, 1).front();
 }
 
 void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }
@@ -300,8 +300,8 @@ GraphValueId ConvertSession::value_of(ValueId id) {
       entry->second = outermost_constant(folded.data);
       Graph& graph = *frames_.front()->graph;
       GraphValue& initializer_value = graph.values[entry->second];
-      // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). Literals have names,
-      // too, which say nothing: numbers in TorchScript, "lifted_tensor_0" in torch.export.
+      // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). Literals also have
+      // names, but without meaning: numbers in TorchScript, "lifted_tensor_0" in torch.export.
       const bool literal = folded.name.substr(folded.name.rfind('.') + 1).starts_with("lifted_tensor_");
       const bool keeps_name = folded.ops.empty() && program_.source.kind == "torch.export" && !literal;
       if (keeps_name && initializer_value.name.empty()) initializer_value.name = folded.name;
@@ -445,7 +445,7 @@ const std::optional<WidenedTypes>& ConvertSession::widened(std::string_view op_t
   return entry->second;
 }
 
-// The operator between casts: it does not take the dtypes that the program computes in.
+// Emits the operator between casts, because it does not accept the dtypes that the program computes in.
 std::vector<GraphValueId> ConvertSession::emit_widened(std::string_view op_type, std::vector<GraphValueId> inputs,
                                                        Attributes attributes, const WidenedTypes& widened) {
   const auto cast = [&](GraphValueId value, DType dtype) {

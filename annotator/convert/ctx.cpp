@@ -1,4 +1,4 @@
-// Ctx: arguments in, nodes and results out. Shapes and sizes are in shapes.cpp, promotion in promotion.cpp.
+// Ctx: reads arguments, makes nodes and results. Shapes and sizes are in shapes.cpp, promotion in promotion.cpp.
 #include "annotator/convert/ctx.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using program::place_of;
 
 namespace {
 
-// True if PyTorch takes it for a Python number: literals, scalar values, and the 0-d constants that tracing makes of
-// numbers.
+// Returns true if PyTorch treats the argument as a Python number: literals, scalar values, and the 0-d constants that
+// tracing makes of numbers.
 bool is_number(const Program& program, const Argument& argument) {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr) return true;
@@ -40,10 +40,10 @@ Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
     if (schema.find(argument.name) == nullptr) {
       const auto* list = argument.value.as<ValueRef>();
       if (list != nullptr && session.program().values[list->id].type.kind == ValueKind::opaque) {
-        refuse("the example never gets there, so that the length of the list that it reads is not known",
-               "give example inputs with which the model runs it");
+        refuse("the length of its list argument is unknown because the example inputs never reach it",
+               "give example inputs for which the model runs this operator");
       }
-      refuse("argument '" + argument.name + "' is not part of " + schema.key() + " as whence knows it",
+      refuse("argument '" + argument.name + "' is not part of " + schema.key() + " in whence",
              "record the model with the PyTorch version whence was built with");
     }
   }
@@ -61,7 +61,8 @@ const Argument& Ctx::argument(std::string_view name) const {
   }
   const SchemaArgument* declared = schema_.find(name);
   if (declared == nullptr) {
-    throw Error(Code::internal, "the converter of " + schema_.key() + " asks for '" + std::string(name) + "'",
+    throw Error(Code::internal,
+                "the converter of " + schema_.key() + " reads the unknown argument '" + std::string(name) + "'",
                 "please report this", place_of(session_.program(), node_, "convert"));
   }
   if (!declared->default_value) {
@@ -87,7 +88,7 @@ bool Ctx::has(std::string_view name) const { return !argument(name).is_none(); }
 
 Val Ctx::value_of(const Argument& argument) {
   if (argument.as<ComplexNumber>() != nullptr) {
-    refuse("complex numbers have no place in ONNX operators", "compute with real and imaginary parts");
+    refuse("ONNX operators do not take complex numbers", "compute with real and imaginary parts");
   }
   const Val value{session_.value_of(argument)};
   if (is_number(session_.program(), argument)) wrapped_.push_back(value);
@@ -95,9 +96,9 @@ Val Ctx::value_of(const Argument& argument) {
 }
 
 Val Ctx::tensor(std::string_view name) {
-  const Argument& given = argument(name);
-  if (given.is_none()) refuse("argument '" + std::string(name) + "' is None", "give it a tensor");
-  return value_of(given);
+  const Argument& argument_value = argument(name);
+  if (argument_value.is_none()) refuse("argument '" + std::string(name) + "' is None", "pass a tensor");
+  return value_of(argument_value);
 }
 
 Val Ctx::optional_tensor(std::string_view name) { return has(name) ? tensor(name) : absent; }
@@ -105,14 +106,14 @@ Val Ctx::optional_tensor(std::string_view name) { return has(name) ? tensor(name
 std::vector<Val> Ctx::tensors(std::string_view name) {
   std::vector<Val> values = optional_tensors(name);
   if (std::find(values.begin(), values.end(), absent) != values.end()) {
-    refuse("argument '" + std::string(name) + "' holds None", "give it tensors only");
+    refuse("argument '" + std::string(name) + "' holds None", "pass tensors only");
   }
   return values;
 }
 
 Val Ctx::sequence(std::string_view name) {
-  const Argument* given = node_.find(name);
-  return given != nullptr && is_sequence(*given) ? Val{session_.value_of(*given)} : absent;
+  const Argument* argument_value = node_.find(name);
+  return argument_value != nullptr && is_sequence(*argument_value) ? Val{session_.value_of(*argument_value)} : absent;
 }
 
 bool Ctx::is_sequence(const Argument& argument) const {
@@ -121,12 +122,12 @@ bool Ctx::is_sequence(const Argument& argument) const {
 }
 
 std::vector<Val> Ctx::optional_tensors(std::string_view name) {
-  const Argument& given = argument(name);
+  const Argument& argument_value = argument(name);
   std::vector<Val> values;
-  if (const auto* list = given.as<ArgumentList>()) {
+  if (const auto* list = argument_value.as<ArgumentList>()) {
     for (const Argument& element : *list) values.push_back(element.is_none() ? absent : value_of(element));
-  } else if (!given.is_none()) {
-    values.push_back(value_of(given));
+  } else if (!argument_value.is_none()) {
+    values.push_back(value_of(argument_value));
   }
   return values;
 }
@@ -148,14 +149,15 @@ std::int64_t Ctx::count(std::string_view name, std::int64_t least) {
 Ints Ctx::counts(std::string_view name, std::size_t axes, std::int64_t least) {
   Ints values = integers(name);
   if (values.size() == 1) values.resize(axes, values.front());
-  expect(values.size() == axes, "a number of '" + std::string(name) + "' for each spatial axis");
+  expect(values.size() == axes, "'" + std::string(name) + "' must have one number, or one for each spatial axis");
   for (const std::int64_t value : values) require_count(name, value, least);
   return values;
 }
 
 void Ctx::require_count(std::string_view name, std::int64_t value, std::int64_t least) const {
-  expect(value >= least, "'" + std::string(name) + "' of at least " + std::to_string(least));
-  if (value > most_counted) refuse("'" + std::string(name) + "' of " + std::to_string(value), "use a smaller number");
+  expect(value >= least, "'" + std::string(name) + "' must be at least " + std::to_string(least));
+  if (value > max_count)
+    refuse("'" + std::string(name) + "' is too large: " + std::to_string(value), "use a smaller number");
 }
 
 double Ctx::number(std::string_view name) {
@@ -199,26 +201,26 @@ Ints Ctx::integers(std::string_view name) {
 }
 
 std::vector<Size> Ctx::sizes(std::string_view name) {
-  const Argument& given = argument(name);
+  const Argument& argument_value = argument(name);
   const SchemaArgument& declared = *schema_.find(name);
   const auto stated = static_cast<std::size_t>(declared.type.list_size);  // "int[1]" is a list of any length
   std::vector<Size> sizes;
-  if (const auto* list = given.as<ArgumentList>()) {
+  if (const auto* list = argument_value.as<ArgumentList>()) {
     for (const Argument& element : *list) sizes.push_back(size_of(element, name));
-    if (declared.default_value && *declared.default_value == given) return sizes;
-  } else if (given.is_none()) {
-    expect(declared.type.optional, "numbers for '" + std::string(name) + "'");
+    if (declared.default_value && *declared.default_value == argument_value) return sizes;
+  } else if (argument_value.is_none()) {
+    expect(declared.type.optional, "argument '" + std::string(name) + "' is None");
     return sizes;
   } else {
-    const auto data = known(given);
+    const auto data = known(argument_value);
     const auto elements = data && data->shape.size() == 1 ? program::Elements::of(*data) : std::nullopt;
     for (std::size_t i = 0; elements && i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
-    if (!elements) sizes.push_back(size_of(given, name));
+    if (!elements) sizes.push_back(size_of(argument_value, name));
   }
   if (stated < 2) return sizes;
-  // One int given for int[2] stands for both.
+  // One int passed for int[2] applies to both.
   if (sizes.size() == 1) sizes.resize(stated, sizes.front());
-  expect(sizes.size() == stated, std::to_string(stated) + " numbers for '" + std::string(name) + "'");
+  expect(sizes.size() == stated, "'" + std::string(name) + "' must have " + std::to_string(stated) + " numbers");
   return sizes;
 }
 
@@ -236,13 +238,13 @@ Size Ctx::size_of(const Argument& argument, std::string_view name) {
 
 Val Ctx::scalar(std::string_view name, DType dtype) { return cast(value_of(argument(name)), dtype); }
 
-// ---- what is known ----------------------------------------------------------------------------------------------
+// ---- facts about values ------------------------------------------------------------------------------------------
 
 DType Ctx::dtype(Val value) const { return session_.graph().values[value.id].dtype; }
 
 const TensorData* Ctx::constant(Val value) const { return session_.graph().constant(value.id); }
 
-const AskedOpset& Ctx::opset() const { return session_.opset(); }
+const TrackedOpset& Ctx::opset() const { return session_.opset(); }
 bool Ctx::writes(std::string_view op_type) const {
   return opset().answer([&](int opset) { return operators::writes(op_type, opset, session_.operator_forms()); });
 }
@@ -297,12 +299,12 @@ Val Ctx::constant_tensor(TensorData data) { return Val{session_.constant(std::mo
 
 Val Ctx::constant_number(double value, DType dtype) {
   if (!program::has_number_form(dtype))
-    refuse("a constant of dtype " + std::string(name_of(dtype)), "use another dtype");
+    refuse("a constant of dtype " + std::string(name_of(dtype)) + " is not supported", "use another dtype");
   return constant_tensor(program::number_scalar(value, dtype));
 }
 
 Val Ctx::cast(Val value, DType dtype) {
-  // The dtype is not known if no example run could carry out the operation, such as one in a branch for other sizes.
+  // The dtype is unknown if no example input reached the operation, for example in a branch for other sizes.
   if (this->dtype(value) == dtype || dtype == DType::undefined) return value;
   if (is_complex(dtype) || is_complex(this->dtype(value))) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
@@ -314,7 +316,7 @@ Val Ctx::cast(Val value, DType dtype) {
   const TensorData* data = constant(value);
   const bool unnamed = session_.graph().values[value.id].name.empty();
   const std::uint64_t bytes = data == nullptr ? 0 : data->element_count() * whence::size_of(dtype);
-  if (data != nullptr && unnamed && may_be_stored_besides(*data, bytes)) {
+  if (data != nullptr && unnamed && may_store_additionally(*data, bytes)) {
     if (auto folded = program::cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
   }
   return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});
@@ -354,7 +356,7 @@ std::vector<Val> Ctx::loop(Val count, const std::vector<Val>& initial, const Loo
   return last;
 }
 
-Val Ctx::from_around(Val value) { return Val{session_.from_around(value.id)}; }
+Val Ctx::from_enclosing(Val value) { return Val{session_.from_enclosing(value.id)}; }
 
 // ---- results ----------------------------------------------------------------------------------------------------
 
@@ -373,7 +375,7 @@ void Ctx::yield(const std::vector<Val>& values) {
     if (value) {
       const DType recorded = output_dtype(static_cast<int>(i));
       const bool known = recorded != DType::undefined && dtype(value) != DType::undefined;
-      // An operator need not compute in the dtype that PyTorch stores; later operators rely on PyTorch's.
+      // An ONNX operator may compute in another dtype than PyTorch stores; later operators rely on PyTorch's dtype.
       if (known && !is_complex(recorded)) value = cast(value, recorded);
     }
     session_.bind(node_.outputs[i], value.id);
@@ -391,8 +393,8 @@ bool Ctx::table_fits(const Ints& sizes) const {
 }
 
 std::size_t Ctx::table_size(const Ints& sizes) const {
-  for (const std::int64_t size : sizes) expect(size >= 0, "sizes that are not negative");
-  if (!table_fits(sizes)) refuse("a table of more than 16,777,216 elements in the file", "use smaller sizes");
+  for (const std::int64_t size : sizes) expect(size >= 0, "sizes must not be negative");
+  if (!table_fits(sizes)) refuse("it needs a table of more than 16,777,216 elements in the file", "use smaller sizes");
   return static_cast<std::size_t>(element_count(sizes));
 }
 

@@ -1,8 +1,8 @@
-// Ctx: all that an operator converter sees. Arguments come by schema name, results leave by yield(), and emit() is the
-// only way to make a node, so that each carries the operation's origin without the converter's doing.
+// Ctx: all that an operator converter sees. It reads arguments by schema name and returns results through yield().
+// emit() is the only way to make a node, so that every node gets the origin of its operation.
 //
-// A converter throws through the refuse() family when it cannot serve the arguments it got; the driver collects every
-// such report before it gives up, so that one run shows all of them.
+// A converter that cannot serve its arguments throws through the refuse() family. The driver collects these errors, so
+// that one run reports all of them.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "annotator/convert/asked_opset.h"
 #include "annotator/convert/missing_axis.h"
+#include "annotator/convert/tracked_opset.h"
 #include "annotator/graph/graph.h"
 #include "schema/op_schema.h"
 #include "schema/program.h"
@@ -52,14 +52,14 @@ class Dims {
   const std::vector<Dim>* dims_;
 };
 
-// A size or index: known while exporting, or computed by the graph at run time (an int64 scalar value).
+// A size or index: known at export, or computed by the graph at run time (an int64 scalar value).
 using Size = std::variant<std::int64_t, Val>;
 
 using Ints = std::vector<std::int64_t>;
 using Attributes = std::vector<graph::Attribute>;
 
 inline constexpr int first_opset_with_allowzero = 14;
-inline constexpr std::int64_t most_counted = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t max_count = std::numeric_limits<std::int32_t>::max();
 
 class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)
 
@@ -67,43 +67,43 @@ class Ctx {
  public:
   Ctx(ConvertSession& session, const Node& node, const OpSchema& schema);
 
-  // ---- arguments, by schema name. Scalars must be constants unless stated otherwise; else refuse() is raised.
-  bool has(std::string_view name) const;                     // given and not None (a non-None default counts)
+  // ---- arguments, by schema name. Scalars must be constants unless stated otherwise; else refuse() is called.
+  bool has(std::string_view name) const;                     // passed and not None (a non-None default counts)
   Val tensor(std::string_view name);                         // also accepts a Scalar argument, as a 0-d constant
   Val optional_tensor(std::string_view name);                // absent when None
   std::vector<Val> tensors(std::string_view name);           // Tensor[]
   std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
-  Val sequence(std::string_view name);                       // Tensor[] of unknown length; absent when it is known
+  Val sequence(std::string_view name);  // Tensor[] of unknown length; absent if the length is known
   std::int64_t integer(std::string_view name);
-  // A count or a length, from `least` to `most_counted`: sums and products of two fit 64 bits.
+  // A count or a length, from `least` to `max_count`, so that sums and products of two fit into 64 bits.
   std::int64_t count(std::string_view name, std::int64_t least = 1);
-  // The same of each of `axes` axes, for all of which one number may stand.
+  // Like count() for each of `axes` axes; a single number applies to all of them.
   Ints counts(std::string_view name, std::size_t axes, std::int64_t least = 1);
   double number(std::string_view name);  // int, float or bool
   bool flag(std::string_view name);
   std::string text(std::string_view name);
   std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
-  // int[]: of constants, or of elements that may be dynamic. For int[2] they are two, or the default.
+  // int[]: constants, or elements that may be dynamic. An int[2] has two elements, unless it is the default.
   Ints integers(std::string_view name);
   std::vector<Size> sizes(std::string_view name);
   Size size(std::string_view name);  // int that may be dynamic
   // A Scalar argument as a 0-d tensor of `dtype`; dynamic scalars are cast.
   Val scalar(std::string_view name, DType dtype);
 
-  // ---- what is known of values. Dims are those PyTorch gave when the example inputs ran.
+  // ---- facts about values. Dims are those that PyTorch reported for the example inputs.
   DType dtype(Val value) const;
   int rank(Val value) const;   // refuses when unknown
-  Dims dims(Val value) const;  // refuses when unknown; not to be kept while nodes are emitted
+  Dims dims(Val value) const;  // refuses when unknown; the reference becomes invalid when a node is emitted
   std::optional<std::int64_t> static_dim(Val value, std::int64_t axis) const;  // negative axis counts from the end
   bool all_static(Val value) const;
   std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range
   const TensorData* constant(Val value) const;
-  const AskedOpset& opset() const;
-  // True if the export writes this operator of opset 23 or newer (operators/operator_forms.h).
+  const TrackedOpset& opset() const;
+  // Returns true if the export writes this operator of opset 23 or newer (operators/operator_forms.h).
   bool writes(std::string_view op_type) const;
-  // Recorded type of the operation's i-th result.
+  // Returns the recorded type of the operation's i-th result.
   DType output_dtype(int index = 0) const;
-  std::optional<Dims> output_dims(int index = 0) const;  // nothing when unknown
+  std::optional<Dims> output_dims(int index = 0) const;  // nullopt when unknown
   int output_count() const;                              // number of elements for list results
   bool yields_sequence() const;                          // a list result whose length depends on sizes or data
   bool result_used(int index) const;                     // true if anything reads the operation's i-th result
@@ -111,15 +111,15 @@ class Ctx {
   // ---- making nodes
   Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
   std::vector<Val> emit_many(std::string_view op_type, std::vector<Val> inputs, Attributes attributes, int outputs);
-  // States the type of an emitted value, for converters that ask dtype() or rank() of their own intermediate results.
+  // States the type of an emitted value, for converters that query dtype() or rank() of their own intermediate results.
   Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
 
-  // `count` rounds of `body`, which is given the number of the round and the carried values, and returns the next ones;
-  // the result is what the last round returned. Dtypes and sizes stay those of `initial`. The body is a graph of its
-  // own: a value from the graph around it enters by from_around(); constants need nothing.
+  // Runs `body` `count` times. It gets the iteration number and the carried values, and returns the next ones; the last
+  // ones are the result. Dtypes and sizes stay those of `initial`. The body is a separate graph: bring in a value of
+  // the enclosing graph by from_enclosing(); constants need nothing.
   using LoopBody = std::function<std::vector<Val>(Val iteration, const std::vector<Val>& carried)>;
   std::vector<Val> loop(Val count, const std::vector<Val>& initial, const LoopBody& body);
-  Val from_around(Val value);
+  Val from_enclosing(Val value);
 
   // Constants; equal small ones are shared across the graph.
   Val constant_ints(const Ints& values);           // int64, rank 1
@@ -127,38 +127,40 @@ class Ctx {
   Val constant_number(double value, DType dtype);  // rank 0
   Val constant_tensor(TensorData data);
 
-  // ---- recurring phrases, each one or no node
-  Val cast(Val value, DType dtype);                        // nothing when it has the dtype already
+  // ---- recurring operations, each at most one node
+  Val cast(Val value, DType dtype);                        // no node if the dtype is the same
   Val reshape(Val value, const std::vector<Size>& shape);  // 0 / -1 forms chosen so that no Shape node is needed
   Val reshape_to_output(Val value, int index = 0);         // to the recorded shape of result `index`
-  Val transpose(Val value, const Ints& permutation);       // nothing when it is the identity
+  Val transpose(Val value, const Ints& permutation);       // no node for the identity
   Val unsqueeze(Val value, const Ints& axes);              // axes of the result, not negative
   Val squeeze(Val value, const Ints& axes);
-  Val dim_of(Val value, std::int64_t axis);                              // int64 scalar; a constant when static
-  Val to_scalar_value(const Size& size);                                 // int64 scalar
-  Val to_vector(const std::vector<Size>& sizes);                         // int64 rank 1; a constant when all are static
-  bool same_size(const Size& size, Val value, std::int64_t axis) const;  // certain to be that axis' size, not negative
-  // The size when it is known while exporting, also when it came as a value that is a constant.
+  Val dim_of(Val value, std::int64_t axis);       // int64 scalar; a constant when static
+  Val to_scalar_value(const Size& size);          // int64 scalar
+  Val to_vector(const std::vector<Size>& sizes);  // int64 rank 1; a constant when all are static
+  // Returns true if `size` certainly equals the size of that axis; `axis` is not negative.
+  bool same_size(const Size& size, Val value, std::int64_t axis) const;
+  // Returns the size if it is known at export, also if it is a constant value.
   std::optional<std::int64_t> static_size(const Size& size) const;
-  // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
+  // Casts both operands to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a
+  // category.
   std::pair<Val, Val> promoted(Val a, Val b);
-  // The dtype that any number of operands promote to (torch.result_type). Python floats count as float32, the default
+  // Returns the dtype that the operands promote to (torch.result_type). Python floats count as float32, the default
   // dtype.
   DType promoted_dtype(const std::vector<Val>& operands) const;
 
   // ---- results
-  void yield(Val value);                       // the one result; dtype and dims from the record
+  void yield(Val value);                       // the only result; dtype and dims come from the recorded program
   void yield(const std::vector<Val>& values);  // several results, or the elements of a list result
 
-  // ---- refusing. `remedy` says what the user can do; never empty.
+  // ---- refusing. `remedy` tells the user what to do; never empty.
   [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
-  // For what PyTorch checks itself, and a damaged archive may say all the same.
+  // Refuses a call that PyTorch itself would reject, and that only a damaged archive can hold.
   void expect(bool holds, const std::string& what) const {
     if (!holds) refuse(what, "save the model again; PyTorch refuses this too");
   }
 
-  // The product of the sizes of a table that is to stand in the file, which refuses one that does not fit: of more than
-  // 16,777,216 elements.
+  // A table of these sizes that is to be stored in the file may have up to 16,777,216 elements. table_size() returns
+  // the product of the sizes, and refuses a table that does not fit.
   bool table_fits(const Ints& sizes) const;
   std::size_t table_size(const Ints& sizes) const;
 
@@ -168,7 +170,7 @@ class Ctx {
   ConvertSession& session() { return session_; }
 
  private:
-  const Argument& argument(std::string_view name) const;  // given or default; refuses when neither
+  const Argument& argument(std::string_view name) const;  // passed or default; refuses if neither
   bool is_sequence(const Argument& argument) const;
   Val value_of(const Argument& argument);  // tensors, and scalars as 0-d values
   std::optional<TensorData> known(const Argument& argument) const;
@@ -180,7 +182,7 @@ class Ctx {
   ConvertSession& session_;
   const Node& node_;
   const OpSchema& schema_;
-  std::vector<Val> wrapped_;  // arguments that PyTorch sees as Python numbers
+  std::vector<Val> wrapped_;  // arguments that are Python numbers in PyTorch
 };
 
 // One line of an operator table: the schema string is the key.

@@ -1,5 +1,5 @@
-// Operators that become nodes of a domain of their own, with the arguments of the call: for the user's ONNX functions,
-// for a runtime that has the operator, or for a tool that replaces the node in the file.
+// Writes operators as nodes of a custom domain with the arguments of the call: for the user's ONNX functions, for a
+// runtime that has the operator, or for a tool that replaces the node in the file.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -51,7 +51,7 @@ std::vector<To> elements(const ArgumentList& list) {
   return values;
 }
 
-// Adds an argument as an ONNX attribute; false if an attribute cannot hold it, as with a tensor.
+// Adds an argument as an ONNX attribute; returns false if an attribute cannot hold it, as for a tensor.
 bool add_attribute(Attributes& to, const std::string& name, const Argument& value) {
   const auto add = [&](auto attribute) {
     to.push_back({name, std::move(attribute)});
@@ -70,8 +70,9 @@ bool add_attribute(Attributes& to, const std::string& name, const Argument& valu
   return all_are<std::string>(*list) && add(elements<std::string, std::string>(*list));
 }
 
-// The arguments of a call, exactly, as JSON by name: numbers, texts, flags, lists and null as they are, {"input": 2}
-// for the node's third input, {"dtype": "float32"}, {"keyword": "cpu"}, {"complex": [0, 1]}, {"number": "inf"}.
+// Returns the exact arguments of a call as JSON, by name. Numbers, texts, flags, lists and null stay as they are;
+// {"input": 2} is the node's third input. Other forms: {"dtype": "float32"}, {"keyword": "cpu"}, {"complex": [0, 1]},
+// {"number": "inf"}.
 std::string arguments_as_json(const Node& node, const std::vector<Argument>& inputs) {
   Json arguments = Json::object();
   for (const NamedArgument& each : node.arguments) arguments[each.name] = json_of(each.value, inputs);
@@ -80,8 +81,8 @@ std::string arguments_as_json(const Node& node, const std::vector<Argument>& inp
 
 }  // namespace
 
-// A trace holds x + 1.5 as an operator of two tensors, where Python wrote a number.
-Argument ConvertSession::as_written(const Argument& argument) const {
+// Turns a 0-d constant back into the Python number it was: a trace holds x + 1.5 as an operator of two tensors.
+Argument ConvertSession::as_python_number(const Argument& argument) const {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr || program_.source.kind == "torch.export") return argument;
   const Type& type = program_.values[reference->id].type;
@@ -96,8 +97,8 @@ Argument ConvertSession::as_written(const Argument& argument) const {
   return content->dtype == DType::int64 ? number(std::int64_t{}) : argument;
 }
 
-// aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...];
-// of an operator that is kept, all of the arguments stand in the attribute `arguments`, too.
+// aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...].
+// For a kept operator, the attribute `arguments` also holds all of the arguments.
 void ConvertSession::convert_as_custom(const Node& node) {
   try {
     Node call = node;
@@ -110,7 +111,7 @@ void ConvertSession::convert_as_custom(const Node& node) {
       input_names.push_back(name);
     };
     for (NamedArgument& argument : call.arguments) {
-      if (kept) argument.value = as_written(argument.value);
+      if (kept) argument.value = as_python_number(argument.value);
       if (add_attribute(attributes, argument.name, argument.value)) continue;
       if (argument.value.as<ValueRef>() != nullptr) input(argument.name, argument.value);
       const auto* list = argument.value.as<ArgumentList>();
@@ -136,26 +137,26 @@ void ConvertSession::bind_custom(const Node& node, const std::vector<Argument>& 
   const std::string name = function != nullptr && !is_kept(node) ? *function : node.target;
   const std::size_t colons = name.find("::");
   const std::string domain = (is_passed_through(node) ? "" : "whence.") + name.substr(0, colons);
-  std::vector<graph::GraphValueId> given;
-  for (const Argument& input : inputs) given.push_back(value_of(input));
-  const auto results = emit(domain, name.substr(colons == std::string::npos ? 0 : colons + 2), std::move(given),
+  std::vector<graph::GraphValueId> input_ids;
+  for (const Argument& input : inputs) input_ids.push_back(value_of(input));
+  const auto results = emit(domain, name.substr(colons == std::string::npos ? 0 : colons + 2), std::move(input_ids),
                             std::move(attributes), static_cast<int>(node.outputs.size()));
   for (std::size_t i = 0; i < results.size(); ++i) bind(node.outputs[i], results[i]);
 }
 
 bool ConvertSession::is_passed_through(const Node& node) const {
-  return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_written_as_it_is(node);
+  return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_custom_operator(node);
 }
 
-// If an operator has both a function and a replacement, the one whose name gives the overload wins, then the
-// replacement.
+// If an operator has both a function and a replacement, the one whose name includes the overload wins; otherwise the
+// replacement does.
 bool ConvertSession::is_kept(const Node& node) const {
   const std::string *function = named_in(options_.custom_operators, qualified(node)),
                     *kept = named_in(options_.kept_operators, qualified(node));
   return kept != nullptr && (function == nullptr || kept->size() >= function->size());
 }
 
-bool ConvertSession::is_written_as_it_is(const Node& node) const {
+bool ConvertSession::is_custom_operator(const Node& node) const {
   return named_in(options_.custom_operators, qualified(node)) != nullptr ||
          named_in(options_.kept_operators, qualified(node)) != nullptr;
 }

@@ -5,10 +5,11 @@
 
 namespace whence::convert {
 
-// Zeroes elements with probability `ratio` and scales the rest by 1 / (1 - ratio); the value itself for ratio 0.
+// Zeroes elements with probability `ratio` and scales all others by 1 / (1 - ratio). Returns `value` itself for ratio
+// 0.
 Val training_dropout(Ctx& c, Val value, double ratio);
 
-// The same, with the mask of the elements that are kept (boolean) as the second result.
+// Also returns the boolean mask of the kept elements as the second result.
 std::vector<Val> training_dropout_with_mask(Ctx& c, Val value, double ratio);
 
 }  // namespace whence::convert

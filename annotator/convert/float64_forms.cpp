@@ -1,4 +1,4 @@
-// Formulas of float64_forms.h; those of the hyperbolic functions are the definitions by exp and log.
+// The formulas of float64_forms.h; hyperbolic functions use their definitions by exp and log.
 #include "annotator/convert/float64_forms.h"
 
 namespace whence::convert {
@@ -23,7 +23,7 @@ Val log_with_root(Ctx& c, Val x, double shift) {
 
 }  // namespace
 
-// As max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
+// max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
 Val softplus_of(Ctx& c, Val x) {
   if (!is_wide(c, x)) return c.emit("Softplus", {x});
   const Val rest = exp(c, c.emit("Neg", {c.emit("Abs", {x})}));
@@ -55,7 +55,7 @@ Val tan_of(Ctx& c, Val x) {
   return c.emit("Div", {c.emit("Sin", {x}), c.emit("Cos", {x})});
 }
 
-// Computed from |x| and given the sign of x: for negative numbers x and the root cancel each other.
+// Computed from |x| with the sign of x restored: for negative x, x and the root would cancel each other.
 Val asinh_of(Ctx& c, Val x) {
   if (!is_wide(c, x)) return c.emit("Asinh", {x});
   return c.emit("Mul", {c.emit("Sign", {x}), log_with_root(c, c.emit("Abs", {x}), 1)});

@@ -1,5 +1,5 @@
-// One function per kind of rule. Which operators share a rule is said in operators/onnx_operators.h; the others stand
-// in own_rule().
+// One function per kind of rule. operators/onnx_operators.h lists which operators share a rule; own_rule() has the
+// others.
 #include "annotator/convert/infer.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using Dims = std::optional<std::vector<Dim>>;
 
-// The node at hand with its inputs' types.
+// A node with the types of its inputs.
 struct Typing {
   graph::Graph& graph;
   const graph::GraphNode& node;
@@ -30,7 +30,7 @@ struct Typing {
   std::optional<std::vector<std::int64_t>> integers(std::size_t i) const {
     return has(i) ? graph.integers(node.inputs[i]) : std::nullopt;
   }
-  // Axes given as an input, or as an attribute in older opsets.
+  // Axes passed as an input, or as an attribute in older opsets.
   std::optional<std::vector<std::int64_t>> axes(std::size_t input) const {
     if (const Attribute* attribute = node.find("axes")) {
       if (const auto* list = std::get_if<std::vector<std::int64_t>>(&attribute->value)) return *list;
@@ -82,7 +82,7 @@ std::int64_t wrapped(std::int64_t axis, std::size_t rank) {
   return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
 }
 
-// The size of an axis, which may count from the end.
+// Returns the size of an axis, which may count from the end.
 Dim& size_at(std::vector<Dim>& dims, std::int64_t axis) {
   axis = wrapped(axis, dims.size());
   if (axis < 0 || axis >= static_cast<std::int64_t>(dims.size())) throw MissingAxis(dims.size());
@@ -132,7 +132,7 @@ void transpose(const Typing& t) {
   t.set(0, t.dtype(0), std::move(dims));
 }
 
-// The shape that an input states: all sizes where it is a constant, the rank alone where its own length is known.
+// Returns the shape that an input states: all sizes if it is a constant, only the rank if just its length is known.
 Dims shape_from(const Typing& t, std::size_t input) {
   if (const auto sizes = t.integers(input)) return static_dims(*sizes);
   Dims dims;
@@ -149,7 +149,7 @@ void reshape(const Typing& t) {
   Dims dims = shape_from(t, 1);
   if (t.integers(1)) {
     const bool zero_copies = t.node.int_attribute("allowzero", 0) == 0;
-    std::int64_t rest = 1;  // elements that the -1 has to hold; 0 when unknown
+    std::int64_t rest = 1;  // elements left for the -1; 0 when unknown
     for (std::size_t i = 0; before && i < before->size(); ++i) {
       const Dim& dim = (*before)[i];
       if (!dim.is_static() || __builtin_mul_overflow(rest, dim.size, &rest)) rest = 0;
@@ -219,8 +219,8 @@ void gather(const Typing& t) {
   Dims dims = t.dims(0);
   const Dims indices = t.dims(1);
   if (!dims || !indices) return t.set(0, t.dtype(0), std::nullopt);
-  const Dim& gone = size_at(*dims, t.node.int_attribute("axis", 0));
-  const auto next = dims->erase(dims->begin() + (&gone - dims->data()));
+  const Dim& indexed = size_at(*dims, t.node.int_attribute("axis", 0));
+  const auto next = dims->erase(dims->begin() + (&indexed - dims->data()));
   dims->insert(next, indices->begin(), indices->end());
   t.set(0, t.dtype(0), std::move(dims));
 }
@@ -240,7 +240,7 @@ void concat(const Typing& t) {
   t.set(0, t.dtype(0), std::move(dims));
 }
 
-// Slice, Pad, Tile, ...: what the axes become is left open, which they are is kept where the node says so.
+// Sizes of the changed axes become unknown; without constant axes, all sizes do.
 void slice(const Typing& t) {
   Dims dims = t.dims(0);
   const auto axes = t.integers(3);
@@ -268,11 +268,11 @@ void reduce_to(const Typing& t, DType dtype, std::optional<std::vector<std::int6
   const bool all = !axes || axes->empty();
   std::vector<Dim> kept;
   for (std::size_t i = 0; i < dims->size(); ++i) {
-    const bool gone = all || std::any_of(axes->begin(), axes->end(), [&](std::int64_t axis) {
-                        return wrapped(axis, dims->size()) == static_cast<std::int64_t>(i);
-                      });
-    if (!gone) kept.push_back((*dims)[i]);
-    if (gone && keep) kept.push_back(Dim{1, false, none_id});
+    const bool reduced = all || std::any_of(axes->begin(), axes->end(), [&](std::int64_t axis) {
+                           return wrapped(axis, dims->size()) == static_cast<std::int64_t>(i);
+                         });
+    if (!reduced) kept.push_back((*dims)[i]);
+    if (reduced && keep) kept.push_back(Dim{1, false, none_id});
   }
   t.set(0, dtype, std::move(kept));
 }
@@ -319,7 +319,7 @@ void positions(const Typing& t) {
 
 using Rule = void (*)(const Typing&);
 
-// The rule of operators that share it with others.
+// Returns the rule that several operators share.
 Rule shared_rule(operators::ResultType type) {
   switch (type) {
     case operators::ResultType::own_rule:

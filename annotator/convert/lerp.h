@@ -1,5 +1,5 @@
-// start + weight * (end - start), counted from the nearer of the two as PyTorch does (ATen/native/Lerp.h, 2.13): exact
-// at both, infinities included. Operands have the dtype of `start`, and broadcast.
+// start + weight * (end - start), computed from the nearer end as PyTorch does (ATen/native/Lerp.h, 2.13): exact at
+// both ends, infinities included. All operands have the dtype of `start` and broadcast.
 #pragma once
 
 #include "annotator/convert/ctx.h"

@@ -1,5 +1,5 @@
-// Constants are read row by row. A computed mask is followed upwards to the constants it is made of: -inf gets into it
-// only from one of them, from a graph input, from an operator with a pole, or where two huge numbers add up.
+// Constants are read row by row. A computed mask is traced back to its constants: -inf can come only from one of them,
+// from a graph input, from an operator with a pole, or from the sum of two huge numbers.
 #include "annotator/convert/mask_values.h"
 
 #include <cmath>
@@ -78,18 +78,18 @@ class MaskTrace {
     return result;
   }
 
-  // A number that is ordinary in the wider dtype may be the lowest of the narrower, or beyond it.
+  // An ordinary number of the wider dtype may be the lowest number of the narrower one, or out of its range.
   bool narrows(const graph::GraphNode& cast) const {
     const DType from = graph_.values[cast.inputs[0]].dtype, to = graph_.values[cast.outputs[0]].dtype;
     return is_floating(from) && is_floating(to) && program::greatest_finite(to) < program::greatest_finite(from);
   }
 
-  // A model's own weights are taken for ordinary numbers, in whatever order.
+  // Assumes that a model's own weights are ordinary numbers, in any layout.
   static Reach constant(const graph::Initializer& initializer) {
     return initializer.parameter || initializer.rearranged ? Reach{} : numbers(initializer.data);
   }
 
-  // ConstantOfShape holds its number in an attribute.
+  // The value of ConstantOfShape is an attribute.
   static Reach attribute(const graph::GraphNode& node) {
     const graph::Attribute* value = node.find("value");
     const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;

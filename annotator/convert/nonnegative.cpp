@@ -1,4 +1,4 @@
-// Walks from a value towards what it is computed of; a few steps are enough for size arithmetic.
+// Traces a value back to the values it is computed from; a few steps are enough for size arithmetic.
 #include "annotator/convert/nonnegative.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ using graph::GraphValueId;
 
 namespace {
 
-// A bound is far inside of what int64 holds, so that sums and products of two do not overflow.
-constexpr std::int64_t far = std::int64_t{1} << 31;
-using Least = std::optional<std::int64_t>;  // nullopt: nothing is known
+// Bounds are limited to values far below the range of int64, so that sums and products of two do not overflow.
+constexpr std::int64_t max_bound = std::int64_t{1} << 31;
+using LowerBound = std::optional<std::int64_t>;  // nullopt: unknown
 
-Least bounded(std::int64_t least) { return std::clamp(least, -far, far); }
+LowerBound bounded(std::int64_t least) { return std::clamp(least, -max_bound, max_bound); }
 
 enum class Rule { zero, like_first, least_of_all, greatest_of_all, sum, difference, product, quotient, remainder };
 
@@ -40,8 +40,8 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   return rules;
 }
 
-// The smallest of the sizes that a Shape node gives.
-Least least_size(const Graph& graph, const GraphNode& shape) {
+// Returns the smallest of the sizes that a Shape node gives.
+LowerBound smallest_size(const Graph& graph, const GraphNode& shape) {
   const auto& dims = graph.values[shape.inputs[0]].dims;
   if (!dims) return 0;
   const auto rank = static_cast<std::int64_t>(dims->size());
@@ -49,7 +49,7 @@ Least least_size(const Graph& graph, const GraphNode& shape) {
     const std::int64_t at = shape.int_attribute(name, otherwise);
     return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
   };
-  std::int64_t least = far;
+  std::int64_t least = max_bound;
   for (std::int64_t i = position("start", 0); i < position("end", rank); ++i) {
     const Dim& dim = (*dims)[static_cast<std::size_t>(i)];
     std::int64_t size = dim.is_static() ? dim.size : 0;
@@ -61,39 +61,39 @@ Least least_size(const Graph& graph, const GraphNode& shape) {
   return bounded(least);
 }
 
-Least least(const Graph& graph, GraphValueId id, int steps);
+LowerBound lower_bound_of(const Graph& graph, GraphValueId id, int steps);
 
-Least least_of_node(const Graph& graph, const GraphNode& node, Rule rule, int steps) {
+LowerBound lower_bound_of_node(const Graph& graph, const GraphNode& node, Rule rule, int steps) {
   if (rule == Rule::zero) return 0;
-  const Least first = least(graph, node.inputs[0], steps);
+  const LowerBound first = lower_bound_of(graph, node.inputs[0], steps);
   if (rule == Rule::like_first) return first;
   if (rule == Rule::least_of_all) {
-    Least all = first;
+    LowerBound all = first;
     for (const GraphValueId input : node.inputs) {
-      const Least one = least(graph, input, steps);
-      all = all && one ? Least(std::min(*all, *one)) : std::nullopt;
+      const LowerBound one = lower_bound_of(graph, input, steps);
+      all = all && one ? LowerBound(std::min(*all, *one)) : std::nullopt;
     }
     return all;
   }
   if (rule == Rule::greatest_of_all) {
-    Least all = first;
-    for (const GraphValueId input : node.inputs) all = std::max(all, least(graph, input, steps));
+    LowerBound all = first;
+    for (const GraphValueId input : node.inputs) all = std::max(all, lower_bound_of(graph, input, steps));
     return all;
   }
   if (rule == Rule::difference) {  // the bound of a number minus a constant
     const auto numbers = graph.integers(node.inputs[1]);
     if (!first || !numbers || numbers->empty()) return std::nullopt;
-    return bounded(*first - std::clamp(*std::ranges::max_element(*numbers), -far, far));
+    return bounded(*first - std::clamp(*std::ranges::max_element(*numbers), -max_bound, max_bound));
   }
-  const Least second = least(graph, node.inputs[1], steps);
-  if (rule == Rule::remainder) return second && *second >= 0 ? Least(0) : std::nullopt;  // has the divisor's sign
+  const LowerBound second = lower_bound_of(graph, node.inputs[1], steps);
+  if (rule == Rule::remainder) return second && *second >= 0 ? LowerBound(0) : std::nullopt;  // has the divisor's sign
   if (!first || !second) return std::nullopt;
   if (rule == Rule::sum) return bounded(*first + *second);
   if (*first < 0 || *second < 0) return std::nullopt;
   return rule == Rule::product ? bounded(*first * *second) : 0;
 }
 
-Least least(const Graph& graph, GraphValueId id, int steps) {
+LowerBound lower_bound_of(const Graph& graph, GraphValueId id, int steps) {
   if (graph.constant(id) != nullptr) {
     const auto numbers = graph.integers(id);
     if (!numbers || numbers->empty()) return std::nullopt;
@@ -102,16 +102,16 @@ Least least(const Graph& graph, GraphValueId id, int steps) {
   const std::int32_t producer = graph.values[id].producer;
   if (producer < 0 || steps == 0) return std::nullopt;
   const GraphNode& node = graph.nodes[producer];
-  if (node.op_type == "Shape") return least_size(graph, node);
+  if (node.op_type == "Shape") return smallest_size(graph, node);
   const auto rule = rules().find(node.op_type);
-  return rule == rules().end() ? std::nullopt : least_of_node(graph, node, rule->second, steps - 1);
+  return rule == rules().end() ? std::nullopt : lower_bound_of_node(graph, node, rule->second, steps - 1);
 }
 
 }  // namespace
 
 bool never_negative(Ctx& c, Val value) {
   constexpr int most_steps = 8;
-  const Least found = least(c.graph(), value.id, most_steps);
+  const LowerBound found = lower_bound_of(c.graph(), value.id, most_steps);
   return found && *found >= 0;
 }
 

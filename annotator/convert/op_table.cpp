@@ -1,4 +1,4 @@
-// The list of operator families, and nothing else that a new operator would have to touch.
+// The list of operator families: the only place outside its family that a new operator could touch.
 #include "annotator/convert/op_table.h"
 
 #include <algorithm>

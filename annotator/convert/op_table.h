@@ -1,6 +1,5 @@
-// The operator table: every converter under its operator's key ("aten::gelu", "aten::add.Tensor").
-// The keys come from the schema strings of the families; the schemas themselves are parsed on first use, so that
-// looking one operator up costs nothing for the other thousand.
+// The operator table: every converter under its operator's key ("aten::gelu", "aten::add.Tensor"). The keys come from
+// the schema strings of the families. A schema is parsed on first use, so that a lookup parses only one.
 #pragma once
 
 #include <memory>
@@ -18,13 +17,13 @@ class OpTable {
   // The one table of this process. Throws Error(internal) when two lines have the same key. Not thread-safe.
   static OpTable& get();
 
-  // The line for `key`, nullptr when there is no converter.
+  // Returns the entry for `key`; nullptr if there is no converter.
   const OpEntry* find(std::string_view key) const;
-  // The parsed schema of an operator that find() knows, else nullptr. The reference stays valid.
+  // Returns the parsed schema of an operator that find() finds, else nullptr. The pointer stays valid.
   const OpSchema* schema(std::string_view key);
-  // Overloads of an operator that do have converters, for remedies: "aten::add" -> {"aten::add.Tensor", ...}.
+  // Returns the overloads of an operator that have converters, for remedies: "aten::add" -> {"aten::add.Tensor", ...}.
   std::vector<std::string> overloads(std::string_view name) const;
-  // Every key, sorted.
+  // Returns all keys, sorted.
   std::vector<std::string> keys() const;
 
  private:

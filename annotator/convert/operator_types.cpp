@@ -11,7 +11,7 @@ namespace {
 
 using Parameters = std::vector<onnx::OpSchema::FormalParameter>;
 
-// The formal parameter of an actual one: the last one repeats when it is variadic.
+// Returns the formal parameter of an input or output; the last one repeats if it is variadic.
 const onnx::OpSchema::FormalParameter* formal(const Parameters& parameters, std::size_t index) {
   if (index < parameters.size()) return &parameters[index];
   const bool repeats = !parameters.empty() && parameters.back().GetOption() == onnx::OpSchema::Variadic;
@@ -24,12 +24,12 @@ bool takes(const onnx::OpSchema::FormalParameter& parameter, DType dtype) {
   return parameter.GetTypes().count(onnx::Utils::DataTypeUtils::ToType(type)) > 0;
 }
 
-// Not sequences and optionals alone, of which a dtype says nothing.
+// Returns true if the parameter accepts tensors, not only sequences or optionals.
 bool takes_tensors(const onnx::OpSchema::FormalParameter& parameter) {
   return std::ranges::any_of(parameter.GetTypes(), [](const auto& type) { return type->starts_with("tensor("); });
 }
 
-// The dtypes to try in place of `dtype`, nearest first.
+// Returns the dtypes to try instead of `dtype`, nearest first.
 std::vector<DType> wider(DType dtype) {
   if (is_floating(dtype)) return {DType::float32};
   if (dtype == DType::int64 || !(is_integral(dtype) || dtype == DType::boolean)) return {};

@@ -1,5 +1,5 @@
-// The dtypes that an ONNX operator takes at an opset, as onnx's own schemas say, and what to compute in where it does
-// not take what it is given: bfloat16 reached many operators late, and narrow integers never reached MatMul.
+// The dtypes that an ONNX operator accepts at an opset, from onnx's own schemas, and the wider dtype to compute in if
+// it does not accept its inputs: bfloat16 reached many operators late, and MatMul never got narrow integers.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,17 @@
 
 namespace whence::convert {
 
-// For a node of the standard domain: the dtype each input has to be cast to, and those that the outputs must be cast
-// back to (undefined: as they are).
+// For a node of the standard domain: the dtypes to which to cast each input, and each output back (undefined: no cast).
 struct WidenedTypes {
   std::vector<DType> inputs;
   std::vector<DType> outputs;
-  DType refused = DType::undefined;  // else: what the operator does not take, and nothing wider either
+  DType refused = DType::undefined;  // if set: the dtype of an input that has no accepted wider dtype
 
   bool operator==(const WidenedTypes&) const = default;
 };
 
-// nullopt when the operator takes the inputs as they are, or is unknown at this opset.
-// `inputs`: undefined for absent inputs and unknown dtypes.
+// Returns nullopt if the operator accepts the inputs as they are, or is unknown at this opset. `inputs`: undefined for
+// absent inputs and unknown dtypes.
 std::optional<WidenedTypes> widened_types(std::string_view op_type, int opset, const std::vector<DType>& inputs,
                                           int outputs);
 

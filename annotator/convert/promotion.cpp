@@ -1,6 +1,6 @@
-// Type promotion between tensors and Python numbers, as PyTorch does it (ATen/native/TypeProperties.cpp, 2.13):
-// tensors with axes decide first, then 0-d tensors, then Python numbers; a later group only counts when it is of a
-// higher category (bool < integer < floating).
+// Type promotion between tensors and Python numbers, as PyTorch does it (ATen/native/TypeProperties.cpp, 2.13): tensors
+// with axes decide first, then 0-d tensors, then Python numbers. A later group counts only if its category is higher
+// (bool < integer < floating).
 #include <algorithm>
 
 #include "annotator/convert/convert.h"
@@ -41,7 +41,7 @@ DType Ctx::promoted_dtype(const std::vector<Val>& operands) const {
 std::pair<Val, Val> Ctx::promoted(Val a, Val b) {
   const DType common = promoted_dtype({a, b});
   if (common == DType::undefined) {
-    refuse("the dtype of its operands is not known", "give example inputs with --input or --inputs");
+    refuse("the dtype of its operands is unknown", "give example inputs with --input or --inputs");
   }
   return {cast(a, common), cast(b, common)};
 }

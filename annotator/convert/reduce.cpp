@@ -1,4 +1,4 @@
-// One spelling for all reductions.
+// Emits reductions in the form that each opset requires.
 #include "annotator/convert/reduce.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Val element_count(Ctx& c, Val value, const Ints& axes) {
   return c.cast(c.typed(count, DType::int64), dtype);
 }
 
-// 0 / n is NaN for n = 0 alone.
+// 0 / n is NaN only for n = 0.
 Val reduce_mean(Ctx& c, Val value, const Ints& axes, bool keep_dims) {
   const Val mean = reduce(c, "ReduceMean", value, axes, keep_dims);
   const std::vector<std::int64_t> reduced = axes.empty() ? axis_order(c.rank(value)) : axes;
@@ -50,7 +50,7 @@ Val reduce_mean(Ctx& c, Val value, const Ints& axes, bool keep_dims) {
   return c.emit("Add", {mean, c.emit("Div", {c.constant_number(0, c.dtype(value)), element_count(c, value, axes)})});
 }
 
-// The sum of NaN alone is NaN where there is one and 0 elsewhere.
+// Adds the sum of the NaN elements: NaN if there are any, otherwise 0.
 Val reduce_with_nan(Ctx& c, std::string_view op_type, Val value, const Ints& axes, bool keep_dims) {
   const DType dtype = c.dtype(value);
   const Val result = reduce(c, op_type, value, axes, keep_dims);

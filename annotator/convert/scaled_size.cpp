@@ -22,8 +22,8 @@ bool any_size(const auto& holds) {
 }  // namespace
 
 std::int64_t whole_size(double at) {
-  constexpr double most = 1e18;
-  return at >= 0 && at <= most ? static_cast<std::int64_t>(std::floor(at)) : -1;
+  constexpr double max_size = 1e18;
+  return at >= 0 && at <= max_size ? static_cast<std::int64_t>(std::floor(at)) : -1;
 }
 
 std::int64_t scaled_size(std::int64_t size, float factor) { return whole_size(static_cast<float>(size) * factor); }

@@ -1,5 +1,5 @@
-// ONNX Where takes any dtype, but runtimes have no kernels for booleans and narrow integers. The former are selected by
-// logic, the latter in 32 bits.
+// ONNX Where accepts any dtype, but runtimes have no kernels for booleans and narrow integers. Booleans are selected by
+// logic operators, narrow integers in 32 bits.
 #include "annotator/convert/select.h"
 
 #include "annotator/program/tensor_values.h"
@@ -8,7 +8,7 @@ namespace whence::convert {
 
 namespace {
 
-// The value of a boolean scalar constant.
+// Returns the value of a boolean scalar constant.
 std::optional<bool> constant_flag(Ctx& c, Val value) {
   const TensorData* data = c.constant(value);
   if (!data || !data->shape.empty()) return std::nullopt;

@@ -1,7 +1,7 @@
-// Ctx's phrases about shapes: dims, reshaping, transposing, sizes at run time.
+// Ctx's operations on shapes: dims, reshaping, transposing, sizes at run time.
 //
-// A size that the graph computes costs nodes, so each phrase first tries to do without: a static size is a constant,
-// an axis that a Reshape leaves where it was is a 0, one size that follows from the others is a -1.
+// A size that the graph computes costs nodes, so each operation first tries to avoid it: a static size is a constant,
+// an axis that a Reshape leaves in place is a 0, and a size that follows from the others is a -1.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ namespace whence::convert {
 
 using graph::no_value;
 
-// One axis of a Reshape's target.
+// One axis of the target shape of a Reshape.
 struct Ctx::ReshapeTarget {
   enum class Kind { literal, copied, inferred, computed } kind = Kind::literal;
   std::int64_t literal = 0;
@@ -22,7 +22,7 @@ struct Ctx::ReshapeTarget {
   std::optional<Dim> dim = std::nullopt;  // the result's size, if it is known
 };
 
-// ---- what is known ----------------------------------------------------------------------------------------------
+// ---- facts about values -----------------------------------------------------------------------------------------
 
 Dims Ctx::dims(Val value) const {
   const auto& dims = session_.graph().values[value.id].dims;
@@ -45,8 +45,8 @@ bool Ctx::all_static(Val value) const {
 
 std::int64_t Ctx::axis(std::int64_t axis, int rank) const {
   const std::int64_t wrapped = axis < 0 ? axis + rank : axis;
-  if (rank == 0 && (axis == 0 || axis == -1)) {  // PyTorch takes these for a number, which has no axis
-    refuse("it is asked for an axis of a number", "give it x.unsqueeze(0)");
+  if (rank == 0 && (axis == 0 || axis == -1)) {  // PyTorch accepts these for a scalar, which has no axis
+    refuse("a scalar has no axis " + std::to_string(axis), "pass x.unsqueeze(0)");
   }
   if (wrapped < 0 || wrapped >= rank) {
     refuse("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank),
@@ -81,7 +81,7 @@ Val Ctx::to_scalar_value(const Size& size) {
   return dims && dims->size() == 1 ? squeeze(value, {0}) : value;
 }
 
-// [2, n, m, 3] -> Concat([2], Shape(x)[0:2], [3]) when n and m are neighbouring axes of x.
+// [2, n, m, 3] -> Concat([2], Shape(x)[0:2], [3]) if n and m are adjacent axes of x.
 Val Ctx::to_vector(const std::vector<Size>& sizes) {
   std::vector<Val> parts;
   Ints literals;
@@ -118,7 +118,7 @@ Val Ctx::to_vector(const std::vector<Size>& sizes) {
 
 // ---- reshaping --------------------------------------------------------------------------------------------------
 
-// True if `size` is certain to equal the size of that axis at run time.
+// Returns true if `size` certainly equals the size of that axis at run time.
 bool Ctx::same_size(const Size& size, Val value, std::int64_t axis) const {
   const auto& dims = session_.graph().values[value.id].dims;
   if (!dims || axis >= static_cast<std::int64_t>(dims->size())) return false;
@@ -171,7 +171,7 @@ Val Ctx::reshape_to_output(Val value, int index) {
     target.push_back({kind, dim.size, absent, dim});
   }
   const auto computed = [](const ReshapeTarget& entry) { return entry.kind == Kind::computed; };
-  // Asks for each size where there are no elements, of which none follows.
+  // An empty tensor needs every size computed: none follows from the number of elements.
   const bool empty = std::ranges::any_of(*recorded, [](const Dim& dim) { return dim.is_static() && dim.size == 0; });
   if (!open && !empty && std::count_if(target.begin(), target.end(), computed) == 1) {
     std::find_if(target.begin(), target.end(), computed)->kind = Kind::inferred;
@@ -190,16 +190,17 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   const auto before = session_.graph().values[value.id].dims;
   const bool empty = std::any_of(target.begin(), target.end(),
                                  [](const ReshapeTarget& e) { return e.kind == Kind::literal && e.literal == 0; });
-  // A literal 0 means an empty tensor and needs allowzero, which rules out 0 as "copy" and -1.
-  if (empty && opset() < first_opset_with_allowzero) refuse("an empty tensor is reshaped", "use --opset 14 or newer");
+  // A literal 0 means an empty tensor and needs allowzero, which rules out 0 for "copy" and -1.
+  if (empty && opset() < first_opset_with_allowzero)
+    refuse("reshaping an empty tensor needs opset 14", "use --opset 14 or newer");
 
-  // One size that must be computed follows from the others, if none of them can be 0.
+  // A single computed size can be inferred from the others if none of them can be 0.
   const bool open = std::any_of(target.begin(), target.end(), is(Kind::inferred));
   const bool may_follow = !open && !empty && std::none_of(target.begin(), target.end(), is(Kind::copied));
   if (may_follow && std::count_if(target.begin(), target.end(), is(Kind::computed)) == 1) {
     std::find_if(target.begin(), target.end(), is(Kind::computed))->kind = Kind::inferred;
   }
-  // Several computed sizes may be 0, which is no "copy".
+  // If several sizes are computed, one may be 0, which must not mean "copy".
   const bool may_be_zero =
       !open && opset() >= first_opset_with_allowzero && std::any_of(target.begin(), target.end(), is(Kind::computed));
   std::vector<Size> shape;
@@ -230,7 +231,7 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   if (empty || may_be_zero) attributes.push_back({"allowzero", std::int64_t{1}});
   const Val reshaped = emit("Reshape", {value, to_vector(shape)}, std::move(attributes));
   graph::GraphValue& held = session_.graph().values[reshaped.id];
-  // infer_types() knows the -1 where the record does not.
+  // infer_types() may have inferred a size that the recorded program lacks.
   const auto inferred = std::exchange(held.dims, std::move(result));
   for (std::size_t i = 0; inferred && i < held.dims->size() && i < inferred->size(); ++i) {
     if ((*held.dims)[i] == Dim{}) (*held.dims)[i] = (*inferred)[i];
@@ -243,7 +244,7 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
 Val Ctx::transpose(Val value, const Ints& permutation) {
   Ints sorted = permutation;
   std::ranges::sort(sorted);
-  expect(sorted == axis_order(static_cast<int>(permutation.size())), "each axis once");
+  expect(sorted == axis_order(static_cast<int>(permutation.size())), "the permutation must contain each axis once");
   const auto& dims = session_.graph().values[value.id].dims;
   if (dims && dims->size() != permutation.size()) throw MissingAxis(dims->size());
   return permutation == axis_order(static_cast<int>(permutation.size()))

@@ -1,4 +1,4 @@
-// One walk over the program, nested blocks included.
+// Collects uses in one pass over the program, nested blocks included.
 #include "annotator/convert/uses.h"
 
 namespace whence::convert {

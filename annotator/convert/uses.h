@@ -1,7 +1,7 @@
-// Who reads what in a Program: the operations, by argument name, that use a value or a parameter.
+// The uses of values in a Program: the operations that read a value or a parameter, by argument name.
 //
-// Converters ask when the best form depends on the rest of the program: whether a weight may be stored transposed,
-// whether anybody wants a pooling's indices. Built once per program, in one walk over it.
+// Converters query them if the best form depends on the rest of the program: whether a weight may be stored transposed,
+// whether anything reads the indices of a pooling. Built once per program, in one pass.
 #pragma once
 
 #include <string_view>
@@ -19,10 +19,10 @@ struct ProgramUse {
 
 class ProgramUses {
  public:
-  // `program` must outlive this and stay as it is.
+  // `program` must outlive this object and stay unchanged.
   explicit ProgramUses(const Program& program);
 
-  // Uses of the value, or of every value that stands for the same parameter. In execution order, outputs last.
+  // Returns the uses of the value, or of every value of the same parameter. In execution order, outputs last.
   const std::vector<ProgramUse>& of(ValueId value) const;
 
  private:

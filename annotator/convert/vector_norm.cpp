@@ -1,4 +1,4 @@
-// The orders that ONNX has reductions for, and powers for the others.
+// Uses ONNX reductions for the orders that have one, powers for all others.
 #include "annotator/convert/vector_norm.h"
 
 #include <cmath>

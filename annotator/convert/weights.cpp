@@ -1,4 +1,4 @@
-// Rearranging weights by their bytes.
+// Rearranges weights as bytes.
 #include "annotator/convert/weights.h"
 
 #include <algorithm>
@@ -24,32 +24,33 @@ namespace {
 
 constexpr std::int64_t cache_line = 64;  // bytes
 
-// [rows, columns] elements of Width bytes to [columns, rows]; the result's rows are `stride` elements long. By square
-// tiles a cache line wide, turned aside: each line of the result is then written once and whole.
+// Transposes [rows, columns] elements of Width bytes to [columns, rows]; the result's rows are `stride` elements long.
+// Each square tile is a cache line wide and is transposed in a local buffer, so that every cache line of the result is
+// written once and completely.
 template <std::size_t Width>
 void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   struct Element {
     std::byte bytes[Width];
   };
   constexpr std::int64_t side = cache_line / static_cast<std::int64_t>(Width);
-  const auto turn = [&](std::int64_t r0, std::int64_t c0, auto height, auto width) {
-    std::array<std::array<Element, side>, side> turned;
+  const auto transpose_tile = [&](std::int64_t r0, std::int64_t c0, auto height, auto width) {
+    std::array<std::array<Element, side>, side> tile;
     std::array<Element, side> line;
     for (std::int64_t r = 0; r < height; ++r) {
       std::memcpy(line.data(), from + ((r0 + r) * columns + c0) * Width, static_cast<std::size_t>(width) * Width);
-      for (std::int64_t c = 0; c < width; ++c) turned[c][r] = line[c];
+      for (std::int64_t c = 0; c < width; ++c) tile[c][r] = line[c];
     }
     for (std::int64_t c = 0; c < width; ++c) {
-      std::memcpy(to + ((c0 + c) * stride + r0) * Width, turned[c].data(), static_cast<std::size_t>(height) * Width);
+      std::memcpy(to + ((c0 + c) * stride + r0) * Width, tile[c].data(), static_cast<std::size_t>(height) * Width);
     }
   };
-  constexpr std::integral_constant<std::int64_t, side> whole;  // so that the compiler knows it
+  constexpr std::integral_constant<std::int64_t, side> full_side;  // a compile-time constant
   for (std::int64_t r0 = 0; r0 < rows; r0 += side) {
     for (std::int64_t c0 = 0; c0 < columns; c0 += side) {
       if (r0 + side <= rows && c0 + side <= columns) {
-        turn(r0, c0, whole, whole);
+        transpose_tile(r0, c0, full_side, full_side);
       } else {
-        turn(r0, c0, std::min(side, rows - r0), std::min(side, columns - c0));
+        transpose_tile(r0, c0, std::min(side, rows - r0), std::min(side, columns - c0));
       }
     }
   }
@@ -72,17 +73,17 @@ Transpose transpose_of(std::size_t width) {
   }
 }
 
-// Memory for the result that is not cleared before it is written.
-struct Room {
-  explicit Room(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
+// Memory for the result, left uninitialised until it is written.
+struct Buffer {
+  explicit Buffer(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
   Bytes take() const { return Bytes::part_of(bytes, bytes.get(), size); }
 
   std::shared_ptr<std::byte[]> bytes;
   std::size_t size;
 };
 
-// A weight that lies in a file is read some rows at a time: what is read through the mapping counts as this process's
-// memory. False when the file does not give them.
+// Reads a weight from its file some rows at a time: pages read through the mapping would count as this process's
+// memory. Returns false if the file cannot be read completely.
 bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   constexpr std::size_t at_once = std::size_t{1} << 20;  // bytes
   if (matrix.bytes.file().empty()) return false;
@@ -92,7 +93,7 @@ bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   const std::size_t width = size_of(matrix.dtype), row = static_cast<std::size_t>(columns) * width;
   const auto step =
       static_cast<std::int64_t>(std::max<std::size_t>(at_once / std::max<std::size_t>(row, 1), cache_line));
-  const Room piece(static_cast<std::size_t>(std::min(step, rows)) * row);
+  const Buffer piece(static_cast<std::size_t>(std::min(step, rows)) * row);
   bool complete = true;
   for (std::int64_t r = 0; r < rows && complete; r += step) {
     const std::int64_t count = std::min(step, rows - r);
@@ -117,17 +118,17 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
   const std::size_t width = size_of(tensor.dtype);
   const bool dense = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size();
   if (permutation.size() != rank || !dense) {
-    throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " is said to have another shape",
+    throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " does not match its stated shape",
                 "save the model again with torch.export.save");
   }
-  const Room room(tensor.bytes.size());
-  std::byte* to = room.bytes.get();
+  const Buffer buffer(tensor.bytes.size());
+  std::byte* to = buffer.bytes.get();
   if (rank == 2 && permutation == Ints{1, 0}) {
     const std::int64_t rows = tensor.shape[0];
     if (!transpose_from_file(tensor, to)) {
       transpose_of(width)(tensor.bytes.in_memory().value().data(), to, rows, tensor.shape[1], rows);
     }
-    return {tensor.dtype, {tensor.shape[1], rows}, room.take()};
+    return {tensor.dtype, {tensor.shape[1], rows}, buffer.take()};
   }
 
   Ints strides(rank, 1), shape(rank), step(rank), index(rank, 0);
@@ -147,7 +148,7 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
       index[i] = 0;
     }
   }
-  return {tensor.dtype, shape, room.take()};
+  return {tensor.dtype, shape, buffer.take()};
 }
 
 TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}); }
@@ -155,7 +156,7 @@ TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}
 TensorData transposed_when_written(const TensorData& matrix) {
   constexpr std::size_t small = std::size_t{1} << 16;  // bytes
   if (matrix.bytes.size() <= small) return transposed(matrix);
-  return {matrix.dtype, {matrix.shape[1], matrix.shape[0]}, Bytes::made_when_written(matrix.bytes.size(), [matrix] {
+  return {matrix.dtype, {matrix.shape[1], matrix.shape[0]}, Bytes::computed_when_written(matrix.bytes.size(), [matrix] {
             return transposed(matrix).bytes;
           })};
 }
@@ -204,10 +205,11 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
   if (base.empty()) return c.constant_tensor(make(*c.constant(source)));
   const std::string name = base + "." + std::string(suffix);
   const std::int32_t op = c.node().origin.op;
-  for (graph::Initializer& made : graph.initializers) {
-    if (graph.values[made.value].name != name) continue;
-    made.origin = origin::merge_origins(made.origin, origin::NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
-    return Val{made.value};
+  for (graph::Initializer& existing : graph.initializers) {
+    if (graph.values[existing.value].name != name) continue;
+    existing.origin =
+        origin::merge_origins(existing.origin, origin::NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
+    return Val{existing.value};
   }
   const std::int32_t held = graph.values[source.id].initializer;
   const bool of_weights = held >= 0 && (graph.initializers[held].parameter || graph.initializers[held].rearranged);
@@ -218,7 +220,7 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
 }
 
 Val per_channel(Ctx& c, Val weight, int trailing) {
-  c.expect(trailing >= 0, "the input has an axis of channels after the one of the batch");
+  c.expect(trailing >= 0, "the input must have a batch axis and a channel axis");
   if (trailing == 0) return weight;
   if (const TensorData* data = c.constant(weight)) {
     Ints shape = data->shape;

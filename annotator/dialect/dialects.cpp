@@ -1,4 +1,4 @@
-// The list of all dialects.
+// Lists all dialects.
 #include <set>
 
 #include "annotator/dialect/dialect.h"

@@ -1,4 +1,4 @@
-// onnx-graphsurgeon has no list of names; nodes are found in Python. The lines fail where a node is not there.
+// Writes a Python function for onnx-graphsurgeon, which has no lists of names. The function fails if a node is missing.
 #include <nlohmann/json.hpp>
 
 #include "annotator/dialect/dialect.h"
@@ -10,13 +10,13 @@ namespace {
 
 std::string write_python(const Choice& choice) {
   std::string text = "NAMES = [\n";
-  // A string of JSON is one of Python, too.
+  // A JSON string is also a Python string.
   for (const std::string& name : names_of(choice)) text += "    " + json_text(nlohmann::ordered_json(name)) + ",\n";
   return text +
          "]\n\n\n"
          "def selected(graph):\n"
-         "    \"\"\"The nodes of an onnx_graphsurgeon.Graph that were selected; KeyError for one that is not "
-         "there.\"\"\"\n"
+         "    \"\"\"Returns the selected nodes of an onnx_graphsurgeon.Graph; raises KeyError if one is "
+         "missing.\"\"\"\n"
          "    graphs = [graph, *graph.subgraphs(recursive=True)]\n"
          "    nodes = {node.name: node for each in graphs for node in each.nodes}\n"
          "    return [nodes[name] for name in NAMES]\n";
@@ -25,6 +25,6 @@ std::string write_python(const Choice& choice) {
 }  // namespace
 
 const Dialect graphsurgeon_dialect = {
-    "graphsurgeon", "a function in Python that finds the nodes", Bodies::seen, {}, nullptr, write_python};
+    "graphsurgeon", "a Python function that finds the nodes", Bodies::seen, {}, nullptr, write_python};
 
 }  // namespace whence::dialect

@@ -1,5 +1,5 @@
-// NVIDIA modelopt's nodes_to_exclude: regular expressions that re.match compares with the names of the outermost graph.
-// A plain name would match every name that begins with it, and one with a bracket in it none.
+// Writes NVIDIA modelopt's nodes_to_exclude: regular expressions that re.match compares with names of the outermost
+// graph. A plain name would match every name that begins with it, and a name with a bracket would match none.
 #include <nlohmann/json.hpp>
 
 #include "annotator/dialect/dialect.h"

@@ -1,4 +1,4 @@
-// Names without a tool's form around them: a line each, and by module.
+// Writes plain lists of names: one per line, and grouped by module.
 #include <nlohmann/json.hpp>
 
 #include "annotator/dialect/dialect.h"
@@ -9,7 +9,7 @@ namespace whence::dialect {
 namespace {
 
 std::string line_refusal(const view::SelectedNode& node, const Choice&) {
-  return node.name.find('\n') == std::string::npos ? "" : "has a name of several lines";
+  return node.name.find('\n') == std::string::npos ? "" : "has a line break in its name";
 }
 
 std::string write_lines(const Choice& choice) {
@@ -26,7 +26,7 @@ std::string write_by_module(const Choice& choice) {
 
 }  // namespace
 
-const Dialect names_dialect = {"names", "a name a line (the default)", Bodies::seen, {}, line_refusal, write_lines};
+const Dialect names_dialect = {"names", "one name per line (the default)", Bodies::seen, {}, line_refusal, write_lines};
 const Dialect modules_dialect = {"modules", "names by module, JSON", Bodies::seen, {}, nullptr, write_by_module};
 
 }  // namespace whence::dialect

@@ -1,11 +1,11 @@
-// The ignored scope of OpenVINO's NNCF. With the ONNX file itself, NNCF knows nodes by their names. With the model as
-// OpenVINO reads it, names are OpenVINO's: a node that makes an output of the model is called like the output, and the
-// product of a Conv or Gemm with a bias is "<name>/WithoutBiases" beside the addition, which alone has the node's name.
-// There a list of names would be accepted, and the product quantised. Of other operators the part that NNCF quantises
-// has no name of the file's at all: the normalisation of a LayerNormalization is "MVN_123". They can be ignored by
-// their type, all that the model has, and not one by one. Seen in NNCF 3.4 with OpenVINO 2026.4.
+// Writes the ignored scope of OpenVINO's NNCF. For an ONNX model, NNCF finds nodes by their names. For a model that
+// OpenVINO has read, names are OpenVINO's: a node that produces an output of the model has the output's name. Of a Conv
+// or Gemm with a bias, the product is "<name>/WithoutBiases", and only the addition has the node's name: NNCF would
+// accept the plain name, and still quantise the product. Other operators lose their name in the part that NNCF
+// quantises: the normalisation of a LayerNormalization is "MVN_123". These parts can only be ignored all together, by
+// type. Observed in NNCF 3.4 with OpenVINO 2026.4.
 //
-// OpenVINO drops nodes that it folds, so names that are not there are no error (validate).
+// OpenVINO removes folded nodes, so a missing name must not be an error ("validate": false).
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -22,7 +22,7 @@ std::string write_names(const Choice& choice) {
   return json_text(nlohmann::ordered_json{{"names", names_of(choice)}}, 2) + "\n";
 }
 
-// The output of the model that the node makes; empty when it makes none.
+// Returns the output of the model that the node produces; empty if there is none.
 std::string_view output_of(const view::SelectedNode& node, const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxValue& output : model.graph.outputs) {
     if (std::ranges::find(node.outputs, output.name) != node.outputs.end()) return output.name;
@@ -30,8 +30,7 @@ std::string_view output_of(const view::SelectedNode& node, const onnx_file::Onnx
   return {};
 }
 
-// The types of OpenVINO's nodes that stand for a part of the operator under names of OpenVINO's own, and the operators
-// that become such nodes.
+// Types of OpenVINO nodes with generated names, and the ONNX operators that are converted to them.
 struct UnnamedPart {
   std::vector<std::string_view> types, operators;
 };
@@ -41,7 +40,7 @@ const UnnamedPart unnamed_parts[] = {
     {{"LSTMSequence"}, {"LSTM"}},
 };
 
-// A ConvTranspose without bias keeps its name.
+// Returns the entry for the node's operator; null if the node keeps its name, as a ConvTranspose without bias does.
 const UnnamedPart* unnamed_part_of(const view::SelectedNode& node) {
   const auto* found = std::ranges::find_if(unnamed_parts, [&](const UnnamedPart& part) {
     return std::ranges::find(part.operators, node.op_type) != part.operators.end();
@@ -52,12 +51,12 @@ const UnnamedPart* unnamed_part_of(const view::SelectedNode& node) {
 
 std::string openvino_refusal(const view::SelectedNode& node, const Choice& choice) {
   if (node.outputs.size() > 1 && !output_of(node, choice.model).empty())
-    return "has several outputs and makes one of the model's, for which OpenVINO's name is not known";
+    return "has several outputs and produces an output of the model, so its name in OpenVINO is unknown";
   const UnnamedPart* part = unnamed_part_of(node);
   const auto is_left = [&](std::string_view op_type) { return choice.other_operators.contains(op_type); };
   if (part == nullptr || std::ranges::none_of(part->operators, is_left)) return "";
-  return "becomes a node of OpenVINO's without a name (" + std::string(part->types.front()) +
-         "), which can be ignored only with all others of its type";
+  return "becomes an OpenVINO node with a generated name (" + std::string(part->types.front()) +
+         "), which can be ignored only together with all nodes of its type";
 }
 
 std::string write_openvino_patterns(const Choice& choice) {

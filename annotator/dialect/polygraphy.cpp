@@ -1,5 +1,5 @@
-// Polygraphy's --layer-precisions: arguments "name:float32", split at the last colon. argparse reads a leading '-' as
-// an option. A layer that is not found is a warning there.
+// Writes Polygraphy's --layer-precisions: arguments "name:float32", split at the last colon. argparse reads a leading
+// '-' as an option. Polygraphy only warns about a layer that it does not find.
 #include "annotator/dialect/dialect.h"
 
 namespace whence::dialect {
@@ -8,7 +8,7 @@ namespace {
 
 std::string polygraphy_refusal(const view::SelectedNode& node, const Choice&) {
   if (node.name.starts_with('-')) return "has a name that begins with '-', which Polygraphy reads as an option";
-  return node.name.find('\n') == std::string::npos ? "" : "has a name of several lines";
+  return node.name.find('\n') == std::string::npos ? "" : "has a line break in its name";
 }
 
 std::string write_arguments(const Choice& choice) {
@@ -20,7 +20,7 @@ std::string write_arguments(const Choice& choice) {
 }  // namespace
 
 const Dialect polygraphy_dialect = {
-    "polygraphy",       "--layer-precisions of Polygraphy, an argument a line",
+    "polygraphy",       "--layer-precisions of Polygraphy, one argument per line",
     Bodies::unseen,     {"float32", "float16", "bfloat16", "int8", "fp8", "int4", "int32", "int64", "uint8", "bool"},
     polygraphy_refusal, write_arguments};
 

@@ -1,5 +1,5 @@
-// Quantisers that take a list of node names under one keyword: ONNX Runtime's, and Olive's passes, which hand the list
-// to it or compare the names of the outermost graph.
+// Writes lists of node names for quantisers that take them under one keyword: ONNX Runtime's, and Olive's passes, which
+// pass the list to ONNX Runtime or compare it with names of the outermost graph.
 #include <nlohmann/json.hpp>
 
 #include "annotator/dialect/dialect.h"
@@ -9,8 +9,8 @@ namespace whence::dialect {
 
 namespace {
 
-// quantize_dynamic makes a MatMul and an Add of every Gemm first (onnx_model.py, replace_gemm_with_matmul), and looks
-// for the MatMul in its list. quantize_static leaves a Gemm as it is, and ignores the other name.
+// quantize_dynamic first replaces every Gemm by MatMul and Add (onnx_model.py, replace_gemm_with_matmul), and looks up
+// the MatMul in its list. quantize_static keeps the Gemm, and ignores the additional name.
 std::string name_of_product(const view::SelectedNode& node) {
   return node.op_type == "Gemm" ? node.name + "_MatMul" : "";
 }
@@ -21,8 +21,8 @@ std::string write_nodes_to_exclude(const Choice& choice) {
 
 }  // namespace
 
-// Keywords of onnxruntime.quantization.quantize_static and quantize_dynamic. Bodies are quantised on demand only
-// (EnableSubgraph), and then the names in them are honoured.
+// Keywords of onnxruntime.quantization.quantize_static and quantize_dynamic. Bodies are quantised only with the option
+// EnableSubgraph, and then their names are honoured.
 const Dialect ort_quant_dialect = {
     "ort-quant",    "keywords of onnxruntime.quantization, JSON", Bodies::seen, {}, nullptr, write_nodes_to_exclude,
     name_of_product};

@@ -1,4 +1,4 @@
-// Names as regular expressions of Python's re.
+// Escapes names for regular expressions of Python's re.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace whence::dialect {
 
-// The text with every character escaped that means something in a pattern.
+// Returns the text with all special characters escaped.
 inline std::string regex_escaped(std::string_view text) {
   std::string escaped;
   for (const char each : text) {

@@ -1,6 +1,6 @@
-// trtexec's --layerPrecisions and --layerDeviceTypes: "name:fp32,name:fp32". It splits at every comma, then at the last
-// colon, drops single quotes and takes one '*' as any text (TensorRT's samples/common/sampleOptions.cpp and
-// sampleUtils.cpp, 8.4 to 10). A layer that it does not find is not reported, and precisions count only beside
+// Writes trtexec's --layerPrecisions and --layerDeviceTypes: "name:fp32,name:fp32". trtexec splits at every comma, then
+// at the last colon, drops single quotes and reads one '*' as any text (TensorRT's samples/common/sampleOptions.cpp and
+// sampleUtils.cpp, 8.4 to 10). It does not report a missing layer, and honours precisions only with
 // --precisionConstraints.
 #include "annotator/dialect/dialect.h"
 
@@ -8,14 +8,14 @@ namespace whence::dialect {
 
 namespace {
 
-constexpr std::size_t most_argument_bytes = 131071;  // Linux's limit for one argument
+constexpr std::size_t max_argument_bytes = 131071;  // Linux's limit for one argument
 
 std::string trtexec_refusal(const view::SelectedNode& node, const Choice&) {
   const std::size_t at = node.name.find_first_of(",'*\n");
   if (at == std::string::npos) return "";
   return node.name[at] == '\n'
-             ? "has a name of several lines"
-             : std::string("has a '") + node.name[at] + "' in its name, which trtexec reads as its own";
+             ? "has a line break in its name"
+             : std::string("has a '") + node.name[at] + "' in its name, which is a special character for trtexec";
 }
 
 std::string pairs_of(const std::string& option, const Choice& choice) {
@@ -24,10 +24,10 @@ std::string pairs_of(const std::string& option, const Choice& choice) {
     if (argument.back() != '=') argument += ',';
     argument += name + ":" + choice.setting;
   }
-  if (argument.size() > most_argument_bytes) {
+  if (argument.size() > max_argument_bytes) {
     throw Error(Code::over_limit,
-                option + " is " + std::to_string(argument.size()) +
-                    " bytes long, and Linux takes no argument of more than " + std::to_string(most_argument_bytes),
+                option + " is " + std::to_string(argument.size()) + " bytes long, but Linux limits an argument to " +
+                    std::to_string(max_argument_bytes),
                 "choose fewer modules, or only the operators that matter with --ops", {.stage = "select"});
   }
   return argument + "\n";
@@ -42,10 +42,10 @@ std::string write_device_types(const Choice& choice) { return pairs_of("--layerD
 }  // namespace
 
 const Dialect trt_precisions_dialect = {
-    "trt-precisions", "--layerPrecisions of trtexec, an argument a line",
+    "trt-precisions", "--layerPrecisions of trtexec, one argument per line",
     Bodies::unseen,   {"fp32", "fp16", "bf16", "int8", "fp8", "int4", "int32", "int64", "uint8", "bool"},
     trtexec_refusal,  write_precisions};
-const Dialect trt_devices_dialect = {"trt-devices",   "--layerDeviceTypes of trtexec, an argument a line",
+const Dialect trt_devices_dialect = {"trt-devices",   "--layerDeviceTypes of trtexec, one argument per line",
                                      Bodies::unseen,  {"DLA", "GPU"},
                                      trtexec_refusal, write_device_types};
 

@@ -20,56 +20,56 @@ std::string described(const SelectedNode& node) {
 
 Place choice_place(const OnnxSummary& model) { return {.file = model.file->path(), .stage = "select"}; }
 
-// A list of names is of no use where nodes have none.
+// Throws if a node has no name or a name that is not UTF-8.
 void require_names(const std::vector<SelectedNode>& nodes, const OnnxSummary& model) {
   for (const SelectedNode& node : nodes) {
     if (!node.name.empty() && is_utf8(node.name)) continue;
     throw Error(Code::usage, described(node) + (node.name.empty() ? " has no name" : " has a name that is not UTF-8"),
-                "`whence annotate` names every node", choice_place(model));
+                "run `whence annotate`, which names every node", choice_place(model));
   }
 }
 
-// A tool that is given a name takes every node that has it.
+// Throws if a name is also that of a node outside the choice: a tool selects all nodes with a name.
 void require_own_names(const Dialect& dialect, const std::vector<SelectedNode>& nodes, const OnnxSummary& model) {
-  std::map<std::string, std::int64_t, std::less<>> bearers;
+  std::map<std::string, std::int64_t, std::less<>> other_nodes;
   for (const SelectedNode& node : nodes) {
-    --bearers[node.name];
+    --other_nodes[node.name];
     if (const std::string name = dialect.renamed ? dialect.renamed(node) : ""; !name.empty())
-      bearers.try_emplace(name, 0);
+      other_nodes.try_emplace(name, 0);
   }
   for (const onnx_file::OnnxNode* node : onnx_file::all_nodes(model.graph)) {
-    if (const auto chosen = bearers.find(node->name); chosen != bearers.end()) ++chosen->second;
+    if (const auto chosen = other_nodes.find(node->name); chosen != other_nodes.end()) ++chosen->second;
   }
-  for (const auto& [name, others] : bearers) {
+  for (const auto& [name, others] : other_nodes) {
     if (others <= 0) continue;
     throw Error(Code::usage, "'" + name + "' is also the name of a node that is not selected",
-                "`whence annotate` gives every node a name of its own", choice_place(model));
+                "run `whence annotate`, which gives every node a unique name", choice_place(model));
   }
 }
 
 std::string refusal_of(const Dialect& dialect, const SelectedNode& node, const Choice& choice) {
   if (node.nested && dialect.bodies == Bodies::unseen)
-    return "stands in the body of another node, where " + std::string(dialect.name) + " does not look";
+    return "is in the body of another node, which " + std::string(dialect.name) + " does not search";
   return dialect.refusal ? dialect.refusal(node, choice) : "";
 }
 
 std::set<std::string_view> operators_left_out(const std::vector<SelectedNode>& nodes, const OnnxSummary& model) {
-  std::set<std::string_view> chosen, left;
+  std::set<std::string_view> chosen, operators;
   for (const SelectedNode& node : nodes) chosen.insert(node.name);
   for (const onnx_file::OnnxNode* node : onnx_file::all_nodes(model.graph)) {
-    if (!chosen.contains(node->name)) left.insert(node->op_type);
+    if (!chosen.contains(node->name)) operators.insert(node->op_type);
   }
-  return left;
+  return operators;
 }
 
-// Takes out the nodes that the tool cannot be given.
+// Removes the nodes that the tool cannot take; throws if there are any without `partial`.
 void require_expressible(const Dialect& dialect, std::vector<SelectedNode>& nodes, const OnnxSummary& model,
                          bool partial, Diagnostics& notes) {
   std::string first;
   const std::size_t before = nodes.size();
-  const Choice whole{nodes, model, "", operators_left_out(nodes, model)};
+  const Choice complete{nodes, model, "", operators_left_out(nodes, model)};
   std::erase_if(nodes, [&](const SelectedNode& node) {
-    const std::string why = refusal_of(dialect, node, whole);
+    const std::string why = refusal_of(dialect, node, complete);
     if (!why.empty() && first.empty()) first = described(node) + " " + why;
     return !why.empty();
   });
@@ -83,7 +83,7 @@ void require_expressible(const Dialect& dialect, std::vector<SelectedNode>& node
                               : "choose other nodes, or leave these out with --partial",
                 choice_place(model));
   }
-  notes.push_back(warning(Code::usage, message, "they are left out, as --partial says", choice_place(model)));
+  notes.push_back(warning(Code::usage, message, "--partial leaves them out", choice_place(model)));
 }
 
 std::string setting_of(const Dialect& dialect, const std::string& setting) {
@@ -92,8 +92,8 @@ std::string setting_of(const Dialect& dialect, const std::string& setting) {
   if (std::ranges::find(known, setting) != known.end()) return setting;
   std::string choices;
   for (const std::string_view each : known) choices += (choices.empty() ? "" : ", ") + std::string(each);
-  throw Error(Code::usage, "--as " + setting + " is not for --format " + std::string(dialect.name),
-              known.empty() ? "leave it out" : "choose among " + choices, {.stage = "command line"});
+  throw Error(Code::usage, "--as " + setting + " is not valid for --format " + std::string(dialect.name),
+              known.empty() ? "omit --as" : "choose from " + choices, {.stage = "command line"});
 }
 
 }  // namespace
@@ -102,9 +102,8 @@ std::string write_choice(const Dialect& dialect, std::vector<SelectedNode> nodes
                          const ChoiceOptions& options, Diagnostics& notes) {
   const std::string setting = setting_of(dialect, options.setting);
   if (nodes.empty()) {
-    throw Error(Code::usage, "no node is in all of the choices",
-                "`whence show` lists modules and their operators; take one of --modules, --not, --ops away",
-                choice_place(model));
+    throw Error(Code::usage, "no node matches all of --modules, --not and --ops",
+                "omit one of these options; `whence show` lists modules and their operators", choice_place(model));
   }
   require_names(nodes, model);
   require_own_names(dialect, nodes, model);

@@ -1,4 +1,4 @@
-// A choice of nodes as text for a tool, after the checks that hold for every tool.
+// Checks a choice of nodes and writes it as text for a tool.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace whence::dialect {
 
 struct ChoiceOptions {
   std::string setting;   // empty: the dialect's default
-  bool partial = false;  // leave out what the tool cannot be given, and say so in a note
+  bool partial = false;  // leave out nodes that the tool cannot take, with a note
 };
 
-// Errors: usage when nothing is chosen, a node has no name, a name is also that of a node that is not chosen, the tool
-// cannot be given a node (unless `partial`), the setting is not one of the dialect's.
+// Returns the text. Errors: usage if nothing is chosen, a node has no name or shares it with a node outside the choice,
+// the tool cannot take a node (unless `partial`), or the dialect does not have the setting.
 std::string write_choice(const Dialect& dialect, std::vector<view::SelectedNode> nodes,
                          const onnx_file::OnnxSummary& model, const ChoiceOptions& options, Diagnostics& notes);
 

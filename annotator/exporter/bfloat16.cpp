@@ -18,20 +18,20 @@ bool is_bfloat16(const Graph& graph, GraphValueId id) {
   return value.dtype == DType::bfloat16 && !value.sequence && !value.optional;
 }
 
-// Those whose tensors are elements of something, or belong to bodies.
+// Returns true for control flow, sequences and optionals, which take every type.
 bool takes_every_type(const GraphNode& node) {
   constexpr std::array words{"If", "Loop", "Scan", "Sequence", "Optional", "SplitToSequence", "ConcatFromSequence"};
   return std::ranges::any_of(words, [&](std::string_view word) { return node.op_type.starts_with(word); });
 }
 
-bool has_to_change(const Graph& graph, const GraphNode& node) {
+bool needs_widening(const Graph& graph, const GraphNode& node) {
   if (!node.domain.empty() || node.removed || takes_every_type(node)) return false;
   if (std::ranges::binary_search(runs_in_bfloat16, std::string_view(node.op_type))) return false;
   const auto is_narrow = [&](GraphValueId id) { return is_bfloat16(graph, id); };
   return std::ranges::any_of(node.inputs, is_narrow) || std::ranges::any_of(node.outputs, is_narrow);
 }
 
-// bfloat16 is the upper half of a float32.
+// Converts exactly: a bfloat16 is the upper half of a float32.
 TensorData as_float32(const TensorData& tensor) {
   TensorData wide = tensor;
   wide.dtype = DType::float32;
@@ -42,7 +42,7 @@ TensorData as_float32(const TensorData& tensor) {
   return wide;
 }
 
-// The attribute that gives the results of a node their dtype, where no input does: EyeLike, ConstantOfShape,
+// Widens the attribute that sets the result dtype of a node without typed inputs: EyeLike, ConstantOfShape,
 // RandomNormal.
 void widen(Attribute& attribute) {
   const auto narrow = static_cast<std::int64_t>(to_onnx(DType::bfloat16));
@@ -62,7 +62,7 @@ class Widening {
     const std::size_t before = graph_.nodes.size();
     for (std::size_t i = 0; i < before; ++i) {
       graph::for_each_body(graph_.nodes[i], [&](Graph& body) { changed += widen_bfloat16(body); });
-      if (!has_to_change(graph_, graph_.nodes[i])) continue;
+      if (!needs_widening(graph_, graph_.nodes[i])) continue;
       change(static_cast<std::int32_t>(i));
       ++changed;
     }
@@ -86,10 +86,10 @@ class Widening {
     graph_.nodes[index] = std::move(node);
   }
 
-  // One cast for all readers of a value: it serves them all.
+  // Adds one cast per value, shared by all of its readers.
   GraphValueId in_float32(GraphValueId value, const origin::NodeOrigin& reader) {
-    auto [entry, first] = casts_.try_emplace(value, -1);
-    if (first) {
+    auto [entry, is_new] = casts_.try_emplace(value, -1);
+    if (is_new) {
       entry->second = add_cast(value, wide_form(value), DType::float32, reader);
     } else {
       origin::NodeOrigin& origin = graph_.nodes[entry->second].origin;
@@ -116,7 +116,7 @@ class Widening {
   }
 
   Graph& graph_;
-  std::unordered_map<GraphValueId, std::int32_t> casts_;  // by bfloat16 value: the node that widens it
+  std::unordered_map<GraphValueId, std::int32_t> casts_;  // bfloat16 value -> index of its Cast
 };
 
 }  // namespace

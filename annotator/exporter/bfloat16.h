@@ -1,4 +1,4 @@
-// Operators of bfloat16 between casts, for runtimes that have no kernels of it: ONNX Runtime on the CPU among them.
+// Puts casts around bfloat16 operators for runtimes without bfloat16 kernels, such as ONNX Runtime on the CPU.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace whence::exporter {
 
-// Operators that run in bfloat16 everywhere: each moves elements, or ONNX Runtime has a kernel for the CPU at each
-// opset that whence writes. Control flow and sequences, which take every type, are not in it. Ascending.
+// Operators that run in bfloat16 everywhere: they only move elements, or ONNX Runtime has a CPU kernel at each opset
+// that whence writes. Control flow and sequences, which take every type, are not listed. Sorted.
 inline constexpr std::array<std::string_view, 18> runs_in_bfloat16 = {
     "Cast",     "CastLike",        "Concat",
     "Flatten",  "Gather",          "GatherElements",
@@ -19,9 +19,9 @@ inline constexpr std::array<std::string_view, 18> runs_in_bfloat16 = {
     "Shape",    "Slice",           "Split",
     "Squeeze",  "Transpose",       "Unsqueeze"};
 
-// Lets each other operator of ONNX that takes or gives bfloat16 compute in float32, and its results be rounded to
-// bfloat16, as PyTorch's kernels round them. Weights stay as they are; the casts have the origin of the nodes that they
-// serve. Bodies included. Returns how many operators it changed.
+// Makes every other ONNX operator with bfloat16 inputs or outputs compute in float32 and round its results to bfloat16,
+// as PyTorch's kernels do. Weights stay bfloat16; the casts have the origins of the nodes that need them. Includes
+// bodies. Returns the number of changed operators.
 std::size_t widen_bfloat16(graph::Graph& graph);
 
 }  // namespace whence::exporter

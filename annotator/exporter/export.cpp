@@ -1,4 +1,4 @@
-// The stages of an export in order, and the names of the interface.
+// The stages of an export, in order, and the names of inputs and outputs.
 #include "annotator/exporter/export.h"
 
 #include <map>
@@ -33,7 +33,7 @@ void check_opset(int opset) {
               "use " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset));
 }
 
-// Gives the first values of an interface the names asked for.
+// Sets the requested names on the first inputs or outputs.
 void set_names(Graph& graph, const std::vector<GraphValueId>& values, const std::vector<std::string>& names,
                const std::string& what) {
   if (names.size() > values.size()) {
@@ -59,7 +59,7 @@ void check_distinct(const Graph& graph) {
   }
 }
 
-// An output that the model gave the name of an input keeps its own under a number; names that a user chose must differ.
+// Adds a number to an output that the model named like an input. Names chosen by the user must differ already.
 void separate_outputs(Graph& graph, std::size_t chosen) {
   std::set<std::string> taken;
   for (const GraphValueId input : graph.inputs) taken.insert(graph.values[input].name);
@@ -84,15 +84,15 @@ Program with_weights_as_inputs(Program program) {
   return program;
 }
 
-// Operators that were to be kept and do not occur, as recorded or once lowered: a name that is misspelt, or what
-// another front end has other operators for.
-void tell_of_absent(const std::set<std::string>& kept, const Program& program, const Program& lowered,
+// Warns of operators to keep that the program does not contain, as recorded or after lowering: the name is misspelt, or
+// belongs to another front end.
+void warn_of_absent(const std::set<std::string>& kept, const Program& program, const Program& lowered,
                     Diagnostics& notes) {
   for (const std::string& name : kept) {
     const auto named = [&](const Node& node) { return program::named_in({name}, qualified(node)) != nullptr; };
     if (program::any_node(program.body, named) || program::any_node(lowered.body, named)) continue;
     notes.push_back(warning(Code::unknown_node, "the model has no operator " + name,
-                            "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
+                            "use PyTorch's names: aten::add for all overloads, aten::add.Tensor for one",
                             Place{.stage = "export", .op = name}));
   }
 }
@@ -103,15 +103,15 @@ std::vector<ScopeId> scopes_of(const Program& program) {
   return scopes;
 }
 
-// One way to convert a program, and how far it leads.
+// The result of one conversion attempt.
 struct Converted {
   Graph graph;
   Failures failures;
-  std::unordered_map<ValueId, GraphValueId> values;  // by value of the lowered program
-  convert::AskedOpset opset;
+  std::unordered_map<ValueId, GraphValueId> values;  // indexed by value of the lowered program
+  convert::TrackedOpset opset;
   Diagnostics notes = {};
 
-  bool is_whole() const { return failures.empty(); }
+  bool is_complete() const { return failures.empty(); }
 };
 
 Converted convert_lowered(const Program& lowered, const ExportOptions& options, Failures failures) {
@@ -124,39 +124,41 @@ Converted convert_lowered(const Program& lowered, const ExportOptions& options, 
 Converted attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
   Lowered lowered = lower_for_conversion(program, options, refused_before);
   Converted converted = convert_lowered(lowered.program, options, std::move(lowered.failures));
-  tell_of_absent(options.kept_operators, program, lowered.program, lowered.notes);
+  warn_of_absent(options.kept_operators, program, lowered.program, lowered.notes);
   converted.notes = std::move(lowered.notes);
   return converted;
 }
 
-// Values that rewritten nodes make are the program's still.
+// Updates the map to values that rewritten nodes compute now.
 void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueId>& values) {
   for (auto& [value, id] : values) {
-    while (id != no_value && graph.values[id].now != no_value) id = graph.values[id].now;
+    while (id != no_value && graph.values[id].rewritten_as != no_value) id = graph.values[id].rewritten_as;
   }
 }
 
-// A converter comes first; where it refuses, such as an LSTM with proj_size, what ATen defines the operator by.
-Converted opened_if_needed(const Program& program, const ExportOptions& options) {
-  Converted as_it_is = attempt(program, options, {});
+// Converts with the converters first; if one refuses, for example an LSTM with proj_size, tries ATen's definition of
+// the operator instead.
+Converted converted_or_decomposed(const Program& program, const ExportOptions& options) {
+  Converted undecomposed = attempt(program, options, {});
   Refused refused;  // the first refusal of each operator
-  for (const Failure& each : as_it_is.failures) {
-    if (each.may_open) refused.emplace(each.op, each.diagnostic);
+  for (const Failure& each : undecomposed.failures) {
+    if (each.may_decompose) refused.emplace(each.op, each.diagnostic);
   }
-  if (refused.empty() || !options.trace_composite) return as_it_is;
-  Converted opened = attempt(program, options, refused);
-  return opened.is_whole() ? std::move(opened) : std::move(as_it_is);
+  if (refused.empty() || !options.trace_composite) return undecomposed;
+  Converted decomposed = attempt(program, options, refused);
+  return decomposed.is_complete() ? std::move(decomposed) : std::move(undecomposed);
 }
 
-// A branch that leaves tensors of two ranks has that of the example where its result could not be converted otherwise.
+// Converts the program; if that fails, tries again with branches that return tensors of two ranks fixed to the rank of
+// the example.
 Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
-  Converted found = opened_if_needed(program, options);
+  Converted found = converted_or_decomposed(program, options);
   Diagnostics rank_notes;
-  if (!found.is_whole()) {
+  if (!found.is_complete()) {
     const std::optional<Program> settled = lower::with_example_ranks(program, rank_notes);
-    if (settled) found = opened_if_needed(*settled, options);
+    if (settled) found = converted_or_decomposed(*settled, options);
   }
-  if (!found.is_whole()) throw Error(diagnostics_of(found.failures));
+  if (!found.is_complete()) throw Error(diagnostics_of(found.failures));
   notes = std::move(found.notes);
   notes.insert(notes.end(), rank_notes.begin(), rank_notes.end());
   return std::move(found.graph);
@@ -169,7 +171,7 @@ void run_without_bfloat16(Graph& graph, Diagnostics& notes) {
                           std::to_string(changed) +
                               (changed == 1 ? " operator of bfloat16 computes" : " operators of bfloat16 compute") +
                               " in float32 between casts: ONNX Runtime on the CPU has no kernels of bfloat16 for them",
-                          "for a runtime that has them, --keep-bfloat16", Place{.stage = "export"}));
+                          "pass --keep-bfloat16 for a runtime that has such kernels", Place{.stage = "export"}));
 }
 
 }  // namespace
@@ -199,13 +201,13 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
 
 namespace {
 
-// The program of a literal form.
+// Returns the program for a literal form.
 Program literal(Program program) {
   for (Value& value : program.values) {
     if (value.type.kind != ValueKind::tensor) continue;
     value.known = none_id;
     if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
-    // Features and channels stay known: converters need them, and no exporter leaves them open.
+    // Feature and channel sizes stay known: converters need them, and no exporter leaves them dynamic.
     const std::size_t rank = value.type.dims->size();
     for (std::size_t axis = 0; axis < rank; ++axis) {
       if (axis + 1 == rank && rank > 1) continue;
@@ -218,13 +220,13 @@ Program literal(Program program) {
   return program;
 }
 
-// A conversion in one form, neither simplified nor named.
+// Converts in one form, without simplification and names.
 std::shared_ptr<Converted> converted_in(const ExportForm& form, const Lowered& lowered, ExportOptions options) {
   options.opset = form.opset;
   options.operators = form.operators;
   options.as_other_exporters = form.literal;
   auto converted = std::make_shared<Converted>(convert_lowered(lowered.program, options, lowered.failures));
-  if (!converted->is_whole()) throw Error(diagnostics_of(converted->failures));
+  if (!converted->is_complete()) throw Error(diagnostics_of(converted->failures));
   separate_outputs(converted->graph, 0);
   check_distinct(converted->graph);
   converted->graph.compact();
@@ -247,7 +249,7 @@ std::vector<ExportedForm> export_forms(const Program& program, const ExportOptio
   const std::vector<ScopeId> scopes = scopes_of(program);
   std::vector<std::shared_ptr<Converted>> sources(forms.size());
   std::vector<ExportedForm> exported(forms.size());
-  for (const bool is_literal : {false, true}) {  // one after the other, since a lowered program is a large copy
+  for (const bool is_literal : {false, true}) {  // one after the other, because a lowered program is a large copy
     std::optional<Lowered> lowered;
     for (std::size_t i = 0; i < forms.size(); ++i) {
       if (forms[i].literal != is_literal) continue;
@@ -262,7 +264,7 @@ std::vector<ExportedForm> export_forms(const Program& program, const ExportOptio
       if (forms[i].simplify) exported[i] = simplified(*sources[i], forms[i], scopes);
     }
   }
-  // Simplified forms are made of graphs without names, so the others get theirs last.
+  // Simplified forms are built from unnamed graphs, so the other graphs get their names last.
   std::set<const Converted*> named;
   for (std::size_t i = 0; i < forms.size(); ++i) {
     if (forms[i].simplify) continue;

@@ -1,4 +1,5 @@
-// Export: Program to ONNX graph. lower -> convert -> simplify -> names; write/ puts the result into a file.
+// Export: converts a Program to an ONNX graph by lowering, conversion, simplification and naming; write/ writes the
+// file.
 #pragma once
 
 #include <memory>
@@ -17,31 +18,31 @@ namespace whence::exporter {
 using graph::default_opset, graph::newest_opset, graph::oldest_opset;
 
 struct ExportOptions : convert::ConvertOptions {
-  std::vector<std::string> input_names;  // in order; fewer than inputs: the rest keep forward's argument names
+  std::vector<std::string> input_names;  // in order; inputs without an entry keep forward's argument names
   std::vector<std::string> output_names;
   bool simplify = true;
-  bool fold = true;  // constants take the place of what is computed of constants alone
-  // Parameters and buffers become inputs of the graph, behind the others and under their qualified names: a model
-  // without its weights. What would be computed from them while exporting is computed by nodes.
+  bool fold = true;  // folds nodes with only constant inputs
+  // Parameters and buffers become graph inputs, after the others and under their qualified names: a model without its
+  // weights. Values computed from them are then computed by nodes instead of being folded at export.
   bool weights_as_inputs = false;
-  // Operators compute in bfloat16 also where ONNX Runtime has no kernel for it on the CPU.
+  // Operators compute in bfloat16 even if ONNX Runtime has no CPU kernel for it.
   bool keep_bfloat16 = false;
-  // Asked for operators that have no converter, once it is known that there are some; none: they are refused.
+  // Traces operators without a converter; called only if there are any. Without it they are refused.
   lower::TraceComposite trace_composite;
 };
 
-// The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one
-// diagnostic per operator with count and places, all of them at once; usage for wrong names or opset. Notes:
-// state_not_kept where the model writes to its parameters or buffers, unknown_node for kept operators that it lacks,
-// unsupported_feature for operators of bfloat16 that compute in float32.
+// Returns the finished graph: named, in topological order, without dead nodes. Errors: no_converter and
+// converter_refused, one diagnostic per operator with count and locations, all at once; usage for wrong names or opset.
+// Notes: state_not_kept if the model writes to its parameters or buffers, unknown_node for kept operators that it does
+// not contain, unsupported_feature for bfloat16 operators that compute in float32.
 Result<graph::Graph> export_program(const Program& program, const ExportOptions& options);
 
 struct ExportForm {
   int opset = graph::default_opset;
   bool simplify = true;
   operators::OperatorForms operators = operators::OperatorForms::runnable;
-  // As if nothing were known of the program before it runs: no size, no constant result. Other exporters write out
-  // rearrangements without effect, sizes that cannot change, and arithmetic on constants; this form has them too.
+  // Exports as if no size and no constant result were known before the run. Other exporters write out rearrangements
+  // without effect, sizes that cannot change, and arithmetic on constants; this form contains them too.
   bool literal = false;
 
   bool operator==(const ExportForm&) const = default;
@@ -49,15 +50,15 @@ struct ExportForm {
 
 struct ExportedForm {
   std::shared_ptr<const graph::Graph> graph;
-  // By value of the lowered program, the graph's value that stands for it, where one does. Simplification may have left
-  // it without a producer.
+  // Maps values of the lowered program to the graph values that represent them. Simplification may have left such a
+  // value without a producer.
   std::shared_ptr<const std::unordered_map<ValueId, graph::GraphValueId>> values;
 };
 
-// The graphs of one program in several forms, for comparison: each is what export_program() makes with `options` and
-// the form, without names of nodes and of the values between them. What forms have in common is done once, and forms
-// with equal graphs share one. `options`: names, trace_composite and keep_bfloat16 are not used, bfloat16 is always
-// kept. Throws what export_program() returns as errors.
+// Exports one program in several forms, for comparison. Each graph is the one that export_program() returns for
+// `options` and the form, without names of nodes and intermediate values. Work that several forms need is done once,
+// and forms with equal graphs share one graph. Ignores names, trace_composite and keep_bfloat16 of `options`: bfloat16
+// is always kept. Throws the errors that export_program() returns.
 std::vector<ExportedForm> export_forms(const Program& program, const ExportOptions& options,
                                        const std::vector<ExportForm>& forms);
 

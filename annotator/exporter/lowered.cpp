@@ -11,18 +11,20 @@ namespace whence::exporter {
 
 namespace {
 
-// Operations in the place of one from which on users are warned: a runtime takes as long for them as for a model.
+// The number of operations per decomposed operator that triggers a warning: a runtime takes as long for them as for a
+// model.
 constexpr std::size_t long_form = 100;
 
-// Warns of each opened operator that takes so many operations: an LSTM of 64 steps takes 2,000 where its node is one.
+// Warns of decomposed operators that become many operations: an LSTM of 64 steps becomes 2,000 operations instead of
+// one node.
 void warn_of_long_forms(const Program& program, const Program& lowered, const lower::Composites& composites,
                         const Refused& refused, Diagnostics& notes) {
-  std::unordered_map<std::int32_t, std::size_t> operations_of;  // by number of the recorded operation
+  std::unordered_map<std::int32_t, std::size_t> operations_of;  // indexed by number of the recorded operation
   for (const Node* node : operations(lowered)) ++operations_of[node->origin.op];
   std::map<std::string, std::pair<const Node*, std::size_t>> longest;
   for (const Node* node : operations(program)) {
     const std::size_t count = operations_of[node->origin.op];
-    if (count < long_form || composites.opened_by(program, *node) == nullptr) continue;
+    if (count < long_form || composites.decomposed_by(program, *node) == nullptr) continue;
     auto& [call, operations] = longest[qualified(*node)];
     if (count > operations) call = node, operations = count;
   }
@@ -30,24 +32,24 @@ void warn_of_long_forms(const Program& program, const Program& lowered, const lo
     const auto refusal = refused.find(key);
     const bool has_converter = refusal != refused.end();
     notes.push_back(warning(has_converter ? refusal->second.code : Code::no_converter,
-                            (has_converter ? refusal->second.message : key) + ", which is written as " +
+                            (has_converter ? refusal->second.message : key) + ": its decomposition has " +
                                 std::to_string(call.second) + " operations",
                             has_converter ? refusal->second.remedy : "give a converter with --converters FILE",
                             program::place_of(program, *call.first, "convert")));
   }
 }
 
-bool is_written_as_it_is(const ExportOptions& options, const std::string& key) {
+bool is_kept_undecomposed(const ExportOptions& options, const std::string& key) {
   return program::named_in(options.custom_operators, key) != nullptr ||
          program::named_in(options.kept_operators, key) != nullptr ||
          options.passed_through.contains(key.substr(0, key.find(':')));
 }
 
-// Chooses what a lowered program has no converter for, unless the user has it written as it is. An operator with a step
-// that has no converter either was opened in vain, and is not chosen again. Returns true if the choice changed.
-bool choose_composites(lower::Composites& composites, std::set<std::string>& in_vain, const Program& program,
+// Selects the operators that the lowered program has no converter for, unless the user keeps them. An operator whose
+// decomposition contains an operator without a converter is not selected again. Returns true if the selection changed.
+bool select_composites(lower::Composites& composites, std::set<std::string>& failed, const Program& program,
                        const Program& lowered, const ExportOptions& options) {
-  std::map<std::int32_t, std::set<std::string>> unconvertible;  // by number of the recorded operation
+  std::map<std::int32_t, std::set<std::string>> unconvertible;  // indexed by number of the recorded operation
   for (const Node* node : operations(lowered)) {
     const std::string key = qualified(*node);
     const bool has_converter = !node->blocks.empty() || convert::OpTable::get().find(key) != nullptr;
@@ -55,22 +57,22 @@ bool choose_composites(lower::Composites& composites, std::set<std::string>& in_
   }
   std::set<std::string> keys = composites.keys;
   for (const Node* node : operations(program)) {
-    const auto left = unconvertible.find(node->origin.op);
-    if (left == unconvertible.end()) continue;
-    const std::string* opened = composites.opened_by(program, *node);
-    if (opened != nullptr) in_vain.insert(*opened);
-    for (const std::string& key : left->second) {
-      if (opened == nullptr && !is_written_as_it_is(options, key)) keys.insert(key);
+    const auto remaining = unconvertible.find(node->origin.op);
+    if (remaining == unconvertible.end()) continue;
+    const std::string* opened = composites.decomposed_by(program, *node);
+    if (opened != nullptr) failed.insert(*opened);
+    for (const std::string& key : remaining->second) {
+      if (opened == nullptr && !is_kept_undecomposed(options, key)) keys.insert(key);
     }
   }
-  for (const std::string& key : in_vain) keys.erase(key);
+  for (const std::string& key : failed) keys.erase(key);
   return std::exchange(composites.keys, keys) != keys;
 }
 
 }  // namespace
 
 Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused) {
-  std::set<std::string> untouched = options.custom_operators, in_vain;
+  std::set<std::string> untouched = options.custom_operators, failed;
   untouched.insert(options.kept_operators.begin(), options.kept_operators.end());
   lower::Composites composites{options.trace_composite};
   for (const auto& [key, refusal] : refused) composites.keys.insert(key);
@@ -79,7 +81,7 @@ Lowered lower_for_conversion(const Program& program, const ExportOptions& option
     lowered = {};
     composites.refused.clear();
     lowered.program = lower::lower(program, lowered.failures, lowered.notes, untouched, options.fold, &composites);
-  } while (options.trace_composite && choose_composites(composites, in_vain, program, lowered.program, options));
+  } while (options.trace_composite && select_composites(composites, failed, program, lowered.program, options));
   for (Failure& each : composites.refused) {
     if (!options.unsupported_as_domain) {
       lowered.failures.push_back(std::move(each));

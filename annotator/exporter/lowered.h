@@ -1,4 +1,4 @@
-// Lowers a program for conversion, with the operators opened that have no converter and that ATen defines by others.
+// Lowers a program for conversion and decomposes operators without a converter that ATen defines by others.
 #pragma once
 
 #include <map>
@@ -10,17 +10,17 @@
 
 namespace whence::exporter {
 
-// Operators that are refused for what they are given, each with the refusal.
+// Operators whose converter refuses their arguments, with the refusal.
 using Refused = std::map<std::string, Diagnostic>;
 
 struct Lowered {
-  Program program;  // good for finding further failures only, if there are any
+  Program program;  // if there are failures, only good for finding further ones
   Failures failures;
   Diagnostics notes;
 };
 
-// Lowers once if every operator has a converter, which is so of most programs; else again with those opened that ATen
-// defines by others. `refused`: operators that have a converter, which does not serve this program.
+// Lowers once if every operator has a converter, as in most programs; otherwise again with the remaining operators
+// decomposed. `refused`: operators whose converter cannot convert this program.
 Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused);
 
 }  // namespace whence::exporter

@@ -18,7 +18,7 @@ namespace {
 
 class Namer {
  public:
-  // Without a program nodes are not named.
+  // Without a program, nodes get no names.
   explicit Namer(const Program* program) : program_(program) {
     if (program != nullptr) operations_ = operations(*program);
   }
@@ -44,7 +44,7 @@ class Namer {
 
  private:
   void name_interface(Graph& graph, bool outermost) {
-    // A body's inputs and outputs are not an interface; they are named after what they are.
+    // Inputs and outputs of a body are not visible to users, so they get generic names.
     const std::string input = outermost ? "input" : "body_input";
     const std::string output = outermost ? "output" : "body_output";
     for (const GraphValueId id : graph.inputs) claim_interface_name(graph, id, input);

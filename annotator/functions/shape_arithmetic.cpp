@@ -287,8 +287,8 @@ class ShapeArithmetic {
     const TensorData* first = value(node, 0);
     if (op == "Size") {
       const auto sizes = sizes_of(type_of(node.input(0)));
-      return sizes && element_count(*sizes) < most_elements ? std::optional(integers({element_count(*sizes)}, {}))
-                                                            : std::nullopt;
+      return sizes && element_count(*sizes) < max_elements ? std::optional(integers({element_count(*sizes)}, {}))
+                                                           : std::nullopt;
     }
     if (first == nullptr) return std::nullopt;
     const auto same_elements = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"};

@@ -68,10 +68,10 @@ bool is_inferable(const ModelParts& parts) {
 
 // onnx's propagation makes an object for each element of a vector whose length is stated.
 bool holds_long_vector(const onnx::GraphProto& graph) {
-  constexpr std::int64_t most_elements = 1 << 20;
+  constexpr std::int64_t max_elements = 1 << 20;
   return std::ranges::any_of(graph.input(), [](const onnx::ValueInfoProto& input) {
     const onnx::TensorShapeProto& shape = input.type().tensor_type().shape();
-    return shape.dim_size() == 1 && shape.dim(0).dim_value() > most_elements;
+    return shape.dim_size() == 1 && shape.dim(0).dim_value() > max_elements;
   });
 }
 
@@ -236,7 +236,7 @@ ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
     if (!types.contains(value.name)) add(pieces.stated(value));
   }
   for (const onnx::ValueInfoProto& output : pieces.interface().output()) add_new(output);
-  give_back_freed_memory();
+  release_freed_memory();
   for (const OnnxTensor& tensor : parts.graph.initializers) {
     onnx::ValueInfoProto value;
     value.set_name(std::string(tensor.name));

@@ -1,4 +1,4 @@
-// Graph bookkeeping: producers, uses, replacement, and the sweep that drops what is not needed.
+// Graph bookkeeping: producers, uses, copies, and the removal of unused nodes and initializers.
 #include "annotator/graph/graph.h"
 
 #include <algorithm>
@@ -92,10 +92,10 @@ GraphValueId Graph::add_initializer(std::string name, TensorData data, origin::N
 
 const TensorData* Graph::constant(GraphValueId value) const {
   if (value == no_value) return nullptr;
-  const GraphValue& held = values[value];
-  if (held.captured != no_value) return outer->constant(held.captured);
-  if (held.initializer < 0) return nullptr;
-  const TensorData& data = initializers[held.initializer].data;
+  const GraphValue& definition = values[value];
+  if (definition.captured != no_value) return outer->constant(definition.captured);
+  if (definition.initializer < 0) return nullptr;
+  const TensorData& data = initializers[definition.initializer].data;
   return data.bytes.in_memory() ? &data : nullptr;
 }
 
@@ -121,8 +121,8 @@ std::vector<std::vector<std::int32_t>> Graph::uses() const {
   return uses;
 }
 
-// Nodes that a graph output needs, found backwards. Bodies must have been compacted before, so that they capture only
-// what they use.
+// Returns which nodes a graph output depends on. Bodies must have been compacted before, so that they capture only used
+// values.
 std::vector<bool> Graph::live_nodes() const {
   std::vector<bool> live(nodes.size(), false);
   std::vector<std::int32_t> pending;
@@ -141,11 +141,11 @@ std::vector<bool> Graph::live_nodes() const {
   return live;
 }
 
-// Keeps the present order wherever it is one already: a node moves only to stand behind what it needs.
+// Keeps the existing order where it is valid: a node moves only if it must follow its producers.
 std::vector<std::int32_t> Graph::topological_order(const std::vector<bool>& live) const {
   std::vector<std::int32_t> order;
   std::vector<bool> placed(nodes.size(), false);
-  std::vector<std::pair<std::int32_t, bool>> stack;  // node, and whether its producers stand on the stack already
+  std::vector<std::pair<std::int32_t, bool>> stack;  // node, and whether its producers are on the stack already
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (live[i]) stack.emplace_back(static_cast<std::int32_t>(i), false);
     while (!stack.empty()) {

@@ -1,7 +1,7 @@
 // Graph: an ONNX graph while whence builds it. Converters add to it, simplify/ rewrites it, write/ serialises it.
 //
-// Guaranteed: every node carries a NodeOrigin; values have one producer; nodes stand in topological order.
-// Not thread-safe. No protobuf here: weights stay outside as Bytes until they are written.
+// Guaranteed: every node has a NodeOrigin; values have one producer; nodes are in topological order. Not thread-safe.
+// No protobuf here: weights stay outside as Bytes until they are written.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace whence::graph {
 
-// The opsets of ONNX's own operators that whence writes.
+// The opsets of ONNX's standard operators that whence writes.
 inline constexpr int oldest_opset = 13, newest_opset = 28, default_opset = 20;
 
 using GraphValueId = std::int32_t;
-inline constexpr GraphValueId no_value = -1;  // an optional input that is left out
+inline constexpr GraphValueId no_value = -1;  // an absent optional input
 
 class Graph;
 
-// An attribute that holds the type of a tensor, its shape left open.
+// An attribute value with the type of a tensor, without its shape.
 struct TensorType {
   DType dtype = DType::undefined;
 };
@@ -52,27 +52,27 @@ struct GraphNode {
 };
 
 struct GraphValue {
-  std::string name;  // wanted name; write/ makes it unique. Empty: derived from the producer
+  std::string name;  // preferred name; write/ makes it unique. Empty: derived from the producer
   DType dtype = DType::undefined;
   std::optional<std::vector<Dim>> dims;  // absent: rank unknown
   std::int32_t producer = -1;            // node index; -1 for inputs and initializers
   std::int32_t initializer = -1;         // index into initializers
   bool is_input = false;
-  bool sequence = false;             // a list of tensors; dtype is that of its elements
-  bool optional = false;             // a tensor or nothing
-  GraphValueId captured = no_value;  // in a body: the value of the enclosing graph that this stands for
-  GraphValueId now = no_value;       // the same value as a rewritten node makes it
+  bool sequence = false;                 // a list of tensors; dtype is the dtype of its elements
+  bool optional = false;                 // a tensor or None
+  GraphValueId captured = no_value;      // in a body: the value of the enclosing graph that this refers to
+  GraphValueId rewritten_as = no_value;  // the same value, computed by a rewritten node
 };
 
 struct Initializer {
   GraphValueId value = no_value;
   TensorData data;
-  origin::NodeOrigin origin;  // operations that use or made it; empty ops for a parameter as the model holds it
+  origin::NodeOrigin origin;  // operations that use or computed it; no operations for an unchanged parameter
   bool parameter = false;     // a parameter or buffer of the model, under its qualified name
-  bool rearranged = false;    // the numbers of a parameter in another order or shape
+  bool rearranged = false;    // the elements of a parameter in another order or shape
 };
 
-// Calls `visit` with each body of If, Loop or Scan that the node holds, in the order of its attributes.
+// Calls `visit` with each body of an If, Loop or Scan node, in the order of its attributes.
 template <class Visit>
 void for_each_body(const GraphNode& node, Visit&& visit) {
   for (const Attribute& attribute : node.attributes) {
@@ -83,10 +83,10 @@ void for_each_body(const GraphNode& node, Visit&& visit) {
 class Graph {
  public:
   Graph() = default;
-  // Moving keeps the bodies' `outer` right. A plain copy would share bodies, so there is none.
+  // Moving updates `outer` of the bodies. A plain copy would share bodies, so it is not available.
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
-  // A copy with bodies of its own; the bytes of weights are shared.
+  // Returns a copy with its own bodies; the bytes of weights are shared.
   Graph clone() const;
 
   std::vector<GraphNode> nodes;
@@ -95,25 +95,25 @@ class Graph {
   std::vector<GraphValueId> inputs;
   std::vector<GraphValueId> outputs;
   IndexedVector<SymbolId, Symbol> symbols;
-  // Operations of nodes that became constants, bodies included; ascending, distinct.
+  // Operations whose nodes became constants, bodies included; ascending, distinct.
   std::vector<std::int32_t> folded;
-  Graph* outer = nullptr;  // the graph around a branch or loop body: names and values resolve outwards
+  Graph* outer = nullptr;  // the graph that contains this body: names and values resolve outwards
 
   GraphValueId add_value(GraphValue value);
-  std::int32_t add_node(GraphNode node);  // sets producer of its outputs
+  std::int32_t add_node(GraphNode node);  // sets `producer` of its outputs
   GraphValueId add_initializer(std::string name, TensorData data, origin::NodeOrigin origin, bool parameter);
 
-  // Data of an initializer, also a captured one; nullptr for others, and where its bytes are not in memory.
+  // Returns the data of an initializer, own or captured; nullptr for other values and for bytes that are not in memory.
   const TensorData* constant(GraphValueId value) const;
-  // Small integer constants as a vector (int64 or int32 initializers of rank 0 or 1).
+  // Returns an integer constant as a vector (int64 or int32 initializers of rank 0 or 1).
   std::optional<std::vector<std::int64_t>> integers(GraphValueId value) const;
 
-  // Consumers of each value: node indices, one entry per use; graph outputs count as use by node -1, and what a body
-  // captures as use by the node that holds the body.
+  // Returns the consumers of each value: node indices, one per use. A graph output counts as a use by node -1, a
+  // capture as a use by the node that has the body.
   std::vector<std::vector<std::int32_t>> uses() const;
-  // Drops removed nodes, nodes whose results are not used, and unused initializers, in bodies too, and brings the
-  // nodes back into topological order: a rule may add its nodes at the end. Nodes and initializers are renumbered,
-  // values keep their ids. Cost: linear.
+  // Drops removed nodes, nodes with unused results, and unused initializers, in bodies too, and restores the
+  // topological order, because rules add nodes at the end. Renumbers nodes and initializers; values keep their ids.
+  // Cost: linear.
   void compact();
 
  private:
@@ -123,7 +123,7 @@ class Graph {
   void drop_unused_initializers();
 };
 
-// Calls `visit` with each value that the node reads, one call per use: its inputs, then what its bodies capture.
+// Calls `visit` with each value that the node reads, once per use: its inputs, then the captures of its bodies.
 template <class Visit>
 void for_each_read(const GraphNode& node, Visit&& visit) {
   for (const GraphValueId input : node.inputs) {

@@ -10,11 +10,11 @@ namespace whence::lower {
 
 namespace {
 
-// A tensor that a result may be, by the name or memory at which the block's own views end.
+// A tensor that a result may be: the name or memory at which the chain of views made in the block starts.
 struct Reach {
   Memory::Guard guard;
   ValueId tensor = none_id;
-  bool inside = false;  // memory made in the block
+  bool inside = false;  // allocated in the block
   std::vector<Memory::View> steps;
 };
 
@@ -29,7 +29,7 @@ class Finder {
       const bool tensor = value != nullptr && may_lie_in_memory(value->id);
       names_.push_back(tensor ? tensor_named(value->id) : none_id);
       const auto first = std::ranges::find(names_, names_.back());
-      const bool inside = tensor && !is_from_before(names_.back());
+      const bool inside = tensor && !is_outer(names_.back());
       same_as_.push_back(inside && first != names_.end() - 1 ? std::optional(first - names_.begin()) : std::nullopt);
       reached_.push_back(tensor && !same_as_.back() ? reach(value->id) : std::vector<Reach>());
     }
@@ -43,14 +43,14 @@ class Finder {
   struct Shared {
     ValueId memory = none_id;
     std::vector<std::size_t> holders;
-    std::optional<std::size_t> through;  // the result that the others reach it through
+    std::optional<std::size_t> through;  // the holder through which the others reach the memory
   };
 
   bool may_lie_in_memory(ValueId id) const {
     const ValueKind kind = program_.values[id].type.kind;
     return kind == ValueKind::tensor || kind == ValueKind::optional || kind == ValueKind::sequence;
   }
-  bool is_from_before(ValueId id) const { return memory_.is_from_before(id, memory_.depth() - 1); }
+  bool is_outer(ValueId id) const { return memory_.is_defined_outside(id, memory_.depth() - 1); }
 
   ValueId tensor_named(ValueId name) const {
     ValueId id = memory_.renamed(name);
@@ -63,9 +63,9 @@ class Finder {
 
   std::vector<Reach> reach(ValueId name) { return reach_memory(memory_.renamed(name)); }
 
-  // A view is of what its base was when it was made, whatever transpose_(base) called so since.
+  // Follows a view to the base as it was when the view was made, even if transpose_(base) renamed the base since.
   std::vector<Reach> reach_memory(ValueId id) {
-    if (is_from_before(id)) return {{{}, id, false, {}}};
+    if (is_outer(id)) return {{{}, id, false, {}}};
     if (const Memory::View* found = memory_.view(id)) {
       const Memory::View view = *found;  // a copy: joining conditions may move it
       std::vector<Reach> reached = reach_memory(view.base);
@@ -96,7 +96,7 @@ class Finder {
     return {memory_.select(one, memory_.select(other, yes, no), no), true};
   }
 
-  // Memory that several results reach is reached through one that is all of it in every case.
+  // Finds memory that several results reach. One of them serves the others if it is all of the memory in every case.
   void find_shared() {
     for (std::size_t i = 0; i < reached_.size(); ++i) {
       for (const Reach& each : reached_[i]) {
@@ -148,8 +148,8 @@ class Finder {
     }
   }
 
-  // False for a view of a view of a view, one more in each iteration of a loop, and for views whose arguments are
-  // tensors made in the block.
+  // Returns false for views whose arguments are tensors made in the block, and for chains that grow by one view in each
+  // iteration of a loop.
   bool can_be_repeated(Target& target) const {
     bool numbers = true;
     for (std::size_t i = 0; i < target.steps.size(); ++i) {
@@ -158,22 +158,23 @@ class Finder {
       }
     }
     each_step_value(target.steps, [&](ValueId id) {
-      numbers = numbers && (is_from_before(id) || is_scalar(program_.values[id].type.kind));
+      numbers = numbers && (is_outer(id) || is_scalar(program_.values[id].type.kind));
     });
     return numbers;
   }
 
-  // Keeps doubts about a result's own memory: other names that it may share still may after the block.
+  // Carries uncertain aliasing over to the result: a name that may share its memory in the block may share it
+  // afterwards.
   void add_suspects() {
     for (std::size_t i = 0; i < reached_.size(); ++i) {
       for (const Reach& each : reached_[i]) {
         if (!each.inside) continue;
-        for (const Memory::Suspect& other : memory_.perhaps_the_same(each.tensor)) {
-          if (is_from_before(other.through)) {
+        for (const Memory::Suspect& other : memory_.possible_aliases(each.tensor)) {
+          if (is_outer(other.through)) {
             ends_.unclear.push_back({i, std::nullopt, other.through, other.why});
             continue;
           }
-          if (is_from_before(other.memory)) ends_.unclear.push_back({i, std::nullopt, other.memory, other.why});
+          if (is_outer(other.memory)) ends_.unclear.push_back({i, std::nullopt, other.memory, other.why});
           const auto held = std::ranges::find(shared_, other.memory, &Shared::memory);
           for (const std::size_t k : held == shared_.end() ? std::vector<std::size_t>() : held->holders) {
             if (k < i) ends_.unclear.push_back({i, k, none_id, other.why});
@@ -186,7 +187,7 @@ class Finder {
   const Program& program_;
   Memory& memory_;
   const Failure& unclear_;
-  std::vector<ValueId> names_;                       // by result
+  std::vector<ValueId> names_;                       // indexed by result
   std::vector<std::optional<std::size_t>> same_as_;  // an earlier result that is the same tensor
   std::vector<std::vector<Reach>> reached_;
   std::vector<Shared> shared_;
@@ -202,7 +203,7 @@ BlockEnds block_ends(const Program& program, Memory& memory, const std::vector<A
 
 namespace {
 
-// True for equal arguments; numbers that blocks deeper than `outside` made are equal.
+// Returns true for equal arguments. Two numbers computed in blocks deeper than `outside` count as equal.
 bool same_argument(const Memory& memory, const Argument& one, const Argument& other, int outside) {
   const auto *list = one.as<ArgumentList>(), *others = other.as<ArgumentList>();
   if (list != nullptr && others != nullptr) {
@@ -211,7 +212,7 @@ bool same_argument(const Memory& memory, const Argument& one, const Argument& ot
   }
   const auto is_made_inside = [&](const Argument& argument) {
     const auto* value = argument.as<ValueRef>();
-    return value != nullptr && !memory.is_from_before(value->id, outside);
+    return value != nullptr && !memory.is_defined_outside(value->id, outside);
   };
   return one == other || (is_made_inside(one) && is_made_inside(other));
 }

@@ -1,7 +1,7 @@
-// Finds the tensors that the results of a branch's side or of a loop's body are when it ends: tensors from before the
-// block, views of such, or memory made inside it, perhaps the same for several results.
+// Finds which tensors the results of a branch side or a loop body are when the block ends: tensors defined before the
+// block, views of them, or memory allocated inside it, which several results may share.
 //
-// Whoever goes on after the block knows its results by number and tensors from before by name, and nothing else of it.
+// After the block, only these descriptions are available: results by number, tensors defined before it by name.
 #pragma once
 
 #include <optional>
@@ -15,38 +15,38 @@ namespace whence::lower {
 // One of the tensors that a result may be.
 struct Target {
   enum class Kind : std::uint8_t {
-    own,      // memory that no other result reaches, or that others reach through this one
-    outside,  // `tensor`, from before the block
-    shared,   // the memory of the result with number `result`
-    same      // that result itself
+    own,      // memory that no other result reaches, or that others reach through this result
+    outside,  // `tensor`, defined before the block
+    shared,   // the memory of result number `result`
+    same      // the same tensor as result number `result`
   };
   Kind kind = Kind::own;
   ValueId tensor = none_id;
   std::size_t result = 0;
-  std::vector<Memory::View> steps = {};  // views made in the block, from that tensor to the result
-  Memory::Guard guard = {};              // counts where those before do not hold; the last has none
+  std::vector<Memory::View> steps = {};  // views made in the block, from the target to the result
+  Memory::Guard guard = {};              // applies if no earlier guard holds; the last target has none
 };
 
-// Two results, or a result and a tensor from before, that may share memory in a way that no condition tells.
+// Two results, or a result and a tensor defined before the block, that may share memory with no condition deciding it.
 struct UnclearEnd {
   std::size_t result = 0;
-  std::optional<std::size_t> other;  // a result
-  ValueId tensor = none_id;          // or a tensor
+  std::optional<std::size_t> other;  // set if the partner is a result
+  ValueId tensor = none_id;          // set if the partner is a tensor
   Failure why;
 };
 
 struct BlockEnds {
-  std::vector<std::vector<Target>> results;  // by result; none for one that is no tensor
+  std::vector<std::vector<Target>> results;  // indexed by result; empty for a result that is not a tensor
   std::vector<UnclearEnd> unclear;
-  std::vector<std::size_t> repeating;  // results with memory of their own in which several elements may be one
+  std::vector<std::size_t> repeating;  // results with their own memory in which elements may overlap
 };
 
-// Called at the end of the block, inside it, before its outputs are resolved; may add nodes that join conditions.
-// `unclear`: said where memory is shared in a way that nothing tells.
+// Must be called inside the block, at its end, before its outputs are resolved. May add nodes that join conditions.
+// `unclear` is the failure to report for memory that may be shared with no condition deciding it.
 BlockEnds block_ends(const Program& program, Memory& memory, const std::vector<Argument>& outputs,
                      const Failure& unclear);
 
-// Calls `visit(id)` for each value that the steps read besides what they view.
+// Calls `visit(id)` for each value that the steps read in addition to the viewed tensor.
 void each_step_value(std::vector<Memory::View>& steps, const auto& visit) {
   for (Memory::View& step : steps) {
     for (NamedArgument& argument : step.node.arguments) {
@@ -55,7 +55,8 @@ void each_step_value(std::vector<Memory::View>& steps, const auto& visit) {
   }
 }
 
-// True if both are the same tensor by the same steps. Numbers that blocks deeper than `outside` made count as equal.
+// Returns true if both are the same tensor reached by the same steps. Two numbers computed in blocks deeper than
+// `outside` count as equal.
 bool same_target(const Memory& memory, const Target& one, const Target& other, int outside);
 
 }  // namespace whence::lower

@@ -1,5 +1,6 @@
 // if True: a else: b   ->   a
-// prim::If whose condition is known; the branch not taken is gone with all that only it needed.
+// Replaces a prim::If whose condition is known by the branch that is taken. The other branch is dropped, together with
+// all nodes that only it needed.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -13,13 +14,15 @@ using program::replace;
 
 namespace {
 
-// A branch reads what is around it: to inputs of its own, which a damaged sidecar may state, nothing gives a value.
+// Rejects a prim::If with block inputs: branches read outer values directly, so block inputs would have no value. Only
+// a damaged sidecar has them.
 void require_branches(const Program& program, const Node& node) {
   const bool fits = node.blocks.size() == 2 && std::ranges::all_of(node.blocks, [&](const Block& branch) {
                       return branch.inputs.empty() && branch.outputs.size() == node.outputs.size();
                     });
   if (fits) return;
-  throw Error(Code::corrupt_file, "a prim::If without two branches that give its results and have no inputs",
+  throw Error(Code::corrupt_file,
+              "a prim::If needs two branches without inputs that return as many values as it has results",
               "record the model again", program::place_of(program, node, "lower"));
 }
 

@@ -1,4 +1,4 @@
-// Arithmetic of pairs.
+// Rules for arithmetic on complex numbers represented as [real, imaginary] pairs.
 #include "annotator/lower/complex_pairs.h"
 
 namespace whence::lower {
@@ -6,7 +6,7 @@ namespace {
 
 bool is_tensor(const Argument& argument) { return argument.as<ValueRef>() != nullptr; }
 
-// The number at the right as its two parts.
+// Returns a constant operand as a complex number.
 ComplexNumber number(PairSteps& c, const Argument& argument) {
   if (const auto* complex = argument.as<ComplexNumber>()) return *complex;
   if (const auto* real = argument.as<double>()) return {*real, 0};
@@ -14,8 +14,8 @@ ComplexNumber number(PairSteps& c, const Argument& argument) {
   c.refuse("an operand is not a number known at export");
 }
 
-// A real tensor beside a pair: one number for both parts.
-Argument for_both(PairSteps& c, const Argument& real) {
+// Adds an axis of 1 to a real tensor, so that it broadcasts over both parts of a pair.
+Argument broadcast_to_parts(PairSteps& c, const Argument& real) {
   std::vector<Dim> dims = c.steps.dims(real);
   dims.push_back(fixed(1));
   return c.steps.add("aten::unsqueeze", {{"self", real}, {"dim", {std::int64_t{-1}}}}, c.steps.dtype(real),
@@ -39,13 +39,13 @@ Argument sum(PairSteps& c, const char* with_tensor, const char* with_number) {
 Argument add(PairSteps& c) { return sum(c, "aten::add.Tensor", "aten::add.Scalar"); }
 Argument sub(PairSteps& c) { return sum(c, "aten::sub.Tensor", "aten::sub.Scalar"); }
 
-// other - self, as 1 - z is recorded.
+// Computes other - self; PyTorch records 1 - z as rsub(z, 1).
 Argument rsub(PairSteps& c) {
-  if (c.has("alpha") && c.steps.number("alpha") != 1) c.refuse("rsub of a multiple");
+  if (c.has("alpha") && c.steps.number("alpha") != 1) c.refuse("rsub with alpha other than 1");
   return c.binary("aten::mul.Scalar", sub(c), {-1.0});
 }
 
-// (a + bi) (r + si) for a number r + si.
+// Computes (a + bi) (r + si) for a constant r + si.
 Argument scaled(PairSteps& c, const Argument& pair, ComplexNumber by) {
   if (by.imag == 0) return c.binary("aten::mul.Scalar", pair, {by.real});
   const Argument a = c.real(pair), b = c.imag(pair);
@@ -57,14 +57,14 @@ Argument scaled(PairSteps& c, const Argument& pair, ComplexNumber by) {
 Argument mul(PairSteps& c) {
   const Argument &self = c.argument("self"), &other = c.argument("other");
   if (!is_tensor(other)) return scaled(c, c.as_pair(self), number(c, other));
-  // A number that was traced is a tensor of complex128, and does not decide the result's dtype.
+  // A traced Python number is a complex128 tensor and must not decide the dtype of the result.
   const Argument a = c.in_result_dtype(self), b = c.in_result_dtype(other);
   if (c.is_pair(self) && c.is_pair(other)) return c.multiplied(a, b);
-  return c.is_pair(self) ? c.binary("aten::mul.Tensor", a, for_both(c, b))
-                         : c.binary("aten::mul.Tensor", b, for_both(c, a));
+  return c.is_pair(self) ? c.binary("aten::mul.Tensor", a, broadcast_to_parts(c, b))
+                         : c.binary("aten::mul.Tensor", b, broadcast_to_parts(c, a));
 }
 
-// z / w = z conj(w) / |w|^2
+// Computes z / w = z conj(w) / |w|^2.
 Argument div(PairSteps& c) {
   const Argument &a = c.argument("self"), &b = c.argument("other");
   if (!is_tensor(b)) {
@@ -72,19 +72,19 @@ Argument div(PairSteps& c) {
     const double square = by.real * by.real + by.imag * by.imag;
     return scaled(c, c.as_pair(a), {by.real / square, -by.imag / square});
   }
-  if (!c.is_pair(b)) return c.binary("aten::div.Tensor", a, for_both(c, b));
+  if (!c.is_pair(b)) return c.binary("aten::div.Tensor", a, broadcast_to_parts(c, b));
   const Argument re = c.real(b), im = c.imag(b);
   const auto times = [&](const Argument& l, const Argument& r) { return c.binary("aten::mul.Tensor", l, r); };
   const Argument square = c.binary("aten::add.Tensor", times(re, re), times(im, im));
-  return c.binary("aten::div.Tensor", c.multiplied(c.as_pair(a), c.conjugate(b)), for_both(c, square));
+  return c.binary("aten::div.Tensor", c.multiplied(c.as_pair(a), c.conjugate(b)), broadcast_to_parts(c, square));
 }
 
-// 1 / z = conj(z) / |z|^2
+// Computes 1 / z = conj(z) / |z|^2.
 Argument reciprocal(PairSteps& c) {
   const Argument& z = c.argument("self");
   const auto squared = [&](const Argument& part) { return c.binary("aten::mul.Tensor", part, part); };
   const Argument square = c.binary("aten::add.Tensor", squared(c.real(z)), squared(c.imag(z)));
-  return c.binary("aten::div.Tensor", c.conjugate(z), for_both(c, square));
+  return c.binary("aten::div.Tensor", c.conjugate(z), broadcast_to_parts(c, square));
 }
 
 Argument conj(PairSteps& c) { return c.conjugate(c.argument("self")); }
@@ -104,7 +104,7 @@ Argument angle(PairSteps& c) { return c.binary("aten::atan2", c.imag(c.argument(
 Argument real(PairSteps& c) { return c.real(c.argument("self")); }
 Argument imag(PairSteps& c) { return c.imag(c.argument("self")); }
 
-// Parts that broadcast become equal in shape first.
+// Broadcasts both parts to one shape before pairing them.
 Argument complex(PairSteps& c) {
   const Argument &re = c.argument("real"), &im = c.argument("imag");
   if (c.steps.dims(re) == c.steps.dims(im)) return c.pair(re, im);
@@ -114,33 +114,34 @@ Argument complex(PairSteps& c) {
   return c.pair(like(re, im), like(im, re));
 }
 
-// Zeros around; the pairs' axis is last, and the list of pads counts from there.
+// Pads with zeros. The axis of the pairs is last, and `pad` lists axes from the last one backwards.
 Argument pad(PairSteps& c) {
   const auto* mode = c.argument("mode").as<std::string>();
-  if (mode != nullptr && *mode != "constant") c.refuse("complex padding other than by zeros");
+  if (mode != nullptr && *mode != "constant") c.refuse("complex padding with a mode other than constant");
   std::vector<NamedArgument> arguments = c.node().arguments;
   std::erase_if(arguments, [](const NamedArgument& given) { return given.name == "mode" || given.value.is_none(); });
   for (NamedArgument& argument : arguments) {
-    if (argument.name == "value" && number(c, argument.value).real != 0) c.refuse("complex padding by a number");
+    if (argument.name == "value" && number(c, argument.value).real != 0)
+      c.refuse("complex padding with a value other than 0");
     auto* list = argument.name == "pad" ? std::get_if<ArgumentList>(&argument.value.data) : nullptr;
     if (list != nullptr) list->insert(list->begin(), 2, Argument{std::int64_t{0}});
   }
   return c.steps.add("aten::constant_pad_nd", std::move(arguments), c.real_dtype(), c.result_dims());
 }
 
-Argument from_polar(PairSteps& c, const Argument& length, const Argument& turn) {
-  const auto part = [&](const char* of) { return c.binary("aten::mul.Tensor", length, c.unary(of, turn)); };
+Argument from_polar(PairSteps& c, const Argument& length, const Argument& phase) {
+  const auto part = [&](const char* of) { return c.binary("aten::mul.Tensor", length, c.unary(of, phase)); };
   const Argument re = part("aten::cos");
   return c.pair(re, part("aten::sin"));
 }
 
 Argument polar(PairSteps& c) { return from_polar(c, c.argument("abs"), c.argument("angle")); }
 
-// Half the angle and the root of the length: the root with a real part that is not negative.
+// Halves the phase and takes the square root of the magnitude: the principal root, with a real part >= 0.
 Argument sqrt(PairSteps& c) {
   const Argument& z = c.argument("self");
-  const Argument turn = c.binary("aten::atan2", c.imag(z), c.real(z));
-  return from_polar(c, c.unary("aten::sqrt", magnitude(c, z)), c.binary("aten::mul.Scalar", turn, {0.5}));
+  const Argument phase = c.binary("aten::atan2", c.imag(z), c.real(z));
+  return from_polar(c, c.unary("aten::sqrt", magnitude(c, z)), c.binary("aten::mul.Scalar", phase, {0.5}));
 }
 
 Argument log(PairSteps& c) {
@@ -148,7 +149,7 @@ Argument log(PairSteps& c) {
   return c.pair(c.unary("aten::log", magnitude(c, z)), c.binary("aten::atan2", c.imag(z), c.real(z)));
 }
 
-// z / |z|, and 0 of 0
+// Computes z / |z|, and 0 for z = 0.
 Argument sgn(PairSteps& c) {
   const Argument& z = c.argument("self");
   const Argument length = magnitude(c, z);
@@ -156,7 +157,7 @@ Argument sgn(PairSteps& c) {
       c.steps.add("aten::eq.Scalar", {{"self", length}, {"other", {0.0}}}, DType::boolean, c.steps.dims(length));
   const Argument divisor = c.steps.add("aten::masked_fill.Scalar", {{"self", length}, {"mask", none}, {"value", {1.0}}},
                                        c.steps.dtype(length), c.steps.dims(length));
-  return c.binary("aten::div.Tensor", z, for_both(c, divisor));
+  return c.binary("aten::div.Tensor", z, broadcast_to_parts(c, divisor));
 }
 
 Argument exp(PairSteps& c) {
@@ -166,17 +167,17 @@ Argument exp(PairSteps& c) {
 
 Argument square(PairSteps& c) { return c.multiplied(c.argument("self"), c.argument("self")); }
 
-// Whole exponents from 1 to 4.
+// Supports the integer exponents 1 to 4.
 Argument pow(PairSteps& c) {
   const Argument& exponent = c.argument("exponent");
   const double times = is_tensor(exponent) || !c.is_pair(c.argument("self")) ? 0 : number(c, exponent).real;
-  if (times != 1 && times != 2 && times != 3 && times != 4) c.refuse("a complex power other than 1 to 4");
+  if (times != 1 && times != 2 && times != 3 && times != 4) c.refuse("complex pow supports only the exponents 1 to 4");
   Argument result = c.argument("self");
   for (int i = 1; i < static_cast<int>(times); ++i) result = c.multiplied(result, c.argument("self"));
   return result;
 }
 
-// To and from complex dtypes: what becomes real loses its imaginary part, as PyTorch warns.
+// Converts to and from complex dtypes. A conversion to a real dtype drops the imaginary part; PyTorch warns of that.
 Argument to(PairSteps& c) {
   const Argument& x = c.argument(c.node().find("a") != nullptr ? "a" : "self");
   if (c.result_is_pair() && !c.is_pair(x)) return c.as_pair(x);
@@ -186,7 +187,7 @@ Argument to(PairSteps& c) {
                      c.steps.dims(kept));
 }
 
-// Products of matrices, part by part.
+// Computes a complex matrix product from four real ones.
 Argument product(PairSteps& c) {
   const bool two = c.node().find("mat2") != nullptr;
   const Argument &a = c.argument("self"), &b = c.argument(two ? "mat2" : "other");
@@ -200,9 +201,9 @@ Argument product(PairSteps& c) {
                 c.binary("aten::add.Tensor", times(p, s), times(q, r)));
 }
 
-// ---- chosen and compared ----------------------------------------------------------------------------------------
+// ---- selection and comparison------------------------------------------------------------------------------------
 
-// A number as a pair [2] of `dtype`.
+// Returns a constant as a pair, shape [2], of the given dtype.
 Argument number_pair(PairSteps& c, const Argument& given, DType dtype) {
   const ComplexNumber value = number(c, given);
   const auto part = [&](double of) {
@@ -211,18 +212,18 @@ Argument number_pair(PairSteps& c, const Argument& given, DType dtype) {
   return c.pair(part(value.real), part(value.imag));
 }
 
-// A tensor or number that is chosen for the result.
+// Returns one alternative of a selection as a pair.
 Argument choice(PairSteps& c, const Argument& given) {
   return is_tensor(given) ? c.as_pair(given) : number_pair(c, given, c.real_dtype());
 }
 
 Argument chosen(PairSteps& c, const Argument& mask, const Argument& yes, const Argument& no) {
-  return c.steps.add("aten::where.self", {{"condition", for_both(c, mask)}, {"self", yes}, {"other", no}},
+  return c.steps.add("aten::where.self", {{"condition", broadcast_to_parts(c, mask)}, {"self", yes}, {"other", no}},
                      c.real_dtype(), c.result_dims());
 }
 
 Argument where(PairSteps& c) {
-  if (!c.has("self")) c.refuse("the places of complex numbers that are not 0");
+  if (!c.has("self")) c.refuse("where() with a condition only (the indices of nonzero elements)");
   const Argument yes = choice(c, c.argument("self")), no = choice(c, c.argument("other"));
   return chosen(c, c.argument("condition"), yes, no);
 }
@@ -232,18 +233,20 @@ Argument masked_fill(PairSteps& c) {
   return chosen(c, c.argument("mask"), value, c.as_pair(c.argument("self")));
 }
 
-// Joins what holds for each part.
-Argument of_parts(PairSteps& c, const char* target, const Argument& each) {
+// Reduces a boolean result over both parts with `target` (aten::all.dim or aten::any.dim).
+Argument reduce_parts(PairSteps& c, const char* target, const Argument& each) {
   return c.steps.add(target, {{"self", each}, {"dim", {std::int64_t{-1}}}}, DType::boolean, c.result_dims());
 }
 
 Argument compared(PairSteps& c, const char* target, const char* joined) {
   const Argument &self = c.argument("self"), &other = c.argument("other");
-  if (is_tensor(other) && c.is_pair(self) != c.is_pair(other)) c.refuse("a comparison of complex with real numbers");
+  if (is_tensor(other) && c.is_pair(self) != c.is_pair(other))
+    c.refuse("a comparison of a complex tensor with a real one");
   const Argument right = is_tensor(other) ? other : number_pair(c, other, c.steps.dtype(self));
   std::vector<Dim> dims = c.result_dims();
   dims.push_back(fixed(2));
-  return of_parts(c, joined, c.steps.add(target, {{"self", self}, {"other", right}}, DType::boolean, std::move(dims)));
+  return reduce_parts(c, joined,
+                      c.steps.add(target, {{"self", self}, {"other", right}}, DType::boolean, std::move(dims)));
 }
 
 Argument equal(PairSteps& c) { return compared(c, "aten::eq.Tensor", "aten::all.dim"); }
@@ -251,7 +254,7 @@ Argument unequal(PairSteps& c) { return compared(c, "aten::ne.Tensor", "aten::an
 
 Argument tested(PairSteps& c, const char* target) {
   const Argument& z = c.argument("self");
-  return of_parts(c, "aten::any.dim", c.steps.add(target, {{"self", z}}, DType::boolean, c.steps.dims(z)));
+  return reduce_parts(c, "aten::any.dim", c.steps.add(target, {{"self", z}}, DType::boolean, c.steps.dims(z)));
 }
 
 Argument isnan(PairSteps& c) { return tested(c, "aten::isnan"); }
@@ -259,7 +262,7 @@ Argument isinf(PairSteps& c) { return tested(c, "aten::isinf"); }
 
 // ---- statistics -------------------------------------------------------------------------------------------------
 
-// A call of the same operator with another `self`, whose axes have no pairs behind them.
+// Calls the same operator on another `self`, which has no axis of pairs.
 Argument called_on(PairSteps& c, const std::string& target, const Argument& self) {
   std::vector<NamedArgument> arguments = c.node().arguments;
   for (NamedArgument& argument : arguments) {
@@ -280,34 +283,34 @@ Argument variance(PairSteps& c) {
 
 Argument deviation(PairSteps& c) { return c.unary("aten::sqrt", variance(c)); }
 
-// ---- moved part by part -----------------------------------------------------------------------------------------
+// ---- part by part ------------------------------------------------------------------------------------------------
 
-// For operators that add an axis behind the pairs', or whose indices have none.
+// Applies the operator to each part, for operators that append an axis after the pair axis or have no index for it.
 Argument by_parts(PairSteps& c) {
   const Argument& z = c.argument("self");
   return c.pair(called_on(c, c.node().target, c.real(z)), called_on(c, c.node().target, c.imag(z)));
 }
 
-// ---- written and made -------------------------------------------------------------------------------------------
+// ---- writing and creating---------------------------------------------------------------------------------------
 
-// self with `src` in place of a part of it.
+// Returns `self` with one part replaced by `src`.
 Argument scattered(PairSteps& c) {
   std::vector<NamedArgument> arguments{{"self", c.as_pair(c.argument("self"))}, {"src", c.as_pair(c.argument("src"))}};
   for (const char* name : {"index", "start", "end", "step"}) {
     if (c.node().find(name) != nullptr) arguments.push_back({name, c.argument(name)});
   }
   const std::int64_t dim = c.has("dim") ? c.steps.integer("dim") : 0;
-  arguments.push_back({"dim", {dim < 0 ? dim - 1 : dim}});  // the pair stands behind
+  arguments.push_back({"dim", {dim < 0 ? dim - 1 : dim}});  // the pair axis comes after it
   return c.steps.add(c.node().target, std::move(arguments), c.real_dtype(), c.result_dims());
 }
 
-// src in the shape and dtype of self.
+// Returns `src` in the shape and dtype of `self`.
 Argument copy(PairSteps& c) {
   std::vector<NamedArgument> arguments{{"self", c.as_pair(c.argument("self"))}, {"src", c.as_pair(c.argument("src"))}};
   return c.steps.add("aten::copy", std::move(arguments), c.real_dtype(), c.result_dims());
 }
 
-// A tensor of one complex number: of the shape given, or that of `self`.
+// Returns a tensor filled with one complex number, in the shape `size` or that of `self`.
 Argument filled_with(PairSteps& c, ComplexNumber value) {
   const std::vector<Dim> dims = c.part_dims();
   const auto part = [&](double number) {
@@ -327,11 +330,11 @@ Argument full(PairSteps& c) { return filled_with(c, number(c, c.argument("fill_v
 Argument zeros(PairSteps& c) { return filled_with(c, {0, 0}); }
 Argument ones(PairSteps& c) { return filled_with(c, {1, 0}); }
 
-// Takes at most two operands: the product is linear in each, so its parts are sums of products of their parts.
+// Supports at most two operands: the product is linear in each, so its parts are sums of products of their parts.
 Argument einsum(PairSteps& c) {
   const auto* operands = c.argument("tensors").as<ArgumentList>();
   if (operands == nullptr || operands->empty() || operands->size() > 2) {
-    c.refuse("aten::einsum of more than two operands computes with complex numbers");
+    c.refuse("complex einsum supports at most two operands");
   }
   const std::vector<Dim> dims = c.part_dims();
   const auto product = [&](ArgumentList parts) {

@@ -1,7 +1,7 @@
 // z = view_as_complex(x); y = z * w; view_as_real(y)   ->   [a c - b d, a d + b c] of x = [a, b] and w = [c, d]
-// Operators that only move elements keep their place, with the axes counted so that the pairs stay together; the others
-// have a rule in complex_arithmetic.cpp or complex_spectra.cpp. What has none is refused by name. Complex inputs and
-// outputs of the program are pairs, too, as PyTorch's exporter has them.
+// Operators that only move elements stay, with axes renumbered so that pairs stay together; all others have a rule in
+// complex_arithmetic.cpp or complex_spectra.cpp. An operator without a rule is refused by name. Complex inputs and
+// outputs of the program become pairs too, as in PyTorch's exporter.
 #include "annotator/lower/complex_pairs.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Argument PairSteps::in_result_dtype(const Argument& tensor) {
   return steps.add("aten::_to_copy", {{"self", tensor}, {"dtype", {real_dtype()}}}, real_dtype(), steps.dims(tensor));
 }
 
-// A real tensor gets a second part by padding its last axis with a 0.
+// Adds the imaginary part to a real tensor by padding its last axis with a 0.
 Argument PairSteps::as_pair(const Argument& tensor) {
   const Argument real = in_result_dtype(tensor);
   if (is_pair(tensor)) return real;
@@ -59,8 +59,8 @@ Argument PairSteps::as_pair(const Argument& tensor) {
   const Argument parts =
       steps.add("aten::unsqueeze", {{"self", real}, {"dim", {std::int64_t{-1}}}}, steps.dtype(real), dims);
   dims.back() = fixed(2);
-  const Argument behind = {ArgumentList{{std::int64_t{0}}, {std::int64_t{1}}}};
-  return steps.add("aten::constant_pad_nd", {{"self", parts}, {"pad", behind}}, steps.dtype(real), std::move(dims));
+  const Argument pad_after = {ArgumentList{{std::int64_t{0}}, {std::int64_t{1}}}};
+  return steps.add("aten::constant_pad_nd", {{"self", parts}, {"pad", pad_after}}, steps.dtype(real), std::move(dims));
 }
 
 Argument PairSteps::unary(std::string_view target, const Argument& x) {
@@ -94,7 +94,7 @@ namespace {
 
 enum class Moves { one_axis, axes, all_axes, shape, repeats, indices, range };
 
-// By operator: which of its arguments count axes or sizes, and how.
+// The arguments of an operator that number axes or hold sizes, and how to adapt them.
 struct Moving {
   Moves how;
   std::vector<std::string_view> arguments;
@@ -150,12 +150,12 @@ const std::unordered_map<std::string_view, Moving>& moving() {
   return table;
 }
 
-// An axis that counts from the end has the pair behind it.
-void before_pair(const Program& program, Argument& axis) {
+// Shifts an axis counted from the end by one, because the pair axis comes last.
+void shift_before_pair(const Program& program, Argument& axis) {
   if (const auto known = known_integer(program, axis); known && *known < 0) axis = {*known - 1};
 }
 
-// A sum or mean of all axes, as one over each by number.
+// Lists all axes explicitly in a sum or mean over all axes.
 void name_all_axes(Node& node, std::size_t rank) {
   if (node.target != "aten::sum" && node.target != "aten::mean") return;
   ArgumentList all;
@@ -168,7 +168,7 @@ void name_all_axes(Node& node, std::size_t rank) {
   node.overload = node.target == "aten::sum" ? "dim_IntList" : "dim";
 }
 
-// The arguments as they are with the pairs' axis there; false when they cannot be.
+// Adapts the arguments to the added pair axis. Returns false if that is not possible.
 bool move(const Program& program, const Moving& rule, Node& node, std::size_t rank) {
   for (const std::string_view name : rule.arguments) {
     const auto found = std::find_if(node.arguments.begin(), node.arguments.end(),
@@ -176,10 +176,11 @@ bool move(const Program& program, const Moving& rule, Node& node, std::size_t ra
     auto* list = found == node.arguments.end() ? nullptr : std::get_if<ArgumentList>(&found->value.data);
     if (rule.how == Moves::axes && (node.target == "aten::flip" || node.target == "aten::roll") &&
         (list == nullptr || list->empty())) {
-      return false;  // all axes, the pairs' among them
+      return false;  // all axes would include the pair axis
     }
     if (found == node.arguments.end()) {
-      if (node.target == "aten::size" || node.target == "aten::sym_size") return false;  // a list, the pairs' 2 in it
+      if (node.target == "aten::size" || node.target == "aten::sym_size")
+        return false;  // the result would be a list that includes the 2
       if (rule.how == Moves::range && name == "end_dim") node.arguments.push_back({"end_dim", {std::int64_t{-2}}});
       continue;
     }
@@ -187,10 +188,10 @@ bool move(const Program& program, const Moving& rule, Node& node, std::size_t ra
       if (list == nullptr) return false;
       list->push_back({rule.how == Moves::shape ? std::int64_t{2} : std::int64_t{1}});
     } else if (list != nullptr) {
-      for (Argument& axis : *list) before_pair(program, axis);
+      for (Argument& axis : *list) shift_before_pair(program, axis);
       if (rule.how == Moves::all_axes) list->push_back({static_cast<std::int64_t>(rank)});
     } else {
-      before_pair(program, found->value);
+      shift_before_pair(program, found->value);
     }
   }
   std::erase_if(node.arguments, [](const NamedArgument& argument) {
@@ -217,13 +218,13 @@ class ComplexPairs {
   void run() {
     collect();
     program::Replacements replaced;
-    program::open_nodes(program_, replaced,
-                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::expand_nodes(program_, replaced,
+                          [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:
-  // Values of complex dtype, from here on real, the program's inputs and outputs as well. There may be none: see
-  // is_complex_node().
+  // Collects the values of complex dtype and makes them real, inputs and outputs of the program included. There may be
+  // none: see is_complex_node().
   void collect() {
     for (const ValueId id : program_.values.keys()) {
       const Type& type = program_.values[id].type;
@@ -241,7 +242,7 @@ class ComplexPairs {
   void refuse(const std::string& why, const Node& node) {
     failures_.push_back(failure_of(node, {Code::unsupported_feature,
                                           Severity::error,
-                                          why + ", and ONNX operators know no complex tensors",
+                                          why + ", and ONNX operators do not support complex tensors",
                                           program::place_of(program_, node, "lower"),
                                           PairSteps::remedy,
                                           1,
@@ -259,7 +260,7 @@ class ComplexPairs {
   bool open(const Node& node, std::vector<Node>& to, program::Replacements& replaced) {
     const bool known =
         std::ranges::all_of(node.outputs, [&](ValueId id) { return program_.values[id].known != none_id; });
-    if (known) return false;  // a constant, retyped as such
+    if (known) return false;  // a constant, already retyped
     if (!touches(node) && !pair_spectra().contains(node.target)) return false;
     if (const auto rule = moving().find(node.target); rule != moving().end()) return moved(node, rule->second, to);
     const PairRules* rules = pair_arithmetic().contains(node.target) ? &pair_arithmetic() : &pair_spectra();
@@ -297,7 +298,7 @@ class ComplexPairs {
       const std::size_t rank = program_.values[value->id].type.dims->size();
       name_all_axes(adapted, rank - std::min<std::size_t>(rank, 1));
     }
-    const bool one_axis = rule.how == Moves::one_axis;  // counted on the operand, whatever the result is
+    const bool one_axis = rule.how == Moves::one_axis;  // the axis refers to the operand, whatever the result is
     if ((!dims && !one_axis) || !move(program_, rule, adapted, dims && !dims->empty() ? dims->size() - 1 : 0)) {
       refuse(qualified(node) + " works on all axes of a complex tensor", node);
       return false;
@@ -311,7 +312,8 @@ class ComplexPairs {
   std::unordered_set<ValueId> pairs_;
 };
 
-// A spectrum may be real on both sides: that of a real signal that is taken for its own conjugate.
+// Returns true for an operator that takes or returns complex tensors. A spectrum may do so with real input and output:
+// the signal then counts as its own conjugate.
 bool is_complex_node(const Program& program, const Node& node) {
   return pair_spectra().contains(node.target) ||
          std::ranges::any_of(node.outputs, [&](ValueId id) { return is_complex(program.values[id].type.dtype); });

@@ -1,5 +1,5 @@
-// Fourier transforms as PyTorch's three kernels, which have converters on pairs: real to complex, complex to complex,
-// complex to real. As in aten/src/ATen/native/SpectralOps.cpp, PyTorch 2.13.
+// Rewrites Fourier transforms as PyTorch's three kernels, which have converters on pairs: real to complex, complex to
+// complex, complex to real. Follows aten/src/ATen/native/SpectralOps.cpp, PyTorch 2.13.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -11,12 +11,12 @@ namespace {
 
 enum Scale : std::int64_t { none = 0, by_root = 1, by_count = 2 };
 
-// For what PyTorch checks itself, and a damaged archive may say all the same.
+// Checks a condition that PyTorch guarantees but a damaged archive may violate.
 void expect(PairSteps& c, bool holds, const std::string& what) {
   if (!holds) c.steps.refuse(what, "save the model again; PyTorch refuses this too");
 }
 
-// Unless told otherwise the way back is divided by the number of elements.
+// Returns the scaling. By default only the inverse transform is divided by the number of elements.
 Scale scale_of(PairSteps& c, bool forward) {
   if (!c.has("norm")) return forward ? none : by_count;
   const auto* norm = c.argument("norm").as<std::string>();
@@ -27,7 +27,7 @@ Scale scale_of(PairSteps& c, bool forward) {
 
 std::size_t axes_in(PairSteps& c, const Argument& x) { return c.steps.dims(x).size() - (c.is_pair(x) ? 1 : 0); }
 
-// The axes to transform, not negative, and the length asked for each; -1 as it is.
+// The axes to transform, counted from the front, and the requested length of each; -1 keeps the length.
 struct Axes {
   std::vector<std::int64_t> axes, sizes;
 };
@@ -36,7 +36,7 @@ std::vector<std::int64_t> integers(PairSteps& c, const Argument& argument) {
   std::vector<std::int64_t> found;
   const auto take = [&](const Argument& element) {
     const auto* known = element.as<std::int64_t>();
-    if (known == nullptr) c.refuse("an axis or a length of a Fourier transform is computed");
+    if (known == nullptr) c.refuse("an axis or a length of a Fourier transform is not a constant");
     found.push_back(*known);
   };
   if (const auto* list = argument.as<ArgumentList>()) {
@@ -47,7 +47,7 @@ std::vector<std::int64_t> integers(PairSteps& c, const Argument& argument) {
   return found;
 }
 
-// The axes and sizes of a transform, for the operators of one axis (`n`) and of several (`s`).
+// Returns the axes and lengths of a transform, for operators of one axis (`n`) and of several (`s`).
 Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwise) {
   Axes result;
   const auto rank = static_cast<std::int64_t>(axes_in(c, x));
@@ -63,27 +63,28 @@ Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwis
     axis += axis < 0 ? rank : 0;
   }
   if (result.sizes.empty()) result.sizes.assign(result.axes.size(), -1);
-  expect(c, result.sizes.size() == result.axes.size(), "a length for each axis to transform");
+  expect(c, result.sizes.size() == result.axes.size(), "'s' needs one length per axis of 'dim'");
   constexpr std::int64_t longest = std::numeric_limits<std::int32_t>::max();
   for (const std::int64_t size : result.sizes) {
-    if (size > longest) c.steps.refuse("a transform of " + std::to_string(size) + " elements", "use a smaller number");
+    if (size > longest)
+      c.steps.refuse("a transform length of " + std::to_string(size) + " is too large", "use a smaller number");
   }
   return result;
 }
 
-// At least one axis.
+// Like axes_of(), but requires at least one axis.
 Axes some_axes(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwise) {
   Axes axes = axes_of(c, x, std::move(otherwise));
-  expect(c, !axes.axes.empty(), "an axis to transform");
+  expect(c, !axes.axes.empty(), "expected at least one axis to transform");
   return axes;
 }
 
-// Cut, or filled up with zeros, to `size` along an axis.
+// Slices or zero-pads an axis to `size` elements.
 Argument resized(PairSteps& c, const Argument& x, std::int64_t axis, std::int64_t size) {
   std::vector<Dim> dims = c.steps.dims(x);
   Dim& dim = dims[static_cast<std::size_t>(axis)];
   if (size < 0 || (dim.is_static() && dim.size == size)) return x;
-  if (!dim.is_static()) c.refuse("a Fourier transform brings an axis of dynamic size to a length");
+  if (!dim.is_static()) c.refuse("a Fourier transform with a fixed length over an axis of dynamic size");
   const std::int64_t before = dim.size;
   dim = fixed(size);
   if (size < before) {
@@ -127,7 +128,7 @@ Argument transform(PairSteps& c, bool forward, std::vector<std::int64_t> otherwi
   return complex_to_complex(c, x, axes.axes, scale_of(c, forward), forward);
 }
 
-// The half of the spectrum of a real signal that tells the other: over the last axis, the others as any.
+// One-sided spectrum (rfft): real transform over the last axis, complex over the rest.
 Argument real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
   Argument x = floating(c, c.argument("self"));
   const Axes axes = some_axes(c, c.argument("self"), std::move(otherwise));
@@ -140,8 +141,8 @@ Argument real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
                      c.real_dtype(), c.result_dims());
 }
 
-// To a real signal from the half of its spectrum (`forward` false), or to the real spectrum of a signal that is its own
-// conjugate backwards, of which half is given (true).
+// Computes a real signal from its one-sided spectrum (irfft, `forward` false), or the real spectrum of a Hermitian
+// signal of which one half is given (hfft, `forward` true).
 Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward) {
   const Argument& given = c.argument("self");
   Axes axes = some_axes(c, given, std::move(otherwise));
@@ -150,7 +151,7 @@ Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward
   if (last < 0) {
     const Dim& dim = c.steps.dims(x)[static_cast<std::size_t>(axes.axes.back())];
     if (!dim.is_static()) c.refuse("irfft over an axis of dynamic size");
-    expect(c, dim.size <= std::numeric_limits<std::int32_t>::max(), "an axis of a length that can be");
+    expect(c, dim.size <= std::numeric_limits<std::int32_t>::max(), "the length of an axis is out of range");
     last = 2 * (dim.size - 1);
   }
   for (std::size_t i = 0; i < axes.axes.size(); ++i) {
@@ -171,7 +172,7 @@ Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward
                      c.real_dtype(), c.result_dims());
 }
 
-// The way back of a real signal: half a spectrum, conjugated, and the other axes backwards.
+// One-sided inverse of a real signal (ihfft): conjugated one-sided spectrum over the last axis, inverse over the rest.
 Argument inverse_of_real(PairSteps& c, std::vector<std::int64_t> otherwise) {
   Argument x = floating(c, c.argument("self"));
   const Axes axes = some_axes(c, c.argument("self"), std::move(otherwise));
@@ -205,7 +206,7 @@ Argument ihfft(PairSteps& c) { return inverse_of_real(c, {-1}); }
 Argument ihfft2(PairSteps& c) { return inverse_of_real(c, {-2, -1}); }
 Argument ihfftn(PairSteps& c) { return inverse_of_real(c, {}); }
 
-// The kernels themselves: their axes count without the pairs'.
+// Rewrites the kernels themselves: their axes do not count the pair axis.
 Argument kernel(PairSteps& c) {
   std::vector<NamedArgument> arguments = c.node().arguments;
   const auto rank = static_cast<std::int64_t>(axes_in(c, c.argument("self")));
@@ -226,7 +227,7 @@ void set(std::vector<NamedArgument>& arguments, std::string_view name, Argument 
   arguments.push_back({std::string(name), std::move(value)});
 }
 
-// A signal with so many samples more at both ends of its last axis. A reflection of real numbers knows no pairs.
+// Pads the last axis of a signal at both ends. A complex signal gets a zero pad for its pair axis.
 Argument padded(PairSteps& c, const Argument& signal, std::int64_t before, std::int64_t after,
                 const std::string& mode) {
   if (before == 0 && after == 0) return signal;
@@ -244,7 +245,7 @@ std::int64_t length_or(PairSteps& c, const char* name, std::int64_t otherwise) {
   return c.has(name) ? c.steps.integer(name) : otherwise;
 }
 
-// The converter takes a signal that is padded already, and gives pairs.
+// The converter of stft takes a padded signal and returns pairs.
 Argument stft(PairSteps& c) {
   std::vector<NamedArgument> arguments = c.node().arguments;
   const Argument& signal = c.argument("self");
@@ -255,7 +256,7 @@ Argument stft(PairSteps& c) {
     const auto* mode = c.argument("pad_mode").as<std::string>();
     const std::int64_t half = frame / 2;
     set(arguments, "self", padded(c, signal, half, half, mode == nullptr ? "reflect" : *mode));
-  } else if (aligned) {  // the first window begins with the signal, not the first frame
+  } else if (aligned) {  // the first window, not the first frame, starts at the first sample
     const std::int64_t around = frame - length_or(c, "win_length", frame), before = around / 2;
     set(arguments, "self", padded(c, signal, before, around - before, "constant"));
   }
@@ -267,10 +268,10 @@ Argument stft(PairSteps& c) {
   return c.steps.add("aten::stft", std::move(arguments), c.real_dtype(), c.result_dims());
 }
 
-// The converter takes pairs, and gives a real signal unless it is asked for a complex one.
+// The converter of istft takes pairs and returns a real signal unless a complex one is requested.
 Argument istft(PairSteps& c) {
   if (c.is_pair(c.argument("window"))) c.refuse("a complex window of istft");
-  expect(c, c.is_pair(c.argument("self")), "a complex spectrum");
+  expect(c, c.is_pair(c.argument("self")), "expected a complex spectrum");
   return c.steps.add("aten::istft", c.node().arguments, c.real_dtype(), c.result_dims());
 }
 

@@ -1,4 +1,5 @@
-// Compose: writes an operator as smaller ones that have converters, as ATen itself defines it. Used by decompose.cpp.
+// Compose: builds the smaller operators, each with a converter, that ATen itself defines an operator by. Used by
+// decompose.cpp and the complex-pairs pass.
 #pragma once
 
 #include <string>
@@ -9,33 +10,33 @@
 
 namespace whence::lower {
 
-// Collects the nodes that take the place of `composite`; each carries its origin, but for the module.
+// Collects the nodes that replace `composite`. Each carries its origin, except for the module.
 class Compose {
  public:
   Compose(Program& program, const Node& composite)
       : program_(program), composite_(composite), scope_(composite.origin.scope) {}
 
-  const Argument& argument(std::string_view name) const;  // None when it was not given
-  std::int64_t integer(std::string_view name) const;      // known numbers and flags; Error converter_refused otherwise
+  const Argument& argument(std::string_view name) const;  // None if absent
+  std::int64_t integer(std::string_view name) const;      // for constants and flags; throws converter_refused otherwise
   double number(std::string_view name) const;
-  // Error converter_refused when the rank is unknown, or less than `least`.
+  // Throws converter_refused if the rank is unknown or less than `least`.
   const std::vector<Dim>& dims(const Argument& value, std::size_t least = 0) const;
   DType dtype(const Argument& value) const;
 
-  // While the result lives, nodes are of the module that holds `weight`, if it is below that of the composite.
-  class Inside {
+  // During its lifetime, new nodes belong to the module that owns `weight` if that module is below the composite's.
+  class ModuleScope {
    public:
-    Inside(Compose& compose, const Argument& weight);
-    ~Inside() { compose_.scope_ = before_; }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
+    ModuleScope(Compose& compose, const Argument& weight);
+    ~ModuleScope() { compose_.scope_ = before_; }
+    ModuleScope(const ModuleScope&) = delete;
+    ModuleScope& operator=(const ModuleScope&) = delete;
 
    private:
     Compose& compose_;
     ScopeId before_;
   };
 
-  // A node with one result of the given type; `target` as in "aten::unflatten.int".
+  // Adds a node with one result of this type and returns it; `target` as in "aten::unflatten.int".
   Argument add(std::string_view target, std::vector<NamedArgument> arguments, DType dtype, std::vector<Dim> dims);
 
   [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
@@ -47,16 +48,16 @@ class Compose {
 
   Program& program_;
   const Node& composite_;
-  ScopeId scope_;  // the scope of the nodes to come
+  ScopeId scope_;  // scope of the nodes added next
   std::vector<Node> nodes_;
 };
 
 inline Dim fixed(std::int64_t size) { return Dim{size, false, none_id}; }
 
-// The results of `composite`, in order; None for a result that nothing reads.
+// Returns the results of `composite`, in order; None for a result that nothing reads.
 using Composition = std::vector<Argument> (*)(Compose&, const std::vector<bool>& used);
 
-// The families, each in its file.
+// The compositions of compose_transformer.cpp.
 std::vector<Argument> native_multi_head_attention(Compose& c, const std::vector<bool>& used);
 std::vector<Argument> transformer_encoder_layer_fwd(Compose& c, const std::vector<bool>& used);
 

@@ -1,5 +1,6 @@
-// The fast path of torch.nn.MultiheadAttention and torch.nn.TransformerEncoderLayer, which a trace under no_grad takes:
-// one fused kernel each. Written out as in aten/src/ATen/native/transformers/{attention,transformer}.cpp, PyTorch 2.13.
+// The fast path of torch.nn.MultiheadAttention and torch.nn.TransformerEncoderLayer, which a trace under no_grad
+// records as one fused kernel each. Follows aten/src/ATen/native/transformers/{attention,transformer}.cpp, PyTorch
+// 2.13.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -25,7 +26,7 @@ Argument transposed(Compose& c, const Argument& x, std::int64_t a, std::int64_t 
   return c.add("aten::transpose.int", {{"self", x}, {"dim0", {a}}, {"dim1", {b}}}, c.dtype(x), std::move(dims));
 }
 
-// Queries, keys or values: [batch, length, 3, heads, size] -> [batch, heads, length, size]
+// Extracts queries, keys or values: [batch, length, 3, heads, size] -> [batch, heads, length, size].
 Argument projection(Compose& c, const Argument& all, std::int64_t which) {
   std::vector<Dim> dims = c.dims(all, 3);
   dims.erase(dims.begin() + 2);
@@ -35,9 +36,9 @@ Argument projection(Compose& c, const Argument& all, std::int64_t which) {
 }
 
 // Returns the mask of positions to keep, broadcasting to [batch, heads, length, length]; None without a mask. The
-// kernels leave out what is not zero in their mask: mask_type 0 is [length, length], 1 is [batch, length], 2 is [batch,
-// heads, length, length].
-Argument kept(Compose& c) {
+// kernels drop positions that are nonzero in their mask. Its shape by mask_type: 0 is [length, length], 1 is [batch,
+// length], 2 is [batch, heads, length, length].
+Argument keep_mask(Compose& c) {
   const Argument& mask = c.argument("mask");
   if (mask.is_none()) return {};
   std::vector<Dim> dims = c.dims(mask);
@@ -53,7 +54,7 @@ Argument kept(Compose& c) {
   return keep;
 }
 
-// softmax(query key^T / sqrt(size)) over what is kept, [batch, heads, length, length]
+// Computes softmax(query key^T / sqrt(size)) over the positions to keep, [batch, heads, length, length].
 Argument attention_weights(Compose& c, const Argument& query, const Argument& key, const Argument& keep) {
   std::vector<Dim> dims = c.dims(query, 3);
   const double scale = 1 / std::sqrt(static_cast<double>(dims.back().size));
@@ -70,21 +71,22 @@ Argument attention_weights(Compose& c, const Argument& query, const Argument& ke
                c.dtype(query), dims);
 }
 
-struct Attended {
+struct Attention {
   Argument result;   // [batch, length, embedding]
-  Argument weights;  // None unless asked for
+  Argument weights;  // None unless requested
 };
 
-Attended attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_used) {
+Attention attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_used) {
   const std::vector<Dim> in = c.dims(x);
   const DType dtype = c.dtype(x);
   if (in.size() != 3 || !in[2].is_static()) {
     c.refuse("the input is not [batch, length, embedding] with a fixed embedding", "keep the last axis fixed");
   }
   if (heads <= 0 || in[2].size % heads != 0) {
-    c.refuse("an embedding that the heads do not divide", "save the model again; PyTorch refuses this too");
+    c.refuse("the embedding size is not divisible by the number of heads",
+             "save the model again; PyTorch refuses this too");
   }
-  const Compose::Inside attention(c, c.argument("qkv_weight"));
+  const Compose::ModuleScope attention(c, c.argument("qkv_weight"));
   const std::int64_t size = in[2].size / heads;
   const Argument flat = linear(c, x, c.argument("qkv_weight"), c.argument("qkv_bias"));
   const Argument split = c.add(
@@ -92,12 +94,12 @@ Attended attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_
       {{"self", flat}, {"dim", {std::int64_t{-1}}}, {"sizes", {ArgumentList{{std::int64_t{3}}, {heads}, {size}}}}},
       dtype, {in[0], in[1], fixed(3), fixed(heads), fixed(size)});
   const Argument query = projection(c, split, 0), key = projection(c, split, 1), value = projection(c, split, 2);
-  const Argument keep = kept(c);
-  Attended attended;
+  const Argument keep = keep_mask(c);
+  Attention output;
   Argument heads_out;
   if (weights_used) {
-    attended.weights = attention_weights(c, query, key, keep);
-    heads_out = c.add("aten::matmul", {{"self", attended.weights}, {"other", value}}, dtype, c.dims(query));
+    output.weights = attention_weights(c, query, key, keep);
+    heads_out = c.add("aten::matmul", {{"self", output.weights}, {"other", value}}, dtype, c.dims(query));
   } else {
     heads_out = c.add("aten::scaled_dot_product_attention",
                       {{"query", query}, {"key", key}, {"value", value}, {"attn_mask", keep}}, dtype, c.dims(query));
@@ -105,13 +107,13 @@ Attended attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_
   const Argument joined =
       c.add("aten::flatten.using_ints", {{"self", transposed(c, heads_out, 1, 2)}, {"start_dim", {std::int64_t{2}}}},
             dtype, in);
-  attended.result = linear(c, joined, c.argument("proj_weight"), c.argument("proj_bias"));
-  return attended;
+  output.result = linear(c, joined, c.argument("proj_weight"), c.argument("proj_bias"));
+  return output;
 }
 
 Argument layer_norm(Compose& c, const Argument& x, std::string_view number) {
   const std::string suffix(number);
-  const Compose::Inside norm(c, c.argument("norm_weight_" + suffix));
+  const Compose::ModuleScope norm(c, c.argument("norm_weight_" + suffix));
   return c.add("aten::layer_norm",
                {{"input", x},
                 {"normalized_shape", {ArgumentList{{c.dims(x, 1).back().size}}}},
@@ -121,9 +123,9 @@ Argument layer_norm(Compose& c, const Argument& x, std::string_view number) {
                c.dtype(x), c.dims(x));
 }
 
-// A linear layer that is a module of its own.
+// Applies a linear layer that is a module of its own.
 Argument linear_module(Compose& c, const Argument& x, const Argument& weight, const Argument& bias) {
-  const Compose::Inside layer(c, weight);
+  const Compose::ModuleScope layer(c, weight);
   return linear(c, x, weight, bias);
 }
 
@@ -142,13 +144,12 @@ std::vector<Argument> native_multi_head_attention(Compose& c, const std::vector<
     c.refuse("query, key and value differ",
              "switch the fused kernels off: torch.backends.mha.set_fastpath_enabled(False)");
   }
-  const Attended attended = attend(c, query, c.integer("num_head"), used[1]);
-  if (!used[1] || c.integer("average_attn_weights") == 0) return {attended.result, attended.weights};
-  std::vector<Dim> dims = c.dims(attended.weights);
+  const Attention output = attend(c, query, c.integer("num_head"), used[1]);
+  if (!used[1] || c.integer("average_attn_weights") == 0) return {output.result, output.weights};
+  std::vector<Dim> dims = c.dims(output.weights);
   dims.erase(dims.begin() + 1);
-  return {attended.result,
-          c.add("aten::mean.dim", {{"self", attended.weights}, {"dim", {ArgumentList{{std::int64_t{1}}}}}},
-                c.dtype(query), std::move(dims))};
+  return {output.result, c.add("aten::mean.dim", {{"self", output.weights}, {"dim", {ArgumentList{{std::int64_t{1}}}}}},
+                               c.dtype(query), std::move(dims))};
 }
 
 std::vector<Argument> transformer_encoder_layer_fwd(Compose& c, const std::vector<bool>&) {

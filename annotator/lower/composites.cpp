@@ -26,13 +26,13 @@ bool same_content(const TensorData& a, const TensorData& b) {
   return a.dtype == b.dtype && a.shape == b.shape && left && right && as_text(*left) == as_text(*right);
 }
 
-// One call, opened.
-class Opening {
+// Decomposes one call.
+class CallDecomposition {
  public:
-  Opening(Program& program, const Node& composite, const TraceComposite& trace)
+  CallDecomposition(Program& program, const Node& composite, const TraceComposite& trace)
       : program_(program), composite_(composite), trace_(trace) {}
 
-  // False when the operator is not a composite; else nodes and results are there.
+  // Returns false if the operator is not a composite; otherwise fills the nodes and results.
   bool run() {
     CompositeCall call;
     call.call.target = composite_.target;
@@ -43,7 +43,7 @@ class Opening {
     note_axes();
     Runs runs;
     for (std::size_t run = 0; run < runs.size(); ++run) {
-      if (run == 2 && axes_.empty()) {  // its sizes are those of run 1
+      if (run == 2 && axes_.empty()) {  // same sizes as run 1
         runs[2] = runs[1];
         break;
       }
@@ -61,7 +61,8 @@ class Opening {
   const std::vector<Argument>& results() const { return results_; }
 
  private:
-  // The steps at the example's sizes and at two larger ones: a number may be a size by coincidence in two of them.
+  // The steps at the example's sizes and at two larger ones. Three runs, because in two a number may equal a size by
+  // coincidence.
   using Runs = std::array<Program, 3>;
 
   [[noreturn]] void refuse(Code code, const std::string& why,
@@ -85,7 +86,7 @@ class Opening {
     refuse(why.code, why.message, why.remedy);
   }
 
-  // Values become numbers of inputs, and known numbers themselves.
+  // Replaces values by input numbers, and known numbers by constants.
   void number_inputs(Argument& argument) {
     if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
       for (Argument& element : *list) number_inputs(element);
@@ -96,7 +97,7 @@ class Opening {
     const Type& type = program_.values[value->id].type;
     if (type.kind != ValueKind::tensor) {
       const auto known = known_integer(program_, argument);
-      if (!known) refuse(Code::converter_refused, "an argument is a number that the model computes");
+      if (!known) refuse(Code::converter_refused, "an argument is a number computed by the model");
       argument.data = *known;
       return;
     }
@@ -114,15 +115,16 @@ class Opening {
     return std::max<std::int64_t>(1, symbol == nullptr ? 1 : symbol->min.value_or(1));
   }
 
-  // True if the steps are some of these, in their order: at small sizes PyTorch leaves out what changes nothing there.
+  // Returns true if `steps` is a subsequence of `nodes`: at small sizes PyTorch leaves out steps without effect.
   static bool leaves_out(const std::vector<Node>& nodes, const std::vector<Node>& steps) {
     std::size_t found = 0;
     for (const Node& node : nodes) found += found < steps.size() && qualified(steps[found]) == qualified(node) ? 1 : 0;
     return found == steps.size();
   }
 
-  // A length that the operator names (irfft with n=7) is cut to where there is more, and filled up to where there is
-  // less: the steps have to be the same where dynamic sizes are the smallest, unless PyTorch takes none of these.
+  // Traces the operator again at the smallest dynamic sizes and requires the same steps. An operator with a fixed
+  // length (irfft with n=7) slices longer axes and pads shorter ones. Sizes that PyTorch itself refuses are not
+  // checked.
   void check_smallest(CompositeCall call, const Runs& runs) const {
     for (Type& type : call.inputs) {
       for (Dim& dim : *type.dims) dim.size = dim.dynamic ? least(dim) : dim.size;
@@ -134,7 +136,7 @@ class Opening {
       return;
     }
     const auto &nodes = runs[0].body.nodes, &larger = runs[1].body.nodes, &smallest = steps.body.nodes;
-    if (larger.size() != nodes.size()) return;  // refused where the runs are joined
+    if (larger.size() != nodes.size()) return;  // join() refuses this
     bool same = smallest.size() < nodes.size() ? leaves_out(nodes, smallest) : nodes.size() == smallest.size();
     for (std::size_t i = 0; same && i < nodes.size() && nodes.size() == smallest.size(); ++i) {
       same = qualified(nodes[i]) == qualified(smallest[i]) && nodes[i].arguments.size() == smallest[i].arguments.size();
@@ -143,11 +145,11 @@ class Opening {
         same = value != larger[i].arguments[k].value || value == smallest[i].arguments[k].value;
       }
     }
-    if (!same) refuse(Code::baked_size, "it takes other steps where a dynamic size is small");
+    if (!same) refuse(Code::baked_size, "its decomposition is different at small dynamic sizes");
   }
 
-  // The size in a run. Equal sizes stay equal; those of different names become different, in other ratios in each run.
-  // An even one becomes odd in the third, an odd one even, so that halves show how they are rounded.
+  // Returns the size of a dim in a run. Equal symbols keep equal sizes; different symbols get different sizes, in
+  // another ratio in each run. The parity changes in the third run, so that the rounding of halves shows.
   static std::int64_t size_in(std::size_t run, const Dim& dim) {
     const std::int64_t symbol = dim.symbol == none_id ? 0 : dim.symbol.number();
     if (!dim.dynamic || run == 0) return dim.size;
@@ -164,7 +166,7 @@ class Opening {
     std::int64_t axis = 0;
     SymbolId symbol = none_id;
   };
-  using Sizes = std::array<std::int64_t, 3>;  // by run
+  using Sizes = std::array<std::int64_t, 3>;  // indexed by run
 
   void note_axes() {
     for (const ValueId value : inputs_) {
@@ -191,7 +193,7 @@ class Opening {
       same = qualified(node) == qualified(again) && node.outputs.size() == again.outputs.size() &&
              node.arguments.size() == again.arguments.size();
     }
-    if (!same) refuse(Code::baked_size, "it takes other steps at another size");
+    if (!same) refuse(Code::baked_size, "its decomposition changes with a dynamic size");
   }
 
   void join(const Runs& runs) {
@@ -231,7 +233,7 @@ class Opening {
       for (const Program& run : runs) {
         const auto other = ConstantId(run.values[step].index);
         if (other != none_id && same_content(constant.data, run.constants[other].data)) continue;
-        refuse(Code::baked_size, "a tensor on the way is made by something else than an operator");
+        refuse(Code::baked_size, "an intermediate tensor is a constant that changes with the size");
       }
       value.known = program_.constants.add(constant);
       value.index = value.known.number();
@@ -240,7 +242,7 @@ class Opening {
     program_.values.push_back(std::move(value));
   }
 
-  // By run, one argument.
+  // The same argument in each run.
   using Seen = std::array<const Argument*, 3>;
 
   Argument joined(const Seen& seen) {
@@ -267,12 +269,12 @@ class Opening {
       found = size_as_axes({*seen[0]->as<std::int64_t>(), *seen[1]->as<std::int64_t>(), *seen[2]->as<std::int64_t>()});
     }
     if (!found) {
-      refuse(Code::baked_size, "a number in its steps depends on a dynamic size, in a way that is not known");
+      refuse(Code::baked_size, "a number in its decomposition depends on a dynamic size by an unknown formula");
     }
     return *found;
   }
 
-  // A number of the runs, computed from the axes of the inputs.
+  // Expresses a number that differs between the runs by the axes of the inputs.
   std::optional<Argument> size_as_axes(const Sizes& sizes) {
     constexpr std::int64_t most_divisor = 2;  // fftshift and its inverse
     std::vector<const Axis*> axes;
@@ -281,7 +283,7 @@ class Opening {
       seen.push_back({Size::symbol(SymbolId(axes.size())), {numbers.begin(), numbers.end()}});
       axes.push_back(&axis);
     }
-    const auto size = fitted({sizes.begin(), sizes.end()}, seen, most_divisor);
+    const auto size = fit_size({sizes.begin(), sizes.end()}, seen, most_divisor);
     if (!size) return std::nullopt;
     const SizeSteps<Argument> steps{[&](SymbolId id) {
                                       const Axis& axis = *axes[static_cast<std::size_t>(id.number())];
@@ -314,18 +316,18 @@ class Opening {
   Program& program_;
   const Node& composite_;
   const TraceComposite& trace_;
-  std::vector<ValueId> inputs_;  // by number in the call
+  std::vector<ValueId> inputs_;  // by input number of the call
   std::map<Sizes, Axis> axes_;   // dynamic axes of the inputs
-  std::vector<ValueId> to_;      // value of the steps -> ours
+  std::vector<ValueId> to_;      // value of the traced steps -> value of the program
   std::vector<Node> nodes_;
   std::vector<Argument> results_;
 };
 
-// Appends the steps of one call to `to`, and notes what stands for its results.
+// Appends the steps of one call to `to` and records the replacements of its results.
 bool open(Program& program, const Node& node, Composites& composites, std::vector<Node>& to,
           program::Replacements& replaced) {
-  if (composites.opened_by(program, node) == nullptr) return false;
-  Opening opening(program, node, composites.trace);
+  if (composites.decomposed_by(program, node) == nullptr) return false;
+  CallDecomposition opening(program, node, composites.trace);
   try {
     if (!opening.run() || opening.results().size() != node.outputs.size()) return false;
   } catch (const Error& error) {
@@ -339,7 +341,7 @@ bool open(Program& program, const Node& node, Composites& composites, std::vecto
 
 }  // namespace
 
-const std::string* Composites::opened_by(const Program& program, const Node& node) const {
+const std::string* Composites::decomposed_by(const Program& program, const Node& node) const {
   const auto find = [&](const std::string& key) {
     const auto found = keys.find(key);
     return found == keys.end() ? nullptr : &*found;
@@ -352,10 +354,10 @@ const std::string* Composites::opened_by(const Program& program, const Node& nod
   return functional ? find(qualified(*functional)) : nullptr;
 }
 
-void open_composites(Lowering& lowering) {
+void decompose_composites(Lowering& lowering) {
   if (lowering.composites == nullptr || lowering.composites->keys.empty()) return;
   program::Replacements replaced;
-  program::open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
+  program::expand_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
     return open(lowering.program, node, *lowering.composites, to, replaced);
   });
 }

@@ -1,9 +1,9 @@
 // y = kron(a, b)   ->   reshape, reshape, mul, reshape
 //
-// An operator without a converter that ATen defines by others is put in terms of those, by asking PyTorch what it
-// calls. PyTorch is asked at two sizes of every dynamic axis: a size among the arguments of a step is then told from a
-// number of the definition, and becomes that of the axis it belongs to. Steps that differ otherwise are refused. The
-// random content of the two differs as well, so that nothing which depends on it can pass for a constant.
+// An operator without a converter that ATen defines by other operators is replaced by them. PyTorch traces the call at
+// several sizes of every dynamic axis: this distinguishes a size among the arguments of a step from a constant of the
+// definition, and the size is then read from its axis. Steps that differ otherwise are refused. The random contents of
+// the runs differ too, so that no value that depends on them passes for a constant.
 #pragma once
 
 #include <functional>
@@ -15,21 +15,21 @@
 
 namespace whence::lower {
 
-// Fills `steps`, see RecorderApi::trace_composite; false without diagnostics for what is not a composite. May throw
-// Error.
+// Fills `steps`, see RecorderApi::trace_composite. Returns false without diagnostics if the operator is not a
+// composite. May throw Error.
 using TraceComposite = std::function<bool(const CompositeCall&, Program& steps, Diagnostics&)>;
 
-// The operators that the pass opens. They are opened before any other pass but settle_branches(): their results may be
-// views that the program writes through, and their complex tensors become pairs with the others. So which operators to
-// open is known from a program that was lowered without: those that no pass wrote in another way.
+// The operators that the pass decomposes. This happens before all other passes except settle_branches(): their results
+// may be views that the program writes through, and their complex tensors become pairs with the others. The list of
+// operators comes from a first lowering without it: the operators that no pass rewrote.
 struct Composites {
   const TraceComposite& trace;
   std::set<std::string> keys = {};  // "aten::kron"
-  Failures refused = {};            // added by the pass: why a call of an operator of `keys` could not be opened
+  Failures refused = {};            // filled by the pass: why a call could not be decomposed
 
-  // The operator of `keys` that the node calls, or whose in-place form it calls (aten::subtract for aten::subtract_);
-  // nullptr if none.
-  const std::string* opened_by(const Program& program, const Node& node) const;
+  // Returns the operator of `keys` that the node calls, directly or by its in-place form (aten::subtract for
+  // aten::subtract_); nullptr if none.
+  const std::string* decomposed_by(const Program& program, const Node& node) const;
 };
 
 }  // namespace whence::lower

@@ -1,7 +1,7 @@
 // mask = tril(ones(8, 8)); y = f(x, mask)   ->   y = f(x, <constant>)
-// Every value that PyTorch could compute beforehand stands for its content from here on, if it is worth storing
-// (schema/folding.h). So does every tensor that never has an element: nothing needs to compute it, and runtimes
-// disagree on what reducing or reshaping nothing gives.
+// Replaces every value that PyTorch could compute at export by its content if it is worth storing (schema/folding.h),
+// and every tensor that never has an element: nothing needs to compute it, and runtimes disagree on the result of
+// reducing or reshaping an empty tensor.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,15 +33,15 @@ void note_empty_results(Program& program) {
   });
 }
 
-// A known tensor, and the tensors of the model that it was computed from.
+// A known tensor, and the parameters and constants that it was computed from.
 struct Candidate {
   ValueId value = none_id;
   std::uint64_t bytes = 0;
   std::vector<ValueId> made_of;
 };
 
-// Decides which known tensors stay computations: those that would make the file larger, or all where nothing is folded.
-// Numbers and flags are known in any case: they are sizes, axes and conditions.
+// Decides which known tensors stay computations: tensors that would make the file larger, or all of them if folding is
+// off. Numbers and flags are always folded: they are sizes, axes and conditions.
 class Unfolding {
  public:
   explicit Unfolding(Program& program) : program_(program) {
@@ -60,8 +60,8 @@ class Unfolding {
     for (const Candidate& each : candidates_) unfold(each.value);
   }
 
-  // Until none is left: what one is made of may be read by its computation now, and go no more.
-  void unfold_what_grows() {
+  // Repeats until nothing changes: a tensor that stays computed may read a parameter that could otherwise be dropped.
+  void unfold_growing() {
     std::erase_if(candidates_, [](const Candidate& each) { return each.bytes <= always_folded; });
     while (true) {
       const std::vector<ValueId> growing = larger_than_allowed();
@@ -91,15 +91,15 @@ class Unfolding {
         if (source == ValueSource::parameter || source == ValueSource::constant) candidate.made_of.push_back(at);
         continue;
       }
-      // Nodes cannot compute an operator without a converter, so it stays folded.
+      // An operator without a converter cannot be computed by nodes, so its result stays folded.
       if (convert::OpTable::get().find(qualified(*producer->second)) == nullptr) return;
       each_operand(*producer->second, [&](ValueId input) { pending.push_back(input); });
     }
     candidates_.push_back(std::move(candidate));
   }
 
-  // A tensor of the model goes if nothing reads it but what is folded. Of one that serves several folded tensors, each
-  // counts its share.
+  // Returns the folded tensors that cost more bytes than they save. A parameter is dropped if only folded tensors read
+  // it; if several share it, each counts its share of the bytes.
   std::vector<ValueId> larger_than_allowed() const {
     if (candidates_.empty()) return {};
     const std::unordered_set<ValueId> read = values_read_by_nodes();
@@ -114,7 +114,7 @@ class Unfolding {
         const TensorData& data = data_of(id);
         from.add(data, read.contains(id) ? 0 : data.bytes.size() / sharing[id]);
       }
-      if (each.bytes > most_bytes_folded(from)) found.push_back(each.value);
+      if (each.bytes > max_folded_bytes(from)) found.push_back(each.value);
     }
     return found;
   }
@@ -125,7 +125,7 @@ class Unfolding {
                                                   : program_.constants[ConstantId(value.index)].data;
   }
 
-  // By nodes that stay, and by the outputs of the program.
+  // Returns the values read by remaining nodes and by outputs of the program.
   std::unordered_set<ValueId> values_read_by_nodes() const {
     std::unordered_set<ValueId> read;
     std::unordered_set<const Node*> seen;
@@ -158,7 +158,7 @@ class Unfolding {
 
 void use_constants(Lowering& lowering) {
   Unfolding unfolding(lowering.program);
-  lowering.fold ? unfolding.unfold_what_grows() : unfolding.unfold_all();
+  lowering.fold ? unfolding.unfold_growing() : unfolding.unfold_all();
   note_empty_results(lowering.program);
   for (Value& value : lowering.program.values) {
     if (value.known == none_id || value.source == ValueSource::parameter) continue;

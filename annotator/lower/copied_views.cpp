@@ -1,6 +1,6 @@
 // y = permute_copy(x)   ->   y = permute(x)
-// The copying forms of views, which functionalised programs hold. Once nothing writes any more, a copy is as good as a
-// view.
+// Replaces the copying forms of views, which functionalised programs contain, by views. After functionalisation nothing
+// writes any more, so a view gives the same values as a copy.
 #include <string>
 #include <utility>
 

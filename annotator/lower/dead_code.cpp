@@ -1,5 +1,5 @@
-// Operations whose results reach no output vanish. None has side effects by now: writes are gone, and recording refuses
-// operators that touch the world. Checks (aten::_assert_*) have no result, so they go as well.
+// Removes operations whose results reach no output. None has side effects by now: writes have become values, and
+// recording refuses operators with external effects. Checks (aten::_assert_*) have no result, so they are removed too.
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -22,7 +22,7 @@ class Sweep {
     });
   }
 
-  // Backwards, so that every reader is seen before what it reads.
+  // Goes backwards, so that every reader is visited before its operands.
   void sweep(std::vector<Node>& nodes) {
     std::vector<Node> kept;
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
@@ -43,7 +43,7 @@ class Sweep {
   }
 
  private:
-  // Drops results that both sides of a branch leave and nothing reads.
+  // Drops results of both sides that nothing reads.
   void drop_unneeded_results(Node& branch) const {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < branch.outputs.size(); ++i) {
@@ -56,7 +56,7 @@ class Sweep {
     for (Block& block : branch.blocks) block.outputs.resize(kept);
   }
 
-  // Drops variables of a loop that nothing reads after it, nor what is read in it.
+  // Drops loop variables that are read neither after the loop nor inside it.
   void drop_unneeded_variables(Node& loop) const {
     auto& initial = std::get<ArgumentList>(loop.arguments.back().value.data);
     Block& body = loop.blocks[0];
@@ -80,7 +80,7 @@ class Sweep {
     }
   }
 
-  // Returns the values that an iteration needs for its condition, the variables that are kept and stacked results.
+  // Returns the values that an iteration needs for its condition, its kept variables and its stacked results.
   static std::unordered_set<ValueId> read_for(const Block& body, const std::vector<bool>& keep) {
     std::unordered_set<ValueId> read;
     const auto add = [&](ValueId id) { read.insert(id); };

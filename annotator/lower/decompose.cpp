@@ -1,7 +1,7 @@
 // y = _transformer_encoder_layer_fwd(x, ...)   ->   linear, attention, linear, add, layer_norm, ...
-// Operators that ATen runs as one kernel and that ONNX can only say in several steps. The steps carry the origin of the
-// whole, and go through the same converters as if the model had been written that way. Written out when a program is
-// recorded, they are operations like any other, in the submodules that the kernel spared calling.
+// Decomposes operators that ATen runs as one kernel and that ONNX expresses in several steps. The steps carry the
+// origin of the operator and use the same converters as if the model had called them. When a program is recorded, the
+// steps become operations of their own, in the submodules that the kernel bypassed.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -22,7 +22,7 @@ const Argument& Compose::argument(std::string_view name) const {
 
 std::int64_t Compose::integer(std::string_view name) const {
   if (const auto known = known_integer(program_, argument(name))) return *known;
-  refuse("'" + std::string(name) + "' is not known while exporting", "give it as a constant");
+  refuse("'" + std::string(name) + "' is not known at export", "pass it as a constant");
 }
 
 double Compose::number(std::string_view name) const {
@@ -37,7 +37,7 @@ const std::vector<Dim>& Compose::dims(const Argument& value, std::size_t least) 
   }
   const std::vector<Dim>& dims = *program_.values[reference->id].type.dims;
   if (dims.size() < least) {
-    refuse("a tensor of " + std::to_string(dims.size()) + " axes, which is not what it takes",
+    refuse("expected at least " + std::to_string(least) + " axes, got " + std::to_string(dims.size()),
            "save the model again; PyTorch refuses this too");
   }
   return dims;
@@ -67,7 +67,8 @@ Argument Compose::add(std::string_view target, std::vector<NamedArgument> argume
   return {ValueRef{id}};
 }
 
-Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(compose), before_(compose.scope_) {
+Compose::ModuleScope::ModuleScope(Compose& compose, const Argument& weight)
+    : compose_(compose), before_(compose.scope_) {
   const Program& program = compose.program_;
   const auto* reference = weight.as<ValueRef>();
   if (reference == nullptr || program.values[reference->id].source != ValueSource::parameter) return;
@@ -83,8 +84,8 @@ Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(com
   }
 }
 
-// The call of `module` that the whole makes. A module in between that is not called by itself has no scope either, as
-// in any recording.
+// Returns the scope of the call of `module` inside the composite. Modules in between get no scope: like in any
+// recording, only called modules have one.
 ScopeId Compose::scope_inside(ModuleId module) {
   std::int32_t call = 0;
   for (const ScopeId id : program_.scopes.keys()) {
@@ -117,7 +118,7 @@ class Decomposer {
 
   void run() {
     used_ = program::values_read(program_);
-    program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+    program::expand_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
       const auto composition = compositions().find(qualified(node));
       return composition != compositions().end() && program::named_in(untouched_, qualified(node)) == nullptr &&
              compose(node, composition->second, to);
@@ -151,10 +152,10 @@ class Decomposer {
 
 bool composite(const Node& node) { return compositions().contains(qualified(node)); }
 
-// Numbers operations by their place, and follows the constants that name them.
+// Renumbers operations in program order and updates the constants that refer to them.
 void renumber(Program& program) {
   std::int32_t next = 0;
-  std::unordered_map<std::int32_t, std::int32_t> first_of;  // by the number from before
+  std::unordered_map<std::int32_t, std::int32_t> first_of;  // by the old number
   each_node(program.body, [&](Node& node) {
     first_of.emplace(node.origin.op, next);
     node.origin.op = next++;
@@ -172,9 +173,9 @@ void decompose(Lowering& lowering) {
 
 void write_out_kernels(Program& program) {
   if (!program::any_node(program.body, composite)) return;
-  Failures left_to_lower;
+  Failures ignored;
   Diagnostics notes;
-  Lowering lowering{program, left_to_lower, notes};
+  Lowering lowering{program, ignored, notes};
   Decomposer(lowering).run();
   renumber(program);
 }

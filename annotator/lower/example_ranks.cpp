@@ -1,7 +1,7 @@
 // if c: a [n, 91, 4] else: b [n, 364]   ->   if c: a else: reshape(b, [0, 91, 4])
-// The sides of a branch leave tensors of different ranks, and what reads them needs to know one: that of the side which
-// the example takes. The other side leaves an empty tensor of that rank, as `if n > 0` does where there is nothing: the
-// file cannot run where it would have elements, so that no number is ever read along a wrong axis.
+// The sides of a branch return tensors of different ranks, but a reader needs one rank: the rank of the side that the
+// example takes is used. The other side returns an empty tensor of that rank, as `if n > 0` does for no elements. If it
+// had elements, the file would fail to run, so no number is ever read along a wrong axis.
 #include <optional>
 
 #include "annotator/lower/pass.h"
@@ -21,7 +21,7 @@ const Dims* dims_of(const Program& program, const Argument& output) {
   return type.kind == ValueKind::tensor && type.dims ? &*type.dims : nullptr;
 }
 
-// The sizes of an empty tensor: none along axes that may be of any length. Nothing where every size is fixed.
+// Returns the shape of an empty tensor: 0 along dynamic axes; nullopt if every size is fixed and nonzero.
 std::optional<ArgumentList> empty_shape(const Dims& dims) {
   ArgumentList shape;
   bool empty = false;
@@ -59,11 +59,11 @@ class ExampleRanks {
     const auto shape = empty_shape(*dims);
     if (!shape) return false;
     notes_.push_back(warning(Code::unsupported_feature,
-                             "the two sides of a condition leave tensors of " + std::to_string(dims->size()) +
-                                 " and of " + std::to_string(others->size()) +
-                                 " axes: the file has the former, as the example, and runs on the " +
-                                 "other side only where its tensor is empty",
-                             "bring them to one rank", program::place_of(program_, branch, "export")));
+                             "the two sides of a condition return tensors of " + std::to_string(dims->size()) +
+                                 " and " + std::to_string(others->size()) +
+                                 " axes: the file uses the former, as in the example, and can take the " +
+                                 "other side only if its tensor is empty",
+                             "return tensors of the same rank", program::place_of(program_, branch, "export")));
     result.dims = *dims;
     for (Dim& dim : *result.dims) {
       if (!dim.is_static()) dim = {dim.size, true, none_id};
@@ -72,7 +72,7 @@ class ExampleRanks {
     reshape.outputs.push_back(ValueId(program_.values.size()));
     Value emptied = program_.values[branch.outputs[i]];
     emptied.name += ".empty";
-    emptied.type.dims.reset();  // a tensor without elements is folded, and with it the condition that it has none
+    emptied.type.dims.reset();  // a type without elements would be folded, together with the condition
     program_.values.push_back(std::move(emptied));
     other.outputs[i] = {ValueRef{reshape.outputs.front()}};
     other.nodes.push_back(std::move(reshape));

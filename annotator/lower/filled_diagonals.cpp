@@ -1,7 +1,7 @@
 // fill_diagonal_(x, 5)              ->   diagonal(x).fill_(5)
 // fill_diagonal_(x, 5, wrap=True)   ->   view(x, [-1])[::columns + 1].fill_(5)
-// The one operator in place that has no functional form and is made of views. Of more than two axes, which are all of
-// one length, the diagonal is that of the diagonals.
+// fill_diagonal_ is the only in-place operator without a functional form that views can express. With more than two
+// axes, all of one length, it fills the main diagonal through all axes.
 #include <algorithm>
 
 #include "annotator/lower/compose.h"
@@ -12,7 +12,7 @@ namespace whence::lower {
 
 namespace {
 
-// The shorter of two axes; if neither size is certain, a dynamic size.
+// Returns the shorter of two axes; a dynamic size if either is dynamic.
 Dim diagonal_of(const Dim& a, const Dim& b) {
   if (a == b) return a;
   if (a.is_static() && b.is_static()) return {std::min(a.size, b.size), false, none_id};
@@ -34,7 +34,7 @@ Argument diagonal(Compose& c, const Argument& self) {
   return part;
 }
 
-// Every columns + 1 elements, through all rows.
+// Returns every (columns + 1)-th element, through all rows.
 Argument wrapped_diagonal(Compose& c, const Argument& self) {
   const Dim columns = c.dims(self)[1];
   if (!columns.is_static()) c.refuse("the diagonal wraps at a dynamic size", "leave the last axis fixed");
@@ -47,11 +47,11 @@ Argument wrapped_diagonal(Compose& c, const Argument& self) {
 
 }  // namespace
 
-void open_filled_diagonals(Lowering& lowering) {
+void expand_filled_diagonals(Lowering& lowering) {
   const auto fills = [](const Node& node) { return node.target == "aten::fill_diagonal_"; };
   if (!program::any_node(lowering.program.body, fills)) return;
   program::Replacements replaced;
-  program::open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
+  program::expand_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
     if (!fills(node)) return false;
     Compose c(lowering.program, node);
     try {

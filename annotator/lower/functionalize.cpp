@@ -1,8 +1,8 @@
 // add_(x, 1); y = f(x)               ->   x1 = add(x, 1); y = f(x1)
 // v = x[0]; v.copy_(s); y = f(x)     ->   x1 = select_scatter(x, s, 0, 0); y = f(x1)
 //
-// Writes become values. memory.h follows what every tensor holds; written_control_flow.cpp says what branches and loops
-// that write leave.
+// Turns in-place writes into values. memory.h tracks the content of every tensor; written_branches.cpp and
+// written_loops.cpp handle branches and loops that write.
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -38,7 +38,8 @@ bool is_broadcast(const Node& node) {
   return tensors != nullptr && tensors->size() == node.outputs.size() && std::ranges::all_of(*tensors, is_value);
 }
 
-// True for a view that is all of its base as it lies there, whatever its strides are: x[:], x.expand_as(x).
+// Returns true for a view that covers its whole base in the same element order, whatever its strides: x[:],
+// x.expand_as(x).
 bool is_all_of(const Program& program, const Node& view, ValueId base) {
   const auto whole = with_separate_axes(program, base);
   return whole && view.outputs.size() == 1 && arrangement_of_view(program, view, 0, *whole) == whole;
@@ -49,14 +50,14 @@ bool is_all_of(const Program& program, const Node& view, ValueId base) {
 void Functionalizer::run() {
   memory_.sink = &program_.body.nodes;
   run(program_.body);
-  for (ProgramOutput& output : program_.outputs) {  // nodes that make an output anew stand at the end
+  for (ProgramOutput& output : program_.outputs) {  // nodes that recompute an output are added at the end
     if (const auto* value = output.value.as<ValueRef>()) reports_.withdraw_write(memory_.renamed(value->id));
     memory_.resolve(output.value);
   }
   reports_.finish();
 }
 
-// Leaves the block's outputs as they are: what they mean is asked before they are resolved.
+// Leaves the block's outputs unresolved, because block_ends() must be called before they are resolved.
 void Functionalizer::run(Block& block) {
   std::vector<Node> nodes = std::move(block.nodes);
   block.nodes.clear();
@@ -71,8 +72,8 @@ void Functionalizer::run(Block& block) {
 
 // narrow(x, d, start, length)   ->   slice(slice(x, d, start), d, 0, length)
 //
-// A write through a range whose ends the model computes is one through two slices; where the start counts from the
-// back, one slice could end at 0, the beginning.
+// A write through a range with computed ends becomes a write through two slices. A single slice would be wrong for a
+// start that counts from the back: its end could be 0, which means the beginning.
 std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
   const Argument self = *narrow.find("self"), dim = *narrow.find("dim");
   const auto slice = [&](Argument of, Argument start, Argument end) {
@@ -101,7 +102,7 @@ std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
 
 // broadcast_tensors(x, y)   ->   expand_as(x, shape), expand_as(y, shape)
 //
-// The shape is that of an argument, where one has it, else that of a result of the operation.
+// Takes the shape from an argument that has it, otherwise from a result of the operation.
 std::vector<Node> Functionalizer::as_expands(Node broadcast) {
   const ArgumentList tensors = *broadcast.arguments.front().value.as<ArgumentList>();
   const std::vector<ValueId> results = broadcast.outputs;
@@ -109,14 +110,14 @@ std::vector<Node> Functionalizer::as_expands(Node broadcast) {
   const auto has_shape = [&](const Argument& tensor) {
     return program::same_shape(program_.values[tensor.as<ValueRef>()->id].type, program_.values[results[0]].type);
   };
-  const auto given = std::ranges::find_if(tensors, has_shape);
+  const auto shaped = std::ranges::find_if(tensors, has_shape);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Argument shape = given != tensors.end() ? *given : Argument{ValueRef{memory_.fresh_like(results[i])}};
+    const Argument shape = shaped != tensors.end() ? *shaped : Argument{ValueRef{memory_.fresh_like(results[i])}};
     expands.push_back(program::node_like(broadcast, "aten::expand_as", "", {{"self", tensors[i]}, {"other", shape}}));
     expands.back().outputs = {results[i]};
     broadcast.outputs[i] = shape.as<ValueRef>()->id;
   }
-  if (given == tensors.end()) {
+  if (shaped == tensors.end()) {
     memory_.resolve(broadcast.arguments.front().value);
     memory_.sink->push_back(std::move(broadcast));
   }
@@ -151,7 +152,7 @@ void Functionalizer::step(Node node) {
   const int shape_only = view.kind == ViewKind::none ? facts_of(node.target).shape_only : -1;
   if (view.kind == ViewKind::none) {
     for (const ValueId other : sharing_elements(node)) {
-      const char* why = "a tensor is written in place that is in a list whose length depends on data";
+      const char* why = "a tensor in a list of data-dependent length is written in place";
       memory_.doubt(node.outputs.front(), other, reports_.refusal(node, why));
     }
   }
@@ -162,13 +163,14 @@ void Functionalizer::step(Node node) {
   if (sharing.kind == Sharing::Kind::depends) {
     memory_.sink->push_back(node);
     const auto guard = view_guard(node, bases[0], sharing.condition);
-    return guard ? memory_.perhaps_view(node, bases[0], view.argument, *guard) : memory_.add_views(node, bases, view);
+    return guard ? memory_.add_possible_view(node, bases[0], view.argument, *guard)
+                 : memory_.add_views(node, bases, view);
   }
   if (view.kind != ViewKind::none) memory_.add_views(node, bases, view);
   memory_.sink->push_back(std::move(node));
 }
 
-// Computes from shapes whether a reshape is a view of its base.
+// Returns the condition, computed from shapes, under which a reshape is a view of its base.
 std::optional<Memory::Guard> Functionalizer::view_guard(const Node& node, ValueId base,
                                                         const std::vector<Constraint>& condition) {
   std::vector<ValueId> tensors{base, node.outputs.front()};
@@ -179,24 +181,26 @@ std::optional<Memory::Guard> Functionalizer::view_guard(const Node& node, ValueI
   return holds ? std::optional(Memory::Guard{*holds, true}) : std::nullopt;
 }
 
-// as_strided(x.t(), ...)   ->   as_strided(x, ...): it reads memory by itself, wherever its argument lies there. Memory
-// that has axes in another order is put into that order first. Returns the tensor that it reads.
+// as_strided(x.t(), ...)   ->   as_strided(x, ...)
+//
+// as_strided addresses memory directly, wherever its argument is placed there. Memory with axes in another order is
+// permuted first. Returns the tensor that the node reads.
 ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
   const auto lies = memory_.place(base);
-  if (!lies || (memory_.view(base) == nullptr && in_rows(*lies) && lies->offset == Size(0))) return base;
+  if (!lies || (memory_.view(base) == nullptr && is_row_major(*lies) && lies->offset == Size(0))) return base;
   const ValueId owner = memory_.owner(base), whole = memory_.place(owner) ? owner : base;
   const auto memory = memory_.place(whole);
   const auto order = memory ? order_in_memory(*memory) : std::nullopt;
   const Argument* given = node.find("storage_offset");
   const bool placed = given != nullptr && !given->is_none();
   if (!order || memory->offset != Size(0) || (!placed && !lies->offset.is_integer())) {
-    reports_.report(reports_.refusal(node, "it reads memory that has gaps, or of which the order is not known"));
+    reports_.report(reports_.refusal(node, "it reads memory that has gaps or an unknown order of axes"));
     return base;
   }
   std::erase_if(node.arguments, [&](const NamedArgument& each) { return !placed && each.name == "storage_offset"; });
   if (!placed) node.arguments.push_back({"storage_offset", {lies->offset.number()}});
   node.arguments.front().value = {ValueRef{whole}};
-  if (in_rows(*memory)) return whole;
+  if (is_row_major(*memory)) return whole;
   ArgumentList axes;
   for (const std::size_t axis : *order) axes.push_back({static_cast<std::int64_t>(axis)});
   Node permuted = program::node_like(node, "aten::permute", "", {{"self", {ValueRef{whole}}}, {"dims", {axes}}});
@@ -211,8 +215,8 @@ ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
   return result;
 }
 
-// A list whose length depends on data, and what is put into it or read from it: which element it is, data decide. An
-// ONNX sequence holds copies.
+// Returns the values that may share memory with the result of putting a tensor into a list, or reading one from it, if
+// the length of the list depends on data. Which element it is depends on data too. An ONNX sequence holds copies.
 std::vector<ValueId> Functionalizer::sharing_elements(const Node& node) const {
   std::vector<ValueId> found;
   const auto is_list = [&](ValueId id) { return program_.values[id].type.kind == ValueKind::sequence; };
@@ -226,11 +230,11 @@ std::vector<ValueId> Functionalizer::sharing_elements(const Node& node) const {
 
 void Functionalizer::warn_of_write(const Node& node, ValueId self) {
   for (const ValueId memory : memory_.memories(self)) reports_.warn_of_write(node, memory);
-  for (const Memory::Suspect& other : memory_.perhaps_the_same(self)) reports_.warn_of_write(node, other.memory);
+  for (const Memory::Suspect& other : memory_.possible_aliases(self)) reports_.warn_of_write(node, other.memory);
 }
 
-// y[1:] = y[:-1]: PyTorch's result depends on the order in which it goes through memory, and on the device. The value
-// that is written here is computed of the contents before the write.
+// y[1:] = y[:-1]: PyTorch's result depends on the order in which it accesses memory, and on the device. The value
+// written here is computed from the contents before the write.
 void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
   const auto target = memory_.layout(self);
   if (!target) return;
@@ -247,7 +251,7 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
   if (overlaps) reports_.warn_of_overlap(node);
 }
 
-// y[1:] += 1: Python writes the sum to y[1:], and then y[1:] to y[1:].
+// y[1:] += 1: Python writes the sum to y[1:], and then assigns y[1:] to itself.
 bool Functionalizer::writes_to_itself(const Node& node, ValueId self) const {
   if (node.target != "aten::copy_" || node.arguments.size() < 2) return false;
   const auto* source = node.arguments[1].value.as<ValueRef>();
@@ -256,13 +260,13 @@ bool Functionalizer::writes_to_itself(const Node& node, ValueId self) const {
 
 void Functionalizer::write(Node& node) {
   const Argument& target = written_argument(node);
-  if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
+  if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can read it afterwards
   const ValueId self = memory_.renamed(target.as<ValueRef>()->id);
   warn_of_write(node, self);
   warn_of_overlap(node, self);
   const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
-  if (node.target == "aten::set_" && node.overload == "source_Tensor") return stand_for(node, self, result);
-  if (writes_to_itself(node, self)) return memory_.stand_for(result, self);
+  if (node.target == "aten::set_" && node.overload == "source_Tensor") return set_source(node, self, result);
+  if (writes_to_itself(node, self)) return memory_.redirect(result, self);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   Written written = functional_form(program_, node);
   if (written.node) {
@@ -271,17 +275,17 @@ void Functionalizer::write(Node& node) {
     if (result != none_id) program_.values[renewed].known = program_.values[result].known;
     written.node->outputs = {renewed};
     const ViewKind kind = view_info(program_, *written.node).kind;
-    // dropout_(x) does nothing outside training. unsqueeze_(x) moves no data: from here on the name stands for a view
-    // of what it was.
-    if (kind == ViewKind::same) return memory_.stand_for(result, self);
+    // dropout_(x) does nothing outside training. unsqueeze_(x) moves no data: from here on the name denotes a view of
+    // the previous x.
+    if (kind == ViewKind::same) return memory_.redirect(result, self);
     if (kind == ViewKind::view) {
-      if (!may_change_shape(node, self)) return memory_.stand_for(result, self);
+      if (!may_change_shape(node, self)) return memory_.redirect(result, self);
       return memory_.rename(self, result, std::move(*written.node));
     }
     written.as_is = renewed;
     memory_.sink->push_back(std::move(*written.node));
   }
-  memory_.stand_for(result, self);  // it returns the tensor itself, which may be given another shape by either name
+  memory_.redirect(result, self);  // returns the tensor itself, whose shape may change under either name
   if (node.target != "aten::detach_" && node.target != "aten::requires_grad_") memory_.put(self, written.as_is);
 }
 
@@ -310,26 +314,26 @@ void Functionalizer::write_list(Node& node) {
 }
 
 // x.set_(y): from here on x is another name of y.
-void Functionalizer::stand_for(const Node& node, ValueId self, ValueId result) {
+void Functionalizer::set_source(const Node& node, ValueId self, ValueId result) {
   if (!may_change_shape(node, self)) return;
   const Argument* given = node.find("source");
   const auto* read = given == nullptr ? nullptr : given->as<ValueRef>();
   if (read == nullptr) return reports_.report(reports_.refusal(node, "its source is not a tensor"));
   const ValueId source = memory_.renamed(read->id);
-  memory_.stand_for(self, source);
-  memory_.stand_for(result, source);
+  memory_.redirect(self, source);
+  memory_.redirect(result, source);
 }
 
-// Returns false, with a report, for a tensor that other names have, which would keep its shape: one from outside of the
-// branch or loop body at hand, or one that data chose among several.
+// Returns false and reports a tensor that has other names, which would keep the old shape: a tensor defined outside the
+// current branch or loop body, or one chosen at run time among several.
 bool Functionalizer::may_change_shape(const Node& node, ValueId self) {
   while (memory_.view(self) != nullptr && memory_.view(self)->kind == ViewKind::same) self = memory_.view(self)->base;
   const Memory::Choice* choice = memory_.choice(self);
-  const bool inside = memory_.depth() == 0 || !memory_.is_from_before(self, memory_.depth() - 1);
+  const bool inside = memory_.depth() == 0 || !memory_.is_defined_outside(self, memory_.depth() - 1);
   if (inside && choice == nullptr) return true;
   reports_.report(reports_.refusal(node, choice == nullptr
-                                             ? "a branch or loop body gives a tensor from outside of it another shape"
-                                             : "the result of a branch or loop is given another shape"));
+                                             ? "a branch or loop body changes the shape of a tensor defined outside it"
+                                             : "the shape of a result of a branch or loop is changed"));
   return false;
 }
 

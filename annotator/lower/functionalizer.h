@@ -1,4 +1,5 @@
-// The pass of functionalize(), node by node: writes in functionalize.cpp, control flow in written_control_flow.cpp.
+// The pass of functionalize(), node by node: writes in functionalize.cpp, control flow in written_branches.cpp and
+// written_loops.cpp.
 #pragma once
 
 #include <array>
@@ -33,7 +34,7 @@ class Functionalizer {
   void write_list(Node& node);
   void warn_of_write(const Node& node, ValueId self);
   void warn_of_overlap(const Node& node, ValueId self);
-  void stand_for(const Node& node, ValueId self, ValueId result);
+  void set_source(const Node& node, ValueId self, ValueId result);
   bool may_change_shape(const Node& node, ValueId self);
 
   // ---- control flow

@@ -23,10 +23,10 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, target.size() - 1);
 }
 
-// Operators whose functional form has another name than that rule gives, or takes other arguments. By key.
+// Operators whose functional form has another name than functional_name() returns, or takes other arguments. By key.
 struct Exception {
   std::string target;
-  std::vector<NamedArgument> added = {};  // that it wants, and the in-place form has a default for
+  std::vector<NamedArgument> added = {};  // required by the functional form, defaulted by the in-place form
   std::string_view dropped = {};
 };
 
@@ -45,7 +45,7 @@ std::string functional_target(const std::string& key) {
   return exception == exceptions().end() ? functional_name(key.substr(0, key.find('.'))) : exception->second.target;
 }
 
-// The source in the shape and dtype of self.
+// Returns the source in the shape and dtype of self.
 Written copied(const Program& program, const Node& node, const Argument& source) {
   const Argument& self = *node.find("self");
   const auto* to = self.as<ValueRef>();
@@ -60,7 +60,8 @@ Written copied(const Program& program, const Node& node, const Argument& source)
   return {program::node_like(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
 }
 
-// True if what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
+// Returns true if the declared parameter accepts the argument. A number is accepted for a tensor only if `numbers` is
+// set.
 bool takes(const Program& program, const SchemaArgument& declared, const Argument& argument, bool numbers) {
   if (argument.is_none() || declared.type.list) return true;
   const auto* value = argument.as<ValueRef>();
@@ -69,8 +70,8 @@ bool takes(const Program& program, const SchemaArgument& declared, const Argumen
   return tensor == wants_tensor || (wants_tensor && numbers);
 }
 
-// The arguments under the names that `schema` has for them: their own, or those of the places where they stand.
-// dropout_(self, p, train) -> dropout(input, p, train). nullopt where the operator takes others, or needs more.
+// Renames the arguments to those of `schema`, by name or by position: dropout_(self, p, train) -> dropout(input, p,
+// train). Returns nullopt if the operator takes other arguments or needs more.
 std::optional<std::vector<NamedArgument>> as_declared(const Program& program, const OpSchema& schema,
                                                       std::vector<NamedArgument> arguments, bool numbers) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -88,8 +89,8 @@ std::optional<std::vector<NamedArgument>> as_declared(const Program& program, co
   return complete ? std::optional(std::move(arguments)) : std::nullopt;
 }
 
-// `target` called with the arguments of `node`, by that of its overloads which takes them: the node's own where it
-// does, pow_.Scalar(x, 2) -> pow.Tensor_Scalar(x, 2), and first those that take numbers as such.
+// Calls `target` with the arguments of `node`, by the first overload that accepts them: the node's own, then overloads
+// that take numbers as numbers, then those that take them as tensors. pow_.Scalar(x, 2) -> pow.Tensor_Scalar(x, 2).
 Node call(const Program& program, const Node& node, const std::string& target, std::vector<NamedArgument> arguments) {
   const std::string own = node.overload.empty() ? target : target + "." + node.overload;
   std::vector<std::pair<std::string, bool>> candidates{{own, true}};
@@ -107,8 +108,8 @@ Node call(const Program& program, const Node& node, const std::string& target, s
   return program::node_like(node, target, node.overload, std::move(arguments));  // refused later: it has no converter
 }
 
-// add.out(x, y, alpha, out=z) -> add.Tensor(x, y, alpha). What `out` was is written over, dtype and shape as PyTorch
-// recorded them.
+// add.out(x, y, alpha, out=z) -> add.Tensor(x, y, alpha). The old content of `out` is overwritten; dtype and shape are
+// those that PyTorch recorded.
 Node without_out(const Program& program, const Node& node) {
   std::vector<NamedArgument> arguments = node.arguments;
   std::erase_if(arguments, [](const NamedArgument& argument) { return argument.name == "out"; });

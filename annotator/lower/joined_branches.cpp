@@ -1,7 +1,7 @@
 // x, known = (a, True) if c else (0, False)
 // y = f(x) if known else g          ->   y = f(a) if c else g
-// A branch whose condition is settled by the side that an earlier branch took: what may be None is asked so, and what
-// follows an early return. One branch computes what two did, and the flag goes.
+// Merges a branch into an earlier branch whose taken side determines its condition. This happens with values that may
+// be None and with early returns. One branch then computes both, and the flag is no longer needed.
 #include <iterator>
 #include <unordered_map>
 #include <unordered_set>
@@ -36,7 +36,7 @@ class Joiner {
   void join(Block& block) {
     std::vector<Node> kept;
     kept.reserve(block.nodes.size());
-    std::unordered_map<ValueId, std::size_t> branch_of;  // results of branches, to their places in `kept`
+    std::unordered_map<ValueId, std::size_t> branch_of;  // result of a branch -> its position in `kept`
     for (Node& node : block.nodes) {
       for (Block& inner : node.blocks) join(inner);
       const auto* condition = is_branch(node) ? node.arguments.front().value.as<ValueRef>() : nullptr;
@@ -56,7 +56,7 @@ class Joiner {
   }
 
  private:
-  // The sides of the earlier branch settle the condition, and nothing is read that was made since.
+  // Returns true if the sides of the earlier branch determine the condition and no value computed in between is read.
   bool follows(const Node& node, const std::vector<Node>& kept, std::size_t at) {
     const Node& before = kept[at];
     const auto first = settled(before, 0, node), second = settled(before, 1, node);

@@ -48,7 +48,7 @@ std::vector<ValueId> Memory::memories(ValueId id) const {
   return found;
 }
 
-// Counts the writes to all memory that the value may lie in.
+// Counts the writes to all memory that the value may be in.
 int Memory::writes_to(ValueId id) const {
   const ValueId memory = owner(id);
   int sum = 0;
@@ -74,26 +74,26 @@ ValueId Memory::newest(ValueId memory) const {
 
 std::optional<MemoryPlace> Memory::layout(ValueId id) const {
   const View* at = view(id);
-  if (at == nullptr) return rows_of(program_, id);
+  if (at == nullptr) return row_major_place(program_, id);
   const auto base = layout(at->base);
   return !base || at->kind == ViewKind::same ? base : arrangement_of_view(program_, at->node, at->output, *base);
 }
 
 std::optional<MemoryPlace> Memory::place(ValueId id) const {
   if (const StatedPlace* stated = stated_place(program_, id)) return stated->place;
-  if (const Choice* choice = this->choice(id)) return place_of_chosen(id, *choice);
+  if (const Choice* choice = this->choice(id)) return place_of_choice(id, *choice);
   if (unplaced_.contains(id)) return std::nullopt;
   const View* at = view(id);
   if (at == nullptr) {
-    const auto as = lies_as_.find(id);
-    return place_of_owner(program_, as == lies_as_.end() ? id : as->second);
+    const auto model = placed_like_.find(id);
+    return place_of_owner(program_, model == placed_like_.end() ? id : model->second);
   }
   const auto base = place(at->base);
   return !base || at->kind == ViewKind::same ? base : place_of_view(program_, at->node, at->output, *base);
 }
 
-// Known if its strides are those of all that it may be.
-std::optional<MemoryPlace> Memory::place_of_chosen(ValueId id, const Choice& choice) const {
+// Returns the place of a choice; known only if all alternatives have the same strides.
+std::optional<MemoryPlace> Memory::place_of_choice(ValueId id, const Choice& choice) const {
   std::optional<MemoryPlace> common;
   for (const Alternative& each : choice.of) {
     auto place = this->place(each.tensor);
@@ -103,19 +103,19 @@ std::optional<MemoryPlace> Memory::place_of_chosen(ValueId id, const Choice& cho
   return MemoryPlace{id, Size::unknown(), common->sizes, common->strides};
 }
 
-// True if several elements of a view may share a place in memory: the value alone does not tell what is written there.
+// Returns true if elements of a view may overlap in memory: then its value alone does not determine the memory content.
 bool Memory::repeats_elements(ValueId id) const {
   for (const View* at = view(id); at != nullptr; at = view(at->base)) {
     if (!facts_of(at->node.target).repeats_elements) continue;
     const auto lies = layout(id);
-    return !lies || !elements_differ(program_, *lies);
+    return !lies || !has_distinct_elements(program_, *lies);
   }
   return false;
 }
 
-// By the operations that made the two: y[1:] is y[1:].
+// Compares the operations that produced the two views: y[1:] is y[1:].
 bool Memory::same_place(ValueId one, ValueId other) const {
-  const auto view_of = [&](ValueId& id) {  // goes on to what the name stands for
+  const auto view_of = [&](ValueId& id) {  // resolves the name through aliases
     const View* at = view(id);
     for (; at != nullptr && at->kind == ViewKind::same; at = view(id)) id = at->base;
     return at;
@@ -131,7 +131,7 @@ bool Memory::same_place(ValueId one, ValueId other) const {
 }
 
 ValueId Memory::current(ValueId id) {
-  if (choice(id) != nullptr) return chosen(id);
+  if (choice(id) != nullptr) return current_choice(id);
   const View* at = view(id);
   const int writes = writes_to(id);
   const auto version = state_.versions.find(id);
@@ -142,11 +142,11 @@ ValueId Memory::current(ValueId id) {
     reports_.report(lost->second);
     return last_value(id);
   }
-  return made_anew(id);
+  return recompute_view(id);
 }
 
-ValueId Memory::made_anew(ValueId id) {
-  View stale = state_.views.at(id);  // a copy: making its base anew may move it
+ValueId Memory::recompute_view(ValueId id) {
+  View stale = state_.views.at(id);  // a copy: recomputing its base may move it
   Node renewed = std::move(stale.node);
   const ValueId base = current(stale.base);
   for (NamedArgument& given : renewed.arguments) {
@@ -159,7 +159,7 @@ ValueId Memory::made_anew(ValueId id) {
   return value;
 }
 
-ValueId Memory::chosen(ValueId id) {
+ValueId Memory::current_choice(ValueId id) {
   const Choice choice = state_.choices.at(id);  // a copy: reading an alternative may move it
   std::vector<int> writes;
   std::vector<bool> stale;
@@ -167,15 +167,15 @@ ValueId Memory::chosen(ValueId id) {
     stale.push_back(writes_to(each.tensor) != choice.writes[writes.size()]);
     writes.push_back(writes_to(each.tensor));
   }
-  const ValueId value = chosen_from(id, choice, stale, 0);
+  const ValueId value = select_from(id, choice, stale, 0);
   Choice& now = state_.choices.at(id);
   now.value = value;
   now.writes = std::move(writes);
   return value;
 }
 
-// Returns what the choice holds where none of its alternatives before `first` is the one.
-ValueId Memory::chosen_from(ValueId id, const Choice& choice, const std::vector<bool>& stale, std::size_t first) {
+// Returns the value of the choice if none of its alternatives before `first` is selected.
+ValueId Memory::select_from(ValueId id, const Choice& choice, const std::vector<bool>& stale, std::size_t first) {
   if (std::find(stale.begin() + static_cast<std::ptrdiff_t>(first), stale.end(), true) == stale.end()) {
     return choice.value;
   }
@@ -187,7 +187,7 @@ ValueId Memory::chosen_from(ValueId id, const Choice& choice, const std::vector<
     Block& block = branch.blocks[side];
     in_block(block.nodes, [&] {
       const bool taken = (side == 0) == alternative.guard.holds;
-      const ValueId value = !taken         ? chosen_from(id, choice, stale, first + 1)
+      const ValueId value = !taken         ? select_from(id, choice, stale, first + 1)
                             : stale[first] ? current(alternative.tensor)
                                            : choice.value;
       block.outputs.push_back({ValueRef{value}});
@@ -214,7 +214,7 @@ void Memory::resolve_shape(Argument& argument) {
   reference->id = last_value(id);
 }
 
-// Returns a value that the name once had, which may lack writes but has its shape.
+// Returns an earlier value of the name, which may lack writes but has the right shape.
 ValueId Memory::last_value(ValueId id) const {
   const View* at = view(id);
   for (; at != nullptr && at->kind == ViewKind::same; at = view(id)) id = at->base;
@@ -226,7 +226,7 @@ ValueId Memory::last_value(ValueId id) const {
 
 // ---- blocks -----------------------------------------------------------------------------------------------------
 
-bool Memory::is_from_before(ValueId id, int depth) const {
+bool Memory::is_defined_outside(ValueId id, int depth) const {
   const auto found = depth_of_.find(id);
   return found == depth_of_.end() || found->second <= depth;
 }
@@ -243,7 +243,7 @@ std::vector<ValueId> Memory::written_since(std::size_t count) const {
   std::vector<ValueId> written;
   for (std::size_t i = count; i < log_.size(); ++i) {
     const bool known = std::ranges::find(written, log_[i]) != written.end();
-    if (!known && is_from_before(log_[i], depth_)) written.push_back(log_[i]);
+    if (!known && is_defined_outside(log_[i], depth_)) written.push_back(log_[i]);
   }
   return written;
 }
@@ -271,7 +271,7 @@ void Memory::fork(Node& branch, const std::function<void(std::size_t side)>& eva
       branch.blocks[side].outputs.push_back({ValueRef{value}});
     }
     branch.outputs.push_back(fresh_like(memory));
-    now_holds(memory, branch.outputs.back());
+    set_content(memory, branch.outputs.back());
     recover(memory);
   }
 }
@@ -307,8 +307,8 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
   if (view.kind == ViewKind::perhaps) {
     const Failure why = reports_.refusal(
         node,
-        "what it was made from or its result is written to, the other of the two is read later, and whether they "
-        "share memory depends on sizes or strides");
+        "its argument or its result is written to, the other one is read later, and sizes or strides decide whether "
+        "they share memory");
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       doubt(node.outputs[i], bases[i], why);
       unplaced_.insert(node.outputs[i]);
@@ -325,11 +325,11 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
   }
 }
 
-void Memory::perhaps_view(const Node& node, ValueId base, const std::string& argument, const Guard& guard) {
+void Memory::add_possible_view(const Node& node, ValueId base, const std::string& argument, const Guard& guard) {
   const ValueId result = node.outputs.front(), view = fresh_like(result), own = fresh_like(result);
   state_.views[view] = {base, ViewKind::view, node, 0, argument};
   state_.versions[view] = {result, writes_to(base)};
-  begin(own, result);
+  allocate(own, result);
   choose(result, {{{guard, view}, {{}, own}}, own}, result);
 }
 
@@ -344,15 +344,15 @@ void Memory::alias(ValueId result, ValueId self) {
   if (result != none_id) state_.views[result] = {self, ViewKind::same, {}, 0, ""};
 }
 
-void Memory::stand_for(ValueId name, ValueId other) {
+void Memory::redirect(ValueId name, ValueId other) {
   if (name != none_id && name != other) state_.renamed[name] = other;
 }
 
 void Memory::rename(ValueId self, ValueId result, Node view) {
   const ValueId renewed = view.outputs.front();
   add_views(view, {self}, {ViewKind::view, "self", {self}});
-  stand_for(self, renewed);
-  stand_for(result, renewed);
+  redirect(self, renewed);
+  redirect(result, renewed);
   sink->push_back(std::move(view));
 }
 
@@ -384,7 +384,7 @@ void Memory::put(ValueId self, ValueId written) {
     if (!base) {
       const Failure why = reports_.refusal(through.node,
                                            "a write through this view changes its base, which is read "
-                                           "later, and no operator expresses that");
+                                           "later, but no operator expresses such a write");
       for (const ValueId each : memories(memory)) state_.lost.emplace(each, why);
       std::erase_if(renewed, [&](const auto& each) { return repeats_elements(each.first); });
       keep_other_parts(first);
@@ -403,7 +403,7 @@ void Memory::put(ValueId self, ValueId written) {
       renewed.clear();
     }
   } else if (self == memory) {
-    if (!put_chosen(memory, value)) renewed.clear();
+    if (!put_choice(memory, value)) renewed.clear();
   } else {
     for (const ValueId each : memories(memory)) count_write(each);
   }
@@ -414,12 +414,12 @@ void Memory::put(ValueId self, ValueId written) {
   keep(untouched);
 }
 
-// Views of what may be written, and choices of such, that hold all writes so far and that this one does not touch.
-// Without choices, all views are made anew when they are read.
+// Returns the views of memory that may be written, and the choices among them, that hold all writes so far and are not
+// affected by this one. Without choices, all views are recomputed when they are read.
 std::vector<ValueId> Memory::untouched_by(ValueId written) const {
   std::vector<ValueId> untouched;
   if (state_.choices.empty()) return untouched;
-  std::vector<ValueId> places{written};  // all that the name may stand for
+  std::vector<ValueId> places{written};  // all tensors that the name may denote
   const auto chosen = [&](ValueId id) { return choice(owner(id)); };
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (const Choice* choice = chosen(places[i])) {
@@ -437,7 +437,7 @@ std::vector<ValueId> Memory::untouched_by(ValueId written) const {
     const bool concerned = view(id) != nullptr && std::ranges::find(memories, owner(id)) != memories.end();
     if (concerned && holds_all_writes(id) && apart(id)) untouched.push_back(id);
   }
-  for (const Suspect& other : perhaps_the_same(written)) memories.push_back(other.memory);
+  for (const Suspect& other : possible_aliases(written)) memories.push_back(other.memory);
   for (const auto& [id, choice] : state_.choices) {
     if (!holds_all_writes(id)) continue;
     const auto stays = [&](const Alternative& each) {
@@ -467,7 +467,7 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   const ValueId old_base = current(view.base);
   std::vector<ValueId> tensors{old_base};
   for (const ValueId part : view.node.outputs) {
-    if (this->view(part) != nullptr) tensors.push_back(part);  // else a block made it that has ended
+    if (this->view(part) != nullptr) tensors.push_back(part);  // otherwise it belongs to a block that has ended
   }
   SizeConditions sizes(program_, *this, std::move(tensors));
   const WriteSteps steps{[&](const Size& size) { return sizes.number(size); },
@@ -485,9 +485,9 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   return base;
 }
 
-// Returns false if several elements of what it may be are one: then it, and views of it, are read from its
+// Returns false if elements of an alternative may overlap: then the choice, and views of it, are read from its
 // alternatives.
-bool Memory::put_chosen(ValueId id, ValueId written) {
+bool Memory::put_choice(ValueId id, ValueId written) {
   const Choice choice = state_.choices.at(id);
   if (choice.own != none_id) put(choice.own, written);  // no other name reads it
   put_from(choice, 0, written);
@@ -514,17 +514,17 @@ void Memory::put_from(const Choice& choice, std::size_t first, ValueId written) 
   if (!branch.outputs.empty()) sink->push_back(std::move(branch));
 }
 
-void Memory::now_holds(ValueId memory, ValueId value) {
+void Memory::set_content(ValueId memory, ValueId value) {
   count_write(memory);
   state_.versions[memory] = {value, writes_to(memory)};
 }
 
-void Memory::begin(ValueId memory, ValueId value) { state_.versions[memory] = {value, writes_to(memory)}; }
+void Memory::allocate(ValueId memory, ValueId value) { state_.versions[memory] = {value, writes_to(memory)}; }
 
-// True for parts of one tensor that do not meet, and views of such: results of one unbind or split, and ranges. Parts
-// of overlapping windows may meet.
+// Returns true for parts of one tensor without common elements, and for views of them: results of one unbind or split,
+// and separate ranges. Parts of overlapping windows may have common elements.
 bool Memory::disjoint(ValueId one, ValueId other) const {
-  const auto path = [&](ValueId id) {  // the views that lead to it, the first one last
+  const auto path = [&](ValueId id) {  // the chain of views from `id` to its owner
     std::vector<const View*> views;
     for (const View* at = view(id); at != nullptr; at = view(at->base)) {
       if (at->kind != ViewKind::same) views.push_back(at);
@@ -547,16 +547,16 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
     if (place && other_place && have_separate_ranges(program_, *place, *other_place)) return true;
   }
   const auto lies = layout(one), other_lies = layout(other);
-  return lies && other_lies && are_apart(program_, *lies, *other_lies);
+  return lies && other_lies && are_disjoint(program_, *lies, *other_lies);
 }
 
-// True if a write to the one may be a write to the other, of which `other.through` lies in that memory.
+// Returns true if a write to `value` may be a write to the memory of the suspect, which `other.through` may be in.
 bool Memory::meets(ValueId value, const Suspect& other) const {
   const std::vector<ValueId> lies_in = memories(value);
   return std::ranges::find(lies_in, other.memory) != lies_in.end();
 }
 
-std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
+std::vector<Memory::Suspect> Memory::possible_aliases(ValueId value) const {
   std::vector<Suspect> found;
   if (state_.doubts.empty()) return found;
   const std::vector<ValueId> own = memories(value);
@@ -578,7 +578,7 @@ std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
   return found;
 }
 
-// Parts of its memory that do not meet the value hold after the next write what they hold now.
+// Keeps the parts of the memory that have no element in common with the value: the next write leaves them valid.
 void Memory::keep_other_parts(ValueId value) {
   const ValueId memory = owner(value);
   if (choice(memory) != nullptr) return;
@@ -588,7 +588,7 @@ void Memory::keep_other_parts(ValueId value) {
   }
 }
 
-// From here on it is unknown what the memory of a value holds, but for the parts that do not meet it.
+// From here on the content of the value's memory is unknown, except for parts without common elements.
 void Memory::forget(ValueId value) {
   keep_other_parts(value);
   for (const ValueId memory : memories(value)) {
@@ -598,13 +598,13 @@ void Memory::forget(ValueId value) {
 }
 
 void Memory::forget_suspects(ValueId written) {
-  for (const Suspect& other : perhaps_the_same(written)) {
+  for (const Suspect& other : possible_aliases(written)) {
     forget(other.through);
     state_.lost.emplace(other.memory, other.why);
   }
 }
 
-// Counts a write. What may be the same memory holds something unknown.
+// Counts a write. The content of memory that may be the same becomes unknown.
 void Memory::count_write(ValueId written) {
   forget_suspects(written);
   const ValueId memory = owner(written);
@@ -629,7 +629,7 @@ ValueId Memory::fresh(const std::string& name, Type type) {
 }
 
 ValueId Memory::fresh_like(ValueId like) {
-  return fresh(program_.values[like].name, program_.values[like].type);  // copies: the list moves
+  return fresh(program_.values[like].name, program_.values[like].type);  // copies, because the list may move
 }
 
 }  // namespace whence::lower

@@ -1,5 +1,5 @@
 // y = detach(x); z = f(y)   ->   z = f(x)
-// Operators that give their input back: always, outside training, or when dtype or shape turn out to stay.
+// Drops operators that return their input: always, outside training, or because dtype or shape do not change.
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 #include "schema/operator_facts.h"
@@ -13,8 +13,8 @@ namespace {
 
 bool same_dtype(const Type& a, const Type& b) { return a.dtype != DType::undefined && a.dtype == b.dtype; }
 
-// An expand that leaves the shape as it is in the example alone. Its converter sees what does nothing, too
-// (ops/shape.cpp), but only after use_constants() has put a buffer's content in the place of the buffer, and its name.
+// Returns true for an expand that keeps the shape only in the example. Its converter finds no-ops, too (ops/shape.cpp),
+// but only after use_constants() has replaced a buffer, and its name, by its content.
 bool widens_in_other_runs(const Program& program, const Node& node, const Type& before) {
   const Argument* size =
       node.target == "aten::expand" || node.target == "aten::broadcast_to" ? node.find("size") : nullptr;
@@ -53,7 +53,7 @@ void drop(const Lowering& lowering, Block& block, program::Replacements& replace
     for (Block& nested : node.blocks) drop(lowering, nested, replacements);
     const Identity identity = facts_of(node.target).identity;
     if (identity == Identity::never || node.outputs.size() != 1 || node.list_output) continue;
-    if (node.arguments.empty()) continue;  // a damaged archive, refused when it is converted
+    if (node.arguments.empty()) continue;  // a damaged archive, refused by its converter
     if (program::named_in(lowering.untouched, qualified(node)) != nullptr) continue;
     const auto* input = node.arguments.front().value.as<ValueRef>();
     if (input == nullptr || !holds(program, node, identity, input->id)) continue;

@@ -17,7 +17,7 @@ std::optional<MemoryPlace> in_example(const Program& program, MemoryPlace place)
   return known ? std::optional(std::move(place)) : std::nullopt;
 }
 
-// True if the source, broadcast to the target, has each element where the target has it.
+// Returns true if the source, broadcast to the target, has each element at the same position as the target.
 bool is_broadcast(const MemoryPlace& source, const MemoryPlace& target) {
   if (source.sizes.size() > target.sizes.size() || source.offset != target.offset) return false;
   const std::size_t more = target.sizes.size() - source.sizes.size();
@@ -34,7 +34,7 @@ bool is_broadcast(const MemoryPlace& source, const MemoryPlace& target) {
 bool reads_what_it_overwrites(const Program& program, const MemoryPlace& target, const MemoryPlace& source,
                               bool in_place) {
   const auto written = in_example(program, target), read = in_example(program, source);
-  if (!written || !read || are_apart(program, *written, *read)) return false;
+  if (!written || !read || are_disjoint(program, *written, *read)) return false;
   return !in_place || !is_broadcast(*read, *written);
 }
 

@@ -1,9 +1,9 @@
 // data, sizes = pack(x, lengths); y, h = lstm.data(data, sizes, ...); out, _ = pad(y, sizes)
 //   ->   y, h = lstm.data(x, lengths, ...); out = y[:max(lengths)]
 //
-// PyTorch packs sequences of different lengths one time step after another; ONNX keeps them padded and is told their
-// lengths. So between packing and padding the padded sequences [T, N, F] stand in the place of the packed data, and the
-// lengths in that of the batch sizes. Programs that read packed data otherwise are left as they are, to be refused.
+// PyTorch packs sequences of different lengths by time step; ONNX keeps them padded and takes their lengths. Between
+// packing and padding, the padded sequences [T, N, F] therefore replace the packed data, and the lengths replace the
+// batch sizes. Programs that read packed data in another way stay unchanged and are refused later.
 #include <algorithm>
 #include <unordered_map>
 
@@ -23,14 +23,14 @@ bool pads(const Node& node) { return node.target == "aten::_pad_packed_sequence"
 
 bool recurs(const Node& node) { return facts_of(node.target).recurrent && node.overload == "data"; }
 
-// batch_sizes[0] is the number of sequences: initial states are made of that size.
+// Returns true for batch_sizes[0], the number of sequences: initial states have this size.
 bool counts_sequences(const Program& program, const Node& node) {
   if (node.target != "aten::select" || node.overload != "int") return false;
   const Argument *dim = node.find("dim"), *index = node.find("index");
   return dim != nullptr && index != nullptr && known_integer(program, *dim) == 0 && known_integer(program, *index) == 0;
 }
 
-// There are as many batch sizes as the longest sequence has steps: pad_packed_sequence asks for that.
+// Returns true for len(batch_sizes), the number of steps of the longest sequence: pad_packed_sequence reads it.
 bool counts_steps(const Program& program, const Node& node) {
   const Argument* dim = node.find("dim");
   return node.target == "aten::size" && node.overload == "int" && dim != nullptr && known_integer(program, *dim) == 0;
@@ -46,18 +46,18 @@ class PackedSequences {
     for (const ProgramOutput& output : program_.outputs) check(output.value);
     if (!understood_) return;
     Replacements replaced;
-    program::open_nodes(program_, replaced,
-                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::expand_nodes(program_, replaced,
+                          [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:
   struct Padded {
     Argument sequences, lengths;  // [T, N, F], [N]
-    ValueId input = none_id;      // the packed tensor, and its axis of T
-    std::int64_t time_axis = 0;
+    ValueId input = none_id;      // the packed tensor
+    std::int64_t time_axis = 0;   // axis T of `input`
   };
 
-  // ---- is there any other reader?
+  // ---- checking for other readers
 
   void collect(const Node& node) {
     note_length(node);
@@ -65,7 +65,7 @@ class PackedSequences {
     if (recurs(node)) data_.insert(node.outputs[0]);
   }
 
-  // x.size(1), also by way of a tensor, as traces have it.
+  // Records x.size(1), also through a tensor, as in traces.
   void note_length(const Node& node) {
     const auto* first = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
     if (first == nullptr || node.outputs.size() != 1) return;
@@ -186,7 +186,7 @@ class PackedSequences {
     replaced.emplace(node.outputs[1], padded.lengths);
   }
 
-  // `total` steps or more: PyTorch pads to any length that the longest sequence does not exceed.
+  // Pads to at least `total` steps: PyTorch accepts any total_length not below the longest sequence.
   Argument lengthened(const Node& node, const Padded& padded, const Argument& total, std::vector<Node>& to) {
     Type type = program_.values[padded.sequences.as<ValueRef>()->id].type;
     const bool known = type.dims && !type.dims->empty() && type.dims->front().is_static();
@@ -211,7 +211,7 @@ class PackedSequences {
     add(node, "prim::NumToTensor", "Scalar", {{"a", size}}, program_.values[node.outputs[0]].type, to, node.outputs[0]);
   }
 
-  // The first two axes in each other's place.
+  // Swaps the first two axes.
   Argument swapped(const Node& replaced_node, const Argument& x, std::vector<Node>& to, ValueId output) {
     Type type = program_.values[x.as<ValueRef>()->id].type;
     if (type.dims && type.dims->size() > 1) std::swap((*type.dims)[0], (*type.dims)[1]);
@@ -219,7 +219,7 @@ class PackedSequences {
                {{"self", x}, {"dim0", {std::int64_t{0}}}, {"dim1", {std::int64_t{1}}}}, type, to, output);
   }
 
-  // A step in the place of `replaced_node`; without `output` its result is a new value.
+  // Adds a node that replaces `replaced_node`; without `output` its result is a new value.
   Argument add(const Node& replaced_node, const char* target, const char* overload,
                std::vector<NamedArgument> arguments, Type type, std::vector<Node>& to, ValueId output = none_id) {
     if (output == none_id) {
@@ -242,7 +242,7 @@ class PackedSequences {
   Program& program_;
   bool understood_ = true;
   std::unordered_set<ValueId> data_, sizes_;                              // packed values
-  std::unordered_map<ValueId, std::pair<ValueId, std::int64_t>> length_;  // numbers: of which value's which axis
+  std::unordered_map<ValueId, std::pair<ValueId, std::int64_t>> length_;  // size -> its (value, axis)
   std::unordered_map<ValueId, Padded> by_value_;
 };
 
@@ -250,7 +250,7 @@ class PackedSequences {
 
 void pad_packed_sequences(Lowering& lowering) {
   if (!program::any_node(lowering.program.body, packs)) return;
-  drop_dead_code(lowering);  // scripted layers ask for sizes of what they are given, of which nothing becomes
+  drop_dead_code(lowering);  // scripted layers read sizes of their inputs that nothing uses
   PackedSequences(lowering).run();
 }
 

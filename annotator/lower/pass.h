@@ -1,7 +1,7 @@
-// The passes share the program that they rewrite and the place where they report.
+// Shared by all passes: the program that they rewrite and the lists that they report to.
 //
-// A pass works in place on a private copy of the program. Node indices (Origin::op) are never renumbered: they are the
-// link back to the record. What a pass adds carries the origin of the operation it stands for.
+// A pass works in place on a private copy of the program. Node indices (Origin::op) are never renumbered, because they
+// link back to the recording. Nodes that a pass adds carry the origin of the operation that they replace.
 #pragma once
 
 #include <set>
@@ -19,11 +19,11 @@ struct Composites;
 
 struct Lowering {
   Program& program;
-  Failures& failures;                    // lowering goes on after one, so that a run shows all
-  Diagnostics& notes;                    // notes for users on a program that was lowered
-  std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
-  bool fold = true;                      // tensors that are known become constants
-  Composites* composites = nullptr;      // operators to open, if any
+  Failures& failures;                    // lowering continues after a failure, so that a run shows all
+  Diagnostics& notes;                    // notes for users on the lowered program
+  std::set<std::string> untouched = {};  // operators that are not rewritten, for named_in()
+  bool fold = true;                      // known tensors become constants
+  Composites* composites = nullptr;      // operators to decompose, if any
 };
 
 }  // namespace whence::lower

@@ -9,19 +9,19 @@ Program lower(const Program& program, Failures& failures, Diagnostics& notes, co
               bool fold, Composites* composites) {
   Program lowered = program;
   Lowering lowering{lowered, failures, notes, untouched, fold, composites};
-  settle_branches(lowering);        // first: writes inside a branch that is taken for certain become straight-line code
-  open_composites(lowering);        // before writes become values: its steps may write, and return views of arguments
-  open_filled_diagonals(lowering);  // it writes through views that it makes
-  functionalize(lowering);          // before values are replaced: it needs to see which tensor each write goes to
-  views_for_copies(lowering);       // no sooner: a copy is not written when its source is
-  pad_packed_sequences(lowering);   // before no-ops go: a slice that it adds may be one
-  decompose(lowering);              // no composite writes; what it makes may hold no-ops
-  complex_as_pairs(lowering);       // on functional operators; leaves no-ops where a tensor only changed its dtype
-  drop_no_ops(lowering);            // only now is a detach or a view without effect: nothing writes through it any more
-  drop_dead_code(lowering);         // before constants: what nothing reads does not keep the tensors that it reads
-  use_constants(lowering);          // after functionalize, which gives what is written a new value
-  join_branches(lowering);          // on pure operators: what is joined moves past what stood between
-  drop_dead_code(lowering);         // last: takes what the others left unused
+  settle_branches(lowering);          // first: writes inside a branch that is always taken become straight-line code
+  decompose_composites(lowering);     // before writes become values: the steps may write, and return views of arguments
+  expand_filled_diagonals(lowering);  // adds writes through views
+  functionalize(lowering);            // before values are replaced: it needs the tensor that each write targets
+  views_for_copies(lowering);         // not earlier: a write to the source does not change a copy
+  pad_packed_sequences(lowering);     // before no-ops are dropped: a slice that it adds may be one
+  decompose(lowering);                // no decomposed kernel writes; the steps may be no-ops
+  complex_as_pairs(lowering);         // on functional operators; leaves no-ops where only a dtype changed
+  drop_no_ops(lowering);              // only now is a detach without effect: nothing writes through it
+  drop_dead_code(lowering);           // before constants: an unused node must not keep tensors alive
+  use_constants(lowering);            // after functionalize, which gives written tensors a new value
+  join_branches(lowering);            // on pure operators: merged nodes move past the nodes in between
+  drop_dead_code(lowering);           // last: removes nodes that the other passes left unused
   return lowered;
 }
 

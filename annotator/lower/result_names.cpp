@@ -13,8 +13,8 @@ void ResultNames::bind(const std::vector<std::vector<Target>>& targets, const Ou
       own_[i] = names_[i];
     } else if (std::ranges::any_of(targets[i], is_own)) {
       own_[i] = memory_.fresh_like(names_[i]);
-      memory_.begin(own_[i], names_[i]);
-      memory_.lie_as(own_[i], names_[i]);
+      memory_.allocate(own_[i], names_[i]);
+      memory_.place_like(own_[i], names_[i]);
     }
   }
   for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -39,7 +39,7 @@ ValueId ResultNames::tensor_of(const Target& target, std::size_t name, std::size
   std::vector<Memory::View> steps = target.steps;
   std::size_t position = 0;
   each_step_value(steps, [&](ValueId& id) {
-    if (!memory_.is_from_before(id, outside_)) id = outside_value(name, number, position, id);
+    if (!memory_.is_defined_outside(id, outside_)) id = outside_value(name, number, position, id);
     ++position;
   });
   for (Memory::View& step : steps) {

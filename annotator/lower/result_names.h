@@ -1,4 +1,4 @@
-// Names for the results of a branch or loop, and for a loop's variables: each is one of several tensors.
+// Names the results of a branch or loop, and the variables of a loop: each is one of several tensors.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,16 @@ namespace whence::lower {
 
 class ResultNames {
  public:
-  // `outside`: the depth of the blocks around the branch or loop.
+  // `outside`: the depth of the block that contains the branch or loop.
   ResultNames(Memory& memory, std::vector<ValueId> names, int outside)
       : memory_(memory), names_(std::move(names)), outside_(outside) {}
 
-  // Stands, after a block, for a value that the block made: the `position`-th that the target's steps read.
+  // Returns the outer replacement of a value computed in the block: the `position`-th value that the target's steps
+  // read.
   using OutsideValue =
       std::function<ValueId(std::size_t name, std::size_t target, std::size_t position, ValueId inside)>;
 
-  // `targets`: by name, each with its condition, valid where the names are.
+  // `targets`: indexed by name, each with its condition, which is valid in the scope of the names.
   void bind(const std::vector<std::vector<Target>>& targets, const OutsideValue& outside_value);
   void doubt(const std::vector<UnclearEnd>& unclear);
   void repeat(const std::vector<std::size_t>& repeating, const Failure& why);
@@ -30,7 +31,7 @@ class ResultNames {
   Memory& memory_;
   std::vector<ValueId> names_;
   int outside_;
-  std::vector<ValueId> own_;  // by name: memory of its own, if it may have some
+  std::vector<ValueId> own_;  // indexed by name: its own memory, if it may have any
 };
 
 template <class T>
@@ -38,7 +39,7 @@ void erase_at(std::vector<T>& list, std::size_t at) {
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-// True for a result that is one tensor from outside in every case.
+// Returns true for a result that is the same outer tensor in every case.
 bool is_kept(const std::vector<Target>& targets);
 
 }  // namespace whence::lower

@@ -30,7 +30,7 @@ Argument SizeConditions::joined(const char* target, const std::optional<Argument
 
 std::optional<Argument> SizeConditions::length(SymbolId symbol) {
   const auto read = [&](ValueId tensor, std::int64_t axis) -> std::optional<Argument> {
-    if (memory_.renamed(tensor) != tensor) return std::nullopt;  // it has another shape now
+    if (memory_.renamed(tensor) != tensor) return std::nullopt;  // its shape has changed
     Argument self{ValueRef{tensor}};
     memory_.resolve_shape(self);
     return add("aten::size", "int", {{"self", self}, {"dim", {axis}}}, ValueKind::integer);

@@ -1,4 +1,4 @@
-// Conditions on sizes as operations of a program: "n == 1 or m == 1", computed from the shapes of tensors.
+// Adds conditions on sizes as operations of a program: "n == 1 or m == 1", computed from the shapes of tensors.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@ namespace whence::lower {
 
 class SizeConditions {
  public:
-  // `tensors`: those whose axes may be read, besides the program's inputs.
+  // `tensors`: tensors whose axes may be read, in addition to the program's inputs.
   SizeConditions(const Program& program, Memory& memory, std::vector<ValueId> tensors)
       : program_(program), memory_(memory), tensors_(std::move(tensors)) {}
 
-  // All of `constraints` hold; nullopt if a size in them is not one of an axis that may be read.
+  // Returns a flag that is true if all `constraints` hold; nullopt if one uses a size of an axis that may not be read.
   std::optional<Argument> all_hold(const std::vector<Constraint>& constraints);
   std::optional<Argument> number(const Size& size);
 

@@ -11,8 +11,8 @@ namespace whence::lower {
 
 namespace {
 
-// True for an einsum that sums over an axis: then its result is new. One that does not permutes its operand, or takes a
-// diagonal.
+// Returns true for an einsum that sums over an axis: its result is not a view. An einsum without a sum permutes its
+// operand or takes a diagonal.
 bool sums(const Node& einsum) {
   const Argument* equation = einsum.find("equation");
   const auto* text = equation == nullptr ? nullptr : equation->as<std::string>();
@@ -21,8 +21,8 @@ bool sums(const Node& einsum) {
   return text->substr(0, arrow).find_first_not_of(text->substr(arrow) + " ") != std::string::npos;
 }
 
-// Operators that make views of the elements of a list, of which nothing in their schemas says so: each result may share
-// the memory of the operand of its number.
+// Operators that may return views of the elements of a list, although their schemas do not state it: each result may
+// share memory with the operand at its position.
 ViewInfo viewed_in_list(const Node& node) {
   const Argument* tensors = node.find("tensors");
   const auto* operands = tensors == nullptr ? nullptr : tensors->as<ArgumentList>();
@@ -37,7 +37,7 @@ ViewInfo viewed_in_list(const Node& node) {
   return view;
 }
 
-// A view that has no converter, and so no schema here, or whose schema in ATen does not say that it is one.
+// Handles a view that has no converter, and so no schema here, or whose schema in ATen does not mark it as a view.
 ViewInfo viewed_first(const Program& program, const Node& node) {
   if (facts_of(node.target).memory != ResultMemory::view) return {};
   const NamedArgument& first = node.arguments.front();
@@ -67,7 +67,7 @@ struct Write {
     return program::node_like(view, std::move(target), "", std::move(arguments));
   }
 
-  // The inverse operator, applied to what was written.
+  // Applies the inverse operator to the written value.
   Node inverse(std::string target, std::string overload, std::vector<NamedArgument> more = {}) const {
     std::vector<NamedArgument> arguments{{"self", value(written)}};
     std::move(more.begin(), more.end(), std::back_inserter(arguments));
@@ -83,7 +83,7 @@ struct Write {
 
 std::optional<Node> itself(const Write& w) {
   return w.inverse(w.view.target, w.view.overload,
-                   {w.view.arguments.begin() + 1, w.view.arguments.end()});  // an exchange of axes undoes itself
+                   {w.view.arguments.begin() + 1, w.view.arguments.end()});  // swapping axes is its own inverse
 }
 
 std::optional<Node> permute(const Write& w) {
@@ -116,12 +116,12 @@ std::optional<Node> narrow(const Write& w) {
   node.arguments.resize(2);  // self, src
   node.arguments.push_back({"dim", Argument{*dim}});
   node.arguments.push_back({"start", Argument{*start}});
-  // Counted from the back, an end of 0 would be the beginning.
+  // For a start counted from the end, an end of 0 would mean the beginning.
   if (*start >= 0 || *start + *length < 0) node.arguments.push_back({"end", Argument{*start + *length}});
   return node;
 }
 
-// One part of a split, a chunk: its place is the sum of the sizes before it.
+// Writes one part of a split or chunk: it starts at the sum of the sizes before it.
 std::optional<Node> part_along(const Write& w, std::optional<std::int64_t> dim) {
   if (!dim) return std::nullopt;
   Size start = 0, end = 0;
@@ -165,14 +165,14 @@ std::optional<Node> unbound(const Write& w) {
   return node;
 }
 
-// Windows that do not overlap: the first elements of all windows are a range with a step, so are the second ones. Each
-// element of a window takes two operations, so it has 64 at most.
+// Writes windows that do not overlap: the first elements of all windows form a range with a step, so do the second
+// ones. A window may have at most 64 elements, because each takes two operations.
 std::optional<Node> windows(const Write& w) {
-  constexpr std::int64_t most_elements = 64;
+  constexpr std::int64_t max_elements = 64;
   const auto given = w.integer("dimension"), size = w.integer("size"), step = w.integer("step");
   Type part = w.program.values[w.written].type;
   if (!given || !size || !step || !part.dims || part.dims->size() < 2) return std::nullopt;
-  if (*size < 1 || *step < *size || *size > most_elements) return std::nullopt;
+  if (*size < 1 || *step < *size || *size > max_elements) return std::nullopt;
   part.dims->pop_back();
   const auto rank = static_cast<std::int64_t>(part.dims->size());
   const std::int64_t axis = *given < 0 ? *given + rank : *given;
@@ -199,7 +199,7 @@ std::optional<Node> windows(const Write& w) {
 }
 
 // x.expand(1, -1, -1)
-bool adds_ones_alone(const Write& w) {
+bool only_adds_ones(const Write& w) {
   const auto base = sizes_of(w.program, w.old_base), view = sizes_of(w.program, w.view.outputs[w.output]);
   if (!base || !view || view->size() < base->size()) return false;
   const auto first = view->end() - static_cast<std::ptrdiff_t>(base->size());
@@ -244,8 +244,8 @@ std::optional<Node> by_form(const Write& w) {
       return w.inverse("aten::view_as_complex", "");
     case ViewForm::as_complex:
       return w.inverse("aten::view_as_real", "");
-    case ViewForm::expand:  // else several elements of the view are one
-      return adds_ones_alone(w) ? back_to_shape(w) : std::nullopt;
+    case ViewForm::expand:  // otherwise elements of the view overlap
+      return only_adds_ones(w) ? back_to_shape(w) : std::nullopt;
     case ViewForm::unfold:
       return windows(w);
     case ViewForm::none:
@@ -286,7 +286,7 @@ ViewInfo view_info(const Program& program, const Node& node) {
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
                                   const std::string& argument, ValueId old_base, ValueId written,
                                   const WriteSteps& steps) {
-  // Bytes under another dtype cannot be written through by value.
+  // A view as another dtype reinterprets bytes, so a write through it has no value to store.
   if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;
   return by_form(Write{program, view, output, argument, old_base, written, steps});
 }

@@ -15,7 +15,7 @@ Failure WriteReports::refusal(const Node& node, const std::string& why) const {
                            qualified(node) + ": " + why,
                            place_of(program, node, "lower"),
                            program.source.kind == "torch.export" && !node.target.starts_with("aten::")
-                               ? "program.run_decompositions() before torch.export.save, which says what is written"
+                               ? "call program.run_decompositions() before torch.export.save; this shows the writes"
                                : "write the model without in-place operations here, e.g. with .clone() or torch.where",
                            1,
                            {}});
@@ -23,14 +23,14 @@ Failure WriteReports::refusal(const Node& node, const std::string& why) const {
 
 void WriteReports::report(const Failure& failure) {
   const Diagnostic& added = failure.diagnostic;
-  for (const auto& [op, may_open, known] : lowering_.failures) {
+  for (const auto& [op, may_decompose, known] : lowering_.failures) {
     if (known.message == added.message && known.where == added.where) return;
   }
   lowering_.failures.push_back(failure);
 }
 
 void WriteReports::warn_of_write(const Node& node, ValueId memory) {
-  if (facts_of(node.target).keeps_content) return;  // they leave what it holds
+  if (facts_of(node.target).keeps_content) return;  // the operator does not change the content
   const Program& program = lowering_.program;
   const Value& value = program.values[memory];
   if (value.index < 0) return;
@@ -47,7 +47,7 @@ void WriteReports::withdraw_write(ValueId returned) {
   std::erase_if(warnings_, [&](const Warning& each) { return each.memory == returned; });
 }
 
-void WriteReports::wind_back(Mark mark) {
+void WriteReports::restore(Mark mark) {
   lowering_.failures = std::move(mark.failures);
   warnings_ = std::move(mark.warnings);
 }
@@ -56,11 +56,10 @@ void WriteReports::warn_of_overlap(const Node& node) {
   warn(none_id,
        warning(Code::unsupported_feature,
                qualified(node) +
-                   " reads memory that it writes to at another place: what PyTorch computes then depends on the "
-                   "order in which it goes through memory; the ONNX file computes with what was there "
+                   " reads memory that it also writes to, at another offset: PyTorch's result depends on the "
+                   "order in which it accesses memory; the ONNX file reads the contents from "
                    "before the write",
-               "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant",
-               place_of(lowering_.program, node, "lower")));
+               "if that is intended, write y[:, 1:] = y[:, :-1].clone()", place_of(lowering_.program, node, "lower")));
 }
 
 void WriteReports::warn(ValueId memory, Diagnostic diagnostic) {

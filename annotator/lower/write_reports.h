@@ -1,4 +1,5 @@
-// Reports of writes to users: those that cannot become values, and those to state that a file does not keep.
+// Reports on writes: errors for writes that cannot become values, warnings for writes to state that a file does not
+// keep.
 #pragma once
 
 #include <string>
@@ -14,20 +15,20 @@ class WriteReports {
   explicit WriteReports(Lowering& lowering) : lowering_(lowering) {}
 
   Failure refusal(const Node& node, const std::string& why) const;
-  void report(const Failure& failure);  // once for each place
-  // A write to what outlives the call (a parameter, a buffer, a constant of the archive, an input) is followed within
-  // the run and warned of. `memory`: the owner of what is written.
+  void report(const Failure& failure);  // once per location
+  // Warns of a write to state that outlives the call (a parameter, a buffer, a constant of the archive, an input): the
+  // new value is used only within the run. `memory`: the owner of the written tensor.
   void warn_of_write(const Node& node, ValueId memory);
-  // Drops the warning of writes to an input that the program returns as a whole: the caller gets the new value.
+  // Drops the warning about writes to an input that the program returns as a whole: the caller gets the new value.
   void withdraw_write(ValueId returned);
-  // A write to memory that the operation reads as well, at another place.
+  // Warns of a write to memory that the operation also reads, at another offset.
   void warn_of_overlap(const Node& node);
   // Adds the warnings to the notes on the program.
   void finish();
 
-  // Drops what was reported since.
+  // The reports at one time, for restore().
   struct Warning {
-    ValueId memory = none_id;  // that is written; none for an overlap
+    ValueId memory = none_id;  // the written memory; none for an overlap
     Diagnostic diagnostic;
   };
   struct Mark {
@@ -35,10 +36,10 @@ class WriteReports {
     std::vector<Warning> warnings;
   };
   Mark mark() const { return {lowering_.failures, warnings_}; }
-  void wind_back(Mark mark);
+  void restore(Mark mark);
 
  private:
-  void warn(ValueId memory, Diagnostic diagnostic);  // once for each text, with the number of writes
+  void warn(ValueId memory, Diagnostic diagnostic);  // once per text, with the number of writes
 
   Lowering& lowering_;
   std::vector<Warning> warnings_;

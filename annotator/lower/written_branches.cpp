@@ -2,7 +2,7 @@
 // if c: t = x  (else: t = y * 2)     ->   t1 = if c: x else: y * 2
 // t.add_(1)                               t2 = add(t1, 1);  x1 = if c: t2 else: x
 //
-// Memory from outside that a branch writes to is a further result of it. A result that may be a tensor from outside is
+// Outer memory that a branch writes to becomes a further result of the branch. A result that may be an outer tensor is
 // a choice (memory.h) under the condition of the branch.
 #include <array>
 
@@ -19,7 +19,7 @@ Memory::Guard opposite(const Memory::Guard& guard) { return {guard.condition, !g
 
 void Functionalizer::branch(Node node) {
   const Failure unclear = reports_.refusal(
-      node, "results of this branch share memory in a way that its condition does not tell, and are written to later");
+      node, "results of this branch are written to later, and its condition does not decide whether they share memory");
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   std::array<BlockEnds, 2> ends;
   memory_.fork(node, [&](std::size_t side) {
@@ -39,28 +39,28 @@ void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, co
   const std::vector<ValueId> names(branch.outputs.begin(),
                                    branch.outputs.begin() + static_cast<std::ptrdiff_t>(results));
   const Argument condition = branch.arguments.front().value;
-  // Makes a value of one side a further result of the branch; the other side gives `otherwise`.
-  const auto hand_out = [&](std::size_t side, ValueId inside, const Argument& otherwise) {
+  // Makes a value of one side a further result of the branch; the other side returns `otherwise`.
+  const auto add_result = [&](std::size_t side, ValueId inside, const Argument& otherwise) {
     branch.blocks[side].outputs.push_back({ValueRef{inside}});
     branch.blocks[1 - side].outputs.push_back(otherwise);
     branch.outputs.push_back(memory_.fresh_like(inside));
     return branch.outputs.back();
   };
   std::vector<std::vector<Target>> targets(results);
-  std::vector<std::vector<std::size_t>> sides(results);  // by result and target: which block
+  std::vector<std::vector<std::size_t>> sides(results);  // by result and target: the side
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < results; ++i) {
     for (std::size_t side = 0; side < 2; ++side) {
       std::vector<Target> of_side = ends[side].results[i];
       const std::vector<Target>& others = ends[1 - side].results[i];
-      // A side without the tensor returned before, or leaves None.
+      // A side without this tensor has returned early or returns None.
       if (of_side.empty() && !others.empty()) of_side = is_kept(others) ? others : std::vector<Target>(1);
       for (std::size_t k = 0; k < of_side.size(); ++k) {
         Memory::Guard& guard = of_side[k].guard;
         if (k + 1 == of_side.size()) {
           if (side == 0) guard = {condition, true};
         } else if (const auto* value = guard.condition.as<ValueRef>()) {
-          guard.condition = {ValueRef{hand_out(side, value->id, Argument{!guard.holds})}};
+          guard.condition = {ValueRef{add_result(side, value->id, Argument{!guard.holds})}};
         }
         targets[i].push_back(std::move(of_side[k]));
         sides[i].push_back(side);
@@ -72,7 +72,7 @@ void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, co
       targets[i].erase(targets[i].end() - 2);
       sides[i].erase(sides[i].end() - 2);
     }
-    // Memory of the result's own stands last: a write to it needs no condition.
+    // The result's own memory comes last: a write to it needs no condition.
     if (targets[i].size() == 2 && targets[i][0].kind == Target::Kind::own) {
       std::swap(targets[i][0], targets[i][1]);
       std::swap(sides[i][0], sides[i][1]);
@@ -82,7 +82,7 @@ void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, co
   }
   ResultNames result_names(memory_, names, memory_.depth());
   result_names.bind(targets, [&](std::size_t i, std::size_t k, std::size_t, ValueId inside) {
-    return hand_out(sides[i][k], inside, Argument{});
+    return add_result(sides[i][k], inside, Argument{});
   });
   for (const BlockEnds& side : ends) {
     result_names.doubt(side.unclear);

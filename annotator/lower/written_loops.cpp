@@ -1,9 +1,9 @@
 // loop: x[i].copy_(s)                ->   x1 = loop (x' = x): select_scatter(x', s, 0, i)
 // h = x;  loop: h.add_(1); h = h * 2 ->   x1, _ = loop (x' = x, h' = x, is_x = true): ..., false
 //
-// Memory from before a loop that its body writes to is carried from iteration to iteration, as a further variable. A
-// variable that is one of several tensors is a choice (memory.h) by flags that the loop carries. The body is evaluated
-// until what its variables may be does not grow any more; the nodes of the last time stay.
+// Outer memory that a loop body writes to becomes a further loop variable. A variable that may be one of several
+// tensors is a choice (memory.h) by flags that the loop carries. The body is evaluated until the set of tensors that
+// its variables may be stops growing; the nodes of the last evaluation stay.
 #include <algorithm>
 #include <optional>
 
@@ -13,14 +13,14 @@
 
 namespace whence::lower {
 
-// The tensors that each variable of a loop may be when an iteration begins, and the memory from before that is written.
+// The tensors that each variable of a loop may be when an iteration begins, and the outer memory that is written.
 struct LoopHead {
-  std::vector<std::vector<Target>> variables;  // memory of its own stands last; none for what is no tensor
+  std::vector<std::vector<Target>> variables;  // own memory comes last; empty for a variable that is not a tensor
   std::vector<UnclearEnd> unclear;
   std::vector<std::size_t> repeating;
   std::vector<ValueId> written;
 
-  // Adds what an iteration leaves. Returns true if all of it was known.
+  // Adds the targets and writes of an iteration. Returns true if none of them is new.
   bool covers(const Memory& memory, const BlockEnds& ends, const std::vector<ValueId>& newly_written) {
     bool known = true;
     for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -59,7 +59,7 @@ struct LoopHead {
 
 namespace {
 
-constexpr int most_rounds = 8;  // each finds something more that a variable may be
+constexpr int most_rounds = 8;  // each round finds at least one more tensor that a variable may be
 
 bool is_read(const Block& block, ValueId id) {
   bool found = false;
@@ -67,7 +67,7 @@ bool is_read(const Block& block, ValueId id) {
   return found;
 }
 
-// One evaluation of a loop with its variables as `head` has them.
+// One evaluation of a loop whose variables may be the tensors of `head`.
 class LoopAttempt {
  public:
   LoopAttempt(Program& program, WriteReports& reports, Memory& memory, const LoopHead& head, Node& node)
@@ -82,27 +82,27 @@ class LoopAttempt {
         targets_(head.variables),
         flags_(variables_.size()),
         unclear_(reports.refusal(
-            node, "variables of this loop share memory in a way that no condition tells, and are written to")) {}
+            node, "variables of this loop are written to, and no condition decides whether they share memory")) {}
 
-  // Returns what an iteration leaves. `run` evaluates the body's nodes.
+  // Evaluates the body once and returns its block ends. `run` evaluates the nodes.
   BlockEnds evaluate(const std::function<void()>& run) {
     begin();
     const Memory::State before = memory_.state();
     BlockEnds ends;
     memory_.in_block(body_.nodes, [&] {
-      find_everything();
+      define_inputs();
       run();
       memory_.origin = node_.origin;
       const std::vector<Argument> left(body_.outputs.begin() + 1, body_.outputs.end());
       ends = block_ends(program_, memory_, left, unclear_);
       for (Argument& output : body_.outputs) memory_.resolve(output);
-      leave_everything(ends);
+      set_outputs(ends);
     });
-    memory_.wind_back(before);
+    memory_.restore(before);
     return ends;
   }
 
-  // Adds to the node what it carries besides its variables, and names what is found after it.
+  // Adds the further variables to the node, and names its results.
   void finish() {
     ArgumentList& initial = std::get<ArgumentList>(node_.arguments.back().value.data);
     for (const Carried& each : carried_) {
@@ -111,7 +111,7 @@ class LoopAttempt {
       initial.push_back(each.start);
       node_.outputs.push_back(memory_.fresh_like(each.inside));
     }
-    for (std::size_t i = 0; i < head_.written.size(); ++i) hold(i);
+    for (std::size_t i = 0; i < head_.written.size(); ++i) set_written_memory(i);
     const auto result_of = [&](std::size_t at) { return node_.outputs[variables_.size() + at]; };
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       for (std::size_t k = 0; k < flags_[i].size(); ++k) {
@@ -135,7 +135,7 @@ class LoopAttempt {
     ValueId inside = none_id;
     Argument start, next;
   };
-  // A number that the steps to a target read, by its place among those.
+  // A number that the steps to a target read, by its position among the values that they read.
   struct Number {
     std::size_t variable = 0, target = 0, position = 0;
     std::size_t carried = 0;
@@ -158,13 +158,13 @@ class LoopAttempt {
     return carried_.size() - 1;
   }
 
-  // Defines the values that an iteration begins with.
-  void find_everything() {
+  // Defines the values at the beginning of an iteration.
+  void define_inputs() {
     for (const ValueId input : body_.inputs) memory_.define(input);
     for (std::size_t i = 0; i < head_.written.size(); ++i) {
       carried_[i].inside = memory_.fresh_like(head_.written[i]);
       program_.values[carried_[i].inside].source = ValueSource::block_input;
-      memory_.now_holds(head_.written[i], carried_[i].inside);
+      memory_.set_content(head_.written[i], carried_[i].inside);
     }
     const Type flag{ValueKind::boolean, DType::boolean, std::nullopt};
     for (std::size_t i = 0; i < variables_.size(); ++i) {
@@ -188,8 +188,8 @@ class LoopAttempt {
     result_names.repeat(head_.repeating, unclear_);
   }
 
-  // Sets the values that the next iteration begins with.
-  void leave_everything(const BlockEnds& ends) {
+  // Sets the values at the beginning of the next iteration.
+  void set_outputs(const BlockEnds& ends) {
     for (std::size_t i = 0; i < head_.written.size(); ++i) {
       const Failure* lost = memory_.lost(head_.written[i]);
       lost_.push_back(lost == nullptr ? std::nullopt : std::optional(*lost));
@@ -217,7 +217,8 @@ class LoopAttempt {
     }
   }
 
-  // Selects among the values of `of` by the conditions of the targets. Targets without a value are never read.
+  // Selects a value by the conditions of the targets. `of` returns nullopt for a target without a value, which is
+  // skipped.
   Argument one_of(std::vector<Target> targets, const Argument& otherwise, const auto& of) {
     std::optional<Argument> found;
     for (auto target = targets.rbegin(); target != targets.rend(); ++target) {
@@ -228,13 +229,13 @@ class LoopAttempt {
     return found.value_or(otherwise);
   }
 
-  // The i-th memory that the body writes to holds a result of the loop.
-  void hold(std::size_t i) {
+  // Sets the content of the i-th written memory to the matching result of the loop.
+  void set_written_memory(std::size_t i) {
     const ValueId memory = head_.written[i];
-    memory_.now_holds(memory, node_.outputs[variables_.size() + i]);
+    memory_.set_content(memory, node_.outputs[variables_.size() + i]);
     memory_.recover(memory);
     if (!lost_[i]) return;
-    if (is_read(body_, carried_[i].inside)) reports_.report(*lost_[i]);  // by the next iteration
+    if (is_read(body_, carried_[i].inside)) reports_.report(*lost_[i]);  // the next iteration reads it
     memory_.lose(memory, *lost_[i]);
   }
 
@@ -245,12 +246,12 @@ class LoopAttempt {
   Node& node_;
   Block& body_;
   std::vector<ValueId> variables_, results_, starts_;
-  std::vector<std::vector<Target>> targets_;     // by variable, with flags as conditions
-  std::vector<std::vector<std::size_t>> flags_;  // by variable and target: which of `carried_`
+  std::vector<std::vector<Target>> targets_;     // indexed by variable, with flags as conditions
+  std::vector<std::vector<std::size_t>> flags_;  // by variable and target: index into `carried_`
   Failure unclear_;
   std::vector<Number> numbers_;
   std::vector<Carried> carried_;              // written memory first
-  std::vector<std::optional<Failure>> lost_;  // by written memory
+  std::vector<std::optional<Failure>> lost_;  // indexed by written memory
 };
 
 }  // namespace
@@ -281,10 +282,11 @@ void Functionalizer::loop(Node node) {
       return;
     }
     nodes.resize(nodes_before);
-    memory_.wind_back(before);
-    reports_.wind_back(reported);
+    memory_.restore(before);
+    reports_.restore(reported);
   }
-  reports_.report(reports_.refusal(node, "what its variables are from one iteration to the next cannot be followed"));
+  reports_.report(
+      reports_.refusal(node, "cannot determine which tensors its variables are from one iteration to the next"));
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   nodes.push_back(std::move(node));
 }

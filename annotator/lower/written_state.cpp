@@ -9,7 +9,7 @@
 namespace whence::lower {
 
 std::vector<WrittenState> written_state(const Program& program) {
-  std::unordered_map<ValueId, ValueId> viewed;  // by result
+  std::unordered_map<ValueId, ValueId> viewed;  // indexed by result
   const auto owner = [&](ValueId id) {
     for (auto base = viewed.find(id); base != viewed.end(); base = viewed.find(id)) id = base->second;
     return id;

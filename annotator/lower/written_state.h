@@ -1,5 +1,5 @@
 // Finds the state that a program writes to and that outlives a run: its parameters, buffers and inputs. Reads a program
-// that was not made functional yet, and changes nothing.
+// before functionalisation and does not change it.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ struct WrittenState {
   ValueId holds = none_id;  // the result of the last operation that writes to it, or to a part of it
 };
 
-// By value, ascending. Writes in bodies of branches and loops are not looked for.
+// Sorted by value. Ignores writes in bodies of branches and loops.
 std::vector<WrittenState> written_state(const Program& program);
 
 }  // namespace whence::lower

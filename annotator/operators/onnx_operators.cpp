@@ -10,8 +10,8 @@ using enum Flops;
 
 constexpr std::string_view itself;
 
-// An entry in the second column lets a fused or quantized node correspond to the plain one; which further nodes it took
-// in follows from its neighbours, not from this table.
+// The second column names the plain operator that a fused or quantized node matches. Which further nodes were fused
+// follows from its neighbours, not from this table.
 constexpr OnnxOperator rows[] = {
     {"Abs", itself, like_first, per_output, without_effect},
     {"Acos", itself, like_first, per_output},

@@ -7,9 +7,9 @@ namespace {
 
 constexpr int newest = 28;
 
-// Swish and SwiGLU have no kernel: ONNX Runtime inlines the function that ONNX defines them by, and Swish has one for
-// opset 24 alone. Of each TensorScatter it warns at every run that the cache was copied, unless the caller binds the
-// cache that goes in and the one that comes out to one buffer.
+// Swish and SwiGLU have no kernel: ONNX Runtime inlines their ONNX function, and has a function of Swish only for opset
+// 24. For each TensorScatter it warns at every run that the cache was copied, unless the caller binds the input and
+// output cache to one buffer.
 constexpr RecentOperator table[] = {
     {"Attention", 23, newest},       {"CumProd", 26, newest}, {"RMSNormalization", 23, newest},
     {"RotaryEmbedding", 23, newest}, {"SwiGLU", 28, 27},      {"Swish", 24, 24},

@@ -22,7 +22,7 @@ bool CallTree::within(CallIndex inner, CallIndex outer) const {
 }
 
 CallIndex CallTree::common(CallIndex a, CallIndex b) const {
-  // A parent stands before its children, so the larger of two different calls cannot be around the smaller.
+  // A parent comes before its children, so the larger of two different indices cannot enclose the smaller.
   while (a != b && a.exists() && b.exists()) {
     CallIndex& deeper = a > b ? a : b;
     deeper = (*this)[deeper].parent;

@@ -23,9 +23,9 @@ std::optional<CarriedToken> token_in(std::string_view doc_string) {
   return CarriedToken{last};
 }
 
-std::string with_token(std::string_view doc_string, bool was_there, const CarriedToken& token) {
+std::string with_token(std::string_view doc_string, bool had_doc_string, const CarriedToken& token) {
   std::string text(doc_string);
-  if (was_there) text += '\n';
+  if (had_doc_string) text += '\n';
   text.append(token_mark).append(token.name);
   return token.confidence > Confidence::matched ? text + suffix_of(token.confidence) : text;
 }

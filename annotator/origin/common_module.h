@@ -1,4 +1,4 @@
-// The lowest module that holds several: "encoder.layer" of "encoder.layer.0" and "encoder.layer.1.attention".
+// The lowest common ancestor of modules: "encoder.layer" for "encoder.layer.0" and "encoder.layer.1.attention".
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace whence::origin {
 
-// `modules`: qualified names, at least one.
+// `modules` are qualified names, at least one.
 inline std::string common_module(const std::vector<std::string>& modules) {
   std::string_view common = modules.front();
   for (const std::string& module : modules) {

@@ -1,4 +1,4 @@
-// Counts: nodes by how surely their module is known. Annotate, validate and the reports count in these.
+// Counts: numbers of nodes by confidence, used by annotate, validate and the reports.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct Counts {
   void add(Confidence confidence) { ++by[static_cast<std::size_t>(confidence)]; }
   std::int64_t total() const;
   std::int64_t covered() const;           // exact, matched and inferred
-  double share(std::int64_t part) const;  // share of the total, 0 to 1; 1 when there is nothing
+  double share(std::int64_t part) const;  // share of the total, 0 to 1; 1 if the total is 0
 };
 
 }  // namespace whence::origin

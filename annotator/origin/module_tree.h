@@ -1,5 +1,5 @@
-// ModuleTree: modules by their qualified names, each below the module that its name begins with, and what is known of
-// each: a row of facts. Every view that counts by module is one of these, with rows of its own.
+// ModuleTree: modules by qualified name, each below its parent, with a row of values for each. Views that count by
+// module use it with their own type of rows.
 //
 //   struct Row : ModulePlace { std::int64_t nodes = 0; };
 //   ModuleTree<Row> tree;
@@ -26,25 +26,25 @@ namespace whence::origin {
 struct ModulePlace {
   std::string path;  // "" is the root
   int level = 0;
-  std::optional<std::size_t> parent;  // row; none for the root
+  std::optional<std::size_t> parent;  // row; nullopt for the root
   std::vector<std::size_t> children;  // rows
 };
 
-// Siblings that are numbers, as the layers of a list, stand in the order of their numbers either way.
+// The order of siblings. Siblings with numbers as names, as in a list, are always ordered by number.
 enum class Siblings { as_added, by_name };
 
-// Returns the number that a module has in the list it is in: 11 of "encoder.layer.11"; none of a name.
+// Returns the number of a module in its list: 11 for "encoder.layer.11"; nullopt for other names.
 inline std::optional<std::int64_t> number_in_list(std::string_view path) {
   return parse_number<std::int64_t>(path.substr(path.rfind('.') + 1));
 }
 
 template <std::derived_from<ModulePlace> Row>
 struct ModuleTree {
-  std::vector<Row> rows;  // the root is the first
+  std::vector<Row> rows;  // the root is first
 
   ModuleTree() { add(""); }
 
-  // Returns the row of a module; makes it, with those of all modules around it, when it is new.
+  // Returns the row of a module; adds it and its ancestors if they are new.
   std::size_t add(std::string_view path) {
     if (const auto known = find(path)) return *known;
     std::optional<std::size_t> parent;
@@ -59,7 +59,7 @@ struct ModuleTree {
     return index;
   }
 
-  // Makes `path` another name of a module.
+  // Adds another name for a module.
   void add_alias(std::string_view path, std::size_t row) { by_path_.emplace(path, row); }
 
   std::optional<std::size_t> find(std::string_view path) const {
@@ -67,13 +67,13 @@ struct ModuleTree {
     return found == by_path_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Calls visit(row) for a module and for all around it, from the inside out.
+  // Calls visit(row) for a module and its ancestors, from the inside out.
   template <class Visit>
   void upwards(std::size_t row, const Visit& visit) {
     for (std::optional<std::size_t> at = row; at; at = rows[*at].parent) visit(rows[*at]);
   }
 
-  // Returns the rows of the modules and of all around them, each once; makes those that are new.
+  // Returns the distinct rows of the modules and their ancestors; adds new rows.
   template <class Paths>
   std::set<std::size_t> around(const Paths& paths) {
     std::set<std::size_t> around;
@@ -83,7 +83,7 @@ struct ModuleTree {
     return around;
   }
 
-  // Puts every module before its children, and these before its next sibling. Numbers of rows change.
+  // Orders rows depth first, a module before its children. The numbers of rows change.
   void order_depth_first(Siblings siblings = Siblings::as_added) {
     std::vector<std::size_t> order, moved(rows.size());
     append(0, siblings, order);
@@ -111,7 +111,7 @@ struct ModuleTree {
     for (const std::size_t child : children) append(child, siblings, order);
   }
 
-  // Exchanges siblings that are numbers among the places that they have.
+  // Sorts siblings with numbers as names among their positions.
   void order_numbers(std::vector<std::size_t>& children) const {
     std::vector<std::size_t> places;
     std::vector<std::pair<std::int64_t, std::size_t>> numbered;

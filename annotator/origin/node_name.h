@@ -1,5 +1,5 @@
-// Names that annotate gives nodes: "/encoder/layer.0/MatMul"; "/encoder/~/Where" where the module is only known to hold
-// the node's own, so that a name that outlives the metadata does not claim more than that did.
+// Node names that annotate writes: "/encoder/layer.0/MatMul", or "/encoder/~/Where" if only an ancestor of the node's
+// module is known, so that a name without metadata claims no more than the metadata did.
 #pragma once
 
 #include <string>
@@ -19,10 +19,10 @@ inline std::string node_name(const std::string& path, std::string_view op_type, 
 
 struct NamePath {
   std::string_view path;  // "/encoder/layer.0"
-  bool below = false;     // a module below it may be meant
+  bool below = false;     // the node may belong to a module below it
 };
 
-// All before a node's operator.
+// Returns the path before the operator in a node's name.
 inline NamePath path_in_name(std::string_view name) {
   const std::size_t slash = name.rfind('/');
   if (slash == std::string_view::npos) return {};

@@ -1,4 +1,4 @@
-// NodeOrigin: the recorded operations that an ONNX node stands for.
+// NodeOrigin: the recorded operations that an ONNX node implements.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,20 @@
 
 namespace whence::origin {
 
-// The recorded operations that a node stands for.
 enum class OriginKind : std::uint8_t {
   own,     // part of the conversion of one operation
-  fused,   // replaces several operations (Conv with BatchNorm folded in): belongs to all their modules
-  shared,  // a helper that serves several operations (a folded constant, a common shape computation)
+  fused,   // replaces several operations (Conv with a folded BatchNorm): belongs to all their modules
+  shared,  // used by several operations (a folded constant, a common shape computation)
 };
 
 struct NodeOrigin {
   OriginKind kind = OriginKind::own;
-  std::vector<std::int32_t> ops;  // Origin::op of each, ascending, distinct; never empty
+  std::vector<std::int32_t> ops;  // Origin::op of each, ascending, distinct; empty only for `shared`
 };
 
-// The origin of a node that takes the place of nodes with origins a and b.
+// Returns the origin of a node that replaces nodes with origins a and b.
 NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind);
-// Adds one operation; constant time when it is the newest.
+// Adds an operation; constant time if its index is the largest.
 void add_op(NodeOrigin& origin, std::int32_t op);
 
 }  // namespace whence::origin

@@ -43,7 +43,8 @@ std::string python_repr(const std::vector<std::string>& texts) {
   return result + "]";
 }
 
-// Python takes the shortest digits that read back the same, and an exponent when it is below -4 or at least 16.
+// Like Python, uses the shortest digits that parse to the same number, and an exponent if it is below -4 or at
+// least 16.
 std::string python_float(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";

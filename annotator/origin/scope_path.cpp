@@ -9,8 +9,7 @@
 namespace whence::origin {
 namespace {
 
-// Returns the start of the name that stands at `at`: a number means nothing without the container that it counts in, so
-// that "0" in "layer1.0" begins at "layer1".
+// Returns the start of the segment at `at`. A number includes its container: "0" in "layer1.0" starts at "layer1".
 std::size_t first_word(const std::string& name, std::size_t at) {
   while (at > 0 && std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
     const std::size_t end = std::min(name.find('.', at), name.size());
@@ -35,7 +34,7 @@ ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::ve
 std::string scope_path(const std::vector<std::string>& modules) {
   if (modules.empty() || modules.back().empty()) return "";
   const std::string& inner = modules.back();
-  std::vector<std::size_t> cuts;  // lengths of the called modules' names on the way to `inner`
+  std::vector<std::size_t> cuts;  // name lengths of the called modules around `inner`
   for (std::size_t i = 0; i + 1 < modules.size(); ++i) {
     if (!modules[i].empty() && modules[i] != inner && at_or_below(inner, modules[i])) cuts.push_back(modules[i].size());
   }
@@ -44,7 +43,7 @@ std::string scope_path(const std::vector<std::string>& modules) {
   std::string path;
   std::size_t start = 0;
   for (const std::size_t cut : cuts) {
-    if (cut <= start) continue;  // one module called within itself
+    if (cut <= start) continue;  // a module called itself
     const std::size_t first = start == 0 ? 0 : start + 1;
     path += "/" + inner.substr(first_word(inner, first), cut - first_word(inner, first));
     start = cut;

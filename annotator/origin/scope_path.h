@@ -1,5 +1,5 @@
-// Scope paths: the module of a scope as nodes have it in their names, in the form PyTorch's TorchScript exporter made
-// known: `/encoder/layer.0/attention/self/query`.
+// Scope paths: the module of a scope in the form of node names, as in PyTorch's TorchScript exporter:
+// `/encoder/layer.0/attention/self/query`.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace whence::origin {
 
-// `/encoder/layer.0/attention`: the qualified name of the scope's module, cut where it crosses from one called module
-// into the next, so that containers that are never called stay one segment with their children; a child that is only a
-// number takes its container along: `/layer1/layer1.0/conv1`. "" for the root.
+// Returns `/encoder/layer.0/attention`: the qualified name of the scope's module with a slash between called modules. A
+// container that is never called stays in one segment with its child. A numbered child repeats its container's name:
+// `/layer1/layer1.0/conv1`. Returns "" for the root.
 std::string scope_path(const Program& program, ScopeId scope);
-// The same of the last of `modules`: the qualified names of called modules, each called in the one before it.
+// Returns the path of the last of `modules`, qualified names of called modules, each called by the previous one.
 std::string scope_path(const std::vector<std::string>& modules);
 
-// The deepest scope that holds all operations of an origin; the root's when there is none.
+// Returns the deepest scope that encloses all operations of an origin; the root if it has no operations.
 ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::vector<const Node*>& operations);
 
 }  // namespace whence::origin

@@ -30,7 +30,7 @@ std::optional<NodeOrigin> parse_stamp(std::string_view text) {
   } else if (text.starts_with(shared_prefix)) {
     origin.kind = OriginKind::shared;
     text.remove_prefix(shared_prefix.size());
-    if (text.empty()) return origin;  // no operation made it, such as an input that the model returns
+    if (text.empty()) return origin;  // no operation produced it, as for an input that the model returns
   }
   const char* at = text.data();
   const char* const end = at + text.size();

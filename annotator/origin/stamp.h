@@ -1,6 +1,6 @@
-// The stamp that export leaves on each node under `pkg.whence.op`, as text and back: "17" (own), "fused:17,18",
-// "shared:3,9"; "shared:" where no operation had a part in the node (an input that the model returns). Numbers are
-// indices of recorded operations, so a stamp means something only beside its sidecar.
+// The stamp that export writes on each node under `pkg.whence.op`: "17" (own), "fused:17,18", "shared:3,9", or
+// "shared:" if no operation produced the node (an input that the model returns). Numbers are indices of recorded
+// operations, so a stamp needs its sidecar.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,11 @@ namespace whence::origin {
 
 std::string to_stamp(const NodeOrigin& origin);
 
-// nullopt when the text is not a stamp. Whether the operations exist is for the caller to check.
+// Returns nullopt if the text is not a stamp. The caller must check that the operations exist.
 std::optional<NodeOrigin> parse_stamp(std::string_view text);
 
-// "0-5,9" and back: ascending, distinct. nullopt when the text is no such list, or one of more than a million.
+// Converts ascending, distinct numbers to "0-5,9" and back. Returns nullopt for other texts, and for more than a
+// million numbers.
 std::string to_ranges(const std::vector<std::int32_t>& operations);
 std::optional<std::vector<std::int32_t>> parse_ranges(std::string_view text);
 

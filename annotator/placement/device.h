@@ -1,5 +1,5 @@
-// Devices as ONNX Runtime's layer assignment names them, and the execution providers that serve each. ONNX Runtime
-// takes any word there, and ignores a rule whose word it does not know.
+// Devices as in ONNX Runtime's layer assignment, and the execution providers that serve them. ONNX Runtime accepts any
+// word, and silently ignores a rule with an unknown device.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace whence::placement {
 
 inline constexpr std::string_view no_device = "none";  // left to ONNX Runtime
 
-// cpu, gpu, cuda, dml, npu, fpga, accelerator, "gpu:" with a vendor or a number, or an execution provider by its full
-// name. Throws Error(usage), with the word that was meant.
+// Accepts cpu, gpu, cuda, dml, npu, fpga, accelerator, "gpu:" with a vendor or a number, or the full name of an
+// execution provider. Throws Error(usage) with the nearest word for others.
 void require_device(const std::string& device);
 
-// True when ONNX Runtime may put nodes for `device` on the execution provider.
+// Returns true if ONNX Runtime may assign nodes for `device` to the execution provider.
 bool serves(std::string_view provider, std::string_view device);
 
 }  // namespace whence::placement

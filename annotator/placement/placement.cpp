@@ -21,7 +21,7 @@ using onnx_file::OnnxTensor;
 
 namespace {
 
-// Bits of an element, by onnx::TensorProto::DataType; 0 for strings and types to come.
+// Returns the bits of an element by onnx::TensorProto::DataType; 0 for strings and unknown types.
 std::int64_t element_bits(int data_type) {
   static const std::map<int, std::int64_t> bits = {
       {1, 32},  {2, 8},   {3, 8},   {4, 16},  {5, 16},   {6, 32},  {7, 64}, {9, 8},  {10, 16},
@@ -44,20 +44,20 @@ std::vector<Attribution> attributions_of(const std::vector<const OnnxNode*>& nod
   return attributions;
 }
 
-// The rules in order, each asked for a node.
+// Applies the rules in order.
 class Rules {
  public:
   Rules(const std::vector<Rule>& rules, const std::set<std::string>& modules) : rules_(rules) {
-    for (const Rule& rule : rules) holders_.emplace_back(std::vector{rule.glob}, modules, "place");
-    taken_.resize(rules.size());
+    for (const Rule& rule : rules) globs_.emplace_back(std::vector{rule.glob}, modules, "place");
+    used_.resize(rules.size());
   }
 
-  // Nothing when none holds it.
+  // Returns the device of a node by the first matching rule; nullopt if no rule matches.
   std::optional<std::string> device_of(const Attribution& of, std::int64_t& of_several) {
     std::optional<std::size_t> first;
     bool differ = false;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (!holders_[i].hold_any(of)) continue;
+      if (!globs_[i].hold_any(of)) continue;
       if (!first) first = i;
     }
     if (!first) return std::nullopt;
@@ -65,37 +65,36 @@ class Rules {
       if (of.modules.size() > 1) differ |= device_of_module(module) != rules_[*first].device;
     }
     of_several += differ ? 1 : 0;
-    taken_[*first] = true;
+    used_[*first] = true;
     return rules_[*first].device;
   }
 
   void require_all_used() const {
     for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (taken_[i]) continue;
+      if (used_[i]) continue;
       throw Error(Code::usage,
                   "the rule '" + rules_[i].device + "=" + rules_[i].glob +
-                      "' places no node: rules before it hold them all, or there are none",
-                  "the first rule that holds a node decides; give the narrower rule first", {.stage = "place"});
+                      "' places no node: earlier rules match all its nodes, or it has none",
+                  "the first matching rule decides; give the narrower rule first", {.stage = "place"});
     }
   }
 
  private:
   std::string device_of_module(const std::string& module) {
     for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (holders_[i].hold(module)) return rules_[i].device;
+      if (globs_[i].hold(module)) return rules_[i].device;
     }
     return "";
   }
 
   const std::vector<Rule>& rules_;
-  std::vector<view::ModuleGlobs> holders_;
-  std::vector<bool> taken_;
+  std::vector<view::ModuleGlobs> globs_;
+  std::vector<bool> used_;
 };
 
 std::string described(const OnnxNode& node, const Attribution& of) {
   const std::string name = node.name.empty() ? "a " + std::string(node.op_type) : "'" + std::string(node.name) + "'";
-  return name +
-         (of.attributed() ? " of " + (of.module.empty() ? "the root" : of.module) : ", whose module is not known");
+  return name + (of.attributed() ? " of " + (of.module.empty() ? "the root" : of.module) : ", whose module is unknown");
 }
 
 DeviceShare& share_of(Placement& placement, const std::string& device) {
@@ -135,7 +134,7 @@ void count_crossings(const OnnxSummary& model, Placement& placement) {
   }
 }
 
-// Exact rules alone: a prefix would hold "gpu:1" for "gpu", and outranks them all.
+// Writes only exact rules: a prefix rule "gpu" would also match "gpu:1", and outranks exact rules.
 std::string settings_of(const Placement& placement) {
   std::string settings;
   for (const DeviceShare& share : placement.shares) {
@@ -158,7 +157,7 @@ void fill(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes, P
 Rule parse_rule(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw Error(Code::usage, "'" + text + "' is not a rule", "a device and a glob: gpu=encoder.**",
+    throw Error(Code::usage, "'" + text + "' is not a rule", "give a device and a glob: gpu=encoder.**",
                 {.stage = "command line"});
   }
   Rule rule{text.substr(0, equals), text.substr(equals + 1)};
@@ -187,7 +186,7 @@ Placement place_nodes(const OnnxSummary& model, const std::vector<Rule>& rules, 
     throw Error(
         Code::usage,
         std::to_string(without) + " of " + std::to_string(nodes.size()) + " nodes have no device: " + first_without,
-        "add --rule 'cpu=**' as the last, or --default cpu, which also holds for nodes without a module; "
+        "add --rule 'cpu=**' as the last rule, or --default cpu, which also applies to nodes without a module; "
         "--default none leaves them to ONNX Runtime",
         {.file = model.file->path(), .stage = "place"});
   }
@@ -206,7 +205,7 @@ Placement placement_in(const OnnxSummary& model, const metadata::Recorded* recor
     placement.modules.push_back(metadata::attribution_of(*node, recorded).module);
   }
   if (!any) {
-    throw Error(Code::usage, "no node of the file has a device, and no rule says one", "give --rule 'gpu=encoder.**'",
+    throw Error(Code::usage, "no node of the file has a device, and no rule was given", "give --rule 'gpu=encoder.**'",
                 {.file = model.file->path(), .stage = "place"});
   }
   fill(model, nodes, placement);

@@ -1,7 +1,7 @@
-// Placement: the nodes of a model by device, as rules over modules say, and what that means: parameters and time of
-// each device, values that cross from one to another.
+// Placement: the devices of a model's nodes by rules over modules, with the weights and time of each device and the
+// values that cross between devices.
 //
-// The first rule that holds a node's module decides. Of a node that belongs to several modules, one is enough.
+// The first rule that matches a node's module decides; for a node of several modules, one matching module is enough.
 #pragma once
 
 #include <cstdint>
@@ -18,58 +18,58 @@ struct Rule {
   std::string device, glob;  // a pattern: a module and all below it (view/module_globs.h)
 };
 
-// "gpu=encoder.**". Throws Error(usage) for anything else, and for an unknown device.
+// Parses "gpu=encoder.**". Throws Error(usage) for other texts, and for an unknown device.
 Rule parse_rule(const std::string& text);
 
 struct DeviceShare {
   std::string device;
   std::int64_t nodes = 0;
-  std::int64_t weights = 0, weight_bytes = 0;  // initializers that its nodes read; one may be read on several devices
-  std::optional<std::int64_t> microseconds;    // by a profile, a run's time in modules all of whose nodes are here
+  std::int64_t weights = 0, weight_bytes = 0;  // initializers that its nodes read; several devices may read the same
+  std::optional<std::int64_t> microseconds;    // time per run of modules with all nodes on this device, by a profile
 };
 
-// The values that go from nodes of one device to nodes of another: each is a copy.
+// The values that go from nodes of one device to nodes of another device; each is copied.
 struct Crossing {
   std::string from, to;
   std::int64_t values = 0;
 };
 
-// A node that ONNX Runtime put on a provider that does not serve its device.
+// A node that ONNX Runtime assigned to a provider that does not serve its device.
 struct Difference {
   std::string node, module, device, provider;
 };
 
-// The nodes held against the list of ONNX Runtime.
+// The comparison with ONNX Runtime's list of providers.
 struct Comparison {
   std::int64_t as_placed = 0;           // nodes on a provider of their device
-  std::int64_t gone = 0;                // nodes that are not in the list: fused, folded or renamed
+  std::int64_t not_listed = 0;          // nodes that are not in the list: fused, folded or renamed
   std::vector<Difference> differences;  // in file order
 };
 
 struct Placement {
   std::vector<std::string> devices;  // by node, in the order of all_nodes()
-  std::vector<std::string> modules;  // likewise
+  std::vector<std::string> modules;  // by node, in the same order
   std::vector<DeviceShare> shares;   // in the order of the rules
   std::vector<Crossing> crossings;
   std::string settings;                        // for session.layer_assignment_settings
-  std::int64_t of_several = 0;                 // nodes of modules that rules put on different devices
-  std::int64_t unattributed_microseconds = 0;  // by a profile, a run's time on no known device
+  std::int64_t of_several = 0;                 // nodes of several modules with different devices
+  std::int64_t unattributed_microseconds = 0;  // time per run without a known device, by a profile
   std::optional<Comparison> compared;
 };
 
-// `otherwise`: the device of nodes that no rule holds; "none" leaves them to ONNX Runtime; empty: there may be none.
-// Errors: usage for a glob that no module matches, for a rule all of whose nodes earlier rules take, and for nodes
-// without a device.
+// Places nodes by rules. `otherwise` is the device of nodes that no rule matches; "none" leaves them to ONNX Runtime;
+// empty makes them an error. Errors: usage for a glob that no module matches, for a rule that decides for no node, and
+// for nodes without a device.
 Placement place_nodes(const onnx_file::OnnxSummary& model, const std::vector<Rule>& rules, const std::string& otherwise,
                       const metadata::Recorded* recorded);
 
-// The placement that a file has by its entries `layer_ann`, which are taken as devices. Throws Error(usage) when it has
-// none.
+// Returns the placement in a file, from its entries `layer_ann`, which are read as devices. Throws Error(usage) if it
+// has none.
 Placement placement_in(const onnx_file::OnnxSummary& model, const metadata::Recorded* recorded);
 
-// Compares with what ONNX Runtime chose: JSON of get_provider_graph_assignment_info() (docs/dialects.md). Errors: those
-// of a file that cannot be read; wrong_kind for JSON of another form; sidecar_mismatch when no name is one of the
-// model's, now or before annotate.
+// Compares with ONNX Runtime's choice: JSON of get_provider_graph_assignment_info() (docs/dialects.md). Errors: as
+// reading a file; wrong_kind for JSON of another form; sidecar_mismatch if no name is that of a node, now or before
+// annotate.
 Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Placement& placement,
                                   const std::string& path, Diagnostics& notes);
 

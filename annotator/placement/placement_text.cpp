@@ -1,4 +1,4 @@
-// Placements as people and machines read them.
+// Prints placements as text and as JSON.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace {
 using text::Align;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t most_differences_shown = 20;
+constexpr std::size_t max_differences_shown = 20;
 
 std::string milliseconds(std::int64_t microseconds) {
   std::string number(32, '\0');
@@ -49,17 +49,18 @@ std::string shares_text(const Placement& placement) {
 std::string comparison_text(const Comparison& compared) {
   const std::size_t count = compared.differences.size();
   std::string text = "ONNX Runtime: " + std::to_string(compared.as_placed) + " nodes as placed, " +
-                     std::to_string(count) + " elsewhere, " + std::to_string(compared.gone) + " not in its list\n";
+                     std::to_string(count) + " elsewhere, " + std::to_string(compared.not_listed) +
+                     " not in its list\n";
   if (count == 0) return text;
   text::Table table({}, {Align::left, Align::left, Align::left, Align::left}, "  ");
   table.header({"node", "module", "device", "provider"});
-  for (std::size_t i = 0; i < std::min(count, most_differences_shown); ++i) {
+  for (std::size_t i = 0; i < std::min(count, max_differences_shown); ++i) {
     const Difference& each = compared.differences[i];
     table.row({each.node, each.module, each.device, each.provider});
   }
   text += table.text();
-  if (count > most_differences_shown)
-    text += "  and " + std::to_string(count - most_differences_shown) + " more: --json lists them\n";
+  if (count > max_differences_shown)
+    text += "  and " + std::to_string(count - max_differences_shown) + " more: --json lists them\n";
   return text;
 }
 
@@ -103,7 +104,7 @@ std::string to_json(const Placement& placement) {
           {{"node", each.node}, {"module", each.module}, {"device", each.device}, {"provider", each.provider}});
     }
     object["assigned"] = {{"as_placed", placement.compared->as_placed},
-                          {"not_listed", placement.compared->gone},
+                          {"not_listed", placement.compared->not_listed},
                           {"differences", differences}};
   }
   return json_text(object, 2);

@@ -1,4 +1,4 @@
-// Placements held against the list of providers that a session of ONNX Runtime chose.
+// Compares placements with the list of providers that a session of ONNX Runtime chose.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace {
 using Providers = std::map<std::string, std::set<std::string>, std::less<>>;  // by name of the node
 
 constexpr const char* providers_remedy =
-    "give the list that docs/dialects.md shows how to write: [{\"provider\": \"...\", \"nodes\": [{\"name\": "
+    "give the list that the code in docs/dialects.md writes: [{\"provider\": \"...\", \"nodes\": [{\"name\": "
     "\"...\"}]}]";
 
 Providers read_providers(const std::string& path) {
@@ -44,7 +44,7 @@ Providers read_providers(const std::string& path) {
   return providers;
 }
 
-// A node that ONNX Runtime fused before it chose keeps its name in front: "<name>/MatMulAddFusion".
+// Maps fused nodes back to nodes of the model: ONNX Runtime names them "<name>/MatMulAddFusion".
 void add_fused_names(const std::vector<const onnx_file::OnnxNode*>& nodes, metadata::NameAge age,
                      Providers& providers) {
   std::set<std::string_view> names;
@@ -75,7 +75,7 @@ Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Pla
     const std::string_view name = metadata::name_of(*nodes[i], listed.age);
     const auto found = providers.find(name);
     if (name.empty() || found == providers.end()) {
-      ++comparison.gone;
+      ++comparison.not_listed;
       continue;
     }
     const std::string& device = placement.devices[i];
@@ -89,8 +89,8 @@ Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Pla
     }
   }
   if (comparison.as_placed == 0 && comparison.differences.empty()) {
-    throw Error(Code::sidecar_mismatch, "no name in the list of providers is that of a node of the model",
-                "give the list of a session of this file", {.file = path, .stage = "place"});
+    throw Error(Code::sidecar_mismatch, "the list of providers names no node of the model",
+                "give the list from a session of this file", {.file = path, .stage = "place"});
   }
   return comparison;
 }

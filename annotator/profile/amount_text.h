@@ -1,4 +1,4 @@
-// Amounts of a profile as text: per run, in the unit that people read.
+// Amounts of a profile as text: per run, in the displayed unit.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace whence::profile {
 
-// "ms", "cycles", "bytes"
+// Returns "ms", "cycles", "bytes" or "nodes".
 std::string_view shown_unit(Unit unit);
 
-// "1.234" milliseconds, "1,234" cycles or bytes: the amount of one of `runs`.
+// Returns the amount per run: "1.234" for milliseconds, "1,234" for cycles or bytes.
 std::string amount_text(std::int64_t amount, std::int64_t runs, Unit unit);
 
 }  // namespace whence::profile

@@ -4,20 +4,20 @@ namespace whence::profile {
 namespace {
 
 struct Range {
-  double least = 0, most = 0;  // amounts of one run
+  double min = 0, max = 0;  // amounts of one run
 };
 
-// Operators of no known module may be of any.
+// Operators without a known module may belong to any module.
 Range range_of(const ModuleAmount& amount, const ModuleProfile& profile) {
   const auto runs = static_cast<double>(profile.runs);
   return {static_cast<double>(amount.total) / runs, static_cast<double>(amount.at_most + profile.unattributed) / runs};
 }
 
 Change change_of(const Range& first, const Range& second) {
-  if (second.most < first.least) return Change::faster;
-  if (second.least > first.most) return Change::slower;
-  const bool points = first.least == first.most && second.least == second.most;
-  return points ? Change::same : Change::unclear;
+  if (second.max < first.min) return Change::faster;
+  if (second.min > first.max) return Change::slower;
+  const bool exact = first.min == first.max && second.min == second.max;
+  return exact ? Change::same : Change::unclear;
 }
 
 }  // namespace
@@ -29,13 +29,13 @@ std::string_view name_of(Change change) {
 
 Comparison compare(ModuleProfile first, ModuleProfile second) {
   if (first.unit != second.unit) {
-    throw Error(
-        Code::usage,
-        "one profile is of " + std::string(name_of(first.unit)) + ", the other of " + std::string(name_of(second.unit)),
-        "compare profiles of one unit", {.file = second.profile, .stage = "profile"});
+    throw Error(Code::usage,
+                "the profiles have different units: " + std::string(name_of(first.unit)) + " and " +
+                    std::string(name_of(second.unit)),
+                "compare profiles with the same unit", {.file = second.profile, .stage = "profile"});
   }
   Comparison comparison;
-  for (std::size_t i = 0; i < first.tree.rows.size(); ++i) {  // both have the tree of the same file
+  for (std::size_t i = 0; i < first.tree.rows.size(); ++i) {  // both profiles have the same tree
     const view::ModuleRow& row = first.tree.rows[i];
     comparison.modules.push_back({row.path, row.type, row.level, first.amounts[i], second.amounts[i],
                                   change_of(range_of(first.amounts[i], first), range_of(second.amounts[i], second))});

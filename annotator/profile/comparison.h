@@ -1,8 +1,8 @@
-// Comparison: two profiles of one model by module, from one runtime or from two.
+// Comparison: compares two profiles of one model by module, from the same runtime or from two.
 //
-// Amounts are per run. Where a runtime's operators span modules, or no module is known for some, a module has a range:
-// from total to at_most and all that is unattributed. One is faster than the other when its range lies below the
-// other's, so that a fusion which hides a module's time is never called a gain.
+// Amounts are per run. If operators span modules or have no module, a module has a range: from `total` to `at_most`
+// plus everything unattributed. A module is faster if its range is below the range in the other profile, so a fusion
+// that hides a module's time is never reported as a gain.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Comparison {
   std::vector<ComparedModule> modules;  // depth first
 };
 
-// Throws Error(usage) when the profiles are not in the same unit.
+// Throws Error(usage) if the profiles have different units.
 Comparison compare(ModuleProfile first, ModuleProfile second);
 
 std::string to_text(const Comparison& comparison, int depth, const text::Palette& palette);

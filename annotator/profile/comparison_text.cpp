@@ -1,4 +1,4 @@
-// Two profiles side by side, for people and for machines.
+// Prints the comparison of two profiles as text and as JSON.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -18,21 +18,21 @@ using text::Palette;
 
 namespace {
 
-// "1.234", or "1.234-2.345" for a module that may have taken more.
+// Returns "1.234", or "1.234-2.345" for a module with a range.
 std::string range_text(const ModuleAmount& amount, const ModuleProfile& profile) {
   const std::string least = amount_text(amount.total, profile.runs, profile.unit);
   if (amount.at_most == amount.total) return least;
   return least + "-" + amount_text(amount.at_most, profile.runs, profile.unit);
 }
 
-double of_one_run(std::int64_t amount, const ModuleProfile& profile) {
+double per_run(std::int64_t amount, const ModuleProfile& profile) {
   return static_cast<double>(amount) / static_cast<double>(profile.runs);
 }
 
-// "x 0.45": what the second takes of the first; nothing where one of them is not one number.
+// Returns the ratio of the second to the first, "x 0.45"; "" if the first is 0.
 std::string ratio_text(std::int64_t first, std::int64_t second, const Comparison& comparison) {
   if (first == 0) return "";
-  const double ratio = of_one_run(second, comparison.second) / of_one_run(first, comparison.first);
+  const double ratio = per_run(second, comparison.second) / per_run(first, comparison.first);
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "x %.2f", ratio);
   return text.data();
@@ -59,14 +59,14 @@ Json side_json(const ModuleProfile& profile) {
           {"runs", profile.runs},
           {"warmup_runs", profile.warmup_runs},
           {"averaged", profile.averaged},
-          {"operator_time", of_one_run(profile.amount, profile)},
-          {"unattributed", of_one_run(profile.unattributed, profile)}};
+          {"operator_time", per_run(profile.amount, profile)},
+          {"unattributed", per_run(profile.unattributed, profile)}};
 }
 
 Json amount_json(const ModuleAmount& amount, const ModuleProfile& profile) {
-  return {{"own", of_one_run(amount.own, profile)},
-          {"total", of_one_run(amount.total, profile)},
-          {"at_most", of_one_run(amount.at_most, profile)}};
+  return {{"own", per_run(amount.own, profile)},
+          {"total", per_run(amount.total, profile)},
+          {"at_most", per_run(amount.at_most, profile)}};
 }
 
 }  // namespace
@@ -98,13 +98,13 @@ std::string to_text(const Comparison& comparison, int depth, const Palette& pale
                      " in operators, " + ratio_text(first.amount, second.amount, comparison) + "\n\n" + table.text();
   if (first.has_bounds() || second.has_bounds()) {
     text +=
-        "\nA range is of a module whose nodes the runtime fused with those of others: what surely is its, and the most "
-        "that may be.\n";
+        "\nRange: the runtime fused nodes of this and other modules; the least and the most that this module may have "
+        "taken.\n";
   }
   const bool unclear = std::ranges::any_of(
       comparison.modules, [](const ComparedModule& module) { return module.change == Change::unclear; });
   if (unclear) {
-    text += "\nUnclear: what is shared or of no known module could make either the faster one.\n";
+    text += "\nUnclear: time that is shared or has no known module could make either profile the faster one.\n";
   }
   return text;
 }

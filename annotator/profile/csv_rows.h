@@ -1,4 +1,4 @@
-// Rows of a file of separated values, quoted cells included (RFC 4180), columns by the names in the first row.
+// Reads rows of separated values with quoted cells (RFC 4180); the first row names the columns.
 #pragma once
 
 #include <map>
@@ -19,16 +19,16 @@ class CsvRows {
 
   bool has(std::string_view column) const { return columns_.contains(column); }
 
-  // Goes to the next row; false behind the last. Rows without a cell are passed over.
+  // Goes to the next row; returns false after the last. Skips empty rows.
   bool next();
 
-  // The cell of this row; none when the row ends before it.
+  // Returns the cell of this row; nullopt if the row ends before it.
   std::optional<std::string> at(std::string_view column) const {
     const auto found = columns_.find(column);
     if (found == columns_.end() || found->second >= cells_.size()) return std::nullopt;
     return cells_[found->second];
   }
-  std::size_t row() const { return row_; }  // counted from 1, the names of columns included
+  std::size_t row() const { return row_; }  // counted from 1, including the row of column names
 
  private:
   std::string_view text_;

@@ -1,4 +1,4 @@
-// A profile by module as stacks: the modules from the root down, then the operator. Two forms that tools draw.
+// Writes a profile as stacks, from the root module down to the operator, in two formats: collapsed stacks, speedscope.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -13,10 +13,11 @@ namespace {
 
 using Stack = std::vector<std::string>;
 
-// Frames from the outermost. A call behind the first has its number on the module it is of.
+// Returns the frames, outermost first. The layer's own module has the call number, except for the first call.
 Stack stack_of(const ModuleProfile& profile, const ProfiledLayer& layer) {
   const LayerModules& modules = layer.modules;
-  const std::string& leaf = layer.ran.op_type.empty() ? layer.ran.name : layer.ran.op_type;
+  const std::string& leaf =
+      layer.runtime_layer.op_type.empty() ? layer.runtime_layer.name : layer.runtime_layer.op_type;
   if (!modules.row) return {"(no module known)", leaf};
   Stack stack;
   for (std::optional<std::size_t> at = modules.row; at; at = profile.tree.rows[*at].parent) {
@@ -29,14 +30,14 @@ Stack stack_of(const ModuleProfile& profile, const ProfiledLayer& layer) {
   return stack;
 }
 
-// Stacks with their amounts, equal ones together, in order.
+// Sums the amounts of equal stacks; sorted.
 std::map<Stack, std::int64_t> stacks_of(const ModuleProfile& profile) {
   std::map<Stack, std::int64_t> stacks;
-  for (const ProfiledLayer& layer : profile.layers) stacks[stack_of(profile, layer)] += layer.ran.amount;
+  for (const ProfiledLayer& layer : profile.layers) stacks[stack_of(profile, layer)] += layer.runtime_layer.amount;
   return stacks;
 }
 
-// The words of speedscope's format; it has none for cycles and nodes.
+// Returns the unit in speedscope's format, which has none for cycles and nodes.
 std::string_view speedscope_unit(Unit unit) {
   return unit == Unit::microseconds || unit == Unit::bytes ? name_of(unit) : "none";
 }
@@ -49,7 +50,7 @@ std::string to_collapsed(const ModuleProfile& profile) {
     std::string line;
     for (const std::string& frame : stack) {
       std::string clean = printable(frame);
-      std::replace(clean.begin(), clean.end(), ';', ',');  // which parts frames
+      std::replace(clean.begin(), clean.end(), ';', ',');  // ';' separates frames
       line += (line.empty() ? "" : ";") + clean;
     }
     text += line + " " + std::to_string(time) + "\n";

@@ -11,7 +11,7 @@ using onnx_file::OnnxNode;
 namespace {
 
 constexpr std::string_view mark = "_inlfunc_", token = "token_";
-constexpr std::size_t most_calls = 1'000'000;  // functions that call each other in a circle have no end
+constexpr std::size_t max_calls = 1'000'000;  // ends the loop for functions that call each other in a cycle
 
 using FunctionKey = std::pair<std::string_view, std::string_view>;  // domain, name
 
@@ -23,7 +23,7 @@ InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const RuntimePro
     functions[{function.domain, function.name}] = &function;
   std::vector<std::pair<const OnnxNode*, std::string>> round, next;
   for (const OnnxNode& node : model.graph.nodes) round.emplace_back(&node, std::string(node.name));
-  for (std::size_t calls = 0; !round.empty() && calls < most_calls; round = std::exchange(next, {})) {
+  for (std::size_t calls = 0; !round.empty() && calls < max_calls; round = std::exchange(next, {})) {
     for (const auto& [node, name] : round) {
       const auto function = functions.find({node->domain, node->op_type});
       if (function == functions.end()) continue;
@@ -36,8 +36,8 @@ InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const RuntimePro
   }
   std::map<std::string, std::set<long>> numbers;
   Inlined inlined;
-  for (const Layer& ran : profile.layers) {
-    if (split(ran.name, inlined)) numbers[inlined.function].insert(inlined.number);
+  for (const Layer& layer : profile.layers) {
+    if (split(layer.name, inlined)) numbers[inlined.function].insert(inlined.number);
   }
   for (const auto& [function, found] : numbers) {
     const std::vector<std::string>& calls = calls_[function];
@@ -68,7 +68,7 @@ bool InlinedNames::split(std::string_view name, Inlined& into) const {
   return true;
 }
 
-std::string InlinedNames::before(const std::string& name) const {
+std::string InlinedNames::name_by_whence(const std::string& name) const {
   Inlined inlined;
   if (!split(name, inlined)) return name;
   const auto function = by_number_.find(inlined.function);

@@ -1,7 +1,7 @@
-// Names of nodes that stood in functions, in a profile: ONNX Runtime inlines every call before it runs a model, and
-// calls the nodes `_inlfunc_BertLayer_<name>` for the first call of the function BertLayer, then
-// `_inlfunc_BertLayer_token_7_<name>`, with numbers that rise from call to call. Calls in functions come after all
-// those around them (ONNX Runtime 1.31, onnxruntime/core/graph/graph.cc).
+// InlinedNames: maps a profile's names of inlined nodes back. ONNX Runtime inlines every function call before it runs a
+// model, and names the nodes `_inlfunc_BertLayer_<name>` for the first call of the function BertLayer, then
+// `_inlfunc_BertLayer_token_7_<name>`, with numbers that increase from call to call. Nested calls are inlined after
+// all calls of the enclosing level (ONNX Runtime 1.31, onnxruntime/core/graph/graph.cc).
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ namespace whence::profile {
 
 class InlinedNames {
  public:
-  // `model`: as stored, with its functions.
+  // `model` is the model as stored, with its functions.
   InlinedNames(const onnx_file::OnnxSummary& model, const RuntimeProfile& profile);
 
-  // The name that `whence inline` gives the node; `name` itself when it is of no function, or when the profile does not
-  // have all calls of the function, so that nothing says which are missing.
-  std::string before(const std::string& name) const;
+  // Returns the name that `whence inline` gives the node. Returns `name` if the node is not from a function, or if the
+  // profile lacks some calls of the function: it is then unknown which calls are missing.
+  std::string name_by_whence(const std::string& name) const;
 
  private:
   struct Inlined {
@@ -31,8 +31,8 @@ class InlinedNames {
   };
   bool split(std::string_view name, Inlined& into) const;
 
-  std::map<std::string, std::vector<std::string>> calls_;         // by function: names of its calls, in ORT's order
-  std::map<std::string, std::map<long, std::string>> by_number_;  // by function and number: the name of the call
+  std::map<std::string, std::vector<std::string>> calls_;         // names of calls by function, in ORT's order
+  std::map<std::string, std::map<long, std::string>> by_number_;  // name of a call by function and number
 };
 
 }  // namespace whence::profile

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include "annotator/profile/surroundings.h"
+#include "annotator/profile/layer_neighbours.h"
 
 namespace whence::profile {
 namespace {
 
 constexpr std::size_t root = 0;  // row of the module tree
 
-// The module of nodes of these rows.
+// Returns the module around these rows, with the rows as parts if there are several.
 LayerModules around(const view::ModuleTree& tree, const std::set<std::size_t>& rows, ProfileRule rule) {
   if (rows.empty()) return {};
   LayerModules modules;
@@ -20,7 +20,7 @@ LayerModules around(const view::ModuleTree& tree, const std::set<std::size_t>& r
   return modules;
 }
 
-// Rows of nodes of the model; the root's for one without a module, which may be of any.
+// Collects rows of nodes. A node without a module may belong to any, so it counts as the root's.
 class Rows {
  public:
   explicit Rows(const view::NodeGraph& graph) : graph_(graph) {}
@@ -49,7 +49,7 @@ std::size_t row_around(const view::ModuleTree& tree, const std::vector<std::size
 std::vector<std::size_t> LayerPlacer::listed_nodes(const Layer& layer) const {
   std::set<std::size_t> nodes;
   for (const std::string& name : layer.holds.names) {
-    for (const std::size_t node : names_.listed(inlined_.before(name))) nodes.insert(node);
+    for (const std::size_t node : names_.listed(inlined_.name_by_whence(name))) nodes.insert(node);
   }
   return {nodes.begin(), nodes.end()};
 }
@@ -57,7 +57,7 @@ std::vector<std::size_t> LayerPlacer::listed_nodes(const Layer& layer) const {
 LayerModules LayerPlacer::by_name(const Layer& layer) const {
   FoundNode found;
   if (optimized_ != nullptr) found = optimized_->find(layer.name);
-  if (found.rule == ProfileRule::none) found = names_.find(inlined_.before(layer.name), layer.op_type);
+  if (found.rule == ProfileRule::none) found = names_.find(inlined_.name_by_whence(layer.name), layer.op_type);
   return {found.rule, found.row, found.call, found.parts, found.same_operator};
 }
 
@@ -72,7 +72,7 @@ LayerModules LayerPlacer::by_list(const Layer& layer) const {
   for (const auto& [first, last] : layer.holds.regions) {
     const std::vector<std::size_t> begin = names_.listed(first), end = names_.listed(last);
     if (begin.empty() && end.empty()) continue;
-    // An end that is not known, or that the file has on the other side, leaves the region open.
+    // An unknown end leaves the region open on that side; ends in reverse order leave it open on both.
     std::size_t from = begin.empty() ? 0 : begin.front();
     std::size_t to = end.empty() ? graph_.nodes.size() - 1 : end.back();
     if (from > to) from = 0, to = graph_.nodes.size() - 1;
@@ -81,7 +81,7 @@ LayerModules LayerPlacer::by_list(const Layer& layer) const {
   if (layer.holds.cut && !rows.all().empty()) rows.add_row(root);
   LayerModules modules = around(graph_.tree, rows.all(), ProfileRule::listed);
   if (!modules.row || !modules.parts.empty()) return modules;
-  // All nodes are of one module; if they are of one call, the layer is.
+  // All nodes belong to one module; if they also belong to one call, so does the layer.
   const std::vector<std::size_t> nodes = listed_nodes(layer);
   if (nodes.empty() || !layer.holds.regions.empty()) return modules;
   const auto call_of = [&](std::size_t node) { return graph_.attribution_of(graph_.nodes[node]).call; };
@@ -103,12 +103,12 @@ std::vector<LayerModules> LayerPlacer::place(const RuntimeProfile& profile) cons
 
   std::vector<std::vector<std::size_t>> nodes(placed.size());
   for (std::size_t i = 0; i < placed.size(); ++i) nodes[i] = listed_nodes(profile.layers[i]);
-  const Surroundings surroundings(profile.layers, nodes, graph_);
+  const LayerNeighbours neighbours(profile.layers, nodes, graph_);
   std::vector<LayerModules> found(placed.size());
   for (std::size_t i = 0; i < placed.size(); ++i) {
     if (placed[i].rule != ProfileRule::none || profile.layers[i].count == 0) continue;
     Rows rows(graph_);
-    for (const std::size_t node : surroundings.around(i)) rows.add(node);
+    for (const std::size_t node : neighbours.possible_nodes(i)) rows.add(node);
     found[i] = around(graph_.tree, rows.all(), ProfileRule::between);
   }
   for (std::size_t i = 0; i < placed.size(); ++i) {
@@ -119,12 +119,12 @@ std::vector<LayerModules> LayerPlacer::place(const RuntimeProfile& profile) cons
 
 std::optional<std::size_t> LayerPlacer::node_of(const Layer& layer) const {
   const std::vector<std::size_t> nodes =
-      layer.holds.names.empty() ? names_.listed(inlined_.before(layer.name)) : listed_nodes(layer);
+      layer.holds.names.empty() ? names_.listed(inlined_.name_by_whence(layer.name)) : listed_nodes(layer);
   return nodes.empty() ? std::nullopt : std::optional(nodes.front());
 }
 
-bool LayerPlacer::meets(const Layer& layer) const {
-  const std::string name = inlined_.before(layer.name);
+bool LayerPlacer::has_node_in_model(const Layer& layer) const {
+  const std::string name = inlined_.name_by_whence(layer.name);
   if (names_.known(name) || !names_.origin_in(name).empty()) return true;
   if (optimized_ != nullptr && optimized_->find(layer.name).rule == ProfileRule::match) return true;
   return by_list(layer).row.has_value();

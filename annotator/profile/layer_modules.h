@@ -1,7 +1,7 @@
-// The modules of a layer: the one that surely has all of it, and those that may have a part.
+// The modules of a layer: the module that encloses all of it, and the modules that may have a part of it.
 //
-// A layer that a runtime made of nodes of several modules belongs to the lowest module around them all; of the modules
-// within, each that has one of its nodes may have taken some of its time, and nothing says how much.
+// A layer with nodes of several modules belongs to their lowest common ancestor. Each module below that has one of the
+// layer's nodes may have taken an unknown part of its time.
 #pragma once
 
 #include <optional>
@@ -16,27 +16,28 @@ namespace whence::profile {
 
 struct LayerModules {
   ProfileRule rule = ProfileRule::none;
-  std::optional<std::size_t> row;  // the module around all nodes of the layer; none: not known
-  std::string call;                // number of that module's call; empty when not known
-  std::vector<std::size_t> parts;  // rows of nodes it holds or may hold, if they are of several modules; else empty
+  std::optional<std::size_t> row;  // the module around all nodes of the layer; nullopt: unknown
+  std::string call;                // number of that module's call; empty if unknown
+  std::vector<std::size_t> parts;  // rows of the layer's possible modules, if there are several; else empty
   bool same_operator = true;
 };
 
 class LayerPlacer {
  public:
-  // `optimized` may be null. All outlive the placer.
+  // `optimized` may be null. All arguments must outlive the placer.
   LayerPlacer(const view::NodeGraph& graph, const NodeFinder& names, const InlinedNames& inlined,
               const OptimizedFinder* optimized)
       : graph_(graph), names_(names), inlined_(inlined), optimized_(optimized) {}
 
-  // By layer. Cost: linear in layers and nodes; a layer that no name leads to a node looks at its surroundings alone.
+  // Returns the modules of each layer. Cost: linear in layers and nodes, except for layers without a node's name, which
+  // search among their neighbours.
   std::vector<LayerModules> place(const RuntimeProfile& profile) const;
 
-  // The node of the model that the layer is shown at: the one whose name it has or kept, or the first that it lists.
+  // Returns the node of the model at which to show the layer: the first that it lists, or the node whose name it has.
   std::optional<std::size_t> node_of(const Layer& layer) const;
 
-  // True when a name of the layer, or in its list, leads to a node of the model.
-  bool meets(const Layer& layer) const;
+  // Returns true if the layer's name or list leads to a node of the model.
+  bool has_node_in_model(const Layer& layer) const;
 
  private:
   LayerModules by_name(const Layer& layer) const;
@@ -49,7 +50,7 @@ class LayerPlacer {
   const OptimizedFinder* optimized_;
 };
 
-// The row of the lowest module around all rows, which are at least one.
+// Returns the row of the lowest common ancestor of `rows`, which must not be empty.
 std::size_t row_around(const view::ModuleTree& tree, const std::vector<std::size_t>& rows);
 
 }  // namespace whence::profile

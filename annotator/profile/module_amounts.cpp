@@ -17,14 +17,14 @@ void add(const LayerMemory& memory, std::optional<LayerMemory>& to) {
   if (memory.peak) to->peak = std::max(to->peak.value_or(0), *memory.peak);
 }
 
-// Modules below the layer's own that have a part of it: they may have taken all of it.
+// Adds the layer to `at_most` of the modules below its own that have a part of it: each may have taken all of it.
 void add_bounds(ModuleProfile& profile, const ProfiledLayer& layer) {
   std::set<std::size_t> around, within;
   for (std::optional<std::size_t> at = layer.modules.row; at; at = profile.tree.rows[*at].parent) around.insert(*at);
   for (const std::size_t part : layer.modules.parts) {
     for (std::size_t at = part; !around.contains(at) && within.insert(at).second;) at = *profile.tree.rows[at].parent;
   }
-  for (const std::size_t row : within) profile.amounts[row].at_most += layer.ran.amount;
+  for (const std::size_t row : within) profile.amounts[row].at_most += layer.runtime_layer.amount;
 }
 
 void add_calls(ModuleProfile& profile, const std::map<std::pair<std::size_t, std::string>, std::int64_t>& calls) {
@@ -32,11 +32,11 @@ void add_calls(ModuleProfile& profile, const std::map<std::pair<std::size_t, std
   std::ranges::stable_sort(profile.calls, [](const CallAmount& a, const CallAmount& b) {
     return a.row != b.row                   ? a.row < b.row
            : a.call.size() != b.call.size() ? a.call.size() < b.call.size()
-                                            : a.call < b.call;  // numbers as text
+                                            : a.call < b.call;  // orders numbers in text form
   });
 }
 
-// The union of intervals that come in order of their beginning.
+// The union of intervals, added in order of their start.
 class Union {
  public:
   void add(const LayerEvent& event) {
@@ -60,7 +60,7 @@ class Union {
 void add_walls(ModuleProfile& profile) {
   std::vector<std::pair<LayerEvent, std::optional<std::size_t>>> events;
   for (const ProfiledLayer& layer : profile.layers) {
-    for (const LayerEvent& event : layer.ran.events) events.emplace_back(event, layer.modules.row);
+    for (const LayerEvent& event : layer.runtime_layer.events) events.emplace_back(event, layer.modules.row);
   }
   if (events.empty()) return;
   std::ranges::stable_sort(events, {},
@@ -81,7 +81,7 @@ void add_amounts(ModuleProfile& profile) {
   profile.amounts.resize(profile.tree.rows.size());
   std::map<std::pair<std::size_t, std::string>, std::int64_t> calls;
   for (const ProfiledLayer& layer : profile.layers) {
-    const std::int64_t amount = layer.ran.amount;
+    const std::int64_t amount = layer.runtime_layer.amount;
     profile.amount += amount;
     if (!layer.modules.row) {
       profile.unattributed += amount;
@@ -93,8 +93,8 @@ void add_amounts(ModuleProfile& profile) {
     for (std::optional<std::size_t> at = row; at; at = profile.tree.rows[*at].parent) {
       profile.amounts[*at].total += amount;
       profile.amounts[*at].at_most += amount;
-      if (!layer.ran.provider.empty()) profile.amounts[*at].providers[layer.ran.provider] += amount;
-      if (layer.ran.memory) add(*layer.ran.memory, profile.amounts[*at].memory);
+      if (!layer.runtime_layer.provider.empty()) profile.amounts[*at].providers[layer.runtime_layer.provider] += amount;
+      if (layer.runtime_layer.memory) add(*layer.runtime_layer.memory, profile.amounts[*at].memory);
     }
     add_bounds(profile, layer);
   }
@@ -107,8 +107,9 @@ std::span<const CallAmount> ModuleProfile::calls_of(std::size_t row) const {
 }
 
 bool ModuleProfile::has_providers() const {
-  return std::ranges::any_of(
-      layers, [&](const ProfiledLayer& each) { return each.ran.provider != layers.front().ran.provider; });
+  return std::ranges::any_of(layers, [&](const ProfiledLayer& each) {
+    return each.runtime_layer.provider != layers.front().runtime_layer.provider;
+  });
 }
 
 bool ModuleProfile::has_bounds() const {

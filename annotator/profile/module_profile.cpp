@@ -14,32 +14,32 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-// Different models share operator names ("/Add", "MatMul_3"), so a few common names do not prove that the profile is of
-// this model; fusions rename operators, so many unknown names do not disprove it.
-constexpr std::size_t least_share_of_names = 5;  // one of so many
-constexpr std::size_t least_share_of_optimized = 2;
+// Different models share operator names ("/Add", "MatMul_3"), so a few common names do not prove that the profile
+// belongs to this model. Fusions rename operators, so many unknown names do not disprove it.
+constexpr std::size_t names_per_match = 5;  // at least one name in 5 must match
+constexpr std::size_t names_per_optimized_match = 2;
 
-void require_meeting(const RuntimeProfile& profile, const LayerPlacer& placer, const OptimizedFinder* optimized,
-                     const Place& place) {
-  std::set<std::string_view> all, met, met_optimized;
+void require_matching_names(const RuntimeProfile& profile, const LayerPlacer& placer, const OptimizedFinder* optimized,
+                            const Place& place) {
+  std::set<std::string_view> all, matched, matched_optimized;
   for (const Layer& each : profile.layers) {
     if (each.count == 0) continue;
     all.insert(each.name);
-    if (placer.meets(each)) met.insert(each.name);
-    if (optimized != nullptr && optimized->known(each.name)) met_optimized.insert(each.name);
+    if (placer.has_node_in_model(each)) matched.insert(each.name);
+    if (optimized != nullptr && optimized->known(each.name)) matched_optimized.insert(each.name);
   }
   const std::string of_all = " of the " + std::to_string(all.size()) + " operators of the profile";
-  if (optimized != nullptr && met_optimized.size() * least_share_of_optimized < all.size()) {
+  if (optimized != nullptr && matched_optimized.size() * names_per_optimized_match < all.size()) {
     throw Error(Code::sidecar_mismatch,
-                "the optimised file has " + std::to_string(met_optimized.size()) + of_all + " by name",
+                "the optimised file has the names of only " + std::to_string(matched_optimized.size()) + of_all,
                 "give the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
   }
-  if (met.size() * least_share_of_names < all.size()) {
+  if (matched.size() * names_per_match < all.size()) {
     const bool onnxruntime = profile.source.starts_with("onnxruntime");
-    throw Error(Code::sidecar_mismatch, "the model has " + std::to_string(met.size()) + of_all,
+    throw Error(Code::sidecar_mismatch, "the model has only " + std::to_string(matched.size()) + of_all,
                 onnxruntime
-                    ? "give the file that the profiled session was made from; if it is, --optimized FILE, which "
-                      "the session saves with SessionOptions.optimized_model_filepath"
+                    ? "give the file that the profiled session loaded; if this is the file, also give --optimized "
+                      "FILE, which the session saves with SessionOptions.optimized_model_filepath"
                     : "give the file that the runtime read",
                 place);
   }
@@ -49,17 +49,17 @@ void require_meeting(const RuntimeProfile& profile, const LayerPlacer& placer, c
 
 namespace {
 
-// The names that the profile has of nodes, those in lists too.
+// Returns all names of nodes in the profile, including names in lists.
 std::vector<std::string> names_in(const RuntimeProfile& profile, const InlinedNames& inlined) {
   std::vector<std::string> names;
   for (const Layer& layer : profile.layers) {
-    names.push_back(inlined.before(layer.name));
-    for (const std::string& name : layer.holds.names) names.push_back(inlined.before(name));
+    names.push_back(inlined.name_by_whence(layer.name));
+    for (const std::string& name : layer.holds.names) names.push_back(inlined.name_by_whence(name));
   }
   return names;
 }
 
-// Without amounts; what it was made with is not needed for them.
+// Builds the profile without amounts, and frees the graph and finders on return.
 ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& files) {
   const std::string& profile_path = files.profiles.front();
   const Place place{.file = profile_path, .stage = "profile"};
@@ -67,11 +67,11 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   const bool is_cut = functions::has_cut_functions(stored);
   const OnnxSummary model = is_cut ? value_of(functions::read_flat_summary(model_path)) : std::move(stored);
   RuntimeProfile profile = read_runtime_profile(files.profiles, files.options);
-  give_back_freed_memory();
+  release_freed_memory();
   const InlinedNames inlined(is_cut ? stored : model, profile);
   view::NodeGraph graph = view::node_graph_of(model, nullptr);
   if (graph.tree.unattributed == graph.tree.count) {
-    throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
+    throw Error(Code::usage, "no node of the file names its module", "run `whence annotate` on it first",
                 {.file = model_path, .stage = "profile"});
   }
   const metadata::ListedNames listed = metadata::age_of_names(graph.index.nodes(), names_in(profile, inlined));
@@ -83,7 +83,7 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
     matches.emplace(*optimized, model, graph.tree, place);
   }
   const LayerPlacer placer(graph, names, inlined, matches ? &*matches : nullptr);
-  require_meeting(profile, placer, matches ? &*matches : nullptr, place);
+  require_matching_names(profile, placer, matches ? &*matches : nullptr, place);
 
   ModuleProfile result;
   if (listed.ambiguous) result.notes.push_back(metadata::ambiguous_names(profile_path));

@@ -1,5 +1,5 @@
-// A profile as node data of Model Explorer (github.com/google-ai-edge/model-explorer, node_data_builder.py): one number
-// a node, in colours between the least and the most.
+// Writes a profile as node data of Model Explorer (github.com/google-ai-edge/model-explorer, node_data_builder.py): a
+// number for each node, coloured from the least to the most.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,7 +21,7 @@ std::string title(const ModuleProfile& profile, std::int64_t shown) {
   const double percent = 100.0 * static_cast<double>(shown) / static_cast<double>(profile.amount);
   const auto tenths = static_cast<std::int64_t>(std::floor(percent * 10));
   return text + " (" + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
-         " % of it; the rest is at no single node)";
+         " % of the total; the rest belongs to no single node)";
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ std::string to_node_data(const ModuleProfile& profile) {
   std::int64_t shown = 0;
   for (const ProfiledLayer& layer : profile.layers) {
     if (layer.node.empty()) continue;
-    amounts[layer.node] += layer.ran.amount;
-    shown += layer.ran.amount;
+    amounts[layer.node] += layer.runtime_layer.amount;
+    shown += layer.runtime_layer.amount;
   }
   const auto runs = static_cast<double>(std::max<std::int64_t>(profile.averaged ? 1 : profile.runs, 1));
   Json results = Json::object();

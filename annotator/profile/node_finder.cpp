@@ -79,7 +79,7 @@ OptimizedFinder::OptimizedFinder(const onnx_file::OnnxSummary& optimized, const 
   for (const onnx_file::OnnxNode* node : nodes) ++names_[node->name];
   matches_ = match::match_model(optimized, reference_);
   if (matches_.fit.of_another_model()) {
-    throw Error(Code::sidecar_mismatch, "the optimised file is of another model than the annotated one",
+    throw Error(Code::sidecar_mismatch, "the optimised file and the annotated file are of different models",
                 "give the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {

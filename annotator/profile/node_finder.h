@@ -1,4 +1,4 @@
-// NodeFinder: the nodes of the annotated model, found by the names that runtimes keep of them.
+// NodeFinder: finds nodes of the annotated model by the names that runtimes keep.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace whence::profile {
 
-// The way in which the module of a layer became known.
+// The rule that found the module of a layer.
 enum class ProfileRule : std::uint8_t {
-  none,     // it is not
-  name,     // a node of the model has its name
-  derived,  // its name begins with that of a node: "<name>/MatMulAddFusion"
-  match,    // by matching the optimised model with the annotated one
-  listed,   // the runtime lists the nodes that the layer holds
-  between,  // from the layers before and after it
+  none,     // the module is unknown
+  name,     // a node of the model has the layer's name
+  derived,  // the layer's name begins with a node's name: "<name>/MatMulAddFusion"
+  match,    // the optimised model was matched with the annotated one
+  listed,   // the runtime lists the layer's nodes
+  between,  // inferred from the layers before and after it
 };
 std::string_view name_of(ProfileRule rule);
 
@@ -30,25 +30,26 @@ struct FoundNode {
   std::optional<std::size_t> row = {};  // in the module tree
   std::string call = {};
   bool same_operator = true;
-  std::vector<std::size_t> parts = {};  // rows of the modules that it was fused of, when there are several
+  std::vector<std::size_t> parts = {};  // rows of the modules that it was fused from, if there are several
 };
 
 class NodeFinder {
  public:
-  // `age`: of the names that the runtime had of the nodes.
+  // `age`: whether the runtime saw the nodes' present or original names.
   NodeFinder(const view::NodeGraph& graph, metadata::NameAge age);
 
   bool known(std::string_view name) const { return nodes_.contains(name); }
 
-  // A layer that has the name, or one that begins with it. Several nodes may carry a name; they say something when they
-  // agree.
+  // Finds the node with the layer's name, or the node whose name begins it. If several nodes have the name, they must
+  // have the same module.
   FoundNode find(std::string_view name, std::string_view op_type) const;
 
-  // The longest beginning that is a node's name. A number behind it alone tells another node: "/Add_1" is not "/Add".
+  // Returns the longest prefix that is a node's name. A prefix followed only by a number is another node's name:
+  // "/Add_1" is not "/Add".
   std::string_view origin_in(std::string_view name) const;
 
-  // The numbers of the nodes (in the graph) that a name in a runtime's list stands for: a node's name, a tensor's that
-  // a node makes, one that begins with a node's name, or a node's name that lost its dots. Empty: no node's.
+  // Returns the numbers (in the graph) of the nodes that a name in a runtime's list refers to: a node's name, the name
+  // of its output, a name that begins with a node's name, or a node's name with underscores for dots. Empty: no node.
   std::vector<std::size_t> listed(std::string_view name) const;
 
  private:
@@ -58,14 +59,14 @@ class NodeFinder {
 
   const view::NodeGraph& graph_;
   Numbers nodes_, makers_;  // by name; by tensor
-  // By names that lost their dots. Made when one is asked for, which few runtimes write.
+  // By names with underscores for dots. Filled on first use, as few runtimes write such names.
   mutable std::optional<std::unordered_map<std::string, std::vector<std::size_t>>> without_dots_;
 };
 
-// Finds the module of an operator by matching the optimised file, which has nodes of the same names, with the model.
+// Finds the module of an operator by matching the optimised file, which has the operator's name, with the model.
 class OptimizedFinder {
  public:
-  // Throws Error(sidecar_mismatch) when `optimized` is of another model.
+  // Throws Error(sidecar_mismatch) if `optimized` was made from another model.
   OptimizedFinder(const onnx_file::OnnxSummary& optimized, const onnx_file::OnnxSummary& model,
                   const view::ModuleTree& tree, const Place& place);
 

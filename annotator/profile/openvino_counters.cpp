@@ -18,7 +18,7 @@ RuntimeProfile read_counters(const ProfileInput& input, const ReadOptions&) {
   bool complete = false;
   while (rows.next()) {
     const std::string name = rows.at("layerName").value_or(""), status = rows.at("execStatus").value_or("");
-    // One inference request after the other: only the first table is read, all have the same layers.
+    // The file has a table for each inference request, all with the same layers; only the first is read.
     if (name == "Total" && status.empty()) {
       complete = true;
       break;
@@ -33,10 +33,10 @@ RuntimeProfile read_counters(const ProfileInput& input, const ReadOptions&) {
                               .holds = {.names = {name}}});
   }
   if (!complete) {
-    throw Error(Code::truncated_file, "the counters end without their total", run_benchmark, input.place);
+    throw Error(Code::truncated_file, "the counters end without a Total row", run_benchmark, input.place);
   }
   if (profile.layers.empty()) {
-    throw Error(Code::wrong_kind, "the counters have no layer that ran", run_benchmark, input.place);
+    throw Error(Code::wrong_kind, "the counters have no executed layer", run_benchmark, input.place);
   }
   return profile;
 }

@@ -12,7 +12,7 @@ namespace whence::profile {
 namespace {
 
 const std::string serialise_again =
-    "compile the model with PERF_COUNT, infer, and serialize get_runtime_model() to the end";
+    "compile the model with PERF_COUNT, run inference, and serialize get_runtime_model() completely";
 
 struct OpenvinoLayer {
   Layer layer;
@@ -20,7 +20,7 @@ struct OpenvinoLayer {
   std::int64_t order = 0;
 };
 
-// The state that the parser's callbacks fill. No exception passes through the parser, which is C.
+// The state that the parser's callbacks fill. It stores exceptions, which must not pass through the parser's C code.
 struct RuntimeModel {
   explicit RuntimeModel(const Place& place) : sum(place), place(place) {}
 
@@ -66,7 +66,7 @@ void read_data(RuntimeModel& model, const XML_Char** attributes) {
   model.any_time = true;
 }
 
-// net/layers/layer/data and net/edges/edge are all that is read. Bodies of loops have a net of their own, deeper.
+// Reads only net/layers/layer/data and net/edges/edge. Bodies of loops have nested nets, which are ignored.
 void read_element(RuntimeModel& model, std::string_view element, const XML_Char** attributes) {
   if (model.depth == 2 && element == "layer") {
     model.in_layer = true;
@@ -98,15 +98,15 @@ void XMLCALL end_element(void* data, const XML_Char*) {
   if (model.depth <= 2) model.in_layer = false;
 }
 
-// A runtime model declares no type and no entities: a file that does is not one, and entities can be made to grow.
+// Refuses document types: a runtime model has none, and entities could expand without bound.
 void XMLCALL start_doctype(void* data, const XML_Char*, const XML_Char*, const XML_Char*, int) {
   RuntimeModel& model = *static_cast<RuntimeModel*>(data);
-  model.error = std::make_exception_ptr(
-      Error(Code::wrong_kind, "the file declares a document type", "give a runtime model of OpenVINO", model.place));
+  model.error = std::make_exception_ptr(Error(Code::wrong_kind, "the XML file declares a document type",
+                                              "give a runtime model of OpenVINO", model.place));
   XML_StopParser(model.parser, XML_FALSE);
 }
 
-// The parser's position: expat 2.9 deprecates the functions that return a long.
+// Expat 2.9 deprecates the position functions that return a long.
 #if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
 std::int64_t byte_index(XML_Parser parser) { return XML_GetCurrentByteIndex64(parser); }
 std::uint64_t line_number(XML_Parser parser) { return XML_GetCurrentLineNumber64(parser); }
@@ -122,7 +122,7 @@ void parse_model(const ProfileInput& input, RuntimeModel& model) {
   XML_SetUserData(parser.get(), &model);
   XML_SetElementHandler(parser.get(), start_element, end_element);
   XML_SetStartDoctypeDeclHandler(parser.get(), start_doctype);
-  constexpr std::size_t piece = 1 << 20;  // the parser takes an int
+  constexpr std::size_t piece = 1 << 20;  // bytes; the parser takes the length as int
   std::string_view rest = input.text();
   for (bool last = false; !last;) {
     const std::string_view part = rest.substr(0, piece);
@@ -135,10 +135,10 @@ void parse_model(const ProfileInput& input, RuntimeModel& model) {
     if (code == XML_ERROR_NO_MEMORY) throw std::bad_alloc();
     const bool cut = code == XML_ERROR_NO_ELEMENTS || code == XML_ERROR_UNCLOSED_TOKEN ||
                      (last && byte_index(parser.get()) >= static_cast<std::int64_t>(input.text().size()));
-    throw Error(cut ? Code::truncated_file : Code::corrupt_file,
-                "the file is not XML at line " + std::to_string(line_number(parser.get())) + ": " +
-                    XML_ErrorString(code),
-                serialise_again, input.place);
+    throw Error(
+        cut ? Code::truncated_file : Code::corrupt_file,
+        "the file is invalid XML at line " + std::to_string(line_number(parser.get())) + ": " + XML_ErrorString(code),
+        serialise_again, input.place);
   }
 }
 
@@ -148,7 +148,7 @@ void connect(RuntimeModel& model, std::vector<Layer>& layers) {
   for (const auto& [from, to] : model.edges) {
     const auto first = by_id.find(from), second = by_id.find(to);
     if (first == by_id.end() || second == by_id.end()) {
-      corrupt_profile("an edge leads to a layer that the file does not have", serialise_again, model.place);
+      corrupt_profile("an edge refers to a layer that is not in the file", serialise_again, model.place);
     }
     layers[first->second].after.push_back(second->second);
     layers[second->second].before.push_back(first->second);

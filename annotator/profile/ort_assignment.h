@@ -1,5 +1,6 @@
-// The execution provider of each node. ONNX Runtime tells it a program (session.record_ep_graph_assignment_info, then
-// get_provider_graph_assignment_info()) and writes no file; docs/profile.md has the lines that write this one:
+// Reads the execution provider of each node. ONNX Runtime returns it through its API
+// (session.record_ep_graph_assignment_info, then get_provider_graph_assignment_info()) and writes no file;
+// docs/profile.md has the code that writes this one:
 //
 //   [{"provider": "CPUExecutionProvider", "nodes": [{"name": "/head/Gemm", "op_type": "Gemm"}]}, ...]
 #pragma once
@@ -8,7 +9,7 @@
 
 namespace whence::profile {
 
-// A layer's amount is 1: nodes are counted.
+// Counts nodes: each layer has the amount 1.
 extern const ProfileReader ort_assignment_reader;
 
 }  // namespace whence::profile

@@ -29,7 +29,7 @@ RuntimeProfile read_memory(const ProfileInput& input, const ReadOptions&) {
       const auto value = amount_in(rows.at(column).value_or(""));
       if (value) return *value;
       corrupt_profile("row " + std::to_string(rows.row()) + " has no " + std::string(column),
-                      "run the session again, and let it end", input.place);
+                      "run the session again until it ends", input.place);
     };
     const LayerMemory memory{bytes("input_sizes"), bytes("initializers_sizes"), bytes("total_dynamic_sizes"),
                              bytes("total_temp_allocations"), std::nullopt};
@@ -40,7 +40,7 @@ RuntimeProfile read_memory(const ProfileInput& input, const ReadOptions&) {
          .memory = memory});
   }
   if (profile.layers.empty()) {
-    throw Error(Code::truncated_file, "the file has no row of a node", "run the session again, and let it end",
+    throw Error(Code::truncated_file, "the file has no row for a node", "run the session again until it ends",
                 input.place);
   }
   return profile;

@@ -19,13 +19,13 @@ struct Kernel {
   LayerEvent event;
   std::optional<LayerMemory> memory;
   std::optional<std::int64_t> session_peak;
-  std::int64_t within = 0;  // part of the duration that events inside took
+  std::int64_t within = 0;  // duration of nested events
 };
 
 std::int64_t time_of(const JsonValue& event, std::string_view key, const Place& place) {
   const auto value = event.find(key);
-  const bool fits = value && value->kind() == JsonKind::integer && value->integer() < beyond_amounts &&
-                    value->integer() >= -beyond_amounts;
+  const bool fits = value && value->kind() == JsonKind::integer && value->integer() < amount_limit &&
+                    value->integer() >= -amount_limit;
   if (!fits) corrupt_profile("an event of the profile has no " + std::string(key), end_the_session, place);
   return value->integer();
 }
@@ -34,12 +34,12 @@ bool holds_bodies(const Kernel& kernel) {
   return kernel.op_type == "If" || kernel.op_type == "Loop" || kernel.op_type == "Scan";
 }
 
-// While an If, Loop or Scan runs, the operators of its bodies run on the same thread: their time is taken out of its.
-void take_out_bodies(std::vector<Kernel>& kernels) {
+// Subtracts the time of nested operators from If, Loop and Scan: operators of a body run on the same thread.
+void subtract_bodies(std::vector<Kernel>& kernels) {
   std::vector<std::size_t> order(kernels.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key = [&](std::size_t i) {
-    const LayerEvent& event = kernels[i].event;  // if two start together, the one that holds the other comes first
+    const LayerEvent& event = kernels[i].event;  // if two events start together, the enclosing one comes first
     return std::tuple(event.process, event.thread, event.start, -event.duration, !holds_bodies(kernels[i]));
   };
   std::ranges::stable_sort(order, {}, key);
@@ -56,7 +56,7 @@ void take_out_bodies(std::vector<Kernel>& kernels) {
   }
 }
 
-// Sizes are texts; a profile of an older ONNX Runtime has fewer, or none.
+// Reads the sizes, which are strings; profiles of older ONNX Runtimes have fewer or none.
 void read_memory_of(const JsonValue& arguments, Kernel& kernel) {
   const auto outputs = amount_at(arguments, "output_size");
   const auto in_use = amount_at(arguments, "mem_bytes_in_use");
@@ -66,8 +66,8 @@ void read_memory_of(const JsonValue& arguments, Kernel& kernel) {
                               amount_at(arguments, "parameter_size").value_or(0), outputs.value_or(0), 0, in_use};
 }
 
-// mem_in_use_peak is the session's from its beginning. Where it rises, the kernel needed so much while it ran;
-// elsewhere what is in use when the kernel ends is all that is known of it.
+// mem_in_use_peak is the session's peak since its start. If a kernel raises it, that is the kernel's peak. Otherwise
+// the memory in use at the kernel's end is used.
 void add_peaks(std::vector<Kernel>& kernels) {
   std::vector<Kernel*> order;
   for (Kernel& kernel : kernels) {
@@ -96,14 +96,13 @@ Kernel read_kernel(const JsonValue& json, AmountSum& durations, const Place& pla
   return kernel;
 }
 
-bool of_run(const LayerEvent& event, const Run& run) {
+bool is_in_run(const LayerEvent& event, const Run& run) {
   return event.process == run.process && event.start >= run.start &&
          event.start + event.duration <= run.start + run.duration;
 }
 
-// Numbers the run of each kernel. Parallel execution runs kernels on other threads than the one that called, so a
-// kernel is of a run by time alone; where runs of several threads overlap, by the thread when one of them is the
-// kernel's.
+// Assigns each kernel to a run by time, because parallel execution runs kernels on other threads than the caller's. If
+// runs overlap, prefers the run on the kernel's thread.
 void number_runs(std::vector<Kernel>& kernels, const std::vector<Run>& runs) {
   const std::int64_t longest = std::ranges::max(runs, {}, &Run::duration).duration;
   for (Kernel& kernel : kernels) {
@@ -112,7 +111,7 @@ void number_runs(std::vector<Kernel>& kernels, const std::vector<Run>& runs) {
     for (auto run = std::ranges::upper_bound(runs, event.start, {}, &Run::start); run != runs.begin();) {
       --run;
       if (run->start + longest < event.start) break;
-      if (!of_run(event, *run)) continue;
+      if (!is_in_run(event, *run)) continue;
       if (event.run < 0 || run->thread == event.thread) event.run = run - runs.begin();
       if (run->thread == event.thread) break;
     }
@@ -157,9 +156,9 @@ std::size_t warmup_of(std::size_t runs, const ReadOptions& options, const Place&
   if (!options.warmup_runs) return runs > 1 ? 1 : 0;
   if (*options.warmup_runs < static_cast<std::int64_t>(runs)) return static_cast<std::size_t>(*options.warmup_runs);
   throw Error(Code::usage,
-              "the profile has " + std::to_string(runs) + " runs, of which none would be left without the first " +
-                  std::to_string(*options.warmup_runs),
-              "a smaller --warmup, or a profile of more runs", place);
+              "--warmup " + std::to_string(*options.warmup_runs) + " leaves none of the " + std::to_string(runs) +
+                  " runs in the profile",
+              "give a smaller --warmup, or a profile with more runs", place);
 }
 
 bool is_run(const JsonValue& event) {
@@ -190,7 +189,7 @@ RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& op
     }
   }
   if (kernels.empty() || runs.empty()) {
-    throw Error(Code::wrong_kind, "the profile holds no run of a model",
+    throw Error(Code::wrong_kind, "the profile has no run of a model",
                 "set SessionOptions.enable_profiling, run the model, and give the file that end_profiling() names",
                 input.place);
   }
@@ -203,14 +202,14 @@ RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& op
     return kernel.event.run >= 0 && static_cast<std::size_t>(kernel.event.run) < warmup;
   });
   if (kernels.empty()) {
-    throw Error(Code::wrong_kind, "no run of the profile but the warm-up holds an operator",
-                "--warmup 0, or a profile of more runs", input.place);
+    throw Error(Code::wrong_kind, "only warm-up runs of the profile have operators",
+                "give --warmup 0, or a profile with more runs", input.place);
   }
   profile.warmup_runs = static_cast<std::int64_t>(warmup);
   profile.runs = static_cast<std::int64_t>(runs.size() - warmup);
   profile.run_amount = 0;
   for (std::size_t i = warmup; i < runs.size(); ++i) *profile.run_amount += runs[i].duration;
-  take_out_bodies(kernels);
+  subtract_bodies(kernels);
   profile.layers = layers_of(kernels);
   for (Layer& layer : profile.layers) {
     const auto found = memory.find({layer.name, layer.op_type, layer.provider});

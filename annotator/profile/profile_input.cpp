@@ -12,7 +12,7 @@ const std::string run_again = "run the session again, and end it with end_profil
 
 std::optional<std::int64_t> scaled(double value, double factor) {
   const double amount = value * factor;
-  if (!(amount >= 0 && amount < static_cast<double>(beyond_amounts))) return std::nullopt;
+  if (!(amount >= 0 && amount < static_cast<double>(amount_limit))) return std::nullopt;
   return std::llround(amount);
 }
 
@@ -30,7 +30,7 @@ ProfileInput open_profile(const std::string& path) {
   if (!input.document) {
     const char end = text[first] == '[' ? ']' : '}';
     const bool cut = text[text.find_last_not_of(blanks)] != end;
-    throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is not JSON", run_again, input.place);
+    throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is invalid JSON", run_again, input.place);
   }
   input.json = input.document->root();
   return input;
@@ -39,8 +39,8 @@ ProfileInput open_profile(const std::string& path) {
 std::int64_t AmountSum::add(std::int64_t amount) {
   amount = std::max<std::int64_t>(0, amount);
   sum_ += amount;
-  if (sum_ < beyond_amounts) return amount;
-  corrupt_profile("the entries of the profile take more than 285 years together, or as many bytes", run_again, place_);
+  if (sum_ < amount_limit) return amount;
+  corrupt_profile("the sum of the profile's entries overflows", run_again, place_);
 }
 
 std::string_view text_at(const JsonValue& object, std::string_view key) {

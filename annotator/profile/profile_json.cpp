@@ -1,5 +1,5 @@
-// A profile by module for machines (schema/profile.schema.json). Amounts are those of all runs together: integers, so
-// that they add up.
+// Writes a profile by module as JSON (schema/profile.schema.json). Amounts are integer sums over all runs, so that they
+// add up exactly.
 #include <nlohmann/json.hpp>
 
 #include "annotator/profile/module_profile.h"
@@ -52,20 +52,23 @@ Json modules_json(const ModuleProfile& profile) {
 
 Json layer_json(const ModuleProfile& profile, const ProfiledLayer& layer) {
   const LayerModules& modules = layer.modules;
-  Json json = {
-      {"name", layer.ran.name},         {"op_type", layer.ran.op_type},
-      {"provider", layer.ran.provider}, {"count", layer.ran.count},
-      {"time", layer.ran.amount},       {"module", modules.row ? Json(profile.tree.rows[*modules.row].path) : Json()},
-      {"call", or_null(modules.call)},  {"rule", name_of(modules.rule)}};
-  if (!layer.ran.holds.empty()) {
-    json["holds"] = layer.ran.holds.names;
-    for (const auto& [first, last] : layer.ran.holds.regions) json["holds"].push_back(first + "..." + last);
+  Json json = {{"name", layer.runtime_layer.name},
+               {"op_type", layer.runtime_layer.op_type},
+               {"provider", layer.runtime_layer.provider},
+               {"count", layer.runtime_layer.count},
+               {"time", layer.runtime_layer.amount},
+               {"module", modules.row ? Json(profile.tree.rows[*modules.row].path) : Json()},
+               {"call", or_null(modules.call)},
+               {"rule", name_of(modules.rule)}};
+  if (!layer.runtime_layer.holds.empty()) {
+    json["holds"] = layer.runtime_layer.holds.names;
+    for (const auto& [first, last] : layer.runtime_layer.holds.regions) json["holds"].push_back(first + "..." + last);
   }
   if (!modules.parts.empty()) {
     json["parts"] = Json::array();
     for (const std::size_t row : modules.parts) json["parts"].push_back(profile.tree.rows[row].path);
   }
-  add_memory(layer.ran.memory, json);
+  add_memory(layer.runtime_layer.memory, json);
   return json;
 }
 

@@ -1,4 +1,4 @@
-// A profile by module for people: the tree with its amounts, calls where there are several, what is not known.
+// Prints a profile by module: the tree with amounts, repeated calls, and the unattributed amount.
 #include <algorithm>
 #include <map>
 
@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::size_t operators_shown = 8;
 
-std::string of_a_run(std::int64_t amount, const ModuleProfile& profile) {
+std::string per_run_text(std::int64_t amount, const ModuleProfile& profile) {
   return amount_text(amount, profile.runs, profile.unit);
 }
 
-// Bytes and nodes are those of the session, however often it ran.
-bool of_runs(const ModuleProfile& profile) { return profile.unit != Unit::bytes && profile.unit != Unit::nodes; }
+// Returns false for bytes and nodes, which do not depend on the number of runs.
+bool is_per_run(const ModuleProfile& profile) { return profile.unit != Unit::bytes && profile.unit != Unit::nodes; }
 
-// "CPU 80.0 %, CUDA 20.0 %", by name
+// Returns "CPU 80.0 %, CUDA 20.0 %", sorted by name.
 std::string providers_text(const std::map<std::string, std::int64_t>& amounts, std::int64_t whole) {
   constexpr std::string_view suffix = "ExecutionProvider";
   std::string text;
@@ -37,12 +37,12 @@ std::string providers_text(const std::map<std::string, std::int64_t>& amounts, s
   return text;
 }
 
-// Ten to the full: "######    " without the blanks.
+// Returns a bar of '#', 20 for the total.
 std::string bar(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? "" : std::string(static_cast<std::size_t>((part * 20 + whole - 1) / whole), '#');
 }
 
-// The columns of modules. Those that say nothing new of this profile are left out.
+// The optional columns of modules; a column without information is left out.
 struct Columns {
   Columns(const ModuleProfile& profile, const TextOptions& options)
       : at_most(profile.has_bounds()),
@@ -58,7 +58,7 @@ struct Columns {
 std::vector<view::ModuleTable::Column> titles(const ModuleProfile& profile, const Columns& columns) {
   const std::string unit(shown_unit(profile.unit));
   std::vector<view::ModuleTable::Column> all = {
-      {"type", Align::left}, {of_runs(profile) ? unit + " a run" : unit, Align::right}, {"share", Align::right}};
+      {"type", Align::left}, {is_per_run(profile) ? unit + " a run" : unit, Align::right}, {"share", Align::right}};
   if (columns.at_most) all.emplace_back("at most", Align::right);
   if (columns.wall) all.emplace_back("wall " + unit, Align::right);
   all.emplace_back("own " + unit, Align::right);
@@ -74,10 +74,10 @@ std::vector<Cell> module_cells(const ModuleProfile& profile, std::size_t row, co
                                const Palette& palette) {
   const ModuleAmount& amount = profile.amounts[row];
   std::vector<Cell> cells = {Cell(last_segment(profile.tree.rows[row].type), palette.dim),
-                             of_a_run(amount.total, profile), text::share_text(amount.total, profile.amount)};
-  if (columns.at_most) cells.emplace_back(amount.at_most > amount.total ? of_a_run(amount.at_most, profile) : "");
-  if (columns.wall) cells.emplace_back(of_a_run(amount.wall, profile));
-  cells.emplace_back(amount.own == 0 ? "" : of_a_run(amount.own, profile));
+                             per_run_text(amount.total, profile), text::share_text(amount.total, profile.amount)};
+  if (columns.at_most) cells.emplace_back(amount.at_most > amount.total ? per_run_text(amount.at_most, profile) : "");
+  if (columns.wall) cells.emplace_back(per_run_text(amount.wall, profile));
+  cells.emplace_back(amount.own == 0 ? "" : per_run_text(amount.own, profile));
   if (columns.memory) {
     const LayerMemory memory = amount.memory.value_or(LayerMemory{});
     cells.emplace_back(text::number_or_blank(memory.parameters));
@@ -101,12 +101,12 @@ std::string modules_text(const ModuleProfile& profile, const TextOptions& option
     if (calls.size() < 2) continue;
     for (const CallAmount& call : calls) {
       std::vector<Cell> cells(before_own, "");
-      cells.emplace_back(of_a_run(call.amount, profile));
+      cells.emplace_back(per_run_text(call.amount, profile));
       table.below("call " + call.call, std::move(cells), palette.dim);
     }
   }
   if (profile.unattributed > 0) {
-    std::vector<Cell> cells = {"", of_a_run(profile.unattributed, profile),
+    std::vector<Cell> cells = {"", per_run_text(profile.unattributed, profile),
                                text::share_text(profile.unattributed, profile.amount)};
     cells.resize(before_own + 1 + (columns.memory ? 3 : 0), "");
     cells.emplace_back(bar(profile.unattributed, profile.amount), palette.yellow);
@@ -118,17 +118,18 @@ std::string modules_text(const ModuleProfile& profile, const TextOptions& option
 std::string operators_text(const ModuleProfile& profile, const Palette& palette) {
   std::vector<const ProfiledLayer*> layers;
   for (const ProfiledLayer& layer : profile.layers) layers.push_back(&layer);
-  std::ranges::stable_sort(layers, std::greater{}, [](const ProfiledLayer* layer) { return layer->ran.amount; });
+  std::ranges::stable_sort(layers, std::greater{},
+                           [](const ProfiledLayer* layer) { return layer->runtime_layer.amount; });
   const std::string unit(shown_unit(profile.unit));
   text::Table table(palette, {Align::right, Align::right, Align::left, Align::left, Align::left});
-  table.header({of_runs(profile) ? unit + " a run" : unit, "share", "operator", "module", "node"});
+  table.header({is_per_run(profile) ? unit + " a run" : unit, "share", "operator", "module", "node"});
   for (std::size_t i = 0; i < std::min(layers.size(), operators_shown); ++i) {
     const ProfiledLayer& layer = *layers[i];
     const auto row = layer.modules.row;
-    table.row({of_a_run(layer.ran.amount, profile), text::share_text(layer.ran.amount, profile.amount),
-               layer.ran.op_type,
+    table.row({per_run_text(layer.runtime_layer.amount, profile),
+               text::share_text(layer.runtime_layer.amount, profile.amount), layer.runtime_layer.op_type,
                row ? Cell(view::shown_path(profile.tree.rows[*row].path)) : Cell("not known", palette.yellow),
-               Cell(layer.ran.name, palette.dim)});
+               Cell(layer.runtime_layer.name, palette.dim)});
   }
   return table.text();
 }
@@ -137,25 +138,24 @@ std::string counted(std::int64_t number, const std::string& what) {
   return grouped(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-// "3 runs after 1 warm-up run, 30.201 ms each, 26.101 ms of it in 73 operators"
+// Returns "3 runs after 1 warm-up run, 30.201 ms each, 26.101 ms of it in 73 operators".
 std::string summary_of(const ModuleProfile& profile) {
   const std::string unit = " " + std::string(shown_unit(profile.unit));
   const std::string in_layers = " in " + grouped(static_cast<std::int64_t>(profile.layers.size())) + " operators";
-  const std::string amount = of_a_run(profile.amount, profile) + unit;
-  if (!of_runs(profile)) return amount + in_layers;
+  const std::string amount = per_run_text(profile.amount, profile) + unit;
+  if (!is_per_run(profile)) return amount + in_layers;
   std::string runs = profile.averaged ? "an average run" : counted(profile.runs, "run");
   if (profile.warmup_runs > 0) runs += " after " + counted(profile.warmup_runs, "warm-up run");
   if (!profile.run_amount) return runs + ", " + amount + (profile.averaged ? "" : " each") + in_layers;
-  return runs + ", " + of_a_run(*profile.run_amount, profile) + unit + " each, " + amount + " of it" + in_layers;
+  return runs + ", " + per_run_text(*profile.run_amount, profile) + unit + " each, " + amount + " of it" + in_layers;
 }
 
 std::string merged_text(const ModuleProfile& profile) {
   const bool one = profile.merged == 1, fused = profile.source == "onnxruntime";
-  const std::string what =
-      fused ? (one ? " is a fused one that kept a node's name" : " are fused ones that kept a node's name")
-            : (one ? " has" : " have") + std::string(" a name that begins with a node's");
-  return counted(profile.merged, "operator") + what + ": " + (one ? "its" : "their") +
-         " time is all that node's module's.";
+  const std::string what = fused ? (one ? " was fused and kept a node's name" : " were fused and kept a node's name")
+                                 : (one ? " has" : " have") + std::string(" a name that begins with a node's name");
+  return counted(profile.merged, "operator") + what + ": all of " + (one ? "its" : "their") +
+         " time is counted for that node's module.";
 }
 
 }  // namespace
@@ -165,17 +165,17 @@ std::string to_text(const ModuleProfile& profile, const TextOptions& options, co
                      summary_of(profile) + "\n\n";
   text += modules_text(profile, options, palette) + "\n" + operators_text(profile, palette);
   if (profile.has_bounds()) {
-    text += "\nAt most: with the operators that the runtime made of this module's nodes and of others'.\n";
+    text += "\nAt most: with operators that the runtime fused from nodes of this module and of others'.\n";
   }
   if (profile.overlaps()) text += "\nWall: operators that ran at the same time are counted once.\n";
   if (profile.merged > 0) text += "\n" + merged_text(profile) + "\n";
   if (profile.unattributed > 0 && !profile.matched && profile.source.starts_with("onnxruntime")) {
     text +=
-        "\nFor operators that fusion renamed: --optimized FILE, which the session saves with "
+        "\nTo attribute operators that fusion renamed, give --optimized FILE, which the session saves with "
         "SessionOptions.optimized_model_filepath.\n";
   }
   if (profile.unattributed > 0 && profile.source == "openvino-counters") {
-    text += "\nOpenVINO's runtime model (get_runtime_model()) names more of what its layers are made of.\n";
+    text += "\nOpenVINO's runtime model (get_runtime_model()) lists more of the nodes in its layers.\n";
   }
   return text;
 }

@@ -13,7 +13,7 @@ struct NodeRow {
   bool microseconds = false;
 };
 
-// "Conv_1" of "Conv_1:OpId_7 (cycles)".
+// Returns "Conv_1" for "Conv_1:OpId_7 (cycles)".
 std::string name_in(const std::string& identifier) { return identifier.substr(0, identifier.find(":OpId_")); }
 
 std::vector<std::string> split_sources(std::string_view sources) {
@@ -54,19 +54,19 @@ std::vector<NodeRow> read_node_rows(const ProfileInput& input) {
 RuntimeProfile read_qnn_profile(const ProfileInput& input, const ReadOptions& options) {
   std::vector<NodeRow> rows = read_node_rows(input);
   if (rows.empty()) {
-    throw Error(Code::wrong_kind, "the profile has no NODE rows: it is of profiling_level basic",
+    throw Error(Code::wrong_kind, "the profile has no NODE rows, as with profiling_level basic",
                 "set profiling_level to detailed", input.place);
   }
   const bool microseconds = std::ranges::any_of(rows, &NodeRow::microseconds);
   std::erase_if(rows, [&](const NodeRow& row) { return row.microseconds != microseconds; });
-  // Each run appends its rows; the n-th row of an identifier is of the n-th run.
+  // Each run appends its rows; the n-th row of an identifier belongs to the n-th run.
   std::map<std::string, std::int64_t> runs_of;
   std::int64_t runs = 0;
   for (const NodeRow& row : rows) runs = std::max(runs, ++runs_of[row.identifier]);
   const std::int64_t warmup = options.warmup_runs.value_or(runs > 1 ? 1 : 0);
   if (warmup >= runs) {
     throw Error(Code::usage, "the profile has " + std::to_string(runs) + " runs, all of them warm-up",
-                "a smaller --warmup", input.place);
+                "give a smaller --warmup", input.place);
   }
   RuntimeProfile profile;
   profile.unit = microseconds ? Unit::microseconds : Unit::cycles;

@@ -1,4 +1,4 @@
-// The readers, and which file goes to which.
+// Lists all readers and chooses the reader of a file.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@
 namespace whence::profile {
 namespace {
 
-// In the order in which they are asked; no two recognise the same file.
+// Tried in this order; no two readers recognise the same file.
 constexpr std::array<const ProfileReader*, 9> all_readers = {
     &ort_profile_reader,     &ort_assignment_reader,    &ort_memory_reader,
     &openvino_model_reader,  &openvino_counters_reader, &tensorrt_profile_reader,
@@ -25,27 +25,28 @@ const ProfileReader& reader_of(const ProfileInput& input) {
       std::ranges::find_if(all_readers, [&](const ProfileReader* each) { return each->recognises(input); });
   if (reader != all_readers.end()) return **reader;
   const bool json = input.json.has_value();
-  std::string what = json ? "the file is not a profile of ONNX Runtime: not a list of events, nor another runtime's"
-                          : "the file is in no form of profile that whence reads";
+  std::string what = json ? "the JSON file is not a profile: it has neither ONNX Runtime's list of events nor another "
+                            "runtime's format"
+                          : "unknown profile format";
   const bool no_events = json && input.json->is_array();
-  if (no_events) what = "the profile holds no run of a model";
+  if (no_events) what = "the profile has no run of a model";
   throw Error(json ? Code::wrong_kind : Code::corrupt_file, std::move(what),
               "set SessionOptions.enable_profiling, run the model, and give the file that end_profiling() names; "
-              "docs/profile.md says what OpenVINO, TensorRT and QNN write",
+              "docs/profile.md describes the files of OpenVINO, TensorRT and QNN",
               input.place);
 }
 
 void add_names(RuntimeProfile& profile, const LayerNames& names, const Place& place) {
-  std::size_t met = 0;
+  std::size_t matched = 0;
   for (Layer& layer : profile.layers) {
     const auto found = names.find(layer.name);
     if (found == names.end()) continue;
-    ++met;
+    ++matched;
     if (!found->second.holds.empty()) layer.holds = found->second.holds;
     if (!found->second.op_type.empty()) layer.op_type = found->second.op_type;
   }
-  if (met == 0) {
-    throw Error(Code::sidecar_mismatch, "the file names no layer of the profile", "give the file of the same engine",
+  if (matched == 0) {
+    throw Error(Code::sidecar_mismatch, "the file names no layer of the profile", "give a file of the same engine",
                 place);
   }
 }
@@ -59,34 +60,34 @@ std::string_view name_of(Unit unit) {
 
 RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const ReadOptions& options) {
   std::optional<RuntimeProfile> profile;
-  std::vector<std::pair<const ProfileReader*, ProfileInput>> beside;
+  std::vector<std::pair<const ProfileReader*, ProfileInput>> name_files;
   for (const std::string& path : paths) {
     ProfileInput input = open_profile(path);
     const ProfileReader& reader = reader_of(input);
     if (reader.read == nullptr) {
-      beside.emplace_back(&reader, std::move(input));
+      name_files.emplace_back(&reader, std::move(input));
     } else if (profile) {
-      throw Error(Code::usage, "two files with measurements, and one profile is made of one",
-                  "give the other one with --against", input.place);
+      throw Error(Code::usage, "expected one file with measurements, got two",
+                  "to compare two profiles, give the second with --against", input.place);
     } else {
       profile = reader.read(input, options);
       profile->source = reader.name;
     }
   }
   if (!profile) {
-    const Place place = beside.empty() ? Place{} : beside.front().second.place;
-    throw Error(Code::usage, "the file says what layers hold, and none says how long they ran",
-                "give the profile beside it, with a second --profile", place);
+    const Place place = name_files.empty() ? Place{} : name_files.front().second.place;
+    throw Error(Code::usage, "the file lists the nodes of layers, but no file has their times",
+                "give the profile with a second --profile", place);
   }
   if (options.warmup_runs.value_or(profile->warmup_runs) != profile->warmup_runs) {
-    throw Error(Code::usage, "the file has sums or averages of its runs, of which none can be left out",
-                "leave --warmup away", {.file = paths.front(), .stage = "profile"});
+    throw Error(Code::usage, "the file has only sums or averages of its runs, so no run can be left out",
+                "omit --warmup", {.file = paths.front(), .stage = "profile"});
   }
-  for (const auto& [reader, input] : beside) {
+  for (const auto& [reader, input] : name_files) {
     if (reader->times_of != profile->source) {
       throw Error(Code::usage,
                   "a " + std::string(reader->form) + " does not belong to a profile of " + std::string(profile->source),
-                  "give files of one runtime", input.place);
+                  "give files of the same runtime", input.place);
     }
     add_names(*profile, reader->read_names(input), input.place);
   }

@@ -1,10 +1,10 @@
-// TensorRT, as trtexec writes it:
+// Reads the files that TensorRT's trtexec writes:
 //   --exportProfile=profile.json     [{"count": 1500}, {"name": "a + b", "timeMs": 24.1, "averageMs": 0.016, ...}, ...]
 //   --exportLayerInfo=layers.json    {"Layers": ["a + b", ...]}, or with --profilingVerbosity=detailed
 //                                    {"Layers": [{"Name": "a + b", "LayerType": "...", "Metadata": "..."}, ...]}
-// The second says which ONNX nodes each layer holds, where the first has but the layers' names (tensorrt_names.h).
-// Warm-up is trtexec's own affair (--warmUp): its profile has none. TensorRT cannot run here: tests read files that
-// were written by hand after what its source prints.
+// The second file lists the ONNX nodes of each layer; the first has only the layers' names (tensorrt_names.h). The
+// profile has no warm-up runs, which trtexec leaves out itself (--warmUp). TensorRT does not run on our machines: tests
+// read files written by hand in the format that its source code prints.
 #pragma once
 
 #include "annotator/profile/profile_reader.h"

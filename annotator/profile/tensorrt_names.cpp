@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
 bool is_open(char c) { return c == '(' || c == '[' || c == '{'; }
 bool is_close(char c) { return c == ')' || c == ']' || c == '}'; }
 
-// The parts between separators that stand in no bracket.
+// Returns the parts between separators outside brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
   constexpr std::array<std::string_view, 3> separators = {" + ", " || ", ", "};
   std::vector<std::string_view> parts;
@@ -41,15 +41,15 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-// "PWN(a, b" has lost its end in some versions' names.
+// Removes "PWN(" and ")"; some versions write "PWN(a, b" without the end.
 std::string_view without_pointwise(std::string_view name) {
   name.remove_prefix(pointwise.size());
   if (name.ends_with(')')) name.remove_suffix(1);
   return name;
 }
 
-// "X" of "Reformatting CopyNode for Input Tensor 0 to X", the name itself of any other.
-std::string_view what_is_copied(std::string_view name) {
+// Returns "X" for "Reformatting CopyNode for Input Tensor 0 to X" and for "X copy"; other names unchanged.
+std::string_view copied_name(std::string_view name) {
   if (name.starts_with("Reformatting CopyNode for ")) {
     constexpr std::string_view to = " to ";
     const std::size_t at = name.find(to);
@@ -61,7 +61,7 @@ std::string_view what_is_copied(std::string_view name) {
 // Adds "a" for "a_myl109_2".
 void add_name(std::string_view text, HeldNodes& to) {
   static const re2::RE2 myelin_number("_myl[0-9]+_[0-9]+$", re2::RE2::Latin1);
-  std::string name(what_is_copied(text));
+  std::string name(copied_name(text));
   re2::RE2::Replace(&name, myelin_number, "");
   const bool own = name.empty() || name.starts_with("__myl_") || name.starts_with("(Unnamed Layer*");
   if (!own) to.names.push_back(std::move(name));
@@ -81,7 +81,7 @@ void add_region(std::string_view name, HeldNodes& to) {
 
 HeldNodes nodes_of_tensorrt_name(std::string_view name) {
   HeldNodes holds;
-  std::vector<std::string_view> open = {trimmed(what_is_copied(trimmed(name)))};
+  std::vector<std::string_view> open = {trimmed(copied_name(trimmed(name)))};
   while (!open.empty()) {
     const std::string_view text = trimmed(open.back());
     open.pop_back();

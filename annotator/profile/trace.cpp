@@ -22,7 +22,7 @@ struct Slice {
   std::int64_t end() const { return event.start + event.duration; }
 };
 
-// One module, open from its first operator to its last.
+// A module, open from its first operator to its last.
 struct OpenModule {
   std::size_t row = 0;
   std::string call;
@@ -35,14 +35,14 @@ Json slice_json(const Track& track, std::string_view kind, const std::string& na
           {"tid", track.second}, {"ts", start}, {"dur", end - start}};
 }
 
-// Writes the slices of one track, in order of their beginning.
+// Writes the slices of one track, in order of their start.
 class TrackWriter {
  public:
   TrackWriter(const ModuleProfile& profile, Track track, Json& events)
       : profile_(profile), track_(track), events_(events) {}
 
   void add(const Slice& slice) {
-    // An operator within another one: a body of If, Loop or Scan, whose modules lie within that operator.
+    // Operators nested in another are from a body of If, Loop or Scan; their modules are nested in that operator.
     while (!holders_.empty() && !within(slice, holders_.back().slice)) leave_holder();
     const bool other_run = holders_.empty() && run_ && *run_ != slice.event.run;
     if (other_run) close_to(0);
@@ -67,7 +67,7 @@ class TrackWriter {
     return inner.event.start >= outer.event.start && inner.end() <= outer.end() && inner.event.start < outer.end();
   }
 
-  // Calls are known of the module of an operator alone, not of those around it.
+  // Only the operator's own module has a known call, not the modules around it.
   static bool same_call(const OpenModule& a, const OpenModule& b) {
     return a.row == b.row && (a.call == b.call || a.call.empty() || b.call.empty());
   }
@@ -93,7 +93,7 @@ class TrackWriter {
     }
   }
 
-  // Opens the modules of an operator, those that are open already excepted, and closes those that it is not of.
+  // Opens the operator's modules that are not open yet, and closes open modules to which it does not belong.
   void enter(const Slice& slice) {
     std::vector<OpenModule> path;
     const LayerModules& modules = slice.layer->modules;
@@ -103,7 +103,7 @@ class TrackWriter {
     std::ranges::reverse(path);
     std::size_t common = 0;
     while (common < std::min(path.size(), open_.size()) && same_call(path[common], open_[common])) ++common;
-    // A module within an operator may be one of those that are open around it.
+    // A module in a body may also be open around the holder.
     close_to(std::max(common, around_holder()));
     for (OpenModule& module : open_) module.end = std::max(module.end, slice.end());
     for (std::size_t i = 0; i < common; ++i) {
@@ -113,12 +113,13 @@ class TrackWriter {
   }
 
   void add_operator(const Slice& slice) {
-    const Layer& ran = slice.layer->ran;
+    const Layer& runtime_layer = slice.layer->runtime_layer;
     const LayerModules& modules = slice.layer->modules;
     Json json =
-        slice_json(track_, "operator", ran.op_type.empty() ? ran.name : ran.op_type, slice.event.start, slice.end());
-    json["args"] = {{"node", ran.name},
-                    {"provider", ran.provider},
+        slice_json(track_, "operator", runtime_layer.op_type.empty() ? runtime_layer.name : runtime_layer.op_type,
+                   slice.event.start, slice.end());
+    json["args"] = {{"node", runtime_layer.name},
+                    {"provider", runtime_layer.provider},
                     {"module", modules.row ? Json(profile_.tree.rows[*modules.row].path) : Json()},
                     {"call", or_null(modules.call)},
                     {"rule", name_of(modules.rule)}};
@@ -138,9 +139,10 @@ std::map<Track, std::vector<Slice>> slices_of(const ModuleProfile& profile) {
   std::int64_t next = 0;
   for (const ProfiledLayer& layer : profile.layers) {
     if (profile.wall) {
-      for (const LayerEvent& event : layer.ran.events) tracks[{event.process, event.thread}].push_back({event, &layer});
+      for (const LayerEvent& event : layer.runtime_layer.events)
+        tracks[{event.process, event.thread}].push_back({event, &layer});
     } else {
-      const std::int64_t duration = layer.ran.amount / profile.runs;
+      const std::int64_t duration = layer.runtime_layer.amount / profile.runs;
       tracks[{1, 1}].push_back({{1, 1, next, duration}, &layer});
       next += duration;
     }
@@ -160,7 +162,7 @@ Json name_json(const char* what, const Track& track, const std::string& name) {
 
 std::string to_trace(const ModuleProfile& profile) {
   if (profile.unit == Unit::bytes || profile.unit == Unit::nodes) {
-    throw Error(Code::usage, "the profile is of " + std::string(name_of(profile.unit)) + ", and a trace is of time",
+    throw Error(Code::usage, "the profile has " + std::string(name_of(profile.unit)) + ", but a trace needs time",
                 "give a profile of time", {.file = profile.profile, .stage = "profile"});
   }
   Json events = Json::array();
@@ -169,7 +171,7 @@ std::string to_trace(const ModuleProfile& profile) {
         name_json("process_name", track, printable(profile.file) + " (" + std::string(profile.source) + ")"));
     events.push_back(
         name_json("thread_name", track,
-                  profile.wall ? "thread " + std::to_string(track.second) : "an average run, in its order"));
+                  profile.wall ? "thread " + std::to_string(track.second) : "an average run, layers in order"));
     TrackWriter writer(profile, track, events);
     for (const Slice& slice : slices) writer.add(slice);
     writer.finish();

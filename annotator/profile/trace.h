@@ -1,5 +1,5 @@
-// A profile in Chrome's trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a track for each
-// thread of the runtime, on which the modules enclose each other and their operators.
+// Writes a profile in Chrome's trace format for Perfetto (ui.perfetto.dev) and chrome://tracing: a track for each
+// thread of the runtime, with modules nested around their operators.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace whence::profile {
 
-// Layers of a runtime that does not say when they ran follow each other in the order in which they did, each as long
-// as in an average run. Throws Error(usage) for a profile of bytes or nodes.
+// If the runtime does not state start times, layers follow each other in their order, each as long as in an average
+// run. Throws Error(usage) for a profile of bytes or nodes.
 std::string to_trace(const ModuleProfile& profile);
 
 }  // namespace whence::profile

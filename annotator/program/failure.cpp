@@ -6,7 +6,8 @@ namespace whence {
 
 namespace {
 
-// Tells reshapes and casts, which copy or not as it comes. ATen would answer for the tensors with which it is asked.
+// Returns true for reshapes and casts, which copy or not depending on the tensors. ATen would decide by the tensors of
+// the trace.
 bool is_copy_or_not(const OperatorFacts& facts) {
   const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
   return facts.memory == ResultMemory::by_strides || cast;
@@ -16,8 +17,8 @@ bool is_copy_or_not(const OperatorFacts& facts) {
 
 Failure failure_of(const Node& node, Diagnostic diagnostic) {
   const bool refused = diagnostic.code == Code::converter_refused || diagnostic.code == Code::unsupported_feature;
-  const bool may_open = refused && !is_copy_or_not(facts_of(node.target));
-  return {qualified(node), may_open, std::move(diagnostic)};
+  const bool may_decompose = refused && !is_copy_or_not(facts_of(node.target));
+  return {qualified(node), may_decompose, std::move(diagnostic)};
 }
 
 void add_failures(Failures& failures, const Node& node, const Error& error) {

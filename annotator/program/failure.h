@@ -1,5 +1,5 @@
-// Failures: operators that could not be written as ONNX, and why. An export decides by `op` and `may_open` what to try
-// next; the diagnostic is for users.
+// Failures: operators that cannot be converted to ONNX, and why. An export decides by `op` and `may_decompose` what to
+// try next; the diagnostic is for users.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace whence {
 
 struct Failure {
-  std::string op;         // the operator that failed, "aten::lstm.input"; empty if none is to blame
-  bool may_open = false;  // written as what ATen defines it by, the operator may do what its converter refuses
+  std::string op;              // the operator that failed, "aten::lstm.input"; empty if no single operator failed
+  bool may_decompose = false;  // ATen's definition of the operator may convert although its converter refuses
   Diagnostic diagnostic;
 };
 using Failures = std::vector<Failure>;

@@ -1,4 +1,4 @@
-// The largest numbers of a floating dtype.
+// The largest finite numbers of floating-point dtypes.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,7 @@
 
 namespace whence::program {
 
-// Takes float16, bfloat16, float32 or float64.
+// Supports float16, bfloat16, float32 and float64.
 inline double greatest_finite(DType dtype) {
   switch (dtype) {
     case DType::float16:

@@ -24,14 +24,14 @@ void replace(std::vector<NamedArgument>& arguments, const Replacements& replacem
 
 namespace {
 
-void open_nodes_of(Block& block, Replacements& replaced,
-                   const std::function<bool(const Node& node, std::vector<Node>& to)>& open) {
+void expand_nodes_of(Block& block, Replacements& replaced,
+                     const std::function<bool(const Node& node, std::vector<Node>& to)>& expand) {
   std::vector<Node> result;
   result.reserve(block.nodes.size());
   for (Node& node : block.nodes) {
     replace(node.arguments, replaced);
-    for (Block& nested : node.blocks) open_nodes_of(nested, replaced, open);
-    if (!open(node, result)) result.push_back(std::move(node));
+    for (Block& nested : node.blocks) expand_nodes_of(nested, replaced, expand);
+    if (!expand(node, result)) result.push_back(std::move(node));
   }
   block.nodes = std::move(result);
   for (Argument& output : block.outputs) replace(output, replaced);
@@ -56,9 +56,9 @@ std::unordered_set<ValueId> values_read(const Program& program) {
   return read;
 }
 
-void open_nodes(Program& program, Replacements& replaced,
-                const std::function<bool(const Node& node, std::vector<Node>& to)>& open) {
-  open_nodes_of(program.body, replaced, open);
+void expand_nodes(Program& program, Replacements& replaced,
+                  const std::function<bool(const Node& node, std::vector<Node>& to)>& expand) {
+  expand_nodes_of(program.body, replaced, expand);
   for (ProgramOutput& output : program.outputs) replace(output.value, replaced);
 }
 

@@ -1,5 +1,5 @@
-// ProgramEdit: the values that a recorded program reads, and putting others in their place. The passes of lower/ work
-// with it on a private copy of the program.
+// ProgramEdit: finds the values that a program reads, and replaces values and nodes. The passes of lower/ use it on a
+// private copy of the program.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,18 @@ namespace whence::program {
 // The replacement for each value: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;
 
-void replace(Argument& argument, const Replacements& replacements);  // in lists too; follows chains of replacements
+void replace(Argument& argument, const Replacements& replacements);  // also in lists; follows chains of replacements
 void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements);
 
-// A node without results that stands in the place of `node`: of the same origin, and the caller adds the results.
+// Returns a node without results that replaces `node`. It has the same origin; the caller adds the results.
 Node node_like(const Node& node, std::string target, std::string overload, std::vector<NamedArgument> arguments);
 
-// Every value that a node, a block or the program itself reads.
+// Returns every value that a node, a block or the program itself reads.
 std::unordered_set<ValueId> values_read(const Program& program);
 
-// Gives each node, bodies first, to `open`, which may put others in its place: it appends them and notes in `replaced`
-// what stands for the node's results. Where it answers false the node stays.
-void open_nodes(Program& program, Replacements& replaced,
-                const std::function<bool(const Node& node, std::vector<Node>& to)>& open);
+// Calls `expand` for each node, bodies first. `expand` may replace the node: it appends nodes to `to`, adds the
+// replacements of the results to `replaced`, and returns true. If it returns false, the node stays.
+void expand_nodes(Program& program, Replacements& replaced,
+                  const std::function<bool(const Node& node, std::vector<Node>& to)>& expand);
 
 }  // namespace whence::program

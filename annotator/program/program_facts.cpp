@@ -45,7 +45,7 @@ Place place_of(const Program& program, const Node& node, std::string stage) {
   place.stage = std::move(stage);
   place.module = program.module_path(node.origin.scope);
   place.has_module = true;
-  // A TorchScript value without a name of its own has a number, which says nothing to a reader.
+  // An unnamed TorchScript value has a number as its name, which does not help a reader.
   if (node.origin.name.find_first_not_of("0123456789") != std::string::npos) place.node = node.origin.name;
   place.op = qualified(node);
   if (node.origin.stack != none_id) place.source = source_place(program.stacks[node.origin.stack]);

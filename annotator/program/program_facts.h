@@ -1,5 +1,5 @@
-// ProgramFacts: questions about a recorded program that lowering, conversion and annotation all ask: whether an axis
-// may be 1 long in a run, where a node stands. Nothing is changed.
+// ProgramFacts: queries on a recorded program for lowering, conversion and annotation: whether an axis may be 1 in a
+// run, the location of a node. They do not change the program.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace whence::program {
 
-// The entry of `operators` that names the operator `key`, "aten::add.Tensor" as qualified() has it; the narrowest
-// first: "aten::add.Tensor" ("aten::relu.default" of an overload without a name), then "aten::add", which is all of its
-// overloads. nullptr where none does.
+// Returns the entry of `operators` that names the operator `key`, a name of qualified() such as "aten::add.Tensor".
+// Tries the overload first ("aten::add.Tensor"; "aten::relu.default" for an overload without a name), then "aten::add",
+// which means all overloads. nullptr if there is none.
 const std::string* named_in(const std::set<std::string>& operators, const std::string& key);
 
-// True if the axis may be 1 long in a run although it is not in the example: data or other sizes decide its size, or it
-// was left unnamed.
+// Returns true if the axis may be 1 in a run although it is not in the example: its size depends on data or other
+// sizes, or has no name.
 bool may_become_one(const Program& program, const Dim& dim);
 
-// True if broadcasting an axis to `size`, where that is known, makes it longer in some run: expand(4) of an axis that
-// data made 4 long in the example and may make 1.
+// Returns true if broadcasting an axis to `size`, if known, makes it longer in some run: expand(4) of a data-dependent
+// axis of size 4 in the example that may be 1 in another run.
 bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size);
 
-// Both sizes are certain to be equal at run time, axis by axis.
+// Returns true if all sizes are certainly equal at run time, axis by axis.
 bool same_shape(const Type& a, const Type& b);
 
-// Some node, in nested blocks too, fulfils `condition`.
+// Returns true if a node, also in nested blocks, satisfies `condition`.
 bool any_node(const Block& block, const std::function<bool(const Node&)>& condition);
 
-// The place of a node in a diagnostic: module, first source frame, operator.
+// Returns the location of a node for a diagnostic: module, first source frame, operator.
 Place place_of(const Program& program, const Node& node, std::string stage);
 
 }  // namespace whence::program

@@ -1,4 +1,4 @@
-// Elements of small tensors as numbers. One switch over the dtypes (with_type) serves reading and writing.
+// Elements of small tensors as numbers. with_type() is the only switch over dtypes, for reading and writing.
 #include "annotator/program/tensor_values.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ struct BrainFloat {
   std::uint16_t bits;
 };
 
-// Calls visit(T{}) with the C++ type that holds one element; nothing for dtypes without a number form.
+// Calls visit(T{}) with the C++ type of one element; does nothing for dtypes without a number form.
 template <class Visit>
 void with_type(DType dtype, Visit&& visit) {
   switch (dtype) {
@@ -173,10 +173,10 @@ std::uint16_t float16_bits(float value) {
   if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7c00u);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
-  // The distance between neighbours at this size: 11 significant bits, never below the subnormal step 2^-24.
+  // The spacing of numbers at this magnitude: 11 significant bits, at least the subnormal step 2^-24.
   const int step = std::max(exponent - 11, -24);
   const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -step)));
-  // In units of its step a normal number is 1024..2048; a carry into the next exponent falls out of the addition.
+  // In units of the step, a normal number is 1024..2048; the addition carries into the next exponent.
   const std::uint32_t field = step == -24 ? units : ((static_cast<std::uint32_t>(step) + 25u) << 10) + (units - 1024u);
   return static_cast<std::uint16_t>(sign | field);
 }

@@ -1,6 +1,5 @@
-// Reading and making small constant tensors: elements as numbers, scalars, casts. Used for arguments, promotion of
-// Python scalars and constant folding. Real dtypes up to 64 bits; float8 and complex are out of reach (false /
-// nullopt).
+// Reads and creates small constant tensors: elements as numbers, scalars, casts. Used for arguments, promotion of
+// Python scalars and constant folding. Supports real dtypes up to 64 bits; not float8 and complex (false / nullopt).
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,12 @@ bool has_number_form(DType dtype);  // bool, integers, float16, bfloat16, float3
 // The elements of a tensor as numbers, in row-major order. Refers to the tensor, which must outlive it.
 class Elements {
  public:
-  // Nothing when the dtype has no number form, or the bytes are not in memory or fewer than the shape asks for.
+  // Returns nullopt if the dtype has no number form, or if the bytes are not in memory or too few for the shape.
   static std::optional<Elements> of(const TensorData& data);
 
   std::size_t size() const { return size_; }
-  // Requires index < size(). Integer reads of floating elements truncate as a C cast does, with NaN and values out of
-  // range giving 0.
+  // Requires index < size(). Reading a floating-point element as an integer truncates like a C cast; NaN and values out
+  // of range give 0.
   double number(std::size_t index) const;
   std::int64_t integer(std::size_t index) const;
 
@@ -33,18 +32,18 @@ class Elements {
   std::size_t size_;
 };
 
-// The one element of a tensor that has exactly one, where it is in memory.
+// Returns the element of a tensor with exactly one, if it is in memory.
 std::optional<double> single_number(const TensorData& data);
 
 TensorData integer_scalar(std::int64_t value, DType dtype);          // shape {}
 TensorData number_scalar(double value, DType dtype);                 // shape {}
 TensorData integer_vector(const std::vector<std::int64_t>& values);  // int64, shape {n}
 
-// The same elements as `dtype`, as torch's .to() gives them. Nothing when either dtype has no number form, or the
-// elements are not in memory.
+// Casts the elements to `dtype` like torch's .to(). Returns nullopt if either dtype has no number form or the elements
+// are not in memory.
 std::optional<TensorData> cast_tensor(const TensorData& data, DType dtype);
 
-// Rounding to nearest even, as PyTorch and IEEE 754 do.
+// Round to nearest even, as PyTorch and IEEE 754 do.
 std::uint16_t float16_bits(float value);
 std::uint16_t bfloat16_bits(float value);
 

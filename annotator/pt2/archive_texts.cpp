@@ -12,14 +12,14 @@ namespace whence::pt2 {
 
 namespace {
 
-// The name that torch.fx prints for a function: operators unchanged, Python's own under "operator".
+// Returns the name that torch.fx prints for a function: operators unchanged, Python's own under "operator".
 std::string printed_target(const std::string& target) {
   return target.starts_with("_operator.") ? target.substr(1) : target;
 }
 
 struct Results {
   std::vector<std::string_view> names;
-  bool several = false;  // they are taken out by nodes of their own, which are the users
+  bool several = false;  // nodes of their own extract them, and these are the users
 };
 
 Results results_of(const Part& node) {
@@ -57,14 +57,14 @@ metadata::FxLine line_of(const Part& node) {
 
 }  // namespace
 
-// A node that reads a value twice is one user.
+// A node that reads a value twice counts as one user.
 void ArchiveTexts::count(Names& read) {
   sort_unique(read);
   for (const std::string_view name : read) ++readers_[name];
   read.clear();
 }
 
-// A node that computes nothing is not a user: exporters remove it first.
+// Checks compute nothing and are not users: exporters remove them first.
 void ArchiveTexts::count_users() {
   Names read;
   const auto note = [&](const Part& name) { read.push_back(name.view()); };

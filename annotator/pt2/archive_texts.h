@@ -1,9 +1,8 @@
-// ArchiveTexts: the fx nodes of an archive's graph in one line each, as torch.fx prints them once the archive is
-// loaded:
+// ArchiveTexts: each fx node of an archive's graph as one line, as torch.fx prints it after loading the archive:
 // `%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs = {})`.
 // Source: torch/fx/node.py (Node.format_node) of PyTorch 2.13.
 //
-// From the archive itself, not from the Program, which fills defaults and drops what computes nothing.
+// Reads the archive itself, because the Program has filled-in defaults and no checks.
 #pragma once
 
 #include <string>
@@ -19,7 +18,7 @@ class ArchiveTexts {
  public:
   explicit ArchiveTexts(const Part& graph) : graph_(graph) {}
 
-  std::string of(const Part& node);  // `node`: one of the graph's
+  std::string of(const Part& node);  // `node`: a node of this graph
 
  private:
   using Names = std::vector<std::string_view>;
@@ -29,8 +28,8 @@ class ArchiveTexts {
   int users_of(std::string_view value) const;
 
   const Part& graph_;
-  bool counted_ = false;                    // true once the graph's values are counted, when the first text is made
-  FlatMap<std::string_view, int> readers_;  // nodes that read a value
+  bool counted_ = false;                    // set when the first text is built
+  FlatMap<std::string_view, int> readers_;  // number of nodes that read a value
 };
 
 }  // namespace whence::pt2

@@ -10,7 +10,7 @@ namespace whence::pt2 {
 
 namespace {
 
-// PyTorch's writer marks some texts by control characters.
+// Removes the control characters by which PyTorch's writer marks some strings.
 std::string without_marks(std::string_view text) {
   std::string plain(text);
   std::erase_if(plain, [](char c) { return c == '\x01' || c == '\x02'; });
@@ -78,7 +78,7 @@ std::string argument_text(const Part& argument, const std::function<std::string(
   if (kind == "as_layout") return "torch." + exported_layout(content.integer());
   if (kind == "as_memory_format") return "torch." + exported_memory_format(content.integer());
   if (kind == "as_complex") return complex_text(content.at("real").number(), content.at("imag").number());
-  return without_marks(kind);  // nothing here reads other kinds: the reader of operations says so
+  return without_marks(kind);  // other kinds are not supported: the reader of operations reports them
 }
 
 }  // namespace whence::pt2

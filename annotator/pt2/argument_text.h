@@ -8,7 +8,7 @@
 
 namespace whence::pt2 {
 
-// `name_of(value)`: how a value, or a graph, is written.
+// `name_of(value)` returns the text of a value or graph.
 std::string argument_text(const Part& argument, const std::function<std::string(const Part& value)>& name_of);
 
 // Visits the names of the values in an argument, in order.

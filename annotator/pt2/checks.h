@@ -1,4 +1,4 @@
-// Operators that check what was known while exporting; they compute nothing.
+// Operators that only check assumptions made at export; they compute nothing.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace whence::pt2 {
 
-// True for operators that only check, such as "torch.ops.aten._assert_scalar.default".
+// Returns true for operators that only check, such as "torch.ops.aten._assert_scalar.default".
 constexpr bool is_check(std::string_view target) {
   constexpr std::array<std::string_view, 9> checks = {"_assert_tensor_metadata",
                                                       "_linalg_check_errors",

@@ -22,7 +22,7 @@ using ArchiveJson = nlohmann::ordered_json;  // for small documents within strin
 
 constexpr std::int64_t schema_major = 8;
 
-// "model/models/model.json" -> "model/", the folder that everything lies in; nullopt when there is no program.
+// Returns the folder that contains all members, "model/" for "model/models/model.json"; nullopt if there is no program.
 std::optional<std::string> root_of(const ZipArchive& archive) {
   for (const auto& [name, content] : archive.members()) {
     const std::size_t slash = name.find('/');
@@ -32,7 +32,7 @@ std::optional<std::string> root_of(const ZipArchive& archive) {
   return std::nullopt;
 }
 
-// True for the form of archives before PyTorch 2.8, and of 2.8 itself: their weights are pickled.
+// Returns true for the format of PyTorch up to 2.8, whose archives contain pickled weights.
 bool has_older_form(const ZipArchive& archive, const std::optional<std::string>& root) {
   if (!root) return archive.has("serialized_exported_program.json");
   return std::ranges::any_of(archive.members(), [&](const auto& member) {
@@ -48,12 +48,12 @@ class ProgramReader {
   Program read() {
     const auto root = root_of(archive_);
     if (has_older_form(archive_, root)) {
-      throw Error(Code::unsupported_feature, "the archive is in the form that PyTorch wrote before 2.9",
+      throw Error(Code::unsupported_feature, "the archive has the format of PyTorch before 2.9",
                   "load it with that PyTorch and export it again with PyTorch 2.9 or newer", place());
     }
     if (!root) {
-      throw Error(Code::wrong_kind, "the archive holds no exported program", "give what torch.export.save wrote",
-                  place());
+      throw Error(Code::wrong_kind, "the archive contains no exported program",
+                  "pass a file written by torch.export.save", place());
     }
     root_ = *root;
     check_byte_order();
@@ -107,18 +107,18 @@ class ProgramReader {
     for (const auto& [name, content] : archive_.members()) {
       if (!name.starts_with(root_ + "models/") || !name.ends_with(".json")) continue;
       if (!only.empty()) {
-        throw Error(Code::unsupported_feature, "the archive holds several programs", "save one program at a time",
+        throw Error(Code::unsupported_feature, "the archive contains several programs", "save one program at a time",
                     place());
       }
       only = name;
     }
-    if (only.empty()) reading_.corrupt("the archive holds no program");
+    if (only.empty()) reading_.corrupt("the archive contains no program");
     return archive_.text(only);
   }
 
   void check_byte_order() const {
     if (!archive_.has(root_ + "byteorder") || archive_.text(root_ + "byteorder") != "big") return;
-    throw Error(Code::unsupported_feature, "the archive holds its weights in big-endian order",
+    throw Error(Code::unsupported_feature, "the weights of the archive are in big-endian order",
                 "load it with torch.export.load and save it again on a little-endian machine", place());
   }
 
@@ -161,17 +161,16 @@ class ProgramReader {
       } else if (kind == "user_input") {
         user_input(spec.at("arg"), graph, body);
       } else if (kind == "token") {
-        throw Error(
-            Code::unsupported_feature,
-            "the model performs operations with side effects, such as printing, calling back or asserting, in an "
-            "order that tokens keep; ONNX has neither",
-            "export the model without printing, callbacks and operators registered as effectful; assertions of "
-            "linear algebra come with run_decompositions(): leave that out",
-            place());
+        throw Error(Code::unsupported_feature,
+                    "the model has operations with side effects, such as printing, callbacks or assertions, ordered by "
+                    "tokens; ONNX supports neither",
+                    "export the model without printing, callbacks and operators registered as effectful; "
+                    "run_decompositions() adds assertions of linear algebra: leave it out",
+                    place());
       } else if (kind == "custom_obj") {
-        throw Error(Code::unsupported_feature, "the model holds a script object",
-                    "keep its content in parameters and buffers", place());
-      } else if (kind != "constant_input") {  // a number or None that the program was made for
+        throw Error(Code::unsupported_feature, "the model contains a script object",
+                    "store its content in parameters and buffers", place());
+      } else if (kind != "constant_input") {  // a number or None that the program was specialised for
         throw Error(Code::unsupported_feature, "the signature has an input of kind '" + std::string(kind) + "'",
                     "use a newer whence, or export the model with an older PyTorch", place());
       }
@@ -200,7 +199,7 @@ class ProgramReader {
 
   void user_input(const Part& argument, const Part& graph, ExportedGraph& body) {
     const auto [kind, content] = argument.alternative();
-    const bool size = kind.starts_with("as_sym_") && content.has("as_name");  // Dim.DYNAMIC left the number open
+    const bool size = kind.starts_with("as_sym_") && content.has("as_name");  // a dynamic number (Dim.DYNAMIC)
     if (kind != "as_tensor" && !size) return;  // other numbers and None are part of the program
     const std::string& name = content.at(size ? "as_name" : "name").text();
     const auto number = static_cast<std::int32_t>(program_.inputs.size());
@@ -224,13 +223,13 @@ class ProgramReader {
     }
   }
 
-  // Results in a dict or dataclass have its keys, where each is one tensor.
+  // Names results in a dict or dataclass by their keys if each is one tensor.
   void name_outputs(const Part& module_call_graph) {
     if (module_call_graph.size() == 0) return;
     const Part signature = module_call_graph[0].at("signature");
     if (signature.is_null()) return;
     const std::string form = signature.at("out_spec").text();
-    if (!JsonDocument::parse(form)) return;  // bounds its depth
+    if (!JsonDocument::parse(form)) return;  // the parser bounds the nesting depth
     const ArchiveJson spec = ArchiveJson::parse(form, nullptr, false);
     if (!spec.is_array() || spec.size() != 2 || !spec[1].is_object() || !spec[1].contains("context")) return;
     if (!spec[1]["context"].is_string() || !spec[1].contains("children_spec")) return;
@@ -254,7 +253,7 @@ class ProgramReader {
     return leaves;
   }
 
-  // Every module that holds a parameter under one of its names counts it once.
+  // Counts each parameter once for every module that contains it under one of its names.
   void sum_parameters(ExportedModules& modules) {
     for (const Parameter& parameter : program_.parameters) {
       if (parameter.kind != ParameterKind::parameter) continue;
@@ -277,12 +276,12 @@ class ProgramReader {
     if (symbol.kind == SymbolKind::derived) return;
     throw Error(Code::input_mismatch,
                 "axis " + std::to_string(axis.axis) + " of '" + axis.input +
-                    "' is a size of its own in the program, and does not follow from another",
-                "give it a name, or export the program again with such dynamic_shapes", place());
+                    "' is an independent size in the program, not derived from another",
+                "give it a name, or export the program again with dynamic_shapes that derive it", place());
   }
 
-  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it. A size
-  // has one name: the first that is given. Returns the sizes of these axes.
+  // --dynamic 'x:0=batch' renames the size of that axis, also in sizes derived from it. A size keeps the first name
+  // that is given. Returns the sizes of these axes.
   std::set<SymbolId> rename_symbols() {
     std::map<SymbolId, std::string> given;
     std::set<SymbolId> promised;
@@ -295,7 +294,7 @@ class ProgramReader {
       }
       if (input == program_.inputs.end()) {
         throw Error(Code::input_mismatch, "the program has no input '" + axis.input + "'",
-                    "its inputs are those that `whence export` prints", place());
+                    "`whence export` prints the names of its inputs", place());
       }
       const auto& dims = program_.values[input->value].type.dims;
       if (!dims || axis.axis < 0 || static_cast<std::size_t>(axis.axis) >= dims->size()) {
@@ -312,14 +311,13 @@ class ProgramReader {
       const Symbol& symbol = program_.symbols[dim.symbol];
       const auto symbols = length_of(program_.symbols, dim).symbols();
       promised.insert(symbols.begin(), symbols.end());
-      if (!axis.parts.empty() && symbol.kind == SymbolKind::derived)
-        continue;            // a sum, which is called after its parts
-      if (axis.derived()) {  // it follows from another size, and is called after that
+      if (!axis.parts.empty() && symbol.kind == SymbolKind::derived) continue;  // a sum gets its name from its parts
+      if (axis.derived()) {  // a derived size gets its name from its base
         require_derived(axis, symbol);
         continue;
       }
-      const auto [name, first] = given.try_emplace(dim.symbol, axis.symbol);
-      if (!first && name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));
+      const auto [name, is_first] = given.try_emplace(dim.symbol, axis.symbol);
+      if (!is_first && name->second != axis.symbol) notes_.push_back(unused_name(axis, name->second));
     }
     for (const auto& [symbol, name] : given) program_.symbols[symbol].name = name;
     for (const SymbolId id : program_.symbols.keys()) {
@@ -328,11 +326,11 @@ class ProgramReader {
     return promised;
   }
 
-  Diagnostic one_size(const DynamicAxis& axis, const std::string& name) const {
+  Diagnostic unused_name(const DynamicAxis& axis, const std::string& name) const {
     return warning(Code::input_mismatch,
-                   "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
+                   "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' always equals the size '" + name +
                        "': the name '" + axis.symbol + "' is not used",
-                   "give both one name", place());
+                   "use the same name for both", place());
   }
 
   const ReadOptions& options_;
@@ -352,7 +350,8 @@ bool is_exported_program(const std::string& path) {
     const auto root = root_of(archive);
     return root || has_older_form(archive, root);
   });
-  return answer ? *answer : path.ends_with(".pt2");  // unreadable files: the name decides which reader reports it
+  return answer ? *answer
+                : path.ends_with(".pt2");  // unreadable files: the extension decides which reader reports the error
 }
 
 Result<Program> read_exported_program(const ReadOptions& options) {

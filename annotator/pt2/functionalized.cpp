@@ -1,7 +1,6 @@
-// auto_functionalized_v2(op, y=y, _x_base_index=0, _all_bases=[x])   ->   op(x, y), whose results are those of op and x
-// after it. So torch.export writes an operator that changes its arguments, once a program is decomposed. The archive
-// does not hold the operator's schema: what it writes to comes first among the arguments, the rest in the archive's
-// order.
+// auto_functionalized_v2(op, y=y, _x_base_index=0, _all_bases=[x])   ->   op(x, y); results: those of op, and the new x
+// This is how torch.export stores an operator that writes to its arguments once a program is decomposed. The archive
+// does not contain the operator's schema, so written arguments come first, the others in the archive's order.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -14,14 +13,14 @@ namespace {
 
 constexpr std::string_view index_of_base = "_base_index";
 
-// "x" of "_x_base_index"; empty for any other name.
+// Returns "x" for "_x_base_index"; empty for any other name.
 std::string written_argument(std::string_view name, std::string_view suffix = index_of_base) {
   if (!name.starts_with('_') || !name.ends_with(suffix) || name.size() < suffix.size() + 2) return "";
   return std::string(name.substr(1, name.size() - suffix.size() - 1));
 }
 
-// "_x_size" of a written x says which part of its base x is; "_xs_length" that xs is a list.
-bool tells_a_part(std::string_view name, const std::set<std::string>& written) {
+// Returns true for the arguments that describe which part of its base a written x is, such as "_x_size".
+bool describes_part(std::string_view name, const std::set<std::string>& written) {
   constexpr std::array<std::string_view, 6> parts = {"_size",      "_stride",      "_storage_offset",
                                                      "_slice_dim", "_slice_start", "_slice_end"};
   return std::ranges::any_of(parts,
@@ -59,7 +58,7 @@ void ExportedGraph::read_functional_arguments(const Part& inputs, Node& node) {
   for (std::size_t i = 1; i < inputs.size(); ++i) {
     const std::string name = inputs[i].at("name").text();
     if (name == "_all_bases" || written.contains(written_argument(name, "_alias"))) continue;
-    if (tells_a_part(name, written)) refuse("a part of a tensor");
+    if (describes_part(name, written)) refuse("a part of a tensor");
     if (!written_argument(name, "_length").empty()) refuse("a list of tensors");
     const Argument given = argument(inputs[i].at("arg"));
     const std::string of_base = written_argument(name);
@@ -77,7 +76,7 @@ void ExportedGraph::read_functional_arguments(const Part& inputs, Node& node) {
   std::ranges::move(others, std::back_inserter(node.arguments));
 }
 
-// The archive says nothing of results that nothing reads.
+// The archive has no types for results that nothing reads.
 void ExportedGraph::read_functional_results(const Part& graph, const Part& outputs, Node& node) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto [kind, content] = outputs[i].alternative();

@@ -101,11 +101,11 @@ Dim ExportedGraph::dim_of(const Part& size) {
   return {example, true, length.is_integer() ? none_id : symbol(length, example)};
 }
 
-// PyTorch counts the bytes of a tensor in 64 bits.
+// Rejects sizes with more bytes than 64 bits count; PyTorch cannot represent such tensors either.
 void ExportedGraph::require_sane(const std::string& name, const Type& type) const {
   std::int64_t bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(size_of(type.dtype)));
   for (const Dim& dim : *type.dims) {
-    // A size of 0 does not make the others small: what is computed from them alone has to fit too.
+    // A size of 0 does not excuse the others: results computed only from the others must fit, too.
     if (!dim.is_static() || !__builtin_mul_overflow(bytes, std::max<std::int64_t>(dim.size, 1), &bytes)) continue;
     reading_.corrupt("'" + name + "' is larger than any memory");
   }
@@ -137,7 +137,7 @@ Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
                                            Scalar{"sym_bool_values", ValueKind::boolean, DType::boolean}}) {
     if (graph.has(table) && graph.at(table).has(name.c_str())) return {kind, dtype, std::nullopt};
   }
-  reading_.corrupt("nothing says what '" + name + "' is");
+  reading_.corrupt("the type of '" + name + "' is missing");
 }
 
 ValueId ExportedGraph::declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index) {
@@ -155,7 +155,7 @@ ValueId ExportedGraph::declare(const Part& graph, const std::string& name, Value
 
 ValueId ExportedGraph::value_of(const std::string& name) const {
   const auto found = names_.find(name);
-  if (found == names_.end()) reading_.corrupt("'" + name + "' is read before anything makes it");
+  if (found == names_.end()) reading_.corrupt("'" + name + "' is read before it is defined");
   return found->second;
 }
 
@@ -212,7 +212,7 @@ void ExportedGraph::read_arguments(const Part& inputs, Node& node) {
   }
 }
 
-// The archive leaves out arguments that have their default.
+// Adds the default arguments, which the archive omits.
 void ExportedGraph::fill_defaults(Node& node) const {
   const OpSchema* schema = OpTable::get().schema(qualified(node));
   if (schema == nullptr) return;
@@ -225,13 +225,14 @@ void ExportedGraph::fill_defaults(Node& node) const {
 
 // ---- operations ---------------------------------------------------------------------------------------------------
 
-// "torch.ops.aten.add.Tensor" -> aten::add, Tensor; "_operator.mul" and its like, on numbers, -> aten::mul.int.
+// Sets target and overload: "torch.ops.aten.add.Tensor" -> aten::add, Tensor; functions of numbers, such as
+// "_operator.mul", -> aten::mul.int.
 void ExportedGraph::set_target(const std::string& target, Node& node) {
   constexpr std::string_view operators = "torch.ops.";
   std::string_view name = target;
   if (name.starts_with("torch._functorch.")) {
-    unsupported("torch.vmap, which the archive holds as calls that switch it on and off",
-                "program.run_decompositions() before torch.export.save");
+    unsupported("torch.vmap is not supported: the archive only contains the calls that switch it on and off",
+                "call program.run_decompositions() before torch.export.save");
   }
   if (!name.starts_with(operators)) {
     const std::size_t dot = name.rfind('.');
@@ -265,7 +266,7 @@ void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
                                            {"floor", "aten::floor"},     {"ceil", "aten::ceil"},
                                            {"abs", "prim::abs"},         {"sym_float", "aten::Float"},
                                            {"trunc", "aten::Int"}}};
-  if (function == "sym_ite" && node.arguments.size() == 3) {  // one number or another
+  if (function == "sym_ite" && node.arguments.size() == 3) {  // selects one of two numbers
     node.target = "aten::where";
     node.overload = "Scalar";
     for (std::size_t i = 0; i < 3; ++i) node.arguments[i].name = std::array{"condition", "self", "other"}[i];
@@ -342,8 +343,8 @@ void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& n
   }
 }
 
-// torch.export takes a view that keeps the number of elements for one that keeps the shape, and records that of [n, 2]
-// for view(1, -1) where n is 1 in the example. What the node itself says counts.
+// torch.export may replace a view that keeps the number of elements by one that keeps the shape: for view(1, -1) of [n,
+// 2] with n = 1 in the example it records [n, 2]. The sizes in the node itself are right.
 void ExportedGraph::use_stated_sizes(const Node& node) {
   if (node.target != "aten::view" && node.target != "aten::reshape" && node.target != "aten::_unsafe_view") return;
   const Argument* size = node.find("size");
@@ -382,8 +383,8 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
-// Refuses a node that lacks arguments of its schema: those that have no default, and lists of a stated length, where
-// one number may stand for all ("int[2]"; "int[1]" is a list of any length, for which one number may stand).
+// Refuses a node without a required argument, or with a list of the wrong length. For "int[2]" one number may stand for
+// all elements; "int[1]" is a list of any length.
 void ExportedGraph::require_arguments(const Node& node) const {
   const OpSchema* schema = OpTable::get().schema(qualified(node));
   if (schema == nullptr) return;
@@ -399,7 +400,8 @@ void ExportedGraph::require_arguments(const Node& node) const {
   }
 }
 
-// Numbers stand for tensors only where an operator takes one or the other: x + 1. What is written to is a tensor.
+// Refuses a number in place of a tensor, except for operators that take either (x + 1). A written argument must be a
+// tensor.
 void ExportedGraph::require_tensors(const Node& node) const {
   constexpr std::array<std::string_view, 8> either = {"self", "other", "exponent", "value", "min", "max", "x", "y"};
   const auto is_value = [](const Argument& given) { return given.as<ValueRef>() != nullptr; };
@@ -421,10 +423,10 @@ void ExportedGraph::require_tensors(const Node& node) const {
     if (given->is_none() && formal.type.optional) continue;
     if (formal.type.list) {
       const auto* list = given->as<ArgumentList>();
-      const auto right = [&](const Argument& item) {
+      const auto is_tensor_or_none = [&](const Argument& item) {
         return is_value(item) || (item.is_none() && formal.type.optional_element);
       };
-      if (list != nullptr && std::ranges::all_of(*list, right)) continue;
+      if (list != nullptr && std::ranges::all_of(*list, is_tensor_or_none)) continue;
     } else if (has_tensor && !formal.type.writes() && std::ranges::find(either, formal.name) != either.end() &&
                !given->is_none() && given->as<ArgumentList>() == nullptr && given->as<std::string>() == nullptr) {
       continue;
@@ -440,9 +442,9 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     const std::string name = target.substr(higher_order.size());
     if (read_higher_order(name, graph, part, block)) return;
     unsupported(
-        "the higher-order operator " + name + ", which calls a function that the archive holds as a graph",
+        "the higher-order operator " + name + " is not supported",
         name == "associative_scan"
-            ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with torch.cumsum and its like"
+            ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with an operator like torch.cumsum"
             : "write the model without it, or with torch.cond, while_loop or scan");
   }
   Node node;

@@ -1,4 +1,4 @@
-// The graph of an exported program: values, operations, graphs within operations.
+// Reads the graph of an exported program: values, operations, and graphs nested in operations.
 #pragma once
 
 #include <map>
@@ -25,16 +25,16 @@ class ExportedGraph {
   ExportedGraph(Program& program, ExportedModules& modules, Reading& reading)
       : program_(program), modules_(modules), reading_(reading) {}
 
-  // The dynamic sizes and their bounds.
+  // Reads the dynamic sizes and their bounds.
   void read_symbols(const Part& range_constraints);
-  // The sizes of an input, a tensor or a number, are the caller's to choose; all others are data's.
+  // Marks the sizes of an input, a tensor or a number, as chosen by the caller; all other sizes depend on data.
   void choose_sizes(const Part& graph, const std::string& name);
 
-  // A new value of the type that `graph` states for `name`.
+  // Adds a value with the type that `graph` states for `name`.
   ValueId declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index);
-  ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for a name that nothing makes
+  ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for an undefined name
 
-  // The operations of `graph` into `block`, in order; with `texts`, also each fx node in one line.
+  // Reads the operations of `graph` into `block`, in order; with `texts`, also each fx node as one line.
   void read_program(const Part& graph, bool texts, Block& block) {
     texts_ = texts;
     read_nodes(graph, block);
@@ -50,7 +50,7 @@ class ExportedGraph {
 
   void read_nodes(const Part& graph, Block& block);
   void read_node(const Part& graph, const Part& node, Block& block);
-  // Gives the result of a view the sizes that the node itself states; the archive may have recorded others.
+  // Sets the sizes of a view's result to those that the node itself states; the recorded ones may differ.
   void use_stated_sizes(const Node& node);
   void require_arguments(const Node& node) const;
   void require_tensors(const Node& node) const;
@@ -71,14 +71,14 @@ class ExportedGraph {
   void read_auto_functionalized(const Part& graph, const Part& node, Block& block);
   void read_functional_arguments(const Part& inputs, Node& node);
   void read_functional_results(const Part& graph, const Part& outputs, Node& node);
-  // The operations of a graph that is given values, into `block`; what it returns.
+  // Reads the operations of a graph with these arguments into `block` and returns its results.
   std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& arguments, Block& block);
-  void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
+  void append(const Part& operand, std::vector<Argument>& to);  // appends an operand, or the operands of a list
   ValueId iteration();
   Argument length_of(const Argument& scanned, const Origin& origin, Block& block);
 
-  // While it lives, operations are those of a body. A body's operations say nothing of modules: what reads the weights
-  // of one module is taken to be of that, and of the others only the module around is known.
+  // During its lifetime, operations belong to a graph body. They have no module stack: an operation that reads the
+  // weights of one module is assigned to that module, all others only to the enclosing module.
   class Body {
    public:
     Body(ExportedGraph& graph, ScopeId scope)
@@ -98,7 +98,7 @@ class ExportedGraph {
   Type type_of(const Part& graph, const std::string& name);
   void require_sane(const std::string& name, const Type& type) const;  // throws Error(corrupt_file)
   Dim dim_of(const Part& size);
-  // A size as the archive writes it, over the symbols that it names.
+  // Parses a size as the archive writes it, in the symbols that it names.
   std::optional<Size> size(std::string_view text);
   SymbolId symbol(const Size& size, std::int64_t example);  // none_id for an unknown size
   SymbolId named_symbol(const std::string& name);
@@ -108,9 +108,9 @@ class ExportedGraph {
   ExportedModules& modules_;
   Reading& reading_;
   Names names_;
-  FlatMap<std::string, SymbolId> symbols_;  // by the archive's names
+  FlatMap<std::string, SymbolId> symbols_;  // indexed by the archive's names
   std::map<Size, SymbolId> derived_;
-  ScopeId scope_ = root_scope;  // the enclosing operation's, for nodes that do not name one themselves
+  ScopeId scope_ = root_scope;  // scope of the enclosing operation, for nodes without a module stack
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   ArchivePlaces places_{program_};

@@ -15,12 +15,13 @@ namespace {
 
 constexpr std::size_t most_guards = 2000;
 
-// Operators for which torch.export fixes the lengths of arguments, though what they compute holds at any.
+// Operators for which torch.export fixes the lengths of arguments, although they compute the same function at any
+// length.
 constexpr std::array<std::string_view, 7> fixing_operators{
     "aten::gru",      "aten::kron",    "aten::lstm", "aten::max_pool1d", "aten::max_pool1d_with_indices",
     "aten::rnn_relu", "aten::rnn_tanh"};
 
-// "L['args'][0].size()[1]" -> "args_0", as the archive calls the input, and 1.
+// Parses "L['args'][0].size()[1]" into "args_0", the archive's name of the input, and axis 1.
 std::optional<std::pair<std::string, std::size_t>> axis_of(const std::string& path) {
   constexpr std::string_view size = ".size()[";
   const std::size_t at = path.find(size);
@@ -61,12 +62,12 @@ std::set<SymbolId> symbols_of(const Constraint& constraint) {
   return found;
 }
 
-// A condition that ties sizes.
+// Returns true for a condition that ties sizes.
 bool is_equality(const Constraint& constraint) {
   return constraint.any.size() == 1 && constraint.any[0].relation == Relation::equal;
 }
 
-using Sizes = std::map<SymbolId, std::int64_t>;  // in a run; other symbols are as in the example
+using Sizes = std::map<SymbolId, std::int64_t>;  // trial sizes; other symbols have the example's size
 
 class Decisions {
  public:
@@ -81,8 +82,8 @@ class Decisions {
     visit(program.body);
   }
 
-  // Those that a reader of the file may want to know, though no decision of the model hangs on them: where PyTorch runs
-  // the program, lengths that it fixed, and bounds that a size of 0 or 1 may lie beyond.
+  // Returns conditions that are worth stating in the file although the model does not decide by them: conditions under
+  // which PyTorch runs the program, lengths that it fixed, and bounds that sizes of 0 or 1 may violate.
   std::vector<Constraint> worth_stating(const std::vector<Constraint>& guards) const {
     std::vector<Constraint> found;
     std::ranges::copy_if(guards, std::back_inserter(found), [&](const Constraint& each) {
@@ -91,7 +92,7 @@ class Decisions {
     return found;
   }
 
-  // Leaves out the conditions that say nothing of the file.
+  // Removes the conditions that do not restrict the file.
   void keep_decisions(std::vector<Constraint>& guards) {
     std::vector<Constraint> rules;
     std::ranges::copy_if(guards, std::back_inserter(rules),
@@ -104,8 +105,8 @@ class Decisions {
   }
 
  private:
-  // True if the model may have decided by it: PyTorch itself asks whether sizes differ from 0, from 1 and from each
-  // other.
+  // Returns true if the condition may be a decision of the model: PyTorch itself compares sizes with 0, with 1 and with
+  // each other.
   static bool may_be_decision(const Constraint& constraint) {
     return constraint.any.size() != 1 || constraint.any[0].relation != Relation::different ||
            (symbols_of(constraint).size() == 1 && constraint.any[0].right.integer().value_or(0) > 1);
@@ -113,12 +114,12 @@ class Decisions {
 
   bool concerns_axes(const Constraint& constraint) const {
     const std::set<SymbolId> symbols = symbols_of(constraint);
-    const auto chosen = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis && symbol(id).example > 0; };
-    return !symbols.empty() && std::ranges::all_of(symbols, chosen);
+    const auto is_axis = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis && symbol(id).example > 0; };
+    return !symbols.empty() && std::ranges::all_of(symbols, is_axis);
   }
 
-  // An inequality, but for those of 2 or less, which PyTorch has for every length, and those that the range of a symbol
-  // says, too.
+  // Returns true for an inequality, except bounds of 2 or less, which PyTorch adds for every length, and bounds that
+  // the range of a symbol already states.
   static bool is_bound(const Constraint& constraint) {
     if (constraint.any.size() != 1) return false;
     const Comparison& only = constraint.any[0];
@@ -128,7 +129,7 @@ class Decisions {
     return only.right.integer().value_or(3) > 2;
   }
 
-  // True if it says that a reshape's elements fit, n*m % 6 == 0: elsewhere PyTorch does not run.
+  // Returns true for the condition that the elements of a reshape fit, n*m % 6 == 0: otherwise PyTorch does not run.
   bool fits_reshape(const Constraint& constraint) const {
     if (!is_equality(constraint)) return false;
     const Size difference = constraint.any[0].left - constraint.any[0].right;
@@ -142,7 +143,7 @@ class Decisions {
                                [&](const auto& reshape) { return certainly_equal(reshape.first, elements); });
   }
 
-  // True if the condition does not hold at some size at which the program's operations could run.
+  // Returns true if the condition is false for some sizes at which the program's operations could run.
   bool excludes_sizes(const Constraint& constraint) {
     if (!concerns_axes(constraint) || !may_be_decision(constraint)) return false;
     const std::set<SymbolId> symbols = symbols_of(constraint);
@@ -151,8 +152,8 @@ class Decisions {
     return tries(constraint, symbols, symbols.begin(), sizes);
   }
 
-  // True for a length that is 0 or 1 in the example, which PyTorch fixes for its own sake. An argument that the program
-  // computed of it is a number in the archive.
+  // Returns true for a length that is 0 or 1 in the example, which PyTorch always fixes. An argument computed from it
+  // is a number in the archive.
   bool is_small(const Constraint& constraint) const {
     if (!is_equality(constraint)) return false;
     const bool small = constraint.any[0].right == Size(0) || constraint.any[0].right == Size(1);
@@ -164,12 +165,12 @@ class Decisions {
            fixed_lengths_.contains(constraint.any[0].left);
   }
 
-  // A length that PyTorch fixes by itself.
+  // Returns true for a length that PyTorch fixes by itself.
   bool is_rule_of_pytorch(const Constraint& constraint) const {
     return is_small(constraint) || is_of_fixing_operator(constraint);
   }
 
-  // True if `constraint`, of the same one size, holds wherever `other` does.
+  // Returns true if `constraint`, on the same single size, holds whenever `other` does.
   bool follows(const Constraint& constraint, const Constraint& other) const {
     const std::set<SymbolId> symbols = symbols_of(other);
     if (symbols.size() != 1 || symbols != symbols_of(constraint)) return false;
@@ -181,7 +182,8 @@ class Decisions {
 
   const Symbol& symbol(SymbolId id) const { return program_.symbols[id]; }
 
-  // Two lengths of tensors that have to be equal where an operation joins them: elsewhere PyTorch does not run.
+  // Returns true for two lengths that must be equal because an operation combines the tensors: otherwise PyTorch does
+  // not run.
   bool joins_tensors(const Constraint& constraint) const {
     return is_equality(constraint) && known_lengths_.contains(constraint.any[0].left) &&
            known_lengths_.contains(constraint.any[0].right);
@@ -218,7 +220,7 @@ class Decisions {
     return product;
   }
 
-  // Sizes around small numbers, strides, windows and the example; every one of a few, for one symbol alone.
+  // Returns trial sizes near small numbers, strides, windows and the example; for a single symbol, all small numbers.
   std::vector<std::int64_t> candidates(SymbolId id, bool alone) const {
     const std::int64_t example = symbol(id).example;
     std::vector<std::int64_t> sizes;
@@ -249,7 +251,7 @@ class Decisions {
     return found == sizes.end() ? symbol(id).example : found->second;
   }
 
-  // No length that follows from these becomes 0 or 1 (PyTorch has rules of its own for those), no reshape changes the
+  // Returns true if no derived length becomes 0 or 1 (PyTorch has special rules for those) and no reshape changes the
   // number of elements.
   bool could_run(const Sizes& sizes) {
     const auto [known, is_new] = could_run_.try_emplace(sizes, true);
@@ -264,14 +266,14 @@ class Decisions {
   }
 
   const Program& program_;
-  std::vector<Size> lengths_;     // that follow from others
-  std::set<Size> known_lengths_;  // and those of inputs
-  std::set<Size> fixed_lengths_;  // those of arguments of fixing_operators
+  std::vector<Size> lengths_;     // derived lengths
+  std::set<Size> known_lengths_;  // derived lengths and lengths of inputs
+  std::set<Size> fixed_lengths_;  // lengths of arguments of fixing_operators
   std::set<std::pair<Size, Size>> reshapes_;
   std::map<Sizes, bool> could_run_;
 };
 
-// Makes a size that of the example, wherever it is.
+// Fixes a symbol to its size in the example everywhere.
 void fix(Program& program, SymbolId id) {
   const std::int64_t number = program.symbols[id].example;
   program.symbols[id].min = program.symbols[id].max = number;
@@ -334,7 +336,7 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
     for (const SymbolId id : symbols_of(guard)) {
       if (promised.contains(id)) {
         throw Error(Code::baked_size,
-                    "the program was exported for sizes where " + text + ", and computes something else at others: " +
+                    "the program was exported for " + text + " and computes something else at other sizes: " +
                         axes_named(program, id) + " cannot be '" + name_of(id) + "'",
                     "leave the axis out of --dynamic, or compute the size from the input's shape in the model", place);
       }
@@ -344,11 +346,12 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
   if (!fixed.empty()) {
     notes.push_back(warning(Code::baked_size,
                             "the program computes something else at other sizes of " + fixed +
-                                ", as its guards say: the file has the size of the example",
+                                " according to its guards: the file has the size of the example",
                             "compute the size from the input's shape in the model", place));
   }
   if (!ranges.empty()) {
-    notes.push_back(warning(Code::baked_size, "the file holds where " + ranges + ": the model has conditions on sizes",
+    notes.push_back(warning(Code::baked_size,
+                            "the file is only valid if " + ranges + ": the model has conditions on sizes",
                             "export the program again from an example on the other side of the condition", place));
   }
   for (const SymbolId id : sizes) fix(program, id);

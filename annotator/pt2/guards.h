@@ -1,8 +1,8 @@
-// Guards are the conditions on sizes that torch.export met and decided by the example: `guards_code` of an archive.
+// Guards: the conditions on sizes that torch.export evaluated with the example's sizes, `guards_code` of an archive.
 //
-// Many say nothing of the file: PyTorch's rules for sizes of 0 and 1, and sizes at which no operation could run
-// (a convolution's output would be empty, a reshape's elements would not fit). What is left are decisions of the model:
-// elsewhere it computes something else than the file.
+// Many guards do not restrict the file: PyTorch's rules for sizes of 0 and 1, and sizes at which no operation could run
+// (empty output of a convolution, wrong number of elements in a reshape). The remaining ones are decisions of the
+// model: if they do not hold, the model computes something else than the file.
 #pragma once
 
 #include <set>
@@ -15,12 +15,11 @@
 
 namespace whence::pt2 {
 
-// The conditions of `guards_code`, over the sizes of the program's inputs; those that are none on sizes are left out.
+// Returns the conditions of `guards_code` on sizes of the program's inputs; other conditions are skipped.
 std::vector<Constraint> read_guards(const Part& guards, const Program& program);
 
-// Keeps in `program` those of its conditions that are decisions. An equality holds at the sizes of the example, or few:
-// a size that it concerns becomes fixed. One in `promised` cannot: throws Error(baked_size). What else there is, is
-// reported.
+// Keeps the conditions that are decisions in `program`. An equality holds at few sizes, so the sizes in it become
+// fixed; throws Error(baked_size) for a size in `promised`, which must stay dynamic. All other decisions are reported.
 void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& promised, const Place& place,
                   Program& program, Diagnostics& notes);
 

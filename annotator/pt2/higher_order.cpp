@@ -1,5 +1,5 @@
-// Operators that take graphs: contexts (no_grad, autocast) are nothing to ONNX and their graph goes in place; `cond`
-// becomes prim::If. loops.cpp has `while_loop` and `scan`.
+// Operators that take graphs. The graph of a context (no_grad, autocast) is inlined, because ONNX has no such contexts;
+// `cond` becomes prim::If. loops.cpp has `while_loop` and `scan`.
 #include <utility>
 
 #include "annotator/pt2/graph.h"
@@ -29,19 +29,19 @@ void ExportedGraph::inline_graph(const Part& inner, const std::vector<Argument>&
   const std::vector<std::string> names = names_in(outputs);
   for (std::size_t i = 0; i < names.size() && i < results.size(); ++i) {
     const auto* value = results[i].as<ValueRef>();
-    value != nullptr ? bind(names[i], value->id) : unsupported("a graph that returns a number", "return a tensor");
+    value != nullptr ? bind(names[i], value->id) : unsupported("a number as the result of a graph", "return a tensor");
   }
 }
 
-// A graph of its own, in which names begin anew.
+// A nested graph has its own namespace.
 std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vector<Argument>& arguments,
                                                Block& block) {
   const Names around = std::exchange(names_, {});
   const Part inputs = inner.at("inputs");
-  if (inputs.size() != arguments.size()) reading_.corrupt("a graph has other inputs than it is given");
+  if (inputs.size() != arguments.size()) reading_.corrupt("a graph is called with the wrong number of inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto* value = arguments[i].as<ValueRef>();
-    if (value == nullptr) unsupported("a graph that is given a number", "write the number into the model");
+    if (value == nullptr) unsupported("a number as the input of a graph", "make the number a constant of the model");
     bind(name_in(inputs[i]), value->id);
   }
   read_nodes(inner, block);
@@ -54,7 +54,7 @@ std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vec
 
 void ExportedGraph::read_cond(const Part& graph, const Part& part, Block& block) {
   const Operands operands = operands_of(part);
-  if (operands.graphs.size() != 2 || operands.others.empty()) reading_.corrupt("cond without its two branches");
+  if (operands.graphs.size() != 2 || operands.others.empty()) reading_.corrupt("cond needs two branches");
   Node node;
   node.origin = origin_of(part);
   node.target = "prim::If";

@@ -1,9 +1,8 @@
 // while_loop(cond, body, [carried], [others])    ->  prim::Loop, its condition computed before it and after its body
-// scan(combine, [carried], [scanned], [others])  ->  prim::Loop over the first axis of what is scanned
+// scan(combine, [carried], [scanned], [others])  ->  prim::Loop over the first axis of the scanned tensors
 //
-// Both give every graph the carried values first and the others last, as a tuple of operands. The others are values of
-// the graph around, which a body sees as they are. `reverse` and `dim` of a scan are operations around it by the time
-// that it is saved.
+// Both pass the carried values first and the others last to every graph. The others are values of the enclosing graph,
+// which a body reads directly. A saved scan has no `reverse` and `dim`: they are operations before and after it.
 #include <cstdint>
 #include <limits>
 
@@ -24,7 +23,8 @@ ValueId ExportedGraph::iteration() {
 
 void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& block) {
   const Operands operands = operands_of(part);
-  if (operands.graphs.size() != 2 || operands.others.size() != 2) reading_.corrupt("a while_loop without its graphs");
+  if (operands.graphs.size() != 2 || operands.others.size() != 2)
+    reading_.corrupt("a while_loop needs two graphs and two lists of operands");
   const Part &condition = operands.graphs[0], &body = operands.graphs[1];
   ArgumentList initial;
   std::vector<Argument> others;
@@ -36,7 +36,7 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
   };
   const auto check = [&](const std::vector<Argument>& carried, Block& to) {
     const std::vector<Argument> result = read_body(condition, with_others(carried), to);
-    if (result.size() != 1) reading_.corrupt("a condition with several results");
+    if (result.size() != 1) reading_.corrupt("a condition must have one result");
     return result.front();
   };
 
@@ -52,7 +52,8 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
   Block& body_block = node.blocks.emplace_back();
   body_block.inputs.push_back(iteration());
   const Part inputs = body.at("inputs");
-  if (inputs.size() != initial.size() + others.size()) reading_.corrupt("a loop is given other values than it takes");
+  if (inputs.size() != initial.size() + others.size())
+    reading_.corrupt("a loop is called with the wrong number of values");
   std::vector<Argument> carried;
   const Names around = std::exchange(names_, {});
   for (std::size_t i = 0; i < initial.size(); ++i) {
@@ -61,22 +62,22 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
   }
   names_ = around;
   const std::vector<Argument> next = read_body(body, with_others(carried), body_block);
-  if (next.size() != initial.size()) reading_.corrupt("a loop returns other values than it carries");
+  if (next.size() != initial.size()) reading_.corrupt("a loop does not return as many values as it carries");
   body_block.outputs.push_back(check(next, body_block));
   body_block.outputs.insert(body_block.outputs.end(), next.begin(), next.end());
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
   }
-  if (node.outputs.size() != initial.size()) reading_.corrupt("a loop has other results than it carries values");
+  if (node.outputs.size() != initial.size()) reading_.corrupt("a loop does not have as many results as carried values");
   block.nodes.push_back(std::move(node));
 }
 
-// The size of the first axis: a number, or an operation that takes it.
+// Returns the size of the first axis: a number, or the result of a new operation.
 Argument ExportedGraph::length_of(const Argument& scanned, const Origin& origin, Block& block) {
   const auto* value = scanned.as<ValueRef>();
-  if (value == nullptr) reading_.corrupt("a scan over something that is not a tensor");
+  if (value == nullptr) reading_.corrupt("a scanned operand is not a tensor");
   const auto& dims = program_.values[value->id].type.dims;
-  if (!dims || dims->empty()) reading_.corrupt("a scan over a tensor without axes");
+  if (!dims || dims->empty()) reading_.corrupt("a scanned tensor has no axes");
   if (dims->front().is_static()) return {dims->front().size};
   Node size;
   size.target = "aten::size";
@@ -94,7 +95,8 @@ Argument ExportedGraph::length_of(const Argument& scanned, const Origin& origin,
 
 void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block) {
   const Operands operands = operands_of(part);
-  if (operands.graphs.size() != 1 || operands.others.size() != 3) reading_.corrupt("a scan without its graph");
+  if (operands.graphs.size() != 1 || operands.others.size() != 3)
+    reading_.corrupt("a scan needs one graph and three lists of operands");
   const Part& combine = operands.graphs.front();
   ArgumentList initial;
   std::vector<Argument> scanned, others;
@@ -103,7 +105,7 @@ void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block)
   append(operands.others[2], others);
   const Part inputs = combine.at("inputs");
   if (inputs.size() != initial.size() + scanned.size() + others.size() || scanned.empty()) {
-    reading_.corrupt("a scan is given other values than it takes");
+    reading_.corrupt("a scan is called with the wrong number of values");
   }
 
   Node node;
@@ -143,7 +145,7 @@ void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block)
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
   }
-  if (node.outputs.size() != results.size()) reading_.corrupt("a scan has other results than its graph");
+  if (node.outputs.size() != results.size()) reading_.corrupt("a scan does not have as many results as its graph");
   block.nodes.push_back(std::move(node));
 }
 

@@ -21,9 +21,9 @@ std::string_view up_to(std::string_view& rest, char separator) {
   return piece;
 }
 
-// Returns true for names that PyTorch gives to the graphs and checks that it captures: "submod_1" of a region under
-// no_grad or autocast, "true_graph_0" of torch.cond, "_guards_fn". A captured program that is captured again lists them
-// among its modules.
+// Returns true for names that PyTorch gives to captured graphs and checks: "submod_1" of a region under no_grad or
+// autocast, "true_graph_0" of torch.cond, "_guards_fn". If a captured program is captured again, they appear among its
+// modules.
 bool is_name_of_captured_region(const std::string& name) {
   static const re2::RE2 region(
       "_guards_fn|(submod|(true|false)_graph|repeated_subgraph|while_loop_(cond|body)_graph|scan_combine_graph|"
@@ -57,7 +57,7 @@ ModuleId ExportedModules::add(const std::string& path) {
   return id;
 }
 
-// The module of that path, or the nearest one above it that is listed.
+// Returns the module of that path, or its nearest listed ancestor.
 ModuleId ExportedModules::find(std::string_view path) {
   while (true) {
     const auto found = by_path_.find(std::string(path));
@@ -77,7 +77,7 @@ ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
     end = std::min(nn_module_stack.find(';', end), nn_module_stack.size());
     const std::string_view chain = nn_module_stack.substr(0, end);
     std::string_view call = chain.substr(chain.rfind(';') == std::string_view::npos ? 0 : chain.rfind(';') + 1);
-    up_to(call, ',');  // the key, which tells calls apart
+    up_to(call, ',');  // the key, different for each call
     const std::string_view path = up_to(call, ',');
     const auto [known, is_new] = by_chain_.try_emplace(std::string(chain), root_scope);
     if (is_new) {
@@ -126,8 +126,8 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
 
 void ExportedModules::join_aliases(const std::map<std::string, std::string>& storage_of) {
   auto& modules = program_.modules;
-  IndexedVector<ModuleId, ModuleId> to(modules.size());  // the same object under its first name
-  std::map<std::string, ModuleId> first;                 // by class and tensors
+  IndexedVector<ModuleId, ModuleId> to(modules.size());  // the same module under its first name
+  std::map<std::string, ModuleId> first;                 // indexed by class and tensors
   for (const ModuleId id : modules.keys()) {
     to[id] = id;
     const Module& module = modules[id];
@@ -165,8 +165,8 @@ void ExportedModules::join_aliases(const std::map<std::string, std::string>& sto
   number_calls();
 }
 
-// Equal for modules that are one object: the class, and each tensor below by its name there. Empty when that says too
-// little: one tied tensor does not make two modules one.
+// Returns a key that is equal for modules that are the same object: the class, and each tensor inside by its relative
+// name. Empty for fewer than two tensors: one tied tensor does not prove that two modules are the same.
 std::string ExportedModules::content_of(const Module& module,
                                         const std::map<std::string, std::string>& storage_of) const {
   if (module.path.empty() || module.type.empty()) return "";

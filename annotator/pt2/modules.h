@@ -1,5 +1,5 @@
-// Modules and their calls, as torch.export notes them: `module_call_graph` lists every module, each node's
-// `nn_module_stack` the calls around it, and `stack_trace` the source lines.
+// Modules and their calls, as torch.export records them: `module_call_graph` lists every module, each node's
+// `nn_module_stack` its enclosing calls, and `stack_trace` the source lines.
 #pragma once
 
 #include <map>
@@ -17,23 +17,24 @@ namespace whence::pt2 {
 
 class ExportedModules {
  public:
-  // Fills program.modules, without types and parameters: those come with the nodes and the signature. What PyTorch
-  // itself added (captured regions, guards) becomes a module only where a node or a parameter names it as one.
+  // Fills program.modules, without types and parameters, which come from the nodes and the signature. An entry that
+  // PyTorch added (captured regions, guards) becomes a module only if a node or a parameter refers to it.
   ExportedModules(const Part& module_call_graph, Program& program);
 
-  // "L__self__,,models.Net;L__self__block@1,block,models.Block": the innermost call. The empty text is the root's.
+  // Parses "L__self__,,models.Net;L__self__block@1,block,models.Block" and returns the innermost call. Empty text is
+  // the root.
   ScopeId scope_of(std::string_view nn_module_stack);
-  // The call of `module`, which lies in or below that of `scope`, that `scope` makes; one for each scope. nullopt for a
-  // module elsewhere.
+  // Returns the call of `module` inside the call `scope`; one call per scope. `module` must be the module of `scope` or
+  // below it, otherwise nullopt.
   std::optional<ScopeId> scope_below(ScopeId scope, ModuleId module);
-  // 'File "modeling_bert.py", line 215, in forward' lines, outermost first; none_id when there are none.
+  // Parses lines such as 'File "modeling_bert.py", line 215, in forward', outermost first; none_id if there are none.
   StackId stack_of(std::string_view stack_trace);
 
-  // The module that a parameter's qualified name belongs to; the root for names that belong to none.
+  // Returns the module that a parameter's qualified name belongs to; the root for names that belong to none.
   ModuleId owner_of(std::string_view qualified_name);
 
-  // Modules whose every tensor is another's, of the same class, become one under the first name, the others aliases;
-  // and calls are counted. For when all nodes are read. `storage_of`: what tells tensors apart, by qualified name.
+  // Joins modules of the same class with the same tensors: the first name stays, the others become aliases. Then
+  // numbers the calls. Call it after reading all nodes. `storage_of`: storage keys by qualified name.
   void join_aliases(const std::map<std::string, std::string>& storage_of);
 
  private:
@@ -44,7 +45,7 @@ class ExportedModules {
 
   Program& program_;
   std::unordered_map<std::string, ModuleId> by_path_;
-  std::unordered_set<std::string> captured_regions_;  // listed, and not modules so far
+  std::unordered_set<std::string> captured_regions_;  // listed, but not used as modules so far
   std::unordered_map<std::string, ScopeId> by_chain_;
   std::map<std::pair<ScopeId, ModuleId>, ScopeId> below_;
   std::unordered_map<std::string, StackId> by_trace_;

@@ -24,7 +24,7 @@ class OpenSizes {
               [this](SymbolId id) { return range_of(program_.symbols[id]); }};
   }
 
-  // Notes the ranges that the archive states: all that follows from them holds there.
+  // Records the ranges that the archive states as assumptions: all derived sizes are valid within them.
   void assume_ranges() {
     std::set<SymbolId> of_inputs;
     for (const ProgramInput& input : program_.inputs) {
@@ -76,7 +76,7 @@ class OpenSizes {
     if (!is_in_place_name(node.target)) {
       derived = shapes_of_results(node, facts_);
     } else if (const Shape* shape = self == nullptr ? nullptr : shape_of(self->id)) {
-      derived.emplace(1, *shape);  // it returns its argument
+      derived.emplace(1, *shape);  // an in-place operator returns its argument
     }
     std::size_t next = 0;
     for (const ValueId id : node.outputs) {
@@ -105,9 +105,9 @@ class OpenSizes {
     }
   }
 
-  // Returns a size that follows from axes, for whoever asks of it later whether a write has to broadcast to it.
+  // Returns the symbol of a size derived from axes, so that later passes can decide whether a write broadcasts to it.
   SymbolId symbol_of(const Size& size, std::int64_t number) {
-    if (size.is_integer() || !is_of_axes(program_, size)) return none_id;
+    if (size.is_integer() || !depends_on_axes_only(program_, size)) return none_id;
     if (const auto single = size.single_symbol()) return *single;
     const auto [symbol, is_new] = derived_.try_emplace(size, SymbolId(program_.symbols.size()));
     if (is_new) {
@@ -117,14 +117,13 @@ class OpenSizes {
     return symbol->second;
   }
 
-  // The archive states s - 1 for the length of x[1:], and computes with it: that is its length where it is not
-  // negative.
+  // The archive states s - 1 as the length of x[1:] and computes with it, which is right only if it is not negative.
   void look_at_length(const Size& stated, const Size& derived) {
     if (stated == derived || derived != maximum({0, stated})) return;
     assume(program_, {{{stated, Relation::at_least, 0}}});
   }
 
-  // squeeze drops an axis that is 1 long; in the archive a dynamic one is kept, and x[:1] of nothing is dropped.
+  // squeeze drops an axis of size 1. The archive keeps a dynamic axis, and drops x[:1], which may be empty.
   void look_at_squeeze(const Node& node) {
     const auto* self = node.arguments.front().value.as<ValueRef>();
     const Shape* before = self == nullptr ? nullptr : shape_of(self->id);

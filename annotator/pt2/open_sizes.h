@@ -1,5 +1,5 @@
-// Sizes that an archive states as numbers though they follow from dynamic ones: x[:3] is 3 long for torch.export, which
-// leaves out that an axis may be shorter than 2. The file has to be right where the archive's own checks let it run.
+// Makes sizes dynamic that an archive states as numbers: x[:3] has size 3 in torch.export, which ignores that the axis
+// may be shorter. The file must be right for all sizes that pass the archive's own checks.
 #pragma once
 
 #include "annotator/pt2/part.h"
@@ -8,8 +8,8 @@
 
 namespace whence::pt2 {
 
-// Opens such sizes, from operation to operation, and notes as constraints what the archive takes for granted of others.
-// `notes` gets a warning for a squeeze that keeps a dynamic axis.
+// Derives the sizes operation by operation, and records the archive's other assumptions as constraints. `notes`
+// receives a warning for a squeeze that keeps a dynamic axis.
 void open_sizes(Program& program, const Place& place, Diagnostics& notes);
 
 }  // namespace whence::pt2

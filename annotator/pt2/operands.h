@@ -28,34 +28,34 @@ inline Operands operands_of(const Part& node) {
   return operands;
 }
 
-// True if an input of a node is given by its name.
+// Returns true if an input of a node is a keyword argument.
 inline bool is_keyword(const Part& input) {
   constexpr std::int64_t keyword = 2;  // torch._export.serde.schema.ArgumentKind
   const auto kind = input.maybe("kind");
   return kind && !kind->is_null() && kind->integer() == keyword;
 }
 
-// Makes the graph's node of this number the place that errors name.
+// Sets the node as the location in error messages.
 inline void enter_node(Reading& reading, std::size_t number, const Part& node) {
   reading.entry = "node " + std::to_string(number);
   if (node.has("name") && !node.at("name").is_null()) reading.entry += " '" + node.at("name").text() + "'";
 }
 
-// The number of operands that set up the context in which an operator runs a graph (no_grad, autocast), before the
-// graph's own; ONNX ignores the context. nullopt for other operators.
+// Returns the number of leading operands that configure the context of a graph (no_grad, autocast), which ONNX ignores;
+// nullopt for other operators.
 inline std::optional<std::size_t> operands_of_context(std::string_view target) {
   if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return 1;
   if (target == "torch.ops.higher_order.wrap_with_autocast") return 4;
   return std::nullopt;
 }
 
-// The name that a graph's input or output gives to a value.
+// Returns the name of the value in a graph input or output.
 inline std::string name_in(const Part& argument) {
   const auto [kind, content] = argument.alternative();
   return kind == "as_tensor" ? content.at("name").text() : content.at("as_name").text();
 }
 
-// The names of an operator's results, in order.
+// Returns the names of an operator's results, in order.
 inline std::vector<std::string> names_in(const Part& outputs) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -1,5 +1,5 @@
-// Part: a piece of an archive's JSON, read with its type checked. Somebody else wrote the file: what is missing or of
-// another type ends in an Error(corrupt_file) that names the entry being read.
+// Part: a piece of an archive's JSON, read with type checks. The file comes from another tool: a missing key or a wrong
+// type throws Error(corrupt_file) with the name of the current entry.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace whence::pt2 {
 
-// The place being read, for errors: the archive, and the entry in it ("node 'conv2d'").
+// The current location, for errors: the archive, and the entry in it ("node 'conv2d'").
 struct Reading {
   std::string file;
   std::string entry;
@@ -38,14 +38,14 @@ class Part {
     if (!found) missing(key);
     return {*found, reading_};
   }
-  // The one alternative of a union that is there: {"as_int": 1}.
+  // Returns the present alternative of a union: {"as_int": 1}.
   std::pair<std::string_view, Part> alternative() const {
     if (!value_.is_object() || value_.size() != 1) reading_.corrupt("expected one of several alternatives");
     return {value_.key(0), {value_.member(0), reading_}};
   }
 
   bool is_null() const { return value_.is_null(); }
-  std::string_view view() const {  // valid as long as the document lives
+  std::string_view view() const {  // valid during the lifetime of the document
     if (!value_.is_string()) wrong("a string");
     return value_.text();
   }

@@ -9,7 +9,7 @@
 namespace whence::pt2 {
 namespace {
 
-// "buffer_mutation" is BUFFER_MUTATION; two kinds have other names in an archive.
+// "buffer_mutation" becomes BUFFER_MUTATION; two kinds have other names in an archive.
 std::string kind_of(std::string_view alternative) {
   if (alternative == "constant_input") return "USER_INPUT";
   if (alternative == "tensor_constant") return "CONSTANT_TENSOR";

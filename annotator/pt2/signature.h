@@ -1,4 +1,4 @@
-// The graph signature of an exported program, in torch.export's words (torch/export/graph_signature.py).
+// Reads the graph signature of an exported program, in torch.export's terms (torch/export/graph_signature.py).
 #pragma once
 
 #include "annotator/pt2/part.h"

@@ -6,16 +6,16 @@ namespace whence::pt2 {
 
 namespace {
 
-// "Max(1, n)*m" as n*m: of a tensor without elements the strides do not matter.
-Size without_least(const Size& size) {
+// Simplifies "Max(1, n)*m" to n*m: strides do not matter for a tensor without elements.
+Size without_max_one(const Size& size) {
   Size sum = size.number();
   for (const Size::Term& term : size.terms()) {
     Size product = term.coefficient;
     for (const auto& factor : term.factors) {
-      const bool least = factor->kind == SizeAtom::Kind::maximum && factor->operands.size() == 2;
+      const bool is_maximum = factor->kind == SizeAtom::Kind::maximum && factor->operands.size() == 2;
       const auto other = std::ranges::find_if(factor->operands, [](const Size& each) { return each != Size(1); });
-      const bool of_one = least && std::ranges::count(factor->operands, Size(1)) == 1;
-      product = product * (of_one ? without_least(*other) : Size::sum(0, {{1, {factor}}}));
+      const bool is_max_one = is_maximum && std::ranges::count(factor->operands, Size(1)) == 1;
+      product = product * (is_max_one ? without_max_one(*other) : Size::sum(0, {{1, {factor}}}));
     }
     sum = sum + product;
   }
@@ -26,7 +26,7 @@ std::optional<Size> length(const Part& size, const SizeNames& names) {
   if (const auto number = size.maybe("as_int")) return Size(number->integer());
   const auto expression = size.maybe("as_expr");
   const auto read = expression ? read_size(expression->at("expr_str").view(), names) : std::nullopt;
-  return read && read->is_known() ? std::optional(without_least(*read)) : std::nullopt;
+  return read && read->is_known() ? std::optional(without_max_one(*read)) : std::nullopt;
 }
 
 }  // namespace
@@ -47,16 +47,16 @@ std::optional<MemoryPlace> place_in(const Part& meta, const SizeNames& names) {
 
 std::optional<MemoryPlace> ArchivePlaces::operator()(ValueId id, const std::optional<MemoryPlace>& derived) const {
   if (!derived) return std::nullopt;
-  const auto stated = others_.find(id);
-  std::optional<MemoryPlace> place = stated == others_.end() ? rows_of(program_, id) : stated->second;
-  if (!place || lies_as(*derived, *place)) return place ? derived : std::nullopt;
+  const auto stated = stated_.find(id);
+  std::optional<MemoryPlace> place = stated == stated_.end() ? row_major_place(program_, id) : stated->second;
+  if (!place || has_same_layout(*derived, *place)) return place ? derived : std::nullopt;
   place->memory = derived->memory;
   return place;
 }
 
 void ArchivePlaces::note(ValueId id, std::optional<MemoryPlace> place) {
-  const bool plain = place && place->offset == Size(0) && in_rows(*place);
-  if (!plain) others_.emplace(id, std::move(place));
+  const bool plain = place && place->offset == Size(0) && is_row_major(*place);
+  if (!plain) stated_.emplace(id, std::move(place));
 }
 
 }  // namespace whence::pt2

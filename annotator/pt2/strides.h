@@ -1,4 +1,4 @@
-// Sizes and strides of an archive's tensors, for any dynamic sizes: the places of elements in memory.
+// Sizes and strides of an archive's tensors, for all dynamic sizes: the memory layout of their elements.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace whence::pt2 {
 
-// The place that graph["tensor_values"][name] says, in memory that it does not name; nullopt if it says nothing of use.
+// Returns the layout that graph["tensor_values"][name] states, without naming the memory; nullopt if it is unusable.
 std::optional<MemoryPlace> place_in(const Part& meta, const SizeNames& names);
 
-// The witness of places: an archive says of every tensor where it lies.
+// The layouts that the archive states for its tensors, to check derived places.
 class ArchivePlaces {
  public:
   explicit ArchivePlaces(const Program& program) : program_(program) {}
@@ -23,7 +23,7 @@ class ArchivePlaces {
 
  private:
   const Program& program_;
-  FlatMap<ValueId, std::optional<MemoryPlace>> others_;  // than in rows
+  FlatMap<ValueId, std::optional<MemoryPlace>> stated_;  // layouts other than row-major
 };
 
 }  // namespace whence::pt2

@@ -10,7 +10,7 @@
 namespace whence::pt2 {
 namespace {
 
-// Sizes or strides, which are numbers in stored tensors.
+// Reads sizes or strides, which are numbers in stored tensors.
 std::vector<std::int64_t> numbers(const Part& list) {
   std::vector<std::int64_t> result;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -30,7 +30,7 @@ bool row_major(const std::vector<std::int64_t>& sizes, const std::vector<std::in
   return true;
 }
 
-// Elements from the first to behind the last one that the strides reach; checked against overflow.
+// Returns the number of elements from the first to the last one that the strides reach; checks for overflow.
 std::int64_t extent(const Reading& reading, const std::vector<std::int64_t>& sizes,
                     const std::vector<std::int64_t>& strides) {
   std::int64_t last = 0;
@@ -38,15 +38,15 @@ std::int64_t extent(const Reading& reading, const std::vector<std::int64_t>& siz
     if (sizes[i] == 0) return 0;
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)) {
-      reading.corrupt("the strides reach beyond any memory");
+      reading.corrupt("the strides exceed the address space");
     }
   }
   return last + 1;
 }
 
-// The elements in order, as if the tensor had been made contiguous.
-Bytes gathered(std::span<const std::byte> memory, const std::vector<std::int64_t>& sizes,
-               const std::vector<std::int64_t>& strides, std::size_t element) {
+// Copies the elements in row-major order.
+Bytes contiguous_bytes(std::span<const std::byte> memory, const std::vector<std::int64_t>& sizes,
+                       const std::vector<std::int64_t>& strides, std::size_t element) {
   const std::int64_t count = element_count(sizes);
   std::string text(static_cast<std::size_t>(count) * element, '\0');
   std::vector<std::int64_t> index(sizes.size(), 0);
@@ -117,13 +117,14 @@ const StoredTensors::Tensor& StoredTensors::of(const std::string& name) const {
   Reading{archive_.path(), "tensor '" + name + "'"}.corrupt("the archive does not hold its bytes");
 }
 
-// A tensor may be larger than its bytes (an axis of stride 0), but not by orders of magnitude. A size of 0 does not
-// make the others small.
+// A tensor may be larger than its stored bytes (an axis of stride 0), but not by orders of magnitude. A size of 0 does
+// not excuse the others.
 void StoredTensors::require_sane(const std::vector<std::int64_t>& sizes, std::size_t element) const {
   constexpr std::uint64_t always = 1ULL << 28U;
-  std::uint64_t largest = element;
+  std::uint64_t size_without_zeros = element;
   for (const std::int64_t each : sizes) {
-    if (!__builtin_mul_overflow(largest, static_cast<std::uint64_t>(std::max<std::int64_t>(each, 1)), &largest))
+    if (!__builtin_mul_overflow(size_without_zeros, static_cast<std::uint64_t>(std::max<std::int64_t>(each, 1)),
+                                &size_without_zeros))
       continue;
     reading_.corrupt("it is larger than any memory");
   }
@@ -144,8 +145,8 @@ StoredTensors::Tensor StoredTensors::read(const Part& payload) const {
   TensorData& data = tensor.data;
   data.dtype = exported_dtype(meta.at("dtype").integer());
   if (data.dtype == DType::undefined) {
-    throw Error(Code::unsupported_feature, reading_.entry + " has a dtype that ONNX lacks", "convert it beforehand",
-                place);
+    throw Error(Code::unsupported_feature, reading_.entry + " has a dtype that ONNX lacks",
+                "convert it before the export", place);
   }
   if (const std::int64_t layout = meta.at("layout").integer(); exported_layout(layout) != "strided") {
     throw Error(Code::unsupported_feature, reading_.entry + " is " + exported_layout(layout) + ", not dense",
@@ -163,8 +164,9 @@ StoredTensors::Tensor StoredTensors::read(const Part& payload) const {
   }
   const Bytes memory = archive_.bytes(tensor.member, first, size);
   require_sane(data.shape, element);
-  data.bytes =
-      row_major(data.shape, strides) ? memory : gathered(memory.in_memory().value(), data.shape, strides, element);
+  data.bytes = row_major(data.shape, strides)
+                   ? memory
+                   : contiguous_bytes(memory.in_memory().value(), data.shape, strides, element);
   tensor.storage = tensor.member + "+" + std::to_string(offset);
   for (std::size_t i = 0; i < strides.size(); ++i) {
     tensor.storage += "," + std::to_string(data.shape[i]) + "/" + std::to_string(strides[i]);

@@ -1,4 +1,4 @@
-// Tensors of a torch.export archive: what the program says of them, and where their bytes lie.
+// Tensors of a torch.export archive: their metadata, and the location of their bytes.
 #pragma once
 
 #include <map>
@@ -10,27 +10,27 @@
 
 namespace whence::pt2 {
 
-// torch/_export/serde/schema.py, ScalarType; undefined for what whence has no type for.
+// Maps ScalarType of torch/_export/serde/schema.py; undefined for types that whence does not support.
 DType exported_dtype(std::int64_t scalar_type);
 
-// The layout and memory-format enumerations, by PyTorch's names: "strided", "channels_last".
+// Return layouts and memory formats by PyTorch's names: "strided", "channels_last".
 std::string exported_layout(std::int64_t layout);
 std::string exported_memory_format(std::int64_t format);
 
-// One of the two folders that hold tensors: data/weights, data/constants.
+// One of the two folders with tensors: data/weights, data/constants.
 class StoredTensors {
  public:
-  // `folder`: the member names' beginning, "model/data/weights/".
+  // `folder`: the prefix of the member names, "model/data/weights/".
   StoredTensors(const ZipArchive& archive, std::string folder, const std::string& config);
 
   struct Tensor {
-    TensorData data;  // row-major, a span of the archive wherever it lies so there
+    TensorData data;  // row-major; a span of the archive if it is stored that way
     std::string member;
-    std::string storage;  // equal for tensors that see the same bytes in the same way
+    std::string storage;  // equal for tensors with the same bytes and strides
     bool requires_grad = false;
   };
   bool has(const std::string& name) const { return tensors_.contains(name); }
-  // Throws Error(corrupt_file) when there is none of that name.
+  // Throws Error(corrupt_file) if there is no tensor of that name.
   const Tensor& of(const std::string& name) const;
   const std::map<std::string, Tensor>& all() const { return tensors_; }
 

@@ -1,5 +1,5 @@
-// A report as Markdown, for pull requests: GitHub's and GitLab's tables. Names stand in code spans, where neither
-// mark-up nor @mentions of a foreign name mean anything.
+// Writes a report as Markdown for pull requests on GitHub and GitLab. Names are in code spans, so that markup and
+// @mentions in a name have no effect.
 #include <algorithm>
 
 #include "annotator/report/report.h"
@@ -26,7 +26,8 @@ constexpr std::size_t modules_shown = 60;
 constexpr std::size_t operators_shown = 15;
 constexpr std::size_t subjects_shown = 5;
 
-// A code span; its fence is longer than any run of backticks inside, and '|' would end the cell even there.
+// Returns a code span with a fence longer than any run of backticks inside. Escapes '|', which would end the table
+// cell.
 std::string code(std::string_view text) {
   const std::string clean = printable(text);
   std::size_t longest = 0, run = 0;
@@ -58,7 +59,7 @@ std::string summary(const Report& report) {
   return text + "| **covered** | " + grouped(all.covered()) + " | " + share(all, all.covered()) + " |\n";
 }
 
-// "at least" where some nodes could not be counted.
+// Returns the number of operations, with "≥" if some nodes could not be counted.
 std::string operations_text(const Report& report, const ModuleFigures& figures) {
   if (figures.unsized > 0) return std::string(unsized_operations(report));
   if (figures.uncounted > 0 && figures.operations == 0) return "unknown";
@@ -138,7 +139,7 @@ std::string repeated(std::string_view text, std::size_t times) {
   return all;
 }
 
-// Shows the fates of the recorded operations and parameters; and of modules, those that lack something.
+// Writes the fates of recorded operations and parameters, for modules that lost some.
 std::string hierarchy(const Validation& validation) {
   if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.rows.empty()) return "";
   const validation::Hierarchy& all = *validation.hierarchy;
@@ -162,14 +163,14 @@ std::string hierarchy(const Validation& validation) {
     }
     text += " |\n";
   }
-  if (left > 0) text += "\nand " + grouped(static_cast<std::int64_t>(left)) + " more modules that lack something\n";
+  if (left > 0) text += "\nand " + grouped(static_cast<std::int64_t>(left)) + " more modules that lost something\n";
   return text +
-         "\nModules of which everything arrived are left out. Merged parameters went into the numbers of "
-         "others, as those of a BatchNorm into a Conv's.\n";
+         "\nComplete modules are left out. Merged parameters were combined with others, like a BatchNorm's "
+         "with a Conv's.\n";
 }
 
 std::string naming(const Validation& validation) {
-  std::string text = "| nodes say | nodes |\n|---|--:|\n";
+  std::string text = "| naming | nodes |\n|---|--:|\n";
   for (std::size_t i = 0; i < naming_count; ++i) {
     text += "| " + std::string(validation::text_of(static_cast<validation::Naming>(i))) + " | " +
             grouped(validation.naming.counts[i]) + " |\n";

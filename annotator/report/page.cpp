@@ -1,5 +1,5 @@
-// The page of a report: report.html of page/ with its style, its script and the data in their places. The browser runs
-// that script and no other: the policy names it by its digest, and nothing may be fetched.
+// Writes the page of a report: page/report.html with style, script and data inserted. The page's policy names the
+// script by its digest, so the browser runs no other script and fetches nothing.
 #include "annotator/report/report.h"
 #include "generated/report_page.h"
 #include "schema/sidecar/base64.h"
@@ -7,7 +7,7 @@
 namespace whence::report {
 namespace {
 
-// "'sha256-...'" of a digest in hexadecimal digits, as content security policies want it.
+// Returns "'sha256-...'" for a hexadecimal digest, as content security policies require.
 std::string policy_source(std::string_view hexadecimal) {
   const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); };
   std::vector<std::byte> bytes;
@@ -26,10 +26,10 @@ std::string policy() {
 
 void write_html(const Report& report, AtomicFile& to) {
   std::string_view rest = page_html;
-  const auto write_until = [&](std::string_view mark) {  // marks stand in this order
+  const auto write_until = [&](std::string_view mark) {  // the template has the marks in the order of the calls
     const std::size_t at = rest.find(mark);
     if (at == std::string_view::npos)
-      throw Error(Code::internal, "the page has no place " + std::string(mark), "report it");
+      throw Error(Code::internal, "the page template lacks " + std::string(mark), "report this bug");
     to.write(rest.substr(0, at));
     rest.remove_prefix(at + mark.size());
   };

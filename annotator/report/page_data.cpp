@@ -1,5 +1,5 @@
-// A report as the data that its page reads (page/data.js). What grows with the model is packed: columns of numbers and
-// pieces of texts, because a browser needs seconds to load a hundred megabytes. The rest is one JSON text.
+// Writes a report as data for its page (page/data.js). Data that grows with the model is packed into columns of numbers
+// and pieces of text, because a browser needs seconds to load a hundred megabytes. Everything else is one JSON text.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -28,8 +28,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// ASCII, so that no character of a foreign name reaches the page but through JSON.parse; and without '<', so that none
-// ends the element that holds it.
+// Returns ASCII JSON, so that names reach the page only through JSON.parse; without '<', so that no name can end the
+// enclosing element.
 std::string embedded(const Json& json) {
   const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   std::string safe;
@@ -44,12 +44,12 @@ std::string embedded(const Json& json) {
   return safe;
 }
 
-// Packed by deflate (RFC 1951), without a head, in base64: page/inflate.js unpacks it.
+// Compresses text by raw deflate (RFC 1951) and encodes it in base64; page/inflate.js unpacks it.
 std::string deflated(std::string_view text) {
   constexpr int no_head = -MAX_WBITS, usual_memory = 8;
   z_stream stream{};
   if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, no_head, usual_memory, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw Error(Code::internal, "zlib does not begin", "report it");
+    throw Error(Code::internal, "zlib failed to start", "report this bug");
   }
   std::vector<std::byte> packed(deflateBound(&stream, text.size()));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
@@ -59,11 +59,11 @@ std::string deflated(std::string_view text) {
   const int status = deflate(&stream, Z_FINISH);
   packed.resize(stream.total_out);
   deflateEnd(&stream);
-  if (status != Z_STREAM_END) throw Error(Code::internal, "zlib does not finish", "report it");
+  if (status != Z_STREAM_END) throw Error(Code::internal, "zlib failed to finish", "report this bug");
   return to_base64(packed);
 }
 
-// Text in memory, written as into a file.
+// Text in memory with the write() of a file.
 struct TextSink {
   std::string text;
 
@@ -80,7 +80,7 @@ void put(To& to, std::integral auto number) {
   to.write(std::string_view(digits, std::to_chars(digits, std::end(digits), number).ptr));
 }
 
-// Nearly every text stands in JSON as it is.
+// Writes a JSON string; nearly every text needs no escapes and is written directly.
 template <class To>
 void put_text(To& to, std::string_view text) {
   const bool plain =
@@ -91,7 +91,7 @@ void put_text(To& to, std::string_view text) {
   to.write("\"");
 }
 
-// Puts the array of what `put_item` puts of each item.
+// Writes an array; `put_item` writes each element.
 template <class To, class Items, class PutItem>
 void put_array(To& to, const Items& items, const PutItem& put_item) {
   std::string_view between = "[";
@@ -102,14 +102,14 @@ void put_array(To& to, const Items& items, const PutItem& put_item) {
   to.write(items.empty() ? "[]" : "]");
 }
 
-// Texts by number.
+// Numbers distinct texts.
 class Interned {
  public:
   std::uint32_t of(std::string_view text) {
     const auto known = numbers_.find(text);
     return known != numbers_.end() ? known->second : of_lasting(copies_.emplace_back(text));
   }
-  // `text` outlives the object.
+  // `text` must outlive this.
   std::uint32_t of_lasting(std::string_view text) {
     const auto [entry, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
     if (is_new) texts_.push_back(text);
@@ -127,15 +127,15 @@ class Interned {
   std::deque<std::string> copies_;
 };
 
-// Texts, or the evidence of nodes, that are unpacked at once.
+// Number of texts, or of nodes with evidence, that are unpacked together.
 constexpr std::size_t piece_size = 1000;
 
-// Holds columns and texts, which grow with the model, in elements that the page unpacks.
+// Packs columns and texts into HTML elements, which the page unpacks.
 class Packed {
  public:
-  // Numbers that are not negative, or none of them.
+  // Adds a column of optional numbers.
   void column(std::string_view name, const std::vector<std::optional<std::uint64_t>>& numbers) {
-    std::vector<std::uint64_t> shifted;  // 0 for none
+    std::vector<std::uint64_t> shifted;  // 0 for nullopt
     shifted.reserve(numbers.size());
     for (const auto& number : numbers) shifted.push_back(number ? *number + 1 : 0);
     column(name, shifted);
@@ -147,7 +147,7 @@ class Packed {
     bytes.reserve(width * numbers.size());
     std::uint64_t before = 0;
     for (const std::uint64_t number : numbers) {
-      // Differences repeat where numbers rise. A number that JavaScript has no integers for is one of its own.
+      // Stores differences, which compress well if numbers increase evenly. Numbers over 32 bits are stored as doubles.
       std::uint64_t stored = number - std::exchange(before, number);
       if (width == 8) stored = std::bit_cast<std::uint64_t>(static_cast<double>(number));
       for (unsigned i = 0; i < width; ++i) bytes += static_cast<char>(stored >> (8U * i));
@@ -178,8 +178,8 @@ class Packed {
   }
 };
 
-// [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters by module of
-// the sidecar.
+// Returns [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters for
+// each module of the sidecar.
 std::unordered_map<std::string_view, Json> recorded_modules(const validation::Validation& validation) {
   std::unordered_map<std::string_view, Json> recorded;
   if (!validation.hierarchy || !validation.hierarchy->belongs) return recorded;
@@ -192,7 +192,7 @@ std::unordered_map<std::string_view, Json> recorded_modules(const validation::Va
   return recorded;
 }
 
-// Columns; what few modules have stands under their rows.
+// Writes modules as columns; values that few modules have are keyed by row.
 void put_modules(const Report& report, TextSink& to, Packed& packed) {
   const std::vector<view::ModuleRow>& rows = report.graph.tree.rows;
   const auto row_of = [&](const view::ModuleRow& row) { return static_cast<std::size_t>(&row - rows.data()); };
@@ -220,7 +220,7 @@ void put_modules(const Report& report, TextSink& to, Packed& packed) {
   column("operations", [&](const auto& row) { return report.figures[row_of(row)].operations; });
   column("uncounted", [&](const auto& row) { return report.figures[row_of(row)].uncounted; });
   column("unsized", [&](const auto& row) { return report.figures[row_of(row)].unsized; });
-  std::vector<std::uint64_t> coverage;  // a column for each confidence, one after the other
+  std::vector<std::uint64_t> coverage;  // the columns of all confidences, concatenated
   for (std::size_t i = 0; i < confidence_count; ++i) {
     for (const ModuleFigures& figures : report.figures)
       coverage.push_back(static_cast<std::uint64_t>(figures.coverage.by[i]));
@@ -334,7 +334,7 @@ Json operation_evidence(const view::ExplainedOperation& operation, Interned& tex
   return {operation.index, texts.of(operation.op), std::move(scope), std::move(source)};
 }
 
-// [reason, rule, [module], [operation], [key, value]], texts by number.
+// Writes [reason, rule, [module], [operation], [key, value]], with texts by number.
 void put_evidence(TextSink& to, const view::PlacedNode& placed, const view::NodeGraph& graph, Interned& texts) {
   const metadata::Attribution attribution = graph.attribution_of(placed);
   const metadata::Recorded* const recorded = graph.recorded.get();
@@ -343,8 +343,8 @@ void put_evidence(TextSink& to, const view::PlacedNode& placed, const view::Node
   to.write(",");
   put(to, texts.of(attribution.rule));
   to.write(",");
-  const std::vector<std::string> one;
-  put_array(to, attribution.modules.size() > 1 ? attribution.modules : one,
+  const std::vector<std::string> no_modules;
+  put_array(to, attribution.modules.size() > 1 ? attribution.modules : no_modules,
             [&](const std::string& module) { put(to, texts.of(module)); });
   to.write(",");
   put_array(to, view::operations_of(attribution, recorded),

@@ -23,7 +23,7 @@ std::vector<ModuleFigures> figures_of(const Report& report) {
   for (std::size_t i = 0; i < report.graph.nodes.size(); ++i) {
     const bool unsized = view::lacks_sizes(*report.graph.nodes[i].node, report.shapes.values);
     for (std::optional<std::size_t> at = report.graph.nodes[i].row; at; at = tree.rows[*at].parent) {
-      // Sizes that a file states may be any numbers.
+      // A file may state any sizes, so the sum may overflow.
       if (!report.operations[i] ||
           __builtin_add_overflow(figures[*at].operations, *report.operations[i], &figures[*at].operations)) {
         ++figures[*at].uncounted;
@@ -41,10 +41,10 @@ Result<Report> make_report(const std::string& path, const Program* program,
   return guarded([&] {
     Report report;
     report.file = base_name(path);
-    // First what needs most memory on the way.
+    // The steps with the highest peak memory come first.
     report.shapes = value_of(functions::value_shapes(path, sizes));
     report.validation = value_of(validation::validate_file(path, program, {}));
-    give_back_freed_memory();
+    release_freed_memory();
     report.model = value_of(functions::read_flat_summary(path));
     report.graph = view::node_graph_of(report.model, program);
     for (const view::PlacedNode& placed : report.graph.nodes) {

@@ -1,4 +1,4 @@
-// Questions about the last axis of a value, and small constants.
+// Helpers for the last axis of a value and for small constants.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ inline const Dims* dims_at(const Rewriter& r, graph::GraphValueId value) {
   return dims && !dims->empty() ? &*dims : nullptr;
 }
 
-// The size of the last axis; -1 where it is dynamic or not known.
+// Returns the size of the last axis; -1 if it is dynamic or unknown.
 inline std::int64_t width(const Rewriter& r, graph::GraphValueId value) {
   const Dims* dims = dims_at(r, value);
   return dims != nullptr && dims->back().is_static() ? dims->back().size : -1;

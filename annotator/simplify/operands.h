@@ -1,4 +1,4 @@
-// Operands of commutative nodes: which of the two is a number, which the other one.
+// Finds the constant number among the operands of a commutative node.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace whence::simplify {
 
-// A node of two operands, one of which is a single number of rank 0.
+// The operands of a node with two operands, one of them a constant of rank 0.
 struct WithNumber {
   graph::GraphValueId x, number_value;
   double number;

@@ -1,4 +1,4 @@
-// The order of simplification: the one list of rules, each line with its reason for standing where it stands.
+// The order of simplification: the only list of rules, each line with the reason for its position.
 #include "annotator/simplify/pipeline.h"
 
 #include <set>
@@ -12,26 +12,26 @@ using graph::Graph;
 
 namespace {
 
-// Tried on each node in this order; the first that changes something ends the node's turn.
+// The rules are tried on each node in this order; the first one that changes something ends the node's turn.
 constexpr Rule rules[] = {
-    {"remove_no_op", remove_no_op},      // first: what does nothing hides neighbours from every other rule
+    {"remove_no_op", remove_no_op},      // first: no-ops hide neighbours from every other rule
     {"fold_shape", fold_shape},          // sizes become constants, so that arithmetic on them can ...
     {"fold_layout", fold_layout, true},  // constants take their final layout before anything is fused into them
     {"fold_constants", fold_constants,
-     true},                                // ... and what is computed of them alone; large casts stay with fold_layout
-    {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
+     true},                      // ... and nodes with only constant inputs; large casts are left to fold_layout
+    {"cast_chain", cast_chain},  // before the chains below, which a Cast in between would interrupt
     {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
     {"unsqueeze_chain", unsqueeze_chain},
-    {"reshape_chain", reshape_chain},    // after unsqueeze_chain, which keeps the
-                                         // more readable form
+    {"reshape_chain", reshape_chain},    // after unsqueeze_chain, whose result is
+                                         // more readable
     {"matmul_reshape", matmul_reshape},  // after the chains, which leave one Reshape on each side
-    {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nothing else reads
+    {"gemm_transpose", gemm_transpose},  // after fold_layout, which transposes a weight that nothing else reads
     {"scalar_chain", scalar_chain},
     {"clip_chain", clip_chain},
     {"pad_conv", pad_conv},
     {"conv_batch_norm", conv_batch_norm,
-     true},  // after the chains: it makes new weights, so it should run once per Conv
-    // Operators of recent opsets, last: what they stand for has its shortest form by now.
+     true},  // after the chains: it computes new weights, so it should run once per Conv
+    // Operators of recent opsets come last: the nodes that they replace are in their shortest form by now.
     {"rms_normalization", rms_normalization},
     {"rotary_embedding", rotary_embedding},
     {"attention_inputs", attention_inputs},
@@ -40,8 +40,8 @@ constexpr Rule rules[] = {
     {"swiglu", swiglu},
 };
 
-// Every rule makes the graph smaller in nodes, constants or chain length, so the fixpoint ends by itself; the bound
-// turns a defect in a rule into an unfinished simplification instead of an endless one.
+// Every rule reduces the number of nodes or constants or the length of a chain, so the fixpoint terminates. The bound
+// turns a defect in a rule into an unfinished simplification instead of an endless loop.
 constexpr std::int64_t changes_per_node = 16;
 
 class Simplifier {
@@ -55,10 +55,10 @@ class Simplifier {
 
   void run() {
     while (budget_ > 0) {
-      count("share_constants", share_constants(rewriter_));  // equal constants make equal nodes
+      count("share_constants", share_constants(rewriter_));  // equal constants lead to equal nodes
       rewriter_.queue_all();
       const bool rewrote = rewrite();
-      const std::size_t shared = share_nodes(rewriter_, scopes_);  // last: rules may have made nodes equal
+      const std::size_t shared = share_nodes(rewriter_, scopes_);  // last: rules may have produced equal nodes
       count("share_nodes", shared);
       if (!rewrote && shared == 0) break;
     }
@@ -82,7 +82,7 @@ class Simplifier {
       if (outcome.kind == Outcome::Kind::refused) note_refusal(rule, node, std::move(outcome.why));
       if (outcome.kind != Outcome::Kind::changed) continue;
       count(rule.name, 1);
-      // Nodes that were erased in this turn are skipped by the queue; one that lives may match again.
+      // The queue skips nodes erased in this turn; a node that remains may match again.
       rewriter_.queue(node);
       return true;
     }
@@ -118,7 +118,7 @@ void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport
   }
   if (const std::size_t scans = scans_of_loops(graph)) {
     report.changes["loop_scan"] += static_cast<std::int64_t>(scans);
-    graph.compact();  // the length that the loop was given may be needed no more
+    graph.compact();  // the trip count of the loop may be unused now
   }
   Simplifier(graph, options, report).run();
   sort_unique(graph.folded);

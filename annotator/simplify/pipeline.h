@@ -1,4 +1,4 @@
-// Simplify: the same computation with fewer nodes, and every node still knowing where it comes from.
+// Simplification: the same computation with fewer nodes, each still with its origin.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace whence::simplify {
 struct SimplifyOptions {
   int opset = graph::default_opset;
   operators::OperatorForms operators = operators::OperatorForms::runnable;
-  // The call of a module that each recorded operation is part of. Empty: no node that computes is shared.
+  // The module call that each recorded operation belongs to. If empty, nodes that compute are never shared.
   std::vector<ScopeId> scopes = {};
-  bool fold = true;  // weights are laid out, computed with and merged into others while exporting
+  bool fold = true;  // weights are transposed, folded and merged at export
 };
 
-// A pattern that a rule recognised and left alone.
+// A pattern that a rule recognised but did not change.
 struct Refusal {
   std::string rule;
   std::string op_type;
@@ -28,12 +28,12 @@ struct Refusal {
 };
 
 struct SimplifyReport {
-  std::map<std::string, std::int64_t> changes;  // by rule
-  std::vector<Refusal> refusals;                // each pattern once
+  std::map<std::string, std::int64_t> changes;  // indexed by rule
+  std::vector<Refusal> refusals;                // one per pattern
 };
 
-// Applies all rules until none applies, to bodies first. Compacts the graph before and after: topological, nothing
-// dead. Cost: n log n.
+// Applies all rules until none changes anything, to bodies first. Compacts the graph before and after: topological
+// order, no dead nodes. Cost: n log n.
 SimplifyReport simplify(graph::Graph& graph, const SimplifyOptions& options);
 
 }  // namespace whence::simplify

@@ -33,7 +33,7 @@ bool joins_a_value_with_itself(const Rewriter& r, const GraphNode& node) {
          is_last_axis(r, node.outputs[0], node.int_attribute("axis", 0));
 }
 
-// Gather by 0, 0, 1, 1, 2, 2 takes all of its input twice.
+// Returns true for a Gather by 0, 0, 1, 1, 2, 2, ... over the whole input.
 bool takes_each_twice(const Rewriter& r, const GraphNode& node) {
   if (!is(node, "Gather") || !is_last_axis(r, node.inputs[0], node.int_attribute("axis", 0))) return false;
   const auto places = r.integers(node.inputs[1]);
@@ -55,19 +55,21 @@ bool leaves_last_axis(const Rewriter& r, const GraphNode& node) {
   return axes && std::ranges::none_of(*axes, [&](std::int64_t axis) { return is_last_axis(r, node.inputs[0], axis); });
 }
 
-// The input that repeats its numbers if the result does, because the node treats all of the last axis alike.
-GraphValueId followed(const Rewriter& r, const GraphNode& node) {
+// Returns the input that must repeat its numbers for the result to do so, if the node treats all elements of the last
+// axis in the same way; otherwise no_value.
+GraphValueId repeating_input(const Rewriter& r, const GraphNode& node) {
   if (is(node, "Mul") || is(node, "Add")) {
     const auto operands = with_number(r, node);
     return operands ? operands->x : no_value;
   }
-  constexpr const char* alike[] = {"Cos", "Sin", "Cast", "Neg", "Identity", "Unsqueeze", "Squeeze", "Slice", "Gather"};
-  const bool known = std::ranges::any_of(alike, [&](const char* name) { return is(node, name); });
+  constexpr const char* uniform[] = {"Cos",       "Sin",     "Cast",  "Neg",   "Identity",
+                                     "Unsqueeze", "Squeeze", "Slice", "Gather"};
+  const bool known = std::ranges::any_of(uniform, [&](const char* name) { return is(node, name); });
   if (!known || !leaves_last_axis(r, node)) return no_value;
   return width(r, node.inputs[0]) == width(r, node.outputs[0]) ? node.inputs[0] : no_value;
 }
 
-// A slice of the last axis of a constant, which folding computes.
+// Adds a Slice over the last axis of a constant; folding computes it later.
 GraphValueId part_of_constant(Rewriter& r, GraphValueId value, Repeat repeat, Dims dims,
                               const origin::NodeOrigin& origin) {
   const std::int64_t last = static_cast<std::int64_t>(dims.size()) - 1, half = dims.back().size;
@@ -86,18 +88,18 @@ bool repeats(const Rewriter& r, GraphValueId value, Repeat repeat) {
     const GraphNode* node = r.producer(value);
     if (node == nullptr) return false;
     if (begins_repeat(r, *node, repeat)) return true;
-    if ((value = followed(r, *node)) == no_value) return false;
+    if ((value = repeating_input(r, *node)) == no_value) return false;
   }
   return false;
 }
 
-GraphValueId each_once(Rewriter& r, GraphValueId value, Repeat repeat, const origin::NodeOrigin& origin) {
+GraphValueId without_repeats(Rewriter& r, GraphValueId value, Repeat repeat, const origin::NodeOrigin& origin) {
   Dims dims = *dims_at(r, value);
   dims.back() = Dim{dims.back().size / 2, false, none_id};
   if (r.constant(value) != nullptr) return part_of_constant(r, value, repeat, std::move(dims), origin);
   GraphNode node = *r.producer(value);
   if (begins_repeat(r, node, repeat)) return node.inputs[0];
-  const GraphValueId from = followed(r, node), once = each_once(r, from, repeat, origin);
+  const GraphValueId from = repeating_input(r, node), once = without_repeats(r, from, repeat, origin);
   std::ranges::replace(node.inputs, from, once);
   return r.insert(std::move(node), r.value(value).dtype, std::move(dims));
 }

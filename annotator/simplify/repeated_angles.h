@@ -1,5 +1,5 @@
-// Cosines and sines that hold each number of the last axis twice, as rotary embeddings are written with: by which nodes
-// that is known, and the same nodes on each number once.
+// Detects cosines and sines that contain each number of the last axis twice, as rotary embeddings use them, and
+// computes them with each number once.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@ enum class Repeat : std::uint8_t {
   pairs,   // a, a, b, b, c, c: Gather by 0, 0, 1, 1, 2, 2
 };
 
-// True if the value, a node's or a constant, is known to repeat its numbers so.
+// Returns true if the value, computed or constant, is known to repeat its numbers this way.
 bool repeats(const Rewriter& r, graph::GraphValueId value, Repeat repeat);
 
-// Each number once. Nodes between the value and what it repeats are made again, with their own origins; `origin` is for
-// what has to be added. Requires repeats().
-graph::GraphValueId each_once(Rewriter& r, graph::GraphValueId value, Repeat repeat, const origin::NodeOrigin& origin);
+// Returns a value with each number once. Nodes between the value and the repetition are copied with their own origins;
+// additional nodes get `origin`. Requires repeats().
+graph::GraphValueId without_repeats(Rewriter& r, graph::GraphValueId value, Repeat repeat,
+                                    const origin::NodeOrigin& origin);
 
 }  // namespace whence::simplify

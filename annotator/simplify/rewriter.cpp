@@ -19,15 +19,15 @@ Rewriter::Rewriter(Graph& graph, int opset, operators::OperatorForms forms)
       use_count_(graph.values.size(), 0),
       users_(graph.values.size()),
       is_output_(graph.values.size(), false),
-      of_numbers_(graph.values.size(), false),
+      from_numbers_(graph.values.size(), false),
       queued_(graph.nodes.size(), false) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_uses(static_cast<std::int32_t>(i));
   for (const GraphValueId output : graph.outputs) {
     ++use_count_[output];
     is_output_[output] = true;
   }
-  for (const Graph* around = &graph; around != nullptr; around = around->outer) {
-    for (const graph::Initializer& each : around->initializers) model_bytes_ += each.data.bytes.size();
+  for (const Graph* scope = &graph; scope != nullptr; scope = scope->outer) {
+    for (const graph::Initializer& each : scope->initializers) model_bytes_ += each.data.bytes.size();
   }
 }
 
@@ -62,7 +62,7 @@ FoldedConstants Rewriter::constants_read(const GraphNode& node) const {
     const bool goes =
         graph_.values[*input].captured == no_value && use_count_[*input] == std::ranges::count(node.inputs, *input);
     const std::uint64_t bytes = goes ? data->bytes.size() : 0;
-    of_numbers_[*input] ? void(read.bytes_that_go += bytes) : read.add(*data, bytes);
+    from_numbers_[*input] ? void(read.removed_bytes += bytes) : read.add(*data, bytes);
   }
   return read;
 }
@@ -94,7 +94,7 @@ GraphValueId Rewriter::constant(TensorData data, origin::NodeOrigin origin, std:
   use_count_.push_back(0);
   users_.emplace_back();
   is_output_.push_back(false);
-  of_numbers_.push_back(false);
+  from_numbers_.push_back(false);
   return id;
 }
 
@@ -112,7 +112,7 @@ GraphValueId Rewriter::new_value(DType dtype, std::optional<std::vector<Dim>> di
   use_count_.push_back(0);
   users_.emplace_back();
   is_output_.push_back(false);
-  of_numbers_.push_back(false);
+  from_numbers_.push_back(false);
   return graph_.add_value(std::move(value));
 }
 
@@ -123,14 +123,14 @@ void Rewriter::add(GraphNode node) {
   queue(index);
 }
 
-void Rewriter::put_in_place_of(GraphValueId value, GraphNode node) {
+void Rewriter::replace_with(GraphValueId value, GraphNode node) {
   const DType dtype = graph_.values[value].dtype;
-  take_place(value, insert(std::move(node), dtype, graph_.values[value].dims));
+  replace_rewritten(value, insert(std::move(node), dtype, graph_.values[value].dims));
 }
 
-void Rewriter::take_place(GraphValueId from, GraphValueId to) {
+void Rewriter::replace_rewritten(GraphValueId from, GraphValueId to) {
   replace(from, to);
-  graph_.values[from].now = to;
+  graph_.values[from].rewritten_as = to;
 }
 
 void Rewriter::set_input(std::int32_t node, std::size_t position, GraphValueId value) {
@@ -177,13 +177,13 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
     is_output_[to] = true;
     other.name = old.name;
     old.name.clear();
-    // The output's declared type holds the names of dynamic sizes.
+    // The declared type of a graph output contains the names of dynamic sizes.
     if (old.dims) other.dims = old.dims;
   }
   use_count_[to] += use_count_[from];
   use_count_[from] = 0;
   users_[from].clear();
-  // The producer of `to` may combine with its new users.
+  // The producer of `to` may be merged with its new users.
   if (other.producer >= 0) queue(other.producer);
   if (producer >= 0) erase_if_unused(producer);
 }
@@ -191,10 +191,10 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
 void Rewriter::fold(std::int32_t node, TensorData data, std::string name) {
   const origin::NodeOrigin origin = graph_.nodes[node].origin;
   const GraphValueId output = graph_.nodes[node].outputs[0];
-  const bool of_numbers = !constants_read(graph_.nodes[node]).holds_tensors;
+  const bool from_numbers = !constants_read(graph_.nodes[node]).holds_tensors;
   graph_.folded.insert(graph_.folded.end(), origin.ops.begin(), origin.ops.end());
   const GraphValueId folded = constant(std::move(data), origin, std::move(name));
-  of_numbers_[folded] = of_numbers;
+  from_numbers_[folded] = from_numbers;
   replace(output, folded);
 }
 

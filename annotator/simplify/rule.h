@@ -1,5 +1,5 @@
-// A rule is a function that looks at one node and, when the node begins its pattern, rewrites it to something smaller
-// that computes the same. Rules are listed in pipeline.cpp, and only there.
+// A rule is a function that checks whether a pattern ends or starts at one node, and rewrites the pattern to an
+// equivalent smaller one. Rules are listed only in pipeline.cpp.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@
 namespace whence::simplify {
 
 struct Outcome {
-  enum class Kind : std::uint8_t { not_mine, changed, refused };
-  Kind kind = Kind::not_mine;
-  std::string why;  // for a refusal: what kept the rule from applying to its own pattern
+  enum class Kind : std::uint8_t { no_match, changed, refused };
+  Kind kind = Kind::no_match;
+  std::string why;  // for a refusal: why the rule did not rewrite its own pattern
 };
 
-inline Outcome not_mine() { return {}; }
+inline Outcome no_match() { return {}; }
 inline Outcome changed() { return {Outcome::Kind::changed, {}}; }
 inline Outcome refused(std::string why) { return {Outcome::Kind::refused, std::move(why)}; }
 
 struct Rule {
   const char* name;
   Outcome (*apply)(Rewriter& rewriter, std::int32_t node);
-  bool changes_weights = false;  // makes constants of others; left out where nothing is folded
+  bool changes_weights = false;  // computes constants from constants; skipped if folding is off
 };
 
 inline bool is(const graph::GraphNode& node, std::string_view op_type) {
@@ -42,8 +42,8 @@ inline graph::GraphNode make_node(std::string op_type, std::vector<graph::GraphV
   return node;
 }
 
-// The origin of one node that does what two did. Within one operation nothing changes; across operations it belongs to
-// both, and stays a shared helper only when both were.
+// Returns the origin of a node that replaces two. If both belong to the same operation, nothing changes; otherwise it
+// belongs to both, and stays a shared helper only if both were.
 inline origin::NodeOrigin joined(const origin::NodeOrigin& a, const origin::NodeOrigin& b) {
   if (a.kind == b.kind && a.ops == b.ops) return a;
   const bool helpers = a.kind == origin::OriginKind::shared && b.kind == origin::OriginKind::shared;
@@ -53,7 +53,7 @@ inline origin::NodeOrigin joined(const origin::NodeOrigin& a, const origin::Node
   return both;
 }
 
-// Each stands in the file of its name under rules/, which says what it does; scans_of_loops in loop_scan.cpp.
+// The rules, each documented in its file of the same name under rules/; scans_of_loops is in loop_scan.cpp.
 Outcome remove_no_op(Rewriter&, std::int32_t);
 Outcome cast_chain(Rewriter&, std::int32_t);
 Outcome transpose_chain(Rewriter&, std::int32_t);
@@ -75,9 +75,9 @@ Outcome rotary_embedding(Rewriter&, std::int32_t);
 Outcome attention_inputs(Rewriter&, std::int32_t);
 Outcome tensor_scatter(Rewriter&, std::int32_t);
 
-// Before the rules, which then see what is left of a body. The number of loops that changed.
+// Runs before the rules, which then see the remaining body. Returns the number of changed loops.
 std::size_t scans_of_loops(graph::Graph&);
-// Passes over the whole graph; the number of nodes or constants that went.
+// Passes over the whole graph. Both return the number of removed nodes or constants.
 std::size_t share_constants(Rewriter&);
 std::size_t share_nodes(Rewriter&, const std::vector<ScopeId>& scopes);  // `scopes`: see SimplifyOptions
 

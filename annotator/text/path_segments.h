@@ -1,4 +1,4 @@
-// A qualified name in its parts.
+// Splits a qualified name into its segments.
 #pragma once
 
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace whence::text {
 
-// Returns {"layer", "0"} of "layer.0", nothing of the root. The parts are views into `path`.
+// Returns {"layer", "0"} for "layer.0", and no segment for the root. The segments are views into `path`.
 inline std::vector<std::string_view> path_segments(std::string_view path) {
   std::vector<std::string_view> parts;
   while (!path.empty()) {

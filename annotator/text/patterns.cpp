@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view expression_prefix = "re:";
 
-// Matches nothing.
+// Matches no character.
 constexpr std::string_view no_character = "[^\\x00-\\x{10FFFF}]";
 
 re2::RE2::Options expression_options() {
@@ -29,10 +29,11 @@ re2::RE2::Options expression_options() {
 
 std::string escaped(std::string_view text) { return re2::RE2::QuoteMeta(text); }
 
-// The characters between the brackets of a set, of which a range has two ends. A dot is never one: it ends a segment.
+// Translates the characters between the brackets of a set, with ranges as a-b. A set never matches a dot, because a dot
+// ends a segment.
 std::string set_expression(std::string_view items) {
-  const bool others = items.starts_with('!');
-  if (others) items.remove_prefix(1);
+  const bool negated = items.starts_with('!');
+  if (negated) items.remove_prefix(1);
   std::string listed;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i + 2 >= items.size() || items[i + 1] != '-') {
@@ -46,11 +47,11 @@ std::string set_expression(std::string_view items) {
     const bool holds_dot = low < '.' && '.' < high;
     listed += from + (holds_dot ? "-\\-/-" : "-") + to;
   }
-  if (others) return "[^." + listed + "]";
+  if (negated) return "[^." + listed + "]";
   return listed.empty() ? std::string(no_character) : "[" + listed + "]";
 }
 
-// One segment. A bracket that is not closed is a character like others.
+// Translates one segment. An unclosed bracket is an ordinary character.
 std::string segment_expression(std::string_view segment) {
   if (segment.empty()) return std::string(no_character);
   if (segment.find_first_not_of('*') == std::string_view::npos) return "[^.]+";
@@ -65,7 +66,7 @@ std::string segment_expression(std::string_view segment) {
       expression += set_expression(segment.substr(i + 1, end - i - 1));
       i = end;
     } else {
-      // Bytes of one character stay together: RE2 reads them as UTF-8.
+      // Bytes of one character stay adjacent: RE2 reads them as UTF-8.
       expression += escaped(segment.substr(i, 1));
     }
   }
@@ -82,12 +83,13 @@ std::string name_expression(const std::string& pattern) {
 
 [[noreturn]] void refuse_expression(const std::string& pattern, const std::string& reason) {
   throw Error(Code::usage, "'" + printable(pattern) + "' is not a pattern: " + printable(reason),
-              "a regular expression of RE2 for the whole name: 're:encoder\\.layer\\.\\d+'", {.stage = "command line"});
+              "write an RE2 regular expression for the whole name: 're:encoder\\.layer\\.\\d+'",
+              {.stage = "command line"});
 }
 
 [[noreturn]] void refuse_size(std::size_t patterns) {
-  throw Error(Code::usage, counted(patterns, "pattern") + " of one option need too much memory",
-              "give fewer or shorter ones", {.stage = "command line"});
+  throw Error(Code::usage, counted(patterns, "pattern") + " in one option need too much memory",
+              "use fewer or shorter patterns", {.stage = "command line"});
 }
 
 }  // namespace
@@ -95,7 +97,7 @@ std::string name_expression(const std::string& pattern) {
 std::string glob_expression(std::string_view glob) {
   std::string expression;
   for (const std::string_view segment : path_segments(glob)) {
-    // Each segment brings the dot before it. No segment of a name is empty, so the first alone can go without.
+    // Each segment includes the dot before it. No segment of a name is empty, so only the first one has no dot.
     expression += segment == "**" ? "(?:(?:\\A|\\.)[^.]+)*" : "(?:\\A|\\.)" + segment_expression(segment);
   }
   return expression;

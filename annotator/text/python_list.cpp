@@ -7,8 +7,8 @@
 namespace whence::text {
 namespace {
 
-// Adds what the escape at the beginning of `text` stands for, and returns its length: \n, \x1b, \u2028, \U0001f600; any
-// other character stands for itself. 0 for an escape that is none.
+// Decodes the escape at the start of `text`, appends the character to `to` and returns the length of the escape: \n,
+// \x1b, \u2028, \U0001f600; any other character stands for itself. Returns 0 for an invalid escape.
 std::size_t take_escape(std::string_view text, std::string& to) {
   constexpr std::string_view named = "nrt", characters = "\n\r\t";
   if (text.size() < 2) return 0;

@@ -1,5 +1,5 @@
-// Python's repr of a list of strings, "['', 'encoder.layer.0', \"it's\"]": the form of PyTorch's own metadata keys
-// (torch/onnx/_internal/exporter/_core.py, _set_node_metadata).
+// Parses Python's repr of a list of strings, "['', 'encoder.layer.0', \"it's\"]", the format of PyTorch's own metadata
+// keys (torch/onnx/_internal/exporter/_core.py, _set_node_metadata).
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace whence::text {
 
-// nullopt when the text is not of that form.
+// Returns nullopt if the text does not have this format.
 std::optional<std::vector<std::string>> parse_python_list(std::string_view text);
 
 }  // namespace whence::text

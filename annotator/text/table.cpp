@@ -8,7 +8,7 @@
 namespace whence::text {
 namespace {
 
-// Columns on a terminal, taking every code point as one: exact for the names that occur.
+// Returns the columns on a terminal, counting every code point as one: exact for the names that occur.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -51,7 +51,7 @@ std::string Table::text() const {
   std::string out;
   for (const auto& row : rows_) {
     out += indent_;
-    std::string blanks;  // held back, so that no line ends with them
+    std::string blanks;  // pending, so that no line ends with blanks
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] - width(row[i].text), ' ');
       if (columns_[i] == Align::right) blanks += padding;

@@ -1,5 +1,5 @@
-// Aligned tables of text for a terminal, with colour when the caller's palette has it.
-// Names come from files of unknown origin: control characters are shown as escapes, never sent to the terminal.
+// Aligned tables of text for a terminal, with colour if the caller's palette has it. Names come from untrusted files:
+// control characters are shown as escapes and never reach the terminal.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct Palette {
 };
 
 std::string grouped(std::int64_t number);                       // 4,385,920
-std::string number_or_blank(std::int64_t number);               // the same, and nothing for 0
-std::string share_text(std::int64_t part, std::int64_t whole);  // percent of the quotient; nothing for a whole of 0
-std::string percent(double share);  // `share` is a part of 1: 0.875 -> "87.5 %"; never rounds up to 100
+std::string number_or_blank(std::int64_t number);               // grouped(), but empty for 0
+std::string share_text(std::int64_t part, std::int64_t whole);  // part / whole as a percentage; empty for a whole of 0
+std::string percent(double share);                              // 0.875 -> "87.5 %"; never rounds up to 100
 
 struct Cell {
   Cell(std::string text, std::string_view style = {}) : text(shown(text)), style(style) {}  // NOLINT: cells are texts
@@ -36,8 +36,8 @@ class Table {
       : palette_(palette), columns_(std::move(columns)), indent_(std::move(indent)) {}
 
   void header(std::vector<std::string> titles);
-  void row(std::vector<Cell> cells);  // fewer cells than columns: the rest stay empty
-  std::string text() const;           // every line ends with '\n', no trailing blanks
+  void row(std::vector<Cell> cells);  // with fewer cells than columns, the last columns stay empty
+  std::string text() const;           // every line ends with '\n' and has no trailing blanks
 
  private:
   Palette palette_;

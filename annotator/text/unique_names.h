@@ -1,8 +1,7 @@
-// Hands out names that are not taken yet: the wanted one, else with `_1`, `_2`, ... appended.
-// Cost: constant per name in the usual case, also for a thousand claims of one name.
+// Assigns unique names: the preferred one, or with `_1`, `_2`, ... appended if it is taken. Cost: usually constant per
+// name, even for a thousand claims of one name.
 //
-// A name that is taken is kept as its hash: were two names ever to share one, the second would get a number that it did
-// not need.
+// Stores only hashes of taken names. If two names had the same hash, the second would get an unnecessary number.
 #pragma once
 
 #include <cstdint>

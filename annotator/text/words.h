@@ -1,4 +1,4 @@
-// Lists in one text, "a,b", and numbers of things, "1 node".
+// Splits lists, "a,b", and formats counts, "1 node".
 #pragma once
 
 #include <string>

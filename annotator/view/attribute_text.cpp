@@ -22,7 +22,7 @@ struct Extent {
 };
 constexpr Extent shown{32, 200}, everything{static_cast<std::size_t>(-1), static_cast<std::size_t>(-1)};
 
-// The shortest text that reads back as the same number.
+// Returns the shortest text that parses as the same number.
 std::string number_text(float number) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
@@ -37,7 +37,7 @@ std::string short_text(std::string_view text, const Extent& extent) {
 std::string float_of(std::uint64_t bits) { return number_text(std::bit_cast<float>(static_cast<std::uint32_t>(bits))); }
 std::string int_of(std::uint64_t bits) { return std::to_string(static_cast<std::int64_t>(bits)); }
 
-// A repeated number stands in the file one by one or packed.
+// A file stores repeated numbers one by one or packed.
 void add_numbers(const wire::Field& field, const Place& place, std::vector<std::string>& items) {
   const bool floats = field.number == fields::floats;
   if (field.type != wire::WireType::bytes) {

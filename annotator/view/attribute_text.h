@@ -1,4 +1,4 @@
-// Attributes of ONNX nodes as text, for viewers: numbers and texts as they are, of tensors and graphs what they are.
+// Attributes of ONNX nodes as text, for viewers: numbers and strings in full, tensors and graphs only by kind.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace whence::view {
 
-// "[3, 3]", "0.5", "reflect", "tensor", "graph", or "@name" for one that the enclosing function gives; long lists and
-// texts are cut. Throws Error(corrupt_file, truncated_file) for bytes that are not an attribute; `place` names the
-// file.
+// Returns "[3, 3]", "0.5", "reflect", "tensor", "graph", or "@name" for an attribute of the enclosing function.
+// Truncates long lists and strings. Throws Error(corrupt_file, truncated_file) for bytes that are not an attribute;
+// `place` names the file.
 std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place);
-// The same with nothing cut, to compare.
+// Returns the text without truncation, for comparisons.
 std::string whole_attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place);
 
 }  // namespace whence::view

@@ -29,7 +29,7 @@ std::string label(const OnnxNode& node) {
   return std::string(node.outputs.front());
 }
 
-// Rows while they are being counted; the nodes without a module are kept under a key of their own.
+// Counts changes by module; nodes without a module have a separate row.
 class Rows {
  public:
   void count(const DiffNode& node, std::int64_t ModuleDiff::* total, std::int64_t ModuleDiff::* own) {
@@ -47,7 +47,7 @@ class Rows {
     for (ModuleDiff* row : rows_of(modules)) ++row->changes[index];
   }
 
-  // Each parameter once for every module at or below which a node reads it.
+  // Counts each parameter once for every module at or below which a node reads it.
   void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::* total) {
     ParametersRead parameters(graph);
     for (const DiffNode& node : nodes) parameters.add(*node.node, node.attribution);
@@ -83,7 +83,7 @@ class Rows {
     return rows;
   }
 
-  origin::ModuleTree<Row> tree_;  // siblings in the order of the nodes, for one node by name
+  origin::ModuleTree<Row> tree_;  // siblings in the order of their first nodes; modules of one node by name
   ModuleDiff without_, all_;
 };
 
@@ -102,28 +102,28 @@ ChangedNode changed(Change change, const DiffNode* a, const DiffNode* b) {
   return node;
 }
 
-// A node without a name goes by its outputs.
+// Compares nodes without names by their outputs.
 bool is_renamed(const OnnxNode& a, const OnnxNode& b) {
   return a.name != b.name || (a.name.empty() && a.outputs != b.outputs);
 }
 
 void add_fused(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNodes& b, std::vector<ChangedNode>& to) {
-  std::vector<std::string> olds;
+  std::vector<std::string> old_nodes;
   std::set<std::string> modules;
   for (const std::size_t at : fusion.a) {
-    olds.push_back(std::string(a[at].node->op_type) + " " + label(*a[at].node));
+    old_nodes.push_back(std::string(a[at].node->op_type) + " " + label(*a[at].node));
     modules.insert(a[at].attribution.modules.begin(), a[at].attribution.modules.end());
   }
   const Change change = fusion.a.size() > 1 ? Change::fused : Change::replaced;
   for (const std::size_t at : fusion.b) {
     ChangedNode node = changed(change, nullptr, &b[at]);
-    node.fused = olds;
+    node.fused = old_nodes;
     node.modules_a.assign(modules.begin(), modules.end());
     to.push_back(std::move(node));
   }
 }
 
-// Holds the nodes that make the values of both files.
+// Holds the producers of the values in both files.
 class Wiring {
  public:
   Wiring(const DiffNodes& a, const DiffNodes& b, const NodePairs& pairs) {
@@ -136,8 +136,8 @@ class Wiring {
     add_makers(b, pair_of_b, makers_b_);
   }
 
-  // One text for each input that another node makes now, "input 0: /a/Add -> /b/Add", where both files have both. The
-  // operands of an addition may stand in any order.
+  // Returns a text for each input whose producer changed, "input 0: /a/Add -> /b/Add", if both files have both
+  // producers. Operands of commutative operators may be in any order.
   std::vector<std::string> between(const OnnxNode& a, const OnnxNode& b) const {
     if (a.inputs.size() != b.inputs.size()) return {};
     std::vector<std::string> differences;
@@ -157,14 +157,14 @@ class Wiring {
   }
 
  private:
-  using Value = std::pair<std::size_t, std::size_t>;  // the pair of nodes that makes it, and which output
-  // None: a node that the other file lacks makes it, or several do, in bodies.
+  using Value = std::pair<std::size_t, std::size_t>;  // number of the pair of nodes that produces it, and of the output
+  // nullopt: the producer is missing in the other file, or several bodies have a producer of this name.
   using Makers = std::unordered_map<std::string_view, std::optional<Value>>;
 
   static void add_makers(const DiffNodes& nodes, const std::vector<std::optional<std::size_t>>& pair_of,
                          Makers& makers) {
     for (std::size_t at = 0; at < nodes.size(); ++at) {
-      if (nodes[at].constant) continue;  // another file may store what this one computes of weights
+      if (nodes[at].constant) continue;  // the other file may store this value as a weight
       const std::vector<std::string_view>& outputs = nodes[at].node->outputs;
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         const auto made = pair_of[at] ? std::optional(Value{*pair_of[at], i}) : std::nullopt;
@@ -219,7 +219,7 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-// Returns the names of values but those of initializers, which old files list among their inputs.
+// Returns the names of values, without initializers: old files list these as inputs.
 Names names_of(const std::vector<onnx_file::OnnxValue>& values, const onnx_file::OnnxGraph& graph) {
   FlatSet<std::string_view> initializers;
   for (const onnx_file::OnnxTensor& tensor : graph.initializers) initializers.insert(tensor.name);
@@ -235,19 +235,19 @@ void compare_names(std::string_view what, const Names& a, const Names& b, std::v
     return std::ranges::find(names, name) != names.end();
   };
   const std::size_t before = differences.size();
-  const auto tell = [&](std::string_view name, std::string_view change) {
+  const auto add_difference = [&](std::string_view name, std::string_view change) {
     differences.push_back(std::string(what) + " " + std::string(name) + " " + std::string(change));
   };
   for (const std::string_view name : a) {
-    if (!has(b, name)) tell(name, "removed");
+    if (!has(b, name)) add_difference(name, "removed");
   }
   for (const std::string_view name : b) {
-    if (!has(a, name)) tell(name, "added");
+    if (!has(a, name)) add_difference(name, "added");
   }
   if (differences.size() == before && a != b) differences.push_back(std::string(what) + "s in another order");
 }
 
-// Compares what callers see of the models and no node shows.
+// Compares the models' opsets, inputs and outputs.
 std::vector<std::string> model_differences(const OnnxSummary& a, const OnnxSummary& b) {
   std::vector<std::string> differences;
   const std::int64_t before = opset_version(a, ""), after = opset_version(b, "");

@@ -1,7 +1,6 @@
-// ModelDiff: compares two ONNX files module by module: nodes, parameters, and what became of each node. The files are
-// ones that annotate wrote, for instance before and after a tool; nodes without a module have a row of their own.
-// Nodes that both files have are compared with their attributes and the content of their weights (node_changes.h), and
-// with the nodes whose results they read.
+// ModelDiff: compares two annotated ONNX files module by module, for instance before and after a tool: nodes,
+// parameters, and the change of each node. Nodes without a module have a row of their own. For nodes in both files,
+// compares attributes, the content of weights (node_changes.h), and the nodes that produce the inputs.
 #pragma once
 
 #include <array>
@@ -18,10 +17,9 @@
 
 namespace whence::view {
 
-// `fused` is a node of the second file that alone or with others took the place of several nodes of the first, which
-// then are not `removed`; `replaced` one that alone or with others took the place of one. `changed`, `renamed` and
-// `moved` are nodes that both files have, with other attributes, weights or inputs, under another name or in another
-// module.
+// `fused`: a node of the second file that, possibly with other nodes, replaced several nodes of the first; those nodes
+// are not `removed`. `replaced`: the same for a single node of the first file. `changed`, `renamed` and `moved`: a node
+// in both files, with other attributes, weights or inputs, under another name, or in another module.
 enum class Change : std::uint8_t { added, removed, fused, replaced, changed, renamed, moved };
 inline constexpr std::size_t change_count = 7;
 std::string_view name_of(Change change);
@@ -30,19 +28,19 @@ struct ChangedNode {
   Change change = Change::added;
   std::string op_type;
   std::string name_a,
-      name_b;  // the node's, or of its first output when it has none; empty where the file has no such node
+      name_b;  // the node's name, else its first output's; empty if the file lacks the node
   std::vector<std::string> modules_a, modules_b;  // empty: no module is known
-  bool inserted = false;                          // an added node that a tool put there for the operators around it
-  std::vector<std::string> fused;                 // nodes of the first file that it stands for, "MatMul /query/MatMul"
-  std::vector<std::string> differences;           // "epsilon 1e-05 -> 0.1"; changed nodes have some
+  bool inserted = false;                          // an added node that a tool inserted for the operators around it
+  std::vector<std::string> fused;                 // nodes of the first file that it replaced, "MatMul /query/MatMul"
+  std::vector<std::string> differences;           // "epsilon 1e-05 -> 0.1"; only for changed nodes
 };
 
 struct ModuleDiff {
-  std::optional<std::string> path;  // "" is the root; none: the nodes without a module
+  std::optional<std::string> path;  // "" is the root; nullopt: the nodes without a module
   int level = 0;
   std::int64_t nodes_a = 0, nodes_b = 0;             // at and below; a node of several modules counts once
   std::int64_t own_a = 0, own_b = 0;                 // nodes of the module itself
-  std::int64_t parameters_a = 0, parameters_b = 0;   // elements that nodes at and below read
+  std::int64_t parameters_a = 0, parameters_b = 0;   // elements of parameters that nodes at and below read
   std::array<std::int64_t, change_count> changes{};  // at and below
 
   std::int64_t operator[](Change change) const { return changes[static_cast<std::size_t>(change)]; }
@@ -60,17 +58,17 @@ struct ModelDiff {
   bool same() const { return all.same() && model.empty(); }
 };
 
-// `program`: the sidecar's, to look up the stamps of files that whence exported and that are not annotated; may be
-// null. A parameter is an initializer of more than one element that holds neither indices, truth values nor text.
+// `program` comes from the sidecar and resolves the stamps of exported files that are not annotated; may be null. A
+// parameter is an initializer of more than one element, except int64, bool and string tensors.
 ModelDiff diff_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
 
-// Chooses the parts that the text shows; JSON (schema/diff.schema.json) always holds everything.
+// Selects the parts that the text shows; the JSON (schema/diff.schema.json) is always complete.
 struct DiffText {
-  std::optional<int> depth;   // levels of modules shown; none: all
-  bool every_module = false;  // shows modules without a difference, too
-  bool every_node = false;    // shows more than the first few of each kind of change
+  std::optional<int> depth;   // levels of modules shown; nullopt: all
+  bool every_module = false;  // also shows modules without a difference
+  bool every_node = false;    // shows all nodes, not only the first few of each kind of change
 };
-std::string to_text(const ModelDiff& diff, const DiffText& wanted, const text::Palette& palette);
+std::string to_text(const ModelDiff& diff, const DiffText& options, const text::Palette& palette);
 std::string to_json(const ModelDiff& diff);
 
 }  // namespace whence::view

@@ -1,4 +1,4 @@
-// The comparison as JSON, complete and without abbreviations. Form: schema/diff.schema.json.
+// Writes the complete comparison as JSON (schema/diff.schema.json).
 #include <nlohmann/json.hpp>
 
 #include "annotator/view/diff.h"
@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// [first file's, second file's]. Braces alone would make an object of two lists of two names.
+// Returns [first file's, second file's]. Plain braces would turn two lists of two names into an object.
 ordered_json both(ordered_json a, ordered_json b) { return ordered_json::array({std::move(a), std::move(b)}); }
 
 ordered_json changes_json(const ModuleDiff& row) {

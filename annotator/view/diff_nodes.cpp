@@ -14,7 +14,7 @@ DiffNodes diff_nodes(const OnnxSummary& model, const Program* program, Reading r
   std::optional<metadata::Recorded> recorded;
   if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
   DiffNodes nodes;
-  std::unordered_set<std::string_view> constants = {""};  // an input that is left out
+  std::unordered_set<std::string_view> constants = {""};  // "" is an omitted input
   for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
   const std::vector<const OnnxNode*> all = onnx_file::all_nodes(model.graph);
   nodes.reserve(all.size());
@@ -27,7 +27,7 @@ DiffNodes diff_nodes(const OnnxSummary& model, const Program* program, Reading r
                          ? metadata::attribution_of(*node, recorded ? &*recorded : nullptr)
                          : metadata::attribution_by_whence(*node, recorded ? &*recorded : nullptr),
                      constant});
-    // Two large files hold two million of them, and nothing here asks for these.
+    // Frees fields that diff does not use: two large files have two million nodes.
     nodes.back().attribution.source = std::string();
     nodes.back().attribution.origin.reset();
   }

@@ -24,16 +24,16 @@ using onnx_file::OnnxNode;
 namespace {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
-constexpr std::size_t largest_fusion = 200;  // nodes; a walk that long has lost its way
+constexpr std::size_t largest_fusion = 200;  // nodes; a longer walk has left the fused region
 
 bool same_operator(const OnnxNode& a, const OnnxNode& b) {
   return a.op_type == b.op_type && a.domain == b.domain && a.overload == b.overload;
 }
 
-// To and from ONNX Runtime's NCHWc: no model has these.
+// Conversions to and from ONNX Runtime's NCHWc layout; no exported model has them.
 bool is_reorder(const OnnxNode& node) { return operators::has(node.op_type, operators::reorders); }
 
-// Gone without a trace: the neighbours read the value before it, and nothing took its place.
+// A tool removes this node without a replacement: its readers then read its input.
 bool does_nothing(const OnnxNode& node) { return operators::has(node.op_type, operators::does_nothing); }
 
 std::string_view first_output(const OnnxNode& node) {
@@ -41,28 +41,30 @@ std::string_view first_output(const OnnxNode& node) {
   return named == node.outputs.end() ? std::string_view{} : *named;
 }
 
-// True for two identities that share an operation.
-bool have_one_in_common(std::string_view one, std::string_view other) {
+// Returns true if two identities share an operation.
+bool share_operation(std::string_view one, std::string_view other) {
   const std::vector<std::string> ids = metadata::parse_ids(one), others = metadata::parse_ids(other);
   return std::ranges::any_of(ids, [&](const std::string& id) { return std::ranges::find(others, id) != others.end(); });
 }
 
-// True unless the two are surely of different operations.
-bool may_be_one_operation(const DiffNode& a, const DiffNode& b) {
+// Returns true unless the two nodes certainly belong to different operations.
+bool may_share_operation(const DiffNode& a, const DiffNode& b) {
   const std::string &one = a.attribution.id, &other = b.attribution.id;
   if (one.empty() || other.empty() || one == other) return true;
-  const auto is_sure = [](const DiffNode& each) { return each.attribution.confidence < origin::Confidence::inferred; };
-  return !is_sure(a) || !is_sure(b) || have_one_in_common(one, other);
+  const auto is_certain = [](const DiffNode& each) {
+    return each.attribution.confidence < origin::Confidence::inferred;
+  };
+  return !is_certain(a) || !is_certain(b) || share_operation(one, other);
 }
 
-bool may_be_one(const DiffNode& a, const DiffNode& b) {
-  return same_operator(*a.node, *b.node) && may_be_one_operation(a, b);
+bool may_be_same_node(const DiffNode& a, const DiffNode& b) {
+  return same_operator(*a.node, *b.node) && may_share_operation(a, b);
 }
 
 class Pairing {
  public:
   Pairing(const DiffNodes& a, const DiffNodes& b, Evidence evidence)
-      : a_(a), b_(b), believes_nodes_(evidence == Evidence::all), of_a_(a.size(), none), of_b_(b.size(), none) {
+      : a_(a), b_(b), uses_origins_(evidence == Evidence::all), of_a_(a.size(), none), of_b_(b.size(), none) {
     fused_.resize(a.size(), false);
     fuses_.resize(b.size(), false);
     for (std::size_t i = 0; i < a_.size(); ++i) {
@@ -77,12 +79,12 @@ class Pairing {
   NodePairs result() {
     by_value();
     by_name(/*renamed_values=*/true);
-    if (believes_nodes_) by_operation();
+    if (uses_origins_) by_operation();
     by_fusion();
     by_name(/*renamed_values=*/false);
-    if (believes_nodes_) by_module();
-    if (believes_nodes_) fuse_operations();
-    if (believes_nodes_) by_place();
+    if (uses_origins_) by_module();
+    if (uses_origins_) fuse_operations();
+    if (uses_origins_) by_input_and_output();
     NodePairs pairs;
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (of_b_[i] != none) pairs.pairs.push_back({of_b_[i], i});
@@ -113,44 +115,45 @@ class Pairing {
   void by_value() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       const auto made = maker(makers_a_, first_output(*b_[i].node));
-      if (made && free_a(*made) && may_pair(a_[*made], b_[i]) && !is_its_own(*made, i)) pair(*made, i);
+      if (made && free_a(*made) && may_pair(a_[*made], b_[i]) && !is_reused_name(*made, i)) pair(*made, i);
     }
   }
 
-  // True if a new node took the name of the value, and the one that made it is still there: a Cast behind a Cast.
-  bool is_its_own(std::size_t a, std::size_t b) const {
+  // Returns true if a new node took over the value's name while the value's old producer remains: a Cast after a Cast.
+  bool is_reused_name(std::size_t a, std::size_t b) const {
     const auto namesake = names_b_.find(a_[a].node->name);
-    return !believes_nodes_ && namesake != names_b_.end() && b_[b].node->name != a_[a].node->name &&
+    return !uses_origins_ && namesake != names_b_.end() && b_[b].node->name != a_[a].node->name &&
            same_operator(*a_[a].node, *b_[namesake->second].node);
   }
 
   void by_fusion() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (of_b_[i] == none && (fuses_[i] || !makes_any(*b_[i].node, makers_a_))) continue;
-      std::vector<std::size_t> news = new_nodes_before(i);
-      std::vector<std::size_t> olds = of_b_[i] == none ? replaced(news) : absorbed(*a_[of_b_[i]].node, news);
-      if (olds.empty()) continue;
-      if (of_b_[i] != none) olds.push_back(of_b_[i]);
-      add_fusion({std::move(olds), std::move(news)});
+      std::vector<std::size_t> new_nodes = new_nodes_before(i);
+      std::vector<std::size_t> old_nodes =
+          of_b_[i] == none ? replaced(new_nodes) : absorbed(*a_[of_b_[i]].node, new_nodes);
+      if (old_nodes.empty()) continue;
+      if (of_b_[i] != none) old_nodes.push_back(of_b_[i]);
+      add_fusion({std::move(old_nodes), std::move(new_nodes)});
     }
   }
 
-  // True if one of `makers` makes a value that the node makes.
+  // Returns true if `makers` has a producer for an output of the node.
   static bool makes_any(const OnnxNode& node, const Makers& makers) {
     return std::any_of(node.outputs.begin(), node.outputs.end(),
                        [&](std::string_view name) { return maker(makers, name).has_value(); });
   }
 
-  // Records that the nodes `all.b` took the place of `all.a`, module by module. One node for one is not a fusion: the
-  // weaker rules may pair the two.
+  // Records that the nodes `all.b` replaced `all.a`, module by module. One node for one is not a fusion: the weaker
+  // rules may pair the two.
   void add_fusion(NodePairs::Fusion all) {
     std::sort(all.a.begin(), all.a.end());
-    // A node that only changes a value's layout replaces nothing, even if its result is a value of the first file.
+    // A node that only changes a value's layout replaces nothing, even if the first file has its result.
     std::erase_if(all.b, [&](std::size_t at) {
       const OnnxNode& node = *b_[at].node;
       return is_reorder(node) || (node.op_type == "Transpose" && of_b_[at] == none && is_inserted(b_[at]));
     });
-    if (!believes_nodes_) return add_part(std::move(all));
+    if (!uses_origins_) return add_part(std::move(all));
     for (NodePairs::Fusion& part : split_by_modules(all, a_, b_)) {
       pair_within(part);
       if (part.a.size() + part.b.size() > 2) add_part(std::move(part));
@@ -164,9 +167,9 @@ class Pairing {
     fusions_.push_back(std::move(part));
   }
 
-  // Takes nodes out of the part if both files have equally many of their operator and modules: a tool that changed the
-  // layout of values between them replaced each node by itself, perhaps in a domain of its own. Leaves the part as it
-  // is if the remaining nodes of a would have no counterpart.
+  // Pairs nodes within the part, and removes them from it, if both files have equally many nodes with their operator
+  // and modules: a tool that changed the layout of values between the nodes replaced each node separately, perhaps in
+  // another domain. Leaves the part unchanged if the remaining nodes of a would have no counterpart.
   void pair_within(NodePairs::Fusion& part) {
     std::vector<NodePairs::Pair> pairs;
     NodePairs::Fusion rest;
@@ -183,22 +186,22 @@ class Pairing {
     part = std::move(rest);
   }
 
-  // Returns the node of b with the same rank among nodes of its operator and modules in the part; none when the files
-  // have different numbers of them.
+  // Returns the node of b with the same rank among the part's nodes with this operator and these modules; none if the
+  // files have different numbers of them.
   std::size_t partner_in(const NodePairs::Fusion& part, std::size_t at) const {
     const auto like = [&](const DiffNode& each) {
       return each.node->op_type == a_[at].node->op_type && each.attribution.modules == a_[at].attribution.modules;
     };
-    std::vector<std::size_t> olds, news;
-    std::ranges::copy_if(part.a, std::back_inserter(olds),
+    std::vector<std::size_t> old_nodes, new_nodes;
+    std::ranges::copy_if(part.a, std::back_inserter(old_nodes),
                          [&](std::size_t each) { return of_a_[each] == none && like(a_[each]); });
-    std::ranges::copy_if(part.b, std::back_inserter(news),
+    std::ranges::copy_if(part.b, std::back_inserter(new_nodes),
                          [&](std::size_t each) { return of_b_[each] == none && like(b_[each]); });
-    if (olds.size() != news.size()) return none;
-    return news[static_cast<std::size_t>(std::ranges::find(olds, at) - olds.begin())];
+    if (old_nodes.size() != new_nodes.size()) return none;
+    return new_nodes[static_cast<std::size_t>(std::ranges::find(old_nodes, at) - old_nodes.begin())];
   }
 
-  // Returns the node of b and those that lead to it over values which a does not have: a Reshape, Gemm, Reshape.
+  // Returns the node of b and its producers over values that a does not have: Reshape, Gemm, Reshape.
   std::vector<std::size_t> new_nodes_before(std::size_t last) const {
     std::set<std::size_t> found = {last};
     std::vector<std::size_t> todo = {last};
@@ -214,8 +217,8 @@ class Pairing {
     return {found.begin(), found.end()};
   }
 
-  // Returns unpaired nodes of a on the ways back from `values` to values in `reads`. With `must_arrive`, returns none
-  // at all when a way back ends at a node that cannot be taken.
+  // Returns unpaired nodes of a on the paths back from `values` to values in `reads`. With `must_arrive`, returns
+  // nothing if a path ends at a node that cannot be part of a fusion.
   std::vector<std::size_t> back_from(const std::vector<std::string_view>& values,
                                      const std::unordered_set<std::string_view>& reads, bool must_arrive) const {
     std::vector<std::string_view> todo(values);
@@ -236,11 +239,11 @@ class Pairing {
     return {found.begin(), found.end()};
   }
 
-  // Returns the nodes of a that the nodes `news` of b replaced: those that lead to values which both files have.
-  std::vector<std::size_t> replaced(const std::vector<std::size_t>& news) const {
+  // Returns the nodes of a that the nodes `new_nodes` of b replaced: the producers of values that both files have.
+  std::vector<std::size_t> replaced(const std::vector<std::size_t>& new_nodes) const {
     std::unordered_set<std::string_view> reads;
     std::vector<std::string_view> survivors;
-    for (const std::size_t at : news) {
+    for (const std::size_t at : new_nodes) {
       reads.insert(b_[at].node->inputs.begin(), b_[at].node->inputs.end());
       for (const auto name : b_[at].node->outputs) {
         const auto made = maker(makers_a_, name);
@@ -250,17 +253,17 @@ class Pairing {
     return back_from(survivors, reads, /*must_arrive=*/false);
   }
 
-  // Returns the nodes of a that a node which stayed, alone or with new ones before it, took in on the way to its
-  // inputs, as a Conv takes in the Pad before it.
-  std::vector<std::size_t> absorbed(const OnnxNode& before, const std::vector<std::size_t>& news) const {
+  // Returns the nodes of a that a paired node, possibly with new producers, absorbed on the paths to its inputs, as a
+  // Conv absorbs a Pad.
+  std::vector<std::size_t> absorbed(const OnnxNode& before, const std::vector<std::size_t>& new_nodes) const {
     std::unordered_set<std::string_view> reads;
-    for (const std::size_t at : news) reads.insert(b_[at].node->inputs.begin(), b_[at].node->inputs.end());
+    for (const std::size_t at : new_nodes) reads.insert(b_[at].node->inputs.begin(), b_[at].node->inputs.end());
     return back_from(before.inputs, reads, /*must_arrive=*/true);
   }
 
-  // `renamed_values`: pairs only nodes whose values the other file does not have.
+  // `renamed_values`: pairs only nodes without outputs that the other file also has.
   void by_name(bool renamed_values) {
-    // A file that was annotated, beside the one before: its nodes had the other's names.
+    // If only one file was annotated, its nodes still have the other file's names as their original names.
     for (const metadata::NameAge a : {metadata::NameAge::present, metadata::NameAge::original}) {
       for (const metadata::NameAge b : {metadata::NameAge::present, metadata::NameAge::original}) {
         by_name(renamed_values, a, b);
@@ -269,7 +272,7 @@ class Pairing {
   }
 
   void by_name(bool renamed_values, metadata::NameAge age_a, metadata::NameAge age_b) {
-    std::unordered_map<std::string_view, std::size_t> named;  // `none` for a name of several nodes
+    std::unordered_map<std::string_view, std::size_t> named;  // `none` if several nodes have the name
     for (std::size_t i = 0; i < a_.size(); ++i) {
       if (!free_a(i)) continue;
       const std::string_view name = metadata::name_of(*a_[i].node, age_a);
@@ -303,7 +306,7 @@ class Pairing {
     });
   }
 
-  // Pairs the nodes left that have one key, in order, if both files have equally many of them.
+  // Pairs the remaining nodes with equal keys, in order, if both files have equally many of them.
   template <class KeyOf>
   void pair_alike(const KeyOf& key_of) {
     using Key = typename std::invoke_result_t<KeyOf, const DiffNode&>::value_type;
@@ -319,13 +322,13 @@ class Pairing {
     for (const auto& [_, group] : groups) {
       if (group.first.size() != group.second.size()) continue;
       for (std::size_t i = 0; i < group.first.size(); ++i) {
-        if (may_be_one(a_[group.first[i]], b_[group.second[i]])) pair(group.first[i], group.second[i]);
+        if (may_be_same_node(a_[group.first[i]], b_[group.second[i]])) pair(group.first[i], group.second[i]);
       }
     }
   }
 
-  // Nodes left in either file that stand for the same operations took each other's place. An operation of several nodes
-  // brings together all operations of them.
+  // Fuses the remaining nodes of both files that implement the same operations. An operation with several nodes unites
+  // all operations of these nodes.
   void fuse_operations() {
     OperationGroups groups;
     const auto add = [&](const DiffNodes& nodes, std::size_t i, std::vector<std::size_t> NodePairs::Fusion::* side) {
@@ -340,13 +343,13 @@ class Pairing {
     for (NodePairs::Fusion& fusion : groups.fusions()) add_part(std::move(fusion));
   }
 
-  // Another operator that makes the same value of a value with the same name. Exporters number values, so that the name
-  // of the result is not enough.
-  void by_place() {
+  // Pairs nodes with different operators that have an input and their output in common. Exporters number values, so the
+  // name of the output alone is not enough.
+  void by_input_and_output() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (!free_b(i) || b_[i].constant || is_inserted(b_[i])) continue;
       const auto made = maker(makers_a_, first_output(*b_[i].node));
-      if (!made || !free_a(*made) || a_[*made].constant || !may_be_one_operation(a_[*made], b_[i])) continue;
+      if (!made || !free_a(*made) || a_[*made].constant || !may_share_operation(a_[*made], b_[i])) continue;
       const auto& reads = a_[*made].node->inputs;
       const bool same_input = std::ranges::any_of(b_[i].node->inputs, [&](std::string_view value) {
         return !value.empty() && std::ranges::find(reads, value) != reads.end();
@@ -355,16 +358,15 @@ class Pairing {
     }
   }
 
-  // True unless the nodes are surely of different operations.
   bool may_pair(const DiffNode& a, const DiffNode& b) const {
-    return same_operator(*a.node, *b.node) && (!believes_nodes_ || may_be_one(a, b));
+    return same_operator(*a.node, *b.node) && (!uses_origins_ || may_be_same_node(a, b));
   }
 
   const DiffNodes& a_;
   const DiffNodes& b_;
-  bool believes_nodes_;
+  bool uses_origins_;
   std::vector<std::size_t> of_a_, of_b_;  // by node, its partner or none
-  std::vector<bool> fused_, fuses_;       // nodes of a, of b that are part of a fusion
+  std::vector<bool> fused_, fuses_;       // by node of a, and of b: is part of a fusion
   std::vector<NodePairs::Fusion> fusions_;
   Makers makers_a_, makers_b_, names_b_;
 };

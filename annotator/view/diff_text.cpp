@@ -1,4 +1,4 @@
-// The comparison as text: a table of the modules that differ, then the nodes by kind of change.
+// Prints the comparison as text: a table of the modules that differ, then the nodes by kind of change.
 #include <algorithm>
 
 #include "annotator/view/diff.h"
@@ -52,7 +52,7 @@ std::string head_text(const ModelDiff& diff, const Palette& palette) {
          line(diff.file_b, diff.all.nodes_b, diff.all.parameters_b);
 }
 
-std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
+std::string modules_text(const ModelDiff& diff, const DiffText& options, const Palette& palette) {
   std::vector<ModuleTable::Column> columns;
   for (const char* title : {"nodes", "->", "weights read", "->"}) columns.emplace_back(title, text::Align::right);
   for (std::size_t i = 0; i < change_count; ++i) {
@@ -60,7 +60,7 @@ std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Pa
   }
   ModuleTable table(palette, columns);
   for (const ModuleDiff& row : diff.modules) {
-    if ((row.same() && !wanted.every_module) || (wanted.depth && row.level > *wanted.depth)) continue;
+    if ((row.same() && !options.every_module) || (options.depth && row.level > *options.depth)) continue;
     std::vector<Cell> cells = {
         grouped(row.nodes_a), Cell(grouped(row.nodes_b), row.nodes_a == row.nodes_b ? "" : palette.yellow),
         number_or_blank(row.parameters_a),
@@ -102,7 +102,7 @@ std::string node_text(const ChangedNode& node) {
   return node.name_b + " in " + module_text(node.modules_b) + " for " + joined(node.fused);
 }
 
-std::string nodes_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
+std::string nodes_text(const ModelDiff& diff, const DiffText& options, const Palette& palette) {
   std::string text;
   for (std::size_t i = 0; i < change_count; ++i) {
     const auto change = static_cast<Change>(i);
@@ -112,7 +112,7 @@ std::string nodes_text(const ModelDiff& diff, const DiffText& wanted, const Pale
             ": " + counted(count, "node") + "\n";
     std::size_t shown = 0;
     for (const ChangedNode& node : diff.nodes) {
-      if (node.change != change || (!wanted.every_node && shown == nodes_shown)) continue;
+      if (node.change != change || (!options.every_node && shown == nodes_shown)) continue;
       ++shown;
       text += "  " + printable(node.op_type + " " + node_text(node)) + "\n";
     }
@@ -124,11 +124,11 @@ std::string nodes_text(const ModelDiff& diff, const DiffText& wanted, const Pale
 
 }  // namespace
 
-std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
+std::string to_text(const ModelDiff& diff, const DiffText& options, const Palette& palette) {
   std::string text = head_text(diff, palette);
-  if (diff.same() && !wanted.every_module) return text + "no difference\n";
+  if (diff.same() && !options.every_module) return text + "no difference\n";
   if (!diff.model.empty()) text += "model: " + printable(joined(diff.model)) + "\n";
-  return text + "\n" + modules_text(diff, wanted, palette) + nodes_text(diff, wanted, palette);
+  return text + "\n" + modules_text(diff, options, palette) + nodes_text(diff, options, palette);
 }
 
 }  // namespace whence::view

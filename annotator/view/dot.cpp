@@ -1,4 +1,4 @@
-// The language: graphviz.org/doc/info/lang.html. In a quoted string only '"' and '\' are special characters.
+// Writes DOT (graphviz.org/doc/info/lang.html). In a quoted string only '"' and '\' are special characters.
 #include "annotator/view/drawing_files.h"
 #include "annotator/view/tree_text.h"
 #include "schema/module_path.h"
@@ -8,7 +8,7 @@ namespace whence::view {
 
 namespace {
 
-// As an attribute's value; in labels Graphviz reads "\n" and "\N", so backslashes are doubled in both.
+// Quotes an attribute value or label. Doubles backslashes, because Graphviz expands "\n" and "\N" in labels.
 std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : printable(text)) {

@@ -1,5 +1,5 @@
 // Drawings for other programs: the nodes of a file in nested groups, one for each module, as Graphviz DOT and as
-// GraphML. Nodes without a module stand outside every group. Cost: linear, in time and in memory.
+// GraphML. Nodes without a module are outside every group. Cost: linear in time and memory.
 #pragma once
 
 #include <functional>
@@ -9,19 +9,19 @@
 
 namespace whence::view {
 
-// A light colour for each word, from green to red.
+// Returns a light colour for each confidence, from green to red.
 constexpr std::string_view colour_of(origin::Confidence confidence) {
   constexpr std::string_view colours[] = {"#dff3e6", "#dcedf8", "#faf0cc", "#fce3d2", "#f9dcda"};
   return colours[static_cast<std::size_t>(confidence)];
 }
 
-using PutText = std::function<void(std::string_view)>;  // gets the drawing in pieces: it may be larger than the file
+using PutText = std::function<void(std::string_view)>;  // receives the drawing in pieces: it may exceed the model file
 
-// A cluster for each module; clusters nest. Attributes beside those that Graphviz draws: module, confidence, source.
+// Writes nested clusters, one for each module. Adds attributes that Graphviz ignores: module, confidence, source.
 void write_dot(const NodeGraph& graph, const PutText& put);
 
-// GraphML 1.0: a module is a node that holds a graph; edges stand in the outermost graph, as they cross groups. Keys:
-// kind (module, node), name, op, module, type, confidence, call, source; of edges the value.
+// Writes GraphML 1.0: a module is a node that holds a graph. Edges are in the outermost graph, as they cross groups.
+// Keys of nodes: kind (module, node), name, op, module, type, confidence, call, source; of edges: value.
 void write_graphml(const NodeGraph& graph, const PutText& put);
 
 }  // namespace whence::view

@@ -30,16 +30,16 @@ std::vector<std::string> texts(const std::vector<std::string_view>& views) { ret
   for (const OnnxNode* node : nodes) {
     if (!node->name.empty()) names.push_back(node->name);
   }
-  std::string remedy = "name the node by one of its output values: this file's nodes have no names";
+  std::string remedy = "give the name of an output value: this file's nodes have no names";
   if (!names.empty()) {
-    remedy = "one of the nearest names: ";
+    remedy = "the nearest names: ";
     const std::vector<std::string> near = nearest_names(name, names, 3);
     for (std::size_t i = 0; i < near.size(); ++i) remedy += (i > 0 ? ", " : "") + near[i];
   }
   throw Error(Code::unknown_node, "no node or value is called '" + name + "'", remedy, place);
 }
 
-// Says in `notes` where the name was once another node's.
+// Adds a note for each other node that had this name before `whence annotate`.
 const OnnxNode& find_node(const OnnxSummary& model, const std::string& name, Diagnostics& notes) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const metadata::NamedNodes found = metadata::find_nodes(nodes, name);
@@ -51,15 +51,15 @@ const OnnxNode& find_node(const OnnxSummary& model, const std::string& name, Dia
     throw Error(Code::usage,
                 std::to_string(found.nodes.size()) + " nodes " +
                     (formerly ? "were called '" + name + "' before `whence annotate`" : "are called '" + name + "'"),
-                formerly ? "name the node as it is called now, for example " + std::string(first.name)
-                         : "name the node by its output value, for example " +
+                formerly ? "give the node's present name, for example " + std::string(first.name)
+                         : "give the node's output value, for example " +
                                std::string(first.outputs.empty() ? "the first" : first.outputs.front()),
                 place);
   }
   for (const OnnxNode* other : found.formerly) {
     notes.push_back(note(Code::usage,
                          "'" + std::string(other->name) + "' was called '" + name +
-                             "', too, before `whence annotate`; the node that is called so now is explained",
+                             "', too, before `whence annotate`; this explains the node that has the name now",
                          place));
   }
   return first;
@@ -82,7 +82,7 @@ ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t inde
   return result;
 }
 
-// The source lines behind the one that the node states; none where it states none.
+// Returns the stack of the source line that the node states; empty if it states none.
 Stack stack_of(const OnnxNode& node, const Attribution& attribution, const Recorded* recorded) {
   if (attribution.source.empty()) return {};
   if (const auto text = onnx_file::find_property(node.metadata, keys::stack_trace)) return read_python_trace(*text);
@@ -101,45 +101,46 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
   return metadata::type_by_pytorch(node, module);
 }
 
-// Says how the match engine found the module (annotator/match/evidence.h).
+// States how the match engine found the module (annotator/match/evidence.h).
 std::string found_by(const Attribution& attribution) {
   const std::string_view sentence = match::sentence_of(attribution.rule);
   if (!sentence.empty())
     return std::string(sentence) + " (" + std::string(origin::name_of(attribution.confidence)) + ")";
-  return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
+  return "the key " + std::string(keys::module) + " names it, found by rule " + attribution.rule;
 }
 
-// Says what PyTorch's own keys tell, and what they leave open.
+// States what PyTorch's own keys contain, and what remains uncertain.
 std::string by_pytorch(const Attribution& attribution) {
-  const std::string sure = "; `whence annotate --sidecar` makes sure";
+  const std::string remedy = "; `whence annotate --sidecar` verifies it";
   if (attribution.confidence == Confidence::ancestor) {
-    return "PyTorch's own metadata name one module and the parameters that it reads another: this one is around both" +
-           sure;
+    return "PyTorch's own metadata names one module, but the node's parameters belong to another: this module "
+           "encloses both" +
+           remedy;
   }
   if (attribution.modules.size() > 1) {
-    return "PyTorch's own metadata name the norm that it took in, its weight is called after the layer before" + sure;
+    return "PyTorch's own metadata names the folded norm, and the weight is named after the layer before it" + remedy;
   }
-  return "PyTorch's own metadata say so" + sure;
+  return "PyTorch's own metadata names it" + remedy;
 }
 
-// Says what the recording does not know about an operation's module, and what would tell it; empty when it knows the
-// module. Recordings of C++ modules have such operations, and those of branches and loops in a .pt2, which says none.
+// States what the recording lacks about an operation's module, with a remedy; empty if the module was recorded.
+// Modules are missing in recordings of C++ modules, and for branches and loops of a .pt2, which stores none for them.
 std::string how_recorded(Confidence confidence, const OnnxNode& node) {
   const std::string_view stack = onnx_file::find_property(node.metadata, keys::stack_trace).value_or("");
   const bool is_python = stack.find(".py\"") != std::string_view::npos;
   const std::string remedy =
       is_python ? "" : "; in a C++ model, a whence::ModuleScope in the module's forward records it (docs/cpp.md)";
   if (confidence == Confidence::inferred)
-    return "; its module was not recorded but concluded from what ran around it" + remedy;
+    return "; its module was not recorded but inferred from the operations around it" + remedy;
   if (confidence == Confidence::ancestor)
-    return "; the recording knows only that its module is this one or one below" + remedy;
+    return "; the recording shows only that its module is this one or one below" + remedy;
   return "";
 }
 
-// The reason for a node that whence exported and that carries the stamp.
+// Returns the reason for a node that whence exported with a stamp.
 std::string exported_because(const Attribution& attribution, const OnnxNode& node) {
   const origin::NodeOrigin& origin = *attribution.origin;
-  if (origin.ops.empty()) return "no operation made it: the model returns what it was given";
+  if (origin.ops.empty()) return "no operation produced it: the model returns its input unchanged";
   const std::string count = std::to_string(origin.ops.size());
   const std::string operations = count + (origin.ops.size() == 1 ? " recorded operation" : " recorded operations");
   const std::string recorded = how_recorded(attribution.confidence, node);
@@ -147,9 +148,9 @@ std::string exported_because(const Attribution& attribution, const OnnxNode& nod
     return "whence exported it in place of " + operations + "; it belongs to the modules of all of them" + recorded;
   }
   if (origin.kind == OriginKind::shared && attribution.confidence == Confidence::ancestor) {
-    return "it serves " + operations + "; this is the deepest module that is known to enclose them all";
+    return operations + " share it; this is the deepest known module that encloses them all";
   }
-  if (origin.kind == OriginKind::shared) return "it serves " + operations + ", all of this module" + recorded;
+  if (origin.kind == OriginKind::shared) return operations + " of this module share it" + recorded;
   return "whence exported it as part of one recorded operation" + (recorded.empty() ? " of this module" : recorded);
 }
 
@@ -158,22 +159,22 @@ std::string exported_because(const Attribution& attribution, const OnnxNode& nod
 std::string reason_of(const OnnxNode& node, const Attribution& attribution, const Recorded* recorded) {
   if (!attribution.attributed()) {
     if (attribution.origin && recorded == nullptr) {
-      return "whence exported this node, but its stamp means something only beside the sidecar: give --sidecar";
+      return "whence exported this node, but only the sidecar resolves its stamp: give --sidecar";
     }
-    if (attribution.origin) return "its stamp names operations that the sidecar does not hold";
+    if (attribution.origin) return "its stamp names operations that are not in the sidecar";
     if (onnx_file::find_property(node.metadata, keys::confidence) == origin::name_of(Confidence::unattributed)) {
       return "`whence annotate` found no module for it: give it the model's sidecar, or the file before a tool with "
              "--from";
     }
-    return node.metadata.empty() ? "the node carries no metadata that tells its origin: run `whence annotate`"
-                                 : "none of the node's keys says its module: run `whence annotate`";
+    return node.metadata.empty() ? "the node has no metadata: run `whence annotate`"
+                                 : "none of the node's keys names its module: run `whence annotate`";
   }
   if (attribution.by_pytorch) return by_pytorch(attribution);
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
   }
   if (attribution.origin) return exported_because(attribution, node);
-  return "the key " + std::string(keys::module) + " says so" +
+  return "the key " + std::string(keys::module) + " names it" +
          (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
 }
 

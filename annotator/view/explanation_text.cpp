@@ -27,7 +27,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return text;
 }
 
-// A module and all above it, the root first.
+// Returns a module and its ancestors, the root first.
 std::vector<std::string> enclosing(const std::string& module) {
   std::vector<std::string> paths = {""};
   for (std::size_t dot = module.find('.'); dot != std::string::npos; dot = module.find('.', dot + 1)) {
@@ -37,7 +37,7 @@ std::vector<std::string> enclosing(const std::string& module) {
   return paths;
 }
 
-// The modules that the node belongs to, and all above them.
+// Prints the modules of the node and their ancestors.
 std::string tree_text(const Explanation& explanation, const Palette& palette) {
   const Attribution& attribution = explanation.attribution;
   std::map<std::string, const CalledModule*> calls;
@@ -101,7 +101,7 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   table.row({"inputs", joined(explanation.inputs, ", ")});
   table.row({"outputs", joined(explanation.outputs, ", ")});
   for (const auto& [key, value] : explanation.evidence) {
-    // On a call, this key holds how the metadata of its nodes differs from the function's, for `whence inline`.
+    // On a call, this key holds the differences between the metadata of its nodes and the function's (`whence inline`).
     const std::string text = key == keys::differs ? std::to_string(value.size()) + " bytes" : value;
     table.row({"key", Cell(key + " = " + text, palette.dim)});
   }
@@ -133,7 +133,7 @@ std::string to_json(const Explanation& explanation) {
         {{"index", operation.index}, {"op", operation.op}, {"scope", scope}, {"source", operation.source}});
   }
   json["operations"] = std::move(operations);
-  auto evidence = ordered_json::array();  // a list: a key that occurs twice is evidence too
+  auto evidence = ordered_json::array();  // a list, because a key may occur twice
   for (const auto& [key, value] : explanation.evidence) evidence.push_back({{"key", key}, {"value", value}});
   json["evidence"] = std::move(evidence);
   return json_text(json, 2);

@@ -12,7 +12,7 @@ using metadata::Attribution;
 
 namespace {
 
-// A node of one of the two files: its modules, and the calls that lead to it where they are numbered.
+// A node of one of the two files: its modules, and the calls that lead to it if they are numbered.
 struct Side {
   const Attribution& attribution;
   std::vector<metadata::CalledModule> way;
@@ -28,8 +28,8 @@ Side side_of(const DiffNode& node) {
   return {node.attribution, std::move(way)};
 }
 
-// True unless a module that both ways lead through was called for the two at different times.
-bool of_one_call(const Side& a, const Side& b) {
+// Returns true unless both nodes are inside one module, but in different calls of it.
+bool may_share_calls(const Side& a, const Side& b) {
   return std::ranges::none_of(a.way, [&](const metadata::CalledModule& module) {
     const auto same = std::ranges::find(b.way, module.path, &metadata::CalledModule::path);
     return same != b.way.end() && same->call != module.call;
@@ -39,14 +39,14 @@ bool of_one_call(const Side& a, const Side& b) {
 bool share_a_module(const Side& a, const Side& b) {
   const std::vector<std::string>& of_b = b.attribution.modules;
   const auto in_b = [&](const std::string& module) { return std::ranges::find(of_b, module) != of_b.end(); };
-  return of_one_call(a, b) && std::ranges::any_of(a.attribution.modules, in_b);
+  return may_share_calls(a, b) && std::ranges::any_of(a.attribution.modules, in_b);
 }
 
-// A node of which only an enclosing module is known may belong to any module at or below that one.
-bool may_be_the_same(const Side& of_a, const Side& of_b) {
+// Returns true if one node's module is below the other's `ancestor`: the other may belong to any module at or below it.
+bool may_share_a_module(const Side& of_a, const Side& of_b) {
   const Attribution& a = of_a.attribution;
   const Attribution& b = of_b.attribution;
-  return of_one_call(of_a, of_b) &&
+  return may_share_calls(of_a, of_b) &&
          ((a.confidence == origin::Confidence::ancestor && at_or_below(b.module, a.module)) ||
           (b.confidence == origin::Confidence::ancestor && at_or_below(a.module, b.module)));
 }
@@ -61,7 +61,7 @@ class Splitter {
 
   std::vector<NodePairs::Fusion> parts() {
     join(share_a_module);
-    join(may_be_the_same);
+    join(may_share_a_module);
     join([](const Side& a, const Side& b) { return !a.attribution.attributed() || !b.attribution.attributed(); });
     join_with_readers();
     std::vector<NodePairs::Fusion> parts(parts_.size());
@@ -73,7 +73,7 @@ class Splitter {
   }
 
  private:
-  // Joins nodes that nothing stronger joined before, with each other and not with others.
+  // Joins related nodes if no stronger relation has joined either of them.
   template <class Related>
   void join(const Related& related) {
     const std::vector<bool> before = joined_;
@@ -87,7 +87,7 @@ class Splitter {
     }
   }
 
-  // A node of a module that no new one names was taken in by what stands for its reader, as a Pad by a Conv.
+  // Joins a node that has no counterpart with its reader, which absorbed it, as a Conv absorbs a Pad.
   void join_with_readers() {
     for (std::size_t i = fusion_.a.size(); i-- > 0;) {
       if (joined_[i]) continue;

@@ -1,5 +1,5 @@
-// Splits a group of nodes that a tool replaced by others into smaller groups, by the modules that the files name: a
-// tool that renamed all values between two convolutions replaced each by itself.
+// Splits a group of replaced nodes into smaller groups by module: a tool that renamed all values between two
+// convolutions replaced each convolution separately.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,8 @@
 
 namespace whence::view {
 
-// Splits nodes `fusion.b` of one file, which took the place of `fusion.a` of the other. Parts without a node of either
-// file are removed or added nodes. Does not split when one of the files names no modules. Cost: the product of both
-// numbers of nodes.
+// Splits a fusion: nodes `fusion.b` of one file replaced `fusion.a` of the other. A part with nodes of only one file
+// holds removed or added nodes. Does not split if one of the files names no modules. Cost: O(a * b) in the nodes.
 std::vector<NodePairs::Fusion> split_by_modules(const NodePairs::Fusion& fusion, const DiffNodes& a,
                                                 const DiffNodes& b);
 

@@ -1,4 +1,4 @@
-// The format: graphml.graphdrawing.org/primer. Ids are numbers, so that names can neither clash nor make them invalid.
+// Writes GraphML (graphml.graphdrawing.org/primer). Ids are numbers, so that names cannot clash or make them invalid.
 #include "annotator/view/drawing_files.h"
 #include "schema/printable.h"
 

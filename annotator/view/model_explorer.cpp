@@ -20,12 +20,12 @@ using Json = nlohmann::ordered_json;
 using onnx_file::GraphIndex;
 using onnx_file::OnnxNode;
 
-// Nodes are written as text, not as JSON values: a million of them hold thirty million small objects.
+// Writes nodes as text, not as JSON values: a million nodes would hold thirty million small objects.
 std::string key_value(std::string_view key, std::string_view value) {
   return R"({"key":)" + quoted_json(key) + R"(,"value":)" + quoted_json(value) + "}";
 }
 
-// Elements of a list, with commas between them.
+// Appends an element to a comma-separated list.
 void push(std::string& list, std::string_view element) {
   if (!list.empty()) list += ',';
   list += element;
@@ -49,7 +49,7 @@ std::string list_text(const std::vector<std::string>& items) {
   return text;
 }
 
-// The figures of a layer and all in it.
+// The node counts of a layer and all nested layers.
 struct LayerFigures {
   std::optional<std::size_t> row;
   origin::Counts nodes;
@@ -60,7 +60,7 @@ class ModelExplorerWriter {
   ModelExplorerWriter(const onnx_file::OnnxSummary& model, const NodeGraph& graph, const functions::ValueShapes& shapes,
                       const PutText& put)
       : model_(model), graph_(graph), shapes_(shapes), put_(put), ids_(viewer_ids(graph)) {
-    taken_.insert(ids_.begin(), ids_.end());
+    used_ids_.insert(ids_.begin(), ids_.end());
     for (std::int32_t node = 0; std::cmp_less(node, graph.nodes.size()); ++node) {
       const auto writes = graph.index.writes(node);
       for (std::size_t output = 0; output < writes.size(); ++output) {
@@ -96,19 +96,19 @@ class ModelExplorerWriter {
   }
 
  private:
-  // `rest`: what a node of its kind has beside them, a comma first.
-  void put_node(std::string_view id, std::string_view label, std::string_view layer, std::string_view rest) {
+  // `more_fields`: further JSON fields, with a leading comma.
+  void put_node(std::string_view id, std::string_view label, std::string_view layer, std::string_view more_fields) {
     std::string text = first_ ? "" : ",\n";
     text += R"({"id":)" + quoted_json(id) + R"(,"label":)" + quoted_json(label) + R"(,"namespace":)";
     text += quoted_json(layer);
-    text += rest;
+    text += more_fields;
     text += '}';
     put_(text);
     first_ = false;
   }
 
   std::string free_id(std::string id) {
-    while (!taken_.insert(id).second) id += "'";
+    while (!used_ids_.insert(id).second) id += "'";
     return id;
   }
 
@@ -117,7 +117,7 @@ class ModelExplorerWriter {
     return known == shapes_.end() ? "" : known->second->text;
   }
 
-  // Model Explorer writes tensor_shape beside edges, and finds nodes by tensor_name.
+  // Model Explorer labels edges with tensor_shape, and finds nodes by tensor_name.
   std::string output_entry(std::size_t number, std::string_view value) const {
     std::string attributes = key_value("tensor_name", value);
     add(attributes, "tensor_shape", shape(value));
@@ -159,8 +159,7 @@ class ModelExplorerWriter {
     }
   }
 
-  // `reads`: of the node itself its inputs in order, those that are left out aside; behind them, of one with bodies,
-  // what its bodies give back.
+  // `reads`: the node's inputs in order, without omitted inputs, then the results of its bodies.
   void node(std::size_t number, const std::string& layer, const std::vector<GraphIndex::Read>& reads) {
     const OnnxNode& node = *graph_.nodes[number].node;
     std::string edges, inputs, outputs;
@@ -228,13 +227,13 @@ class ModelExplorerWriter {
   }
 
   void groups() {
-    Json whole = Json::object();
-    add_counts(whole, all_);
+    Json model = Json::object();
+    add_counts(model, all_);
     if (!model_.producer.empty()) {
-      whole["producer"] = std::string(model_.producer) + " " + std::string(model_.producer_version);
+      model["producer"] = std::string(model_.producer) + " " + std::string(model_.producer_version);
     }
-    if (const std::string& type = graph_.tree.rows[0].type; !type.empty()) whole["module type"] = type;
-    put_("{\"\":" + json_text(whole));
+    if (const std::string& type = graph_.tree.rows[0].type; !type.empty()) model["module type"] = type;
+    put_("{\"\":" + json_text(model));
     for (const auto& [path, figures] : layers_) {
       Json group = Json::object();
       if (figures.row) {
@@ -254,7 +253,7 @@ class ModelExplorerWriter {
   const functions::ValueShapes& shapes_;
   const PutText& put_;
   std::vector<std::string> ids_;
-  std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> used_ids_;
   std::unordered_map<onnx_file::ValueId, std::size_t> output_of_;
   std::unordered_set<std::string_view> weights_;
   std::unordered_map<std::string_view, std::string> input_ids_;
@@ -266,25 +265,25 @@ class ModelExplorerWriter {
 }  // namespace
 
 std::vector<std::string> viewer_ids(const NodeGraph& graph) {
-  FlatSet<std::string_view> names, taken;
+  FlatSet<std::string_view> names, used;
   for (const PlacedNode& placed : graph.nodes) names.insert(placed.node->name);
-  std::unordered_map<std::string, std::size_t> numbers;  // the last one behind each id that is wanted again
+  std::unordered_map<std::string, std::size_t> numbers;  // the last suffix of each repeated id
   std::vector<std::string> ids;
   ids.reserve(graph.nodes.size());
   for (const PlacedNode& placed : graph.nodes) {
     const OnnxNode& node = *placed.node;
     std::string id(node.name);
     if (id.empty()) id = std::string(node.op_type) + (node.outputs.empty() ? "" : " " + std::string(node.outputs[0]));
-    const bool of_another = node.name.empty() && names.contains(id);
-    if (of_another || taken.contains(id)) {
+    const bool is_other_name = node.name.empty() && names.contains(id);
+    if (is_other_name || used.contains(id)) {
       std::size_t& number = numbers.try_emplace(id, 1).first->second;
       std::string other;
       do {
         other = id + " #" + std::to_string(++number);
-      } while (names.contains(other) || taken.contains(other));
+      } while (names.contains(other) || used.contains(other));
       id = std::move(other);
     }
-    taken.insert(ids.emplace_back(std::move(id)));  // which stays where it is: there is room for all
+    used.insert(ids.emplace_back(std::move(id)));  // the view stays valid: `ids` has reserved its capacity
   }
   return ids;
 }

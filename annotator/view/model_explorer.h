@@ -1,10 +1,9 @@
-// The graph and figures on its nodes in the JSON of Model Explorer (github.com/google-ai-edge/model-explorer,
-// graph_builder.py and node_data_builder.py): modules are nested layers, of modules that are called several times one
-// for each call.
+// The graph and its node data in the JSON of Model Explorer (github.com/google-ai-edge/model-explorer,
+// graph_builder.py and node_data_builder.py). Modules are nested layers; a module that is called several times has a
+// layer for each call.
 //
-// Nodes that no module is known for stand apart, in a layer that says so, nested as the slashes of their names are.
-// Inputs and outputs of the model are nodes, too; weights are named at the inputs that read them. Cost: linear, and for
-// each node the depth of its module.
+// Nodes without a module are in a separate layer, nested by the slashes in their names. Inputs and outputs of the model
+// are also nodes; weights are named at the inputs that read them. Cost: linear in nodes times module depth.
 #pragma once
 
 #include <string>
@@ -17,17 +16,17 @@
 
 namespace whence::view {
 
-// By node: its name; of nodes without one or with another's, a text that no other node has. Node data is keyed by them.
+// Returns an id for each node: its name, or a unique text if it has none or shares it. Node data is keyed by these ids.
 std::vector<std::string> viewer_ids(const NodeGraph& graph);
 
-// The graph's name, which is the other key of node data.
+// Returns the graph's name, the outer key of node data.
 std::string viewer_graph_id(const onnx_file::OnnxSummary& model);
 
-// A collection of one graph. `graph` is of `model`; `shapes` holds the values whose types are known.
+// Writes a collection with one graph. `graph` is made from `model`; `shapes` has the values with known types.
 void write_model_explorer(const onnx_file::OnnxSummary& model, const NodeGraph& graph,
                           const functions::ValueShapes& shapes, const PutText& put);
 
-// Node data: the confidence of each node, as its word and colour.
+// Writes node data: the confidence of each node, as a word and a colour.
 void write_confidence_data(const onnx_file::OnnxSummary& model, const NodeGraph& graph, const PutText& put);
 
 }  // namespace whence::view

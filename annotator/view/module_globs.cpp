@@ -18,7 +18,7 @@ std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attri
     }
   }
   if (modules.empty()) {
-    throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
+    throw Error(Code::usage, "no node of the file names its module", "run `whence annotate` on it first",
                 {.stage = stage});
   }
   return modules;

@@ -15,7 +15,7 @@ using onnx_file::OnnxNode;
 
 namespace {
 
-// Counts one operation or node for all of its modules, and once for every module around them.
+// Counts an operation or node for each of its modules, and once for every enclosing module.
 void count(ModuleTree& tree, const std::vector<std::string>& modules, const std::string& type) {
   for (const std::string& module : modules) {
     ModuleRow& row = tree.rows[tree.add(module)];
@@ -39,7 +39,7 @@ void add_modules(const Program& program, ModuleTree& tree) {
   for (const Scope& scope : program.scopes) ++*tree.rows[tree.add(program.modules[scope.module].path)].calls;
 }
 
-// PyTorch's keys name the class of every module on the way down to a node: visit(module, class).
+// Calls visit(module, class) for every module around a node, from PyTorch's keys.
 void each_type(const OnnxNode& node, const auto& visit) {
   for (const metadata::CalledModule& module : metadata::pytorch_scopes(node.metadata).modules) {
     if (!module.type.empty()) visit(module.path, module.type);
@@ -52,7 +52,7 @@ void add_types(const OnnxNode& node, ModuleTree& tree) {
   });
 }
 
-// Each parameter counts once for every module at or below which a node reads it.
+// Counts each parameter once for every module at or below which a node reads it.
 void add_parameters(const ParametersRead& parameters, ModuleTree& tree) {
   parameters.each([&](const ReadParameter& parameter) {
     for (const std::size_t row : tree.around(parameter.modules)) {

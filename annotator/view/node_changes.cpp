@@ -33,7 +33,7 @@ void add_tensors(const onnx_file::OnnxGraph& graph, std::unordered_map<std::stri
   }
 }
 
-// "float32[3,4]"
+// Returns "float32[3,4]".
 std::string form_of(const OnnxTensor& tensor) {
   const DType dtype = from_onnx(tensor.data_type);
   std::string text =
@@ -43,7 +43,7 @@ std::string form_of(const OnnxTensor& tensor) {
   return text + ']';
 }
 
-// The tensor that an attribute holds; nothing for one that holds none.
+// Returns the tensor of an attribute; nullopt if it has another type.
 std::optional<OnnxTensor> tensor_in(const OnnxAttribute& attribute, const Place& place) {
   for (const wire::Field& field : wire::Fields(attribute.message, place)) {
     if (field.is_bytes(fields::t)) return onnx_file::read_tensor(field.bytes, place);
@@ -121,7 +121,7 @@ std::vector<std::string> NodeChanges::between(const OnnxNode& a, const OnnxNode&
   return changes;
 }
 
-// Graphs are left out: their nodes are compared one by one.
+// Skips graphs: their nodes are compared one by one.
 void NodeChanges::compare_attributes(const OnnxNode& a, const OnnxNode& b, std::vector<std::string>& changes) {
   std::vector<std::string_view> names;
   for (const OnnxNode* node : {&a, &b}) {

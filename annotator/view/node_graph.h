@@ -1,4 +1,4 @@
-// NodeGraph: the nodes of an ONNX file, each at its place in the module tree, with the index of the values that connect
+// NodeGraph: the nodes of an ONNX file, each with its row in the module tree, and the index of the values that connect
 // them. Every drawing of a file starts from it: the report, DOT, GraphML.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace whence::view {
 struct PlacedNode {
   const onnx_file::OnnxNode* node = nullptr;
   origin::Confidence confidence = origin::Confidence::unattributed;
-  // The row of its module in the tree; for a fused node, of the common ancestor. None: unattributed.
+  // The row of its module in the tree; for a fused node, of the common ancestor. nullopt: unattributed.
   std::optional<std::size_t> row = {};
 };
 
@@ -24,16 +24,16 @@ struct NodeGraph {
   ModuleTree tree;
   onnx_file::GraphIndex index;
   std::unique_ptr<const metadata::Recorded> recorded;  // null if the file does not belong to the program
-  std::vector<PlacedNode> nodes;                       // by their number in the index
+  std::vector<PlacedNode> nodes;                       // by number in the index
 
-  // Read anew each time: a million of them take half a gigabyte.
+  // Reads the attribution again on each call: a million stored attributions take half a gigabyte.
   metadata::Attribution attribution_of(const PlacedNode& placed) const {
     return metadata::attribution_of(*placed.node, recorded.get());
   }
   std::vector<std::vector<std::size_t>> nodes_by_row() const;
 };
 
-// `program` may be null, as for tree_of. Both must outlive the result. Cost: linear.
+// `program` may be null, as for tree_of(). Both must outlive the result. Cost: linear.
 NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program);
 
 }  // namespace whence::view

@@ -24,26 +24,26 @@ SelectedNode selected_node(const onnx_file::OnnxNode& node, const metadata::Attr
   return selected;
 }
 
-// The modules of the classes that are chosen.
+// Returns the modules of the selected classes.
 std::set<std::string> modules_of_types(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                        const metadata::Recorded* recorded) {
   std::set<std::string> chosen, names;
   if (selection.types.empty()) return chosen;
   const auto types = module_types(model, recorded == nullptr ? nullptr : &recorded->program());
   for (const auto& [module, type] : types) names.emplace(last_segment(type));
-  for (const std::string& wanted : selection.types) {
+  for (const std::string& requested : selection.types) {
     bool any = false;
     for (const auto& [module, type] : types) {
-      if (type != wanted && last_segment(type) != wanted) continue;
+      if (type != requested && last_segment(type) != requested) continue;
       chosen.insert(module);
       any = true;
     }
-    if (!any) refuse_unknown("class", wanted, names, "select");
+    if (!any) refuse_unknown("class", requested, names, "select");
   }
   return chosen;
 }
 
-// The operators of the nodes that the selection chooses; all of them when it names none.
+// Returns the selected operators among those of the nodes; all of them if the selection names none.
 std::set<std::string, std::less<>> chosen_operators(const std::vector<const onnx_file::OnnxNode*>& nodes,
                                                     const NodeSelection& selection) {
   std::set<std::string, std::less<>> chosen;
@@ -56,11 +56,11 @@ std::set<std::string, std::less<>> chosen_operators(const std::vector<const onnx
   return chosen;
 }
 
-ModuleGlobs wanted_modules(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
-                           const std::set<std::string>& modules, const metadata::Recorded* recorded) {
-  ModuleGlobs wanted(selection.modules, modules, "select");
-  wanted.add(modules_of_types(model, selection, recorded));
-  return wanted;
+ModuleGlobs selected_modules(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                             const std::set<std::string>& modules, const metadata::Recorded* recorded) {
+  ModuleGlobs included(selection.modules, modules, "select");
+  included.add(modules_of_types(model, selection, recorded));
+  return included;
 }
 
 }  // namespace
@@ -76,15 +76,15 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     const auto known = chosen_operators(nodes, {});
     refuse_unknown("operator", selection.op_types.front(), {known.begin(), known.end()}, "select");
   }
-  ModuleGlobs wanted = wanted_modules(model, selection, modules, recorded);
-  ModuleGlobs unwanted(selection.excluded, modules, "select");
+  ModuleGlobs included = selected_modules(model, selection, modules, recorded);
+  ModuleGlobs excluded(selection.excluded, modules, "select");
   std::set<const onnx_file::OnnxNode*> outermost;
   for (const onnx_file::OnnxNode& node : model.graph.nodes) outermost.insert(&node);
   std::vector<SelectedNode> selected;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const metadata::Attribution& of = attributions[i];
     if (!operators.contains(nodes[i]->op_type)) continue;
-    if ((!selection.all_modules() && !wanted.hold_any(of)) || unwanted.hold_any(of)) continue;
+    if ((!selection.all_modules() && !included.hold_any(of)) || excluded.hold_any(of)) continue;
     selected.push_back(selected_node(*nodes[i], of, !outermost.contains(nodes[i])));
   }
   return selected;
@@ -97,10 +97,10 @@ std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const Nod
   std::vector<metadata::Attribution> attributions;
   for (const onnx_file::OnnxNode* node : nodes) attributions.push_back(metadata::attribution_of(*node, recorded));
   const std::set<std::string> modules = modules_of(attributions, "select");
-  ModuleGlobs wanted = wanted_modules(model, selection, modules, recorded);
+  ModuleGlobs included = selected_modules(model, selection, modules, recorded);
   std::set<std::string> around = {""};
   for (const std::string& module : modules) {
-    if (!wanted.hold(module)) continue;
+    if (!included.hold(module)) continue;
     for (std::string path = module; !path.empty();) {
       path.resize(module_around(path).size());
       around.insert(path);
@@ -112,7 +112,7 @@ std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const Nod
     if (!operators.contains(nodes[i]->op_type)) continue;
     const metadata::Attribution& of = attributions[i];
     const bool ancestor =
-        of.confidence == origin::Confidence::ancestor && !wanted.hold_any(of) && around.contains(of.module);
+        of.confidence == origin::Confidence::ancestor && !included.hold_any(of) && around.contains(of.module);
     count += ancestor || !of.attributed() ? 1 : 0;
   }
   return count;

@@ -17,7 +17,7 @@ using operators::Flops;
 
 namespace {
 
-// Sizes that a file states may be any numbers: products that leave the range are unknown.
+// A file may state any sizes, so a product or sum that overflows is unknown.
 using Count = std::optional<std::int64_t>;
 
 Count times(Count a, Count b) {
@@ -34,7 +34,7 @@ Count plus(Count a, Count b) {
 
 Count over(Count a, Count b) { return a && b && *b > 0 ? Count(*a / *b) : std::nullopt; }
 
-// Gives a node's formula the sizes of its inputs and outputs.
+// The sizes of a node's inputs and outputs.
 class Sizes {
  public:
   Sizes(const OnnxNode& node, const ValueShapes& shapes) : node_(node), shapes_(shapes) {}
@@ -65,7 +65,7 @@ class Sizes {
   const ValueShapes& shapes_;
 };
 
-// The product of the attribute kernel_shape, [kH, kW].
+// Returns the product of the attribute kernel_shape, [kH, kW].
 Count kernel_of(const OnnxNode& node) {
   const Place place;
   for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
@@ -91,15 +91,15 @@ bool is_set(const OnnxNode& node, std::string_view attribute) {
   return false;
 }
 
-// Weights [M, C/group, k...]: QLinearConv has them behind its input's scale and zero point.
+// Returns C/group * k... of weights [M, C/group, k...]. QLinearConv has them after its input's scale and zero point.
 Count channels_and_kernel(const OnnxNode& node, const Sizes& sizes) {
   const std::size_t at = node.op_type == "QLinearConv" ? 3 : 1;
   const auto* weight = sizes.input(at);
   return weight != nullptr && !weight->empty() ? over(sizes.inputs(at), weight->front()) : std::nullopt;
 }
 
-// K of [.., M, K] times [.., K, N]. FusedMatMul may read its left operand transposed: [.., K, M], and with transBatchA
-// [K, .., M] or [M, .., K].
+// Returns K of [.., M, K] times [.., K, N]. FusedMatMul may read its left operand transposed: [.., K, M], and with
+// transBatchA [K, .., M] or [M, .., K].
 Count inner_size(const OnnxNode& node, const Sizes& sizes) {
   const auto* left = sizes.input(0);
   if (left == nullptr || left->empty()) return std::nullopt;
@@ -107,7 +107,7 @@ Count inner_size(const OnnxNode& node, const Sizes& sizes) {
   return is_set(node, "transBatchA") ? left->front() : left->end()[-2];
 }
 
-// The text of an attribute, empty if the node leaves it out.
+// Returns the text of an attribute, empty if the node omits it.
 std::string_view text_of(const OnnxNode& node, std::string_view attribute) {
   const Place place;
   for (const onnx_file::OnnxAttribute& each : node.attributes) {
@@ -119,8 +119,8 @@ std::string_view text_of(const OnnxNode& node, std::string_view attribute) {
   return {};
 }
 
-// As PyTorch multiplies two operands: an axis of one alone that the result lacks is summed up before, and nothing is
-// multiplied and added where no axis of both is summed up.
+// Counts like PyTorch's product of two operands: an axis that is only in one operand and not in the result is summed
+// before the product. Without a summed axis in both operands, the product is elementwise.
 Count einsum(const OnnxNode& node, const Sizes& sizes) {
   std::string equation;
   for (const char c : text_of(node, "equation")) equation += c == ' ' ? "" : std::string(1, c);
@@ -149,11 +149,11 @@ Count einsum(const OnnxNode& node, const Sizes& sizes) {
   return summed ? times(2, product) : sizes.outputs();
 }
 
-// Both products of an attention: queries [.., L, E] with keys [.., S, E], and the weights with values [.., S, V]. Axes
-// of heads and of what a head holds may be one. Keys of earlier calls come before those given.
+// Counts both products of an attention: queries [.., L, E] with keys [.., S, E], and the weights with values [.., S,
+// V]. The axes of heads and of a head's elements may be merged. Cached keys (`past`) precede the new keys.
 Count attention(const OnnxNode& node, const Sizes& sizes) {
   const bool of_runtime = !node.domain.empty() && node.domain != "ai.onnx";
-  if (of_runtime && node.op_type != "MultiHeadAttention") return std::nullopt;  // queries, keys and values in one
+  if (of_runtime && node.op_type != "MultiHeadAttention") return std::nullopt;  // may pack queries, keys and values
   const auto length = [&](std::size_t input) -> Count {
     const auto* dims = sizes.input(input);
     return dims != nullptr && (dims->size() == 3 || dims->size() == 4) ? Count(dims->end()[-2]) : std::nullopt;
@@ -164,7 +164,8 @@ Count attention(const OnnxNode& node, const Sizes& sizes) {
   return times(2, times(keys, plus(sizes.inputs(0), sizes.outputs())));
 }
 
-// The products of X [.., I] and of the states with W [directions, gates * H, I] and R [directions, gates * H, H].
+// Counts the products of X [.., I] with W [directions, gates * H, I], and of the states with R [directions, gates * H,
+// H].
 Count recurrent(const Sizes& sizes) {
   const auto* x = sizes.input(0);
   if (x == nullptr || x->empty()) return std::nullopt;
@@ -189,7 +190,7 @@ Count apply(Flops formula, const OnnxNode& node, const Sizes& sizes) {
       return times(2, sizes.outputs());
     case Flops::matrix_product:
       return times(2, times(sizes.outputs(), inner_size(node, sizes)));
-    case Flops::gemm:  // [M, K] or its transpose: K is what M leaves
+    case Flops::gemm:  // [M, K] or its transpose: K is the number of elements divided by M
       return times(2, times(sizes.outputs(), over(sizes.inputs(0), sizes.first_output_size())));
     case Flops::convolution:
       return times(2, times(sizes.outputs(), channels_and_kernel(node, sizes)));

@@ -1,5 +1,5 @@
-// Estimates the floating-point operations of a node by a formula from the sizes of its values, to compare parts of a
-// model. Gives no number if a size or the operator's formula is not known.
+// Estimates the floating-point operations of a node by a formula over the sizes of its values, to compare parts of a
+// model. Returns no number if a size or the operator's formula is unknown.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace whence::view {
 
-// The formulas in words, as reports print them beside the numbers.
+// The formulas in words, printed by reports with the numbers.
 inline constexpr std::string_view operation_formulas =
     "2 for each multiply-add of a product or convolution (MatMul: 2*elements of the result*inner size; Conv: "
     "2*elements of the result*channels in a group*kernel; both products of an Attention, those of an LSTM, GRU or "
-    "RNN); 1 for each element of an elementwise function, however "
-    "costly; 1 for each element read by a reduction and for each of a pool's windows; 5 an element of Softmax, 7 of a "
-    "LayerNormalization and its kin, 2 of a BatchNormalization; 0 for what only moves, casts or indexes";
+    "RNN); 1 for each element of any elementwise function; 1 for each element that a reduction or a pool's window "
+    "reads; 5 for each element of Softmax, 7 of LayerNormalization and other layer norms, 2 of BatchNormalization; "
+    "0 for operators that only move, cast or index";
 
-// Returns nullopt if the number is unknown, always for nodes that call functions or hold bodies.
+// Returns nullopt if the number is unknown, and always for nodes that call functions or have bodies.
 std::optional<std::int64_t> count_operations(const onnx_file::OnnxNode& node, const functions::ValueShapes& shapes);
 
-// True if only the sizes of its values keep the node, or one in its bodies, from being counted: its operator has a
-// formula, and one that is not 0.
+// Returns true if the node, or a node in its bodies, has a formula other than 0 but is not counted because sizes are
+// unknown.
 bool lacks_sizes(const onnx_file::OnnxNode& node, const functions::ValueShapes& shapes);
 
 }  // namespace whence::view

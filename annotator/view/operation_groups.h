@@ -1,7 +1,7 @@
-// OperationGroups: nodes of two files brought together by the operations that they stand for, so that it shows which
-// nodes of the second spell out what which nodes of the first did. Called by diff_pairs.cpp.
+// OperationGroups: groups nodes of two files by the recorded operations that they implement, to find nodes of the
+// second file that replaced nodes of the first. Called by diff_pairs.cpp.
 //
-// Cost: about linear in the identities added.
+// Cost: about linear in the number of identities added.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ class OperationGroups {
  public:
   using Side = std::vector<std::size_t> NodePairs::Fusion::*;
 
-  // A node that stands for these operations; one without any is left out.
+  // Adds a node that implements these operations; ignores a node without any.
   void add(const std::vector<std::string>& ids, std::size_t node, Side side);
 
-  // The groups that have nodes of both files, in the order of their first nodes.
+  // Returns the groups with nodes of both files, in the order of their first nodes.
   std::vector<NodePairs::Fusion> fusions();
 
  private:
@@ -31,7 +31,7 @@ class OperationGroups {
   };
 
   FlatMap<std::string, std::size_t> known_;
-  DisjointSets operations_;  // united by the nodes that stand for several
+  DisjointSets operations_;  // operations of one node are united
   std::vector<Added> added_;
 };
 

@@ -13,7 +13,7 @@ using onnx_file::OnnxTensor;
 
 namespace {
 
-// onnx::TensorProto::DataType of what is not a parameter: INT64 (indices, shapes), STRING, BOOL.
+// Excludes types that no parameter has (onnx::TensorProto::DataType): INT64 (indices, shapes), STRING, BOOL.
 bool is_numbers(const OnnxTensor& tensor) {
   return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
 }

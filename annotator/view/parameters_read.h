@@ -1,5 +1,5 @@
-// Assigns the weights of an ONNX file to the modules of the nodes that read them. Names do not suffice: exporters store
-// a Linear's weight transposed under a name of their own.
+// Assigns the weights of an ONNX file to the modules of the nodes that read them. Names are not enough: exporters store
+// a Linear's weight transposed, under a new name.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ namespace whence::view {
 struct ReadParameter {
   std::int64_t elements = 0;
   std::set<std::string> modules;  // modules of the nodes that read it
-  bool unplaced = false;          // a node without a module reads it, too
+  bool unplaced = false;          // a node without a module also reads it
 };
 
-// Collects the initializers of floating-point and quantized numbers that nodes read, also in bodies. A single number
-// counts only when it is named after a module that reads it: others are constants. A weight that a node of several
-// modules reads belongs to the module that the weight is named after, else to the module around them all: a Conv with a
-// BatchNorm folded in reads the weights of both in one.
+// Collects the floating-point and quantized initializers that nodes read, also in bodies. A scalar counts only if it is
+// named after a module that reads it; other scalars are constants. A weight read by a node of several modules belongs
+// to the module it is named after, else to their common ancestor: a Conv with a folded BatchNorm reads one weight that
+// combines both.
 class ParametersRead {
  public:
-  // `graph` must outlive it.
+  // `graph` must outlive this.
   explicit ParametersRead(const onnx_file::OnnxGraph& graph);
 
   void add(const onnx_file::OnnxNode& reader, const metadata::Attribution& attribution);
 
-  // Calls visit(const ReadParameter&) for each.
+  // Calls visit(const ReadParameter&) for each parameter.
   void each(const auto& visit) const {
     for (const auto& [name, weight] : weights_) {
       if (!weight.read()) continue;
@@ -53,7 +53,7 @@ class ParametersRead {
   static bool is_named_after_reader(std::string_view name, const ReadParameter& parameter);
   std::uint32_t number_of(const std::string& module);
 
-  FlatMap<std::string_view, Weight> weights_;  // by name: of equal ones, the outer one
+  FlatMap<std::string_view, Weight> weights_;  // by name; the outer tensor hides an inner one of equal name
   std::vector<std::string> modules_;
   FlatMap<std::string, std::uint32_t> number_of_module_;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t operators_shown = 4;
 
-// "MatMul x3, Add x2, Softmax": most frequent first.
+// Returns "MatMul x3, Add x2, Softmax", most frequent first.
 std::string operators_text(const ModuleRow& row) {
   std::vector<std::pair<std::string, std::int64_t>> sorted(row.operators.begin(), row.operators.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -83,7 +83,6 @@ std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   ordered_json object = {{"file", file}, {unit, tree.count}};
   if (tree.of_nodes) object["unattributed"] = tree.unattributed;
   object["modules"] = std::move(modules);
-  // Names come from files; bytes that are not UTF-8 must not keep the rest from being shown.
   return json_text(object, 2);
 }
 

@@ -16,13 +16,13 @@ namespace {
 
 using metadata::CalledModule;
 
-// A slash in a module's name would make another layer.
+// A slash in a module's name would start another layer.
 std::string without_slashes(std::string name) {
   std::ranges::replace(name, '/', '|');
   return name;
 }
 
-// "attention" of "encoder.layer.0.attention"; "layer.0" of "encoder.layer.0", as a number alone says little.
+// Returns "attention" for "encoder.layer.0.attention", and "layer.0" for "encoder.layer.0".
 std::string module_name(std::string_view path) {
   const std::string last = last_segment(path);
   const bool number = std::ranges::all_of(last, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -30,7 +30,7 @@ std::string module_name(std::string_view path) {
   return number && !around.empty() ? around + "." + last : last;
 }
 
-// The called modules on the way to a node, of which the last may be known by its call alone.
+// Returns the called modules that enclose a node. The last may come from the node's call number alone.
 std::vector<CalledModule> way_of(const NodeGraph& graph, const PlacedNode& placed) {
   if (!placed.row) return {};
   const onnx_file::OnnxProperties metadata = placed.node->metadata.list();

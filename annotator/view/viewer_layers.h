@@ -1,4 +1,5 @@
-// The layers around each node in a viewer that nests by paths with slashes: "encoder: Encoder/layer.0: Layer (call 1)".
+// The layers around each node, for a viewer that nests by paths with slashes: "encoder: Encoder/layer.0: Layer (call
+// 1)".
 #pragma once
 
 #include <cstddef>
@@ -13,20 +14,20 @@
 namespace whence::view {
 
 struct ViewerLayer {
-  std::string path;                // with those around it
-  std::optional<std::size_t> row;  // the module; none: a part of the names of nodes without a module
+  std::string path;                // includes the enclosing layers
+  std::optional<std::size_t> row;  // the module's row; nullopt: a part of the name of a node without a module
 };
 
-// The layer of nodes that no module is known for, around those that the slashes in their names make.
+// The outermost layer of nodes without a module; the slashes in their names make the inner layers.
 inline constexpr std::string_view unattributed_layer = "unattributed (by node names)";
 
 class ViewerLayers {
  public:
-  // `graph` must outlive it.
+  // `graph` must outlive this.
   explicit ViewerLayers(const NodeGraph& graph);
 
-  // Outermost first; empty for nodes of the root module. A module that the file's nodes know by several calls has its
-  // call's number in the layer's name, as far as the node states it.
+  // Returns the layers of a node, outermost first; empty for nodes of the root module. If the file has several calls of
+  // a module, the layer's name includes the call number, if the node states it.
   std::vector<ViewerLayer> of(const PlacedNode& placed) const;
 
  private:

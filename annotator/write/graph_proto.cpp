@@ -18,7 +18,7 @@ using graph::no_value;
 
 namespace {
 
-// Dynamic sizes without a name stay open: neither a number nor a name would be true.
+// Dynamic sizes without a name are left unset, because neither a number nor a name would be right.
 void fill_type(const graph::GraphValue& value, const IndexedVector<SymbolId, Symbol>& symbols, onnx::TypeProto& type) {
   onnx::TypeProto& proto = value.sequence   ? *type.mutable_sequence_type()->mutable_elem_type()
                            : value.optional ? *type.mutable_optional_type()->mutable_elem_type()
@@ -58,7 +58,7 @@ onnx::TensorProto tensor_header(const TensorData& data, const std::string& name)
   if (data.bytes.size() != static_cast<std::uint64_t>(data.element_count()) * size_of(data.dtype)) {
     throw Error(Code::corrupt_file,
                 "tensor " + name + " has " + std::to_string(data.bytes.size()) + " bytes for " +
-                    std::to_string(data.element_count()) + " elements: the model says two things of its shape",
+                    std::to_string(data.element_count()) + " elements: the model is inconsistent about its shape",
                 "save the model again; if that does not help, please report this with it", {.stage = "write"});
   }
   onnx::TensorProto proto;
@@ -91,9 +91,8 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   fill_interface(graph_, proto);
   fill_initializers(proto, initializers_too);
   for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
-  // Types of values are written only for operators of custom domains, of which readers can infer nothing. For standard
-  // operators every reader infers them exactly; a recorded shape would repeat that, or contradict it where a size
-  // depends on the data.
+  // Writes types of values only for results of custom operators, which readers cannot infer. For standard operators
+  // every reader infers them exactly; a recorded shape would repeat that, or contradict it if a size depends on data.
   for (const graph::GraphNode& node : graph_.nodes) {
     if (node.domain.empty()) continue;
     for (const GraphValueId id : node.outputs) {
@@ -106,8 +105,8 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   return proto;
 }
 
-// An initializer has its type, but is not a place for metadata that others look for: they look in value_info, or at the
-// input, where it is one too.
+// Initializers carry no metadata that other tools read: they look in value_info, or in the input if the initializer is
+// one.
 void GraphProtoMaker::fill_initializers(onnx::GraphProto& proto, bool as_inputs) const {
   for (const Initializer* each : weights_first(graph_.initializers)) {
     const Initializer& initializer = *each;
@@ -131,7 +130,7 @@ void GraphProtoMaker::describe(GraphValueId id, onnx::ValueInfoProto& info) cons
 void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto) const {
   const auto fill = [&](GraphValueId id, onnx::ValueInfoProto& info) {
     info.set_name(names_.of(graph, id));
-    // A body's values carry the symbols of the outermost graph.
+    // Values of a body use the symbols of the outermost graph.
     if (graph.values[id].dtype != DType::undefined) fill_type(graph.values[id], graph_.symbols, *info.mutable_type());
     if (&graph == &graph_) describe(id, info);
   };
@@ -217,8 +216,8 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   for (const Initializer& initializer : graph.initializers) {
     onnx::TensorProto& tensor = *proto.add_initializer();
     tensor = write::tensor_header(initializer.data, names_.of(graph, initializer.value));
-    const Bytes& held = initializer.data.bytes;
-    const Bytes written = held.made_when_written() ? held.made() : held;
+    const Bytes& stored = initializer.data.bytes;
+    const Bytes written = stored.computed_when_written() ? stored.compute() : stored;
     const auto bytes = written.in_memory().value();
     tensor.set_raw_data(bytes.data(), bytes.size());
   }
@@ -227,15 +226,15 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   return proto;
 }
 
-// onnx's shape inference does not see constants of the graph around a body. It loses the length of a vector of sizes
-// that is joined of single ones there (Unsqueeze, Concat), takes it for 0 and refuses the Resize. The length is stated:
-// a size for each axis.
+// Adds the lengths of `sizes` vectors of Resize nodes in a body. onnx's shape inference does not see constants outside
+// the body: for a vector concatenated from single sizes (Unsqueeze, Concat) it infers the length 0 and rejects the
+// Resize. The length is one size per axis.
 void GraphProtoMaker::fill_lengths_of_sizes(const Graph& body, onnx::GraphProto& proto) const {
-  constexpr std::size_t sizes_at = 3;
+  constexpr std::size_t sizes_input = 3;
   std::set<GraphValueId> stated;
   for (const graph::GraphNode& node : body.nodes) {
-    if (node.removed || !node.domain.empty() || node.op_type != "Resize" || node.inputs.size() <= sizes_at) continue;
-    const GraphValueId sizes = node.inputs[sizes_at];
+    if (node.removed || !node.domain.empty() || node.op_type != "Resize" || node.inputs.size() <= sizes_input) continue;
+    const GraphValueId sizes = node.inputs[sizes_input];
     const auto* axes = node.find("axes");
     const auto& dims = body.values[node.inputs[0]].dims;
     if (sizes == no_value || body.values[sizes].producer < 0 || (axes == nullptr && !dims)) continue;

@@ -1,5 +1,5 @@
-// Graph to protobuf messages: everything except the bytes of the outermost graph's initializers, which the writer
-// splices in. Included only by write/, so that no other translation unit needs protobuf's headers.
+// Converts a Graph to protobuf messages: everything except the bytes of the outermost graph's initializers, which the
+// writer splices in. Included only by write/, so that no other translation unit needs protobuf's headers.
 #pragma once
 
 #include <vector>
@@ -17,9 +17,8 @@ namespace whence::write {
 
 class GraphProtoMaker {
  public:
-  // `metadata` must outlive the maker. `functions` may be null: of what they are called with, only attributes that they
-  // have are written.
-  // `keys`: metadata of nodes beside the stamps of their origins, or none.
+  // `metadata` must outlive the maker. `functions` may be null; calls of functions are written with only the attributes
+  // that the function declares. `keys`: further node metadata besides the origin stamps, or nullptr.
   GraphProtoMaker(const graph::Graph& graph, const InterfaceMetadata& metadata, bool stamp_origins,
                   const UserFunctions* functions = nullptr, const metadata::NodeKeys* keys = nullptr)
       : graph_(graph),
@@ -29,8 +28,8 @@ class GraphProtoMaker {
         functions_(functions),
         keys_(keys) {}
 
-  onnx::GraphProto nodes();  // the nodes, with their bodies in full
-  // A function whose nodes stand for these operations; called after nodes(), whose names its own do not take.
+  onnx::GraphProto nodes();  // the nodes, including their bodies
+  // Returns the function with this origin on its nodes. Call it after nodes(), so that node names do not collide.
   onnx::FunctionProto function(const onnx::FunctionProto& function, const origin::NodeOrigin& origin);
   onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types that ONNX cannot infer, metadata
   onnx::TensorProto tensor_header(const graph::Initializer& initializer) const;  // without raw_data
@@ -54,10 +53,11 @@ class GraphProtoMaker {
   const metadata::NodeKeys* keys_;
 };
 
-// dims, data_type. Throws Error: unsupported_feature for a dtype that ONNX lacks; internal when bytes and shape differ.
+// Fills dims and data_type. Throws Error: unsupported_feature for a dtype that ONNX lacks; corrupt_file if bytes and
+// shape disagree.
 onnx::TensorProto tensor_header(const TensorData& data, const std::string& name);
 
-// The weights first, as in a state_dict: readers take them from there by their place, too.
+// Returns the weights first, in the order of a state_dict: some readers use their position.
 std::vector<const graph::Initializer*> weights_first(const std::vector<graph::Initializer>& initializers);
 
 }  // namespace whence::write

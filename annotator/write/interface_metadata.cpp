@@ -38,29 +38,29 @@ void collect_outputs(const Argument& argument, std::vector<const Argument*>& lea
   }
 }
 
-// Everything a program returns, in order.
+// Returns all results of a program, in order.
 std::vector<const Argument*> results_of(const Program& program) {
   std::vector<const Argument*> leaves;
   for (const ProgramOutput& output : program.outputs) collect_outputs(output.value, leaves);
   return leaves;
 }
 
-// Inserts before the results an entry for each buffer or input that the program changes, named after its new value.
+// Inserts an entry before the results for each buffer or input that the program changes, named after its new value.
 void add_mutations(const Program& program, const FxNames& names, Signature& signature) {
   std::vector<SignatureEntry> added;
   for (const lower::WrittenState& written : lower::written_state(program)) {
     const std::string& state = names.value_name(written.state);
     const auto input = std::ranges::find(signature.inputs, state, &SignatureEntry::name);
     if (input == signature.inputs.end()) continue;
-    const bool of_user = input->kind == "USER_INPUT";
+    const bool is_user_input = input->kind == "USER_INPUT";
     added.push_back({input->kind + "_MUTATION", names.value_name(written.holds),
-                     of_user ? std::optional(input->name) : input->target, std::nullopt});
+                     is_user_input ? std::optional(input->name) : input->target, std::nullopt});
   }
   signature.outputs.insert(signature.outputs.begin(), added.begin(), added.end());
 }
 
 Signature stated_by_torchscript(const Program& program, const FxNames& names) {
-  constexpr std::string_view kinds[] = {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"};  // by ParameterKind
+  constexpr std::string_view kinds[] = {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"};  // indexed by ParameterKind
   Signature signature;
   for (const ValueId id : program.values.keys()) {
     if (program.values[id].source != ValueSource::parameter) continue;
@@ -87,8 +87,8 @@ std::string bound(const std::optional<std::int64_t>& number, const char* otherwi
   return number ? std::to_string(*number) : otherwise;
 }
 
-// "{s77: VR[2, 64]}", under the name that the dimensions have; two sizes that a user gave one name are within both
-// ranges. A size that depends on data may have no bounds.
+// Returns "{s77: VR[2, 64]}", with the names of the dimensions. Sizes that a user gave the same name share the
+// intersection of their ranges. A data-dependent size may have no bounds.
 std::string range_constraints(const Program& program) {
   std::vector<Symbol> named;
   for (const Symbol& symbol : program.symbols) {
@@ -109,7 +109,7 @@ std::string range_constraints(const Program& program) {
   return "{" + ranges + "}";
 }
 
-// Returns the names of the results, without None. The signature in an archive has the names of PyTorch's exporter.
+// Returns the names of the results, without None. The signature in an archive uses the names of PyTorch's exporter.
 std::vector<std::string> names_of_results(const Program& program, const FxNames& names) {
   std::vector<std::string> stated, originals;
   for (const SignatureEntry& entry : program.signature.outputs) {
@@ -119,8 +119,8 @@ std::vector<std::string> names_of_results(const Program& program, const FxNames&
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto* value = results[i]->as<ValueRef>();
     if (results[i]->is_none()) continue;
-    const bool said = stated.size() == results.size();
-    originals.push_back(said ? stated[i] : value == nullptr ? "" : names.value_name(value->id));
+    const bool is_stated = stated.size() == results.size();
+    originals.push_back(is_stated ? stated[i] : value == nullptr ? "" : names.value_name(value->id));
   }
   return originals;
 }

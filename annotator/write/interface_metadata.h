@@ -1,4 +1,4 @@
-// Makes the metadata that PyTorch's dynamo exporter writes for a graph and its values: the signature of the program,
+// Builds the metadata that PyTorch's dynamo exporter writes for a graph and its values: the signature of the program,
 // and the kind and original name of each input, parameter, buffer and output. Source of the texts:
 // torch/export/graph_signature.py (__str__) and torch/onnx/_internal/exporter/_core.py of 2.13.
 #pragma once
@@ -20,11 +20,11 @@ struct InterfaceMetadata {
   std::unordered_map<graph::GraphValueId, Entries> values;  // inputs, outputs, parameters and buffers
 };
 
-// "\n# inputs\np_w: PARAMETER target='w'\n...": str() of it.
+// Returns the signature's str() in Python: "\n# inputs\np_w: PARAMETER target='w'\n...".
 std::string to_text(const Signature& signature);
 
-// `graph`: the named graph that `program` was exported to. The signature is the one that the program states, or, for
-// TorchScript, the one that torch.export would state for it.
+// `graph`: the named graph that `program` was exported to. Uses the signature in the program, or, for TorchScript, the
+// one that torch.export would give it.
 InterfaceMetadata interface_metadata(const graph::Graph& graph, const Program& program);
 
 }  // namespace whence::write

@@ -1,6 +1,6 @@
-// The layout of a model file around its weights: protobuf serialises everything but the initializers' bytes into
-// strings; the lengths of the enclosing messages are computed by hand; then strings and spans of weights go out
-// alternately, in protobuf's own field order, so that reading and writing the file with protobuf gives the same bytes.
+// The layout of a model file around its weights. Protobuf serialises everything except the initializers' bytes into
+// strings; the lengths of the enclosing messages are computed here; then strings and spans of weights are written
+// alternately, in protobuf's field order. Reading and writing the file with protobuf therefore gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace whence::write {
 struct ModelLayout {
   struct Tensor {
     std::string head;            // TensorProto without raw_data
-    const Bytes* raw = nullptr;  // its raw_data; null: it has none here
+    const Bytes* raw = nullptr;  // its raw_data; null if this file does not contain it
     std::uint64_t size() const;
   };
 
   std::string head;                              // ModelProto's fields before the graph
-  std::vector<std::string_view> nodes;           // NodeProtos that lie elsewhere, if graph_head does not hold them
-  std::shared_ptr<const MappedFile> nodes_file;  // the file in which they lie; null: in memory
+  std::vector<std::string_view> nodes;           // NodeProtos stored elsewhere; empty if graph_head contains them
+  std::shared_ptr<const MappedFile> nodes_file;  // the file that contains `nodes`; null if they are in memory
   std::string graph_head;                        // GraphProto's fields before the initializers
   std::vector<Tensor> initializers;
   std::string graph_tail, tail;  // the fields after the initializers, and after the graph

@@ -1,4 +1,4 @@
-// Decides which bytes go where: into the model, or into files of external data (model_layout.h puts them there).
+// Assigns bytes to the model file or to files of external data; model_layout.h writes them.
 #include "annotator/write/onnx_writer.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct External {
 struct Layout {
   ModelLayout model;
   std::vector<std::string> files;  // base names of the external data files
-  std::vector<External> external;  // by file, ascending offsets
+  std::vector<External> external;  // grouped by file, ascending offsets
 };
 
 void add_entry(onnx::TensorProto& tensor, const char* key, const std::string& value) {
@@ -42,7 +42,7 @@ void add_entry(onnx::TensorProto& tensor, const char* key, const std::string& va
   entry.set_value(value);
 }
 
-// The part of a value's name that a file may have.
+// Returns the value's name as part of a file name.
 std::string file_part(std::string name) {
   for (char& letter : name) {
     if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
@@ -50,9 +50,9 @@ std::string file_part(std::string name) {
   return name.substr(0, 150);  // file systems allow 255 bytes
 }
 
-constexpr std::uint64_t page = 4096;  // runtimes can map a tensor that begins with one
+constexpr std::uint64_t page = 4096;  // runtimes can map a tensor that starts at a page boundary
 
-// Versions by domain, and the user's functions that nodes call, each with the operations that its calls stand for.
+// Versions by domain, and the user's functions that nodes call, each with the origins of its calls.
 struct Imports {
   std::map<std::string, std::int64_t> versions;
   std::map<const onnx::FunctionProto*, NodeOrigin> functions;
@@ -65,13 +65,13 @@ struct Imports {
       for_each_body(node, [&](const Graph& body) { collect(body, known); });
     }
   }
-  // A function may call others of the same file, but never itself (UserFunctions::read). `taken`: those that the node's
-  // call has taken along already.
+  // A function may call others of the same file, but never itself (UserFunctions::read). `taken`: the functions already
+  // collected for this node.
   void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known,
             std::set<const onnx::FunctionProto*>& taken) {
     if (function == nullptr || !taken.insert(function).second) return;
-    const auto [entry, first] = functions.try_emplace(function, origin);
-    if (!first) entry->second = origin::merge_origins(entry->second, origin, origin::OriginKind::shared);
+    const auto [entry, is_new] = functions.try_emplace(function, origin);
+    if (!is_new) entry->second = origin::merge_origins(entry->second, origin, origin::OriginKind::shared);
     for (const onnx::OperatorSetIdProto& import : function->opset_import()) {
       versions.emplace(import.domain(), import.version());
     }
@@ -79,7 +79,8 @@ struct Imports {
   }
 };
 
-// The IR version that came with an opset (onnx/helper.py, VERSION_TABLE). Node metadata exists from IR 10 on.
+// Returns the IR version introduced with an opset (onnx/helper.py, VERSION_TABLE), but at least 10, which node metadata
+// needs.
 std::int64_t ir_version(int opset) {
   if (opset >= 28) return 14;
   if (opset >= 25) return 13;
@@ -87,7 +88,7 @@ std::int64_t ir_version(int opset) {
   return opset == 23 ? 11 : 10;
 }
 
-// ModelProto's fields before the graph (numbers 1 to 6) and after it.
+// Serialises ModelProto's fields before the graph (numbers 1 to 6).
 std::string model_head(const WriteOptions& options) {
   onnx::ModelProto model;
   model.set_ir_version(ir_version(options.opset));
@@ -104,8 +105,8 @@ std::string model_tail(const Graph& graph, const WriteOptions& options, GraphPro
   for (const auto& [domain, version] : imports.versions) {
     onnx::OperatorSetIdProto& opset = *model.add_opset_import();
     opset.set_domain(domain);
-    const auto given = options.domain_versions.find(domain);
-    opset.set_version(given == options.domain_versions.end() ? version : given->second);
+    const auto listed = options.domain_versions.find(domain);
+    opset.set_version(listed == options.domain_versions.end() ? version : listed->second);
   }
   if (options.functions != nullptr) {
     for (const onnx::FunctionProto& function : options.functions->model().functions()) {
@@ -125,7 +126,7 @@ std::string model_tail(const Graph& graph, const WriteOptions& options, GraphPro
   return model.SerializeAsString();
 }
 
-// `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
+// `model_file`: base name of the model, the prefix for files of external data; empty: everything inline.
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
   GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get(), options.keys);
   Layout layout;
@@ -142,7 +143,7 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
     onnx::TensorProto tensor = maker.tensor_header(initializer);
     const Bytes& bytes = initializer.data.bytes;
     ModelLayout::Tensor piece;
-    // Axes and shapes are read by shape inference, which does not open other files.
+    // Axes and shapes stay inline: shape inference reads them and does not open other files.
     const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size() <= 1024;
     if (model_file.empty() || bytes.size() <= most_inline || always_inline) {
       piece.raw = &bytes;
@@ -166,16 +167,17 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   return layout;
 }
 
-// All files stay open until all are complete. Throws Error(over_limit) when the system does not allow so many.
+// All files stay open until all are complete. Throws Error(over_limit) if the system does not allow so many open files.
 void write_external(const Layout& layout, const std::string& folder, OutputFiles& to) {
-  constexpr rlim_t others = 32;  // the archive, what this process has open besides
+  constexpr rlim_t others = 32;  // the archive and other files that this process has open
   rlimit open_files{};
   if (getrlimit(RLIMIT_NOFILE, &open_files) == 0 && layout.files.size() + others > open_files.rlim_cur) {
     open_files.rlim_cur = open_files.rlim_max;
     if (layout.files.size() + others > open_files.rlim_max || setrlimit(RLIMIT_NOFILE, &open_files) != 0) {
-      throw Error(Code::over_limit,
-                  std::to_string(layout.files.size()) + " files of external data, more than this system lets be open",
-                  "write one file for all: --external-data", {.file = folder, .stage = "write"});
+      throw Error(
+          Code::over_limit,
+          std::to_string(layout.files.size()) + " files of external data are more than this system allows to be open",
+          "write a single file with --external-data", {.file = folder, .stage = "write"});
     }
   }
   std::vector<AtomicFile*> files;

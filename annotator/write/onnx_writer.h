@@ -1,5 +1,5 @@
-// Writes a Graph as an ONNX file. Structure goes through protobuf; weights are spliced in as spans from where they
-// lie (the archive), so writing needs no second copy of them in memory.
+// Writes a Graph as an ONNX file. Protobuf serialises the structure; weights are copied as spans directly from their
+// source (the archive), so writing needs no second copy of them in memory.
 #pragma once
 
 #include <map>
@@ -22,16 +22,16 @@ struct WriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata = {};  // model metadata
   InterfaceMetadata interface = {};                                // metadata of the graph and its values
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
-  const metadata::NodeKeys* keys = nullptr;                        // node metadata beside the stamps
-  ExternalData external = {};                                // axes and shapes stay in the model file, however large
-  std::shared_ptr<const UserFunctions> functions = nullptr;  // functions; those that nodes call are written
-  std::map<std::string, std::int64_t> domain_versions = {};  // opset imports; a domain not listed has 1
-  bool initializers_as_inputs = false;        // list them among the graph's inputs too, as files before IR version 4 do
-  std::uint64_t protobuf_limit = 2147483647;  // the most bytes that protobuf serialises; a unit test sets it lower
+  const metadata::NodeKeys* keys = nullptr;                        // node metadata besides the stamps
+  ExternalData external = {};                                      // axes and shapes always stay in the model file
+  std::shared_ptr<const UserFunctions> functions = nullptr;        // functions; only called ones are written
+  std::map<std::string, std::int64_t> domain_versions = {};        // opset imports; default version 1
+  bool initializers_as_inputs = false;        // list them as graph inputs too, like files before IR version 4
+  std::uint64_t protobuf_limit = 2147483647;  // largest message that protobuf serialises; a unit test lowers it
 };
 
-// Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks, over_limit for
-// a graph that passes 2 GiB without its weights, or more tensors than files can be open.
+// Throws Error: cannot_write (no file is left), unsupported_feature for a dtype that ONNX lacks, over_limit for a graph
+// over 2 GiB without its weights, or for more external files than may be open.
 void write_onnx(const graph::Graph& graph, const std::string& path, const WriteOptions& options);
 
 }  // namespace whence::write

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view prefix = "whence.";
 
-constexpr int deepest = 1000;  // calls in calls
+constexpr int deepest = 1000;  // nesting depth of calls
 
 void collect_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
                    std::vector<const onnx::NodeProto*>& all) {
@@ -29,17 +29,17 @@ void collect_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& no
   }
 }
 
-// Follows every call once: `finished` holds the functions that were met, and whether all that they call was.
+// Follows every call once. `finished` maps visited functions to true once all their calls have been followed.
 void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& function, int depth,
                       std::map<const onnx::FunctionProto*, bool>& finished, const Place& place) {
-  const auto [entry, first] = finished.try_emplace(&function, false);
+  const auto [entry, is_new] = finished.try_emplace(&function, false);
   if (entry->second) return;
   const std::string name = "the function " + function.domain() + "::" + function.name();
-  if (!first)
+  if (!is_new)
     throw Error(Code::corrupt_file, name + " calls itself", "ONNX has no recursion: write it as a Loop", place);
   if (depth > deepest) {
-    throw Error(Code::over_limit, name + " is called by others more than " + std::to_string(deepest) + " deep",
-                "write functions that are called once out into their callers", place);
+    throw Error(Code::over_limit, name + " is nested in more than " + std::to_string(deepest) + " calls",
+                "inline functions that are called once into their callers", place);
   }
   for (const onnx::FunctionProto* called : all.called_by(function)) {
     refuse_recursion(all, *called, depth + 1, finished, place);
@@ -47,8 +47,9 @@ void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& funct
   entry->second = true;
 }
 
-// The opset at which the same call of an operator began to mean something else, which its schema does not tell: another
-// default, names of modes, shape of an input. python/whence/converters/node_recorder.py has the same table for what it calls.
+// The opset that changed the meaning of an existing call of an operator without a change of its schema: another
+// default, names of modes, shape of an input. python/whence/converters/node_recorder.py has the same table for its
+// calls.
 const std::map<std::string, int, std::less<>> reformed{
     {"BatchNormalization", 14},
     {"DFT", 20},
@@ -61,12 +62,12 @@ const std::map<std::string, int, std::less<>> reformed{
     {"Softmax", 13},
 };
 
-// True if a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
-// some have another form.
-bool means_the_same(const onnx::NodeProto& node, int from, int to) {
+// Returns true if a node has the same meaning at opset `to` as at `from`: most new versions of operators accept more
+// types, but some change the form.
+bool keeps_meaning(const onnx::NodeProto& node, int from, int to) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     const auto& nodes = attribute.g().node();
-    if (!std::ranges::all_of(nodes, [&](const auto& inner) { return means_the_same(inner, from, to); })) return false;
+    if (!std::ranges::all_of(nodes, [&](const auto& inner) { return keeps_meaning(inner, from, to); })) return false;
   }
   const std::string& name = node.op_type();
   if (!node.domain().empty()) return true;
@@ -75,18 +76,19 @@ bool means_the_same(const onnx::NodeProto& node, int from, int to) {
   if (before == after) return true;
   if (before == nullptr || after == nullptr) return false;
   const auto known = [&](const auto& attribute) { return after->attributes().contains(attribute.name()); };
-  if (!std::ranges::all_of(node.attribute(), known)) return false;                            // it is an input now
-  if (name == "Split" && after->SinceVersion() >= 18 && node.input_size() < 2) return false;  // how many parts?
+  if (!std::ranges::all_of(node.attribute(), known)) return false;  // the attribute has become an input
+  if (name == "Split" && after->SinceVersion() >= 18 && node.input_size() < 2) return false;  // needs num_outputs
   const auto change = reformed.find(name);
   return change == reformed.end() || change->second <= before->SinceVersion() || change->second > to;
 }
 
-// A model and its functions are to name one version of ONNX's operators, for ONNX's checker.
+// Raises a function to the model's opset if possible: ONNX's checker requires one version for a model and its
+// functions.
 void raise_opset(onnx::FunctionProto& function, int opset) {
   for (onnx::OperatorSetIdProto& import : *function.mutable_opset_import()) {
     if (!import.domain().empty() || import.version() >= opset) continue;
     const int from = static_cast<int>(import.version());
-    const auto stays = [&](const onnx::NodeProto& node) { return means_the_same(node, from, opset); };
+    const auto stays = [&](const onnx::NodeProto& node) { return keeps_meaning(node, from, opset); };
     if (std::ranges::all_of(function.node(), stays)) import.set_version(opset);
   }
 }
@@ -102,13 +104,13 @@ std::shared_ptr<const UserFunctions> UserFunctions::read(const std::string& path
   std::shared_ptr<UserFunctions> result(new UserFunctions());
   if (file->size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
       !result->model_->ParseFromArray(file->data(), static_cast<int>(file->size()))) {
-    throw Error(Code::wrong_kind, path + " is not an ONNX model", "give a model file that holds functions", place);
+    throw Error(Code::wrong_kind, path + " is not an ONNX model", "pass a model file with functions", place);
   }
   for (const onnx::FunctionProto& function : result->model_->functions()) {
     result->by_name_.try_emplace({function.domain(), function.name()}, &function);
   }
   if (result->operators().empty()) {
-    throw Error(Code::wrong_kind, path + " holds no function of a domain 'whence.NAMESPACE'",
+    throw Error(Code::wrong_kind, path + " has no function in a domain 'whence.NAMESPACE'",
                 "name the function after the operator: `op` of the domain `whence.mylib` converts mylib::op", place);
   }
   std::map<const onnx::FunctionProto*, bool> finished;

@@ -10,15 +10,15 @@ using graph::no_value;
 ValueNames::ValueNames(const Graph& graph) { name_graph(graph, nullptr); }
 
 const std::string& ValueNames::of(const Graph& graph, GraphValueId value) const {
-  static const std::string left_out;
-  return value == no_value ? left_out : names_.at(&graph)[value];
+  static const std::string absent;
+  return value == no_value ? absent : names_.at(&graph)[value];
 }
 
 void ValueNames::claim(std::vector<std::string>& names, const Graph& graph, GraphValueId value,
                        const std::string& otherwise) {
   if (!names[value].empty()) return;
-  const std::string& wanted = graph.values[value].name;
-  names[value] = unique_.claim(wanted.empty() ? otherwise : wanted);
+  const std::string& preferred = graph.values[value].name;
+  names[value] = unique_.claim(preferred.empty() ? otherwise : preferred);
 }
 
 void ValueNames::name_graph(const Graph& graph, const Graph* outer) {

@@ -1,5 +1,5 @@
-// The names that values have in the file. ONNX wants them unique over a graph and all bodies nested in it, so the whole
-// tree of graphs is named at once. Inputs and outputs come first and so keep the names they were given.
+// Assigns the names of values in the file. ONNX requires them to be unique over a graph and all nested bodies, so the
+// whole tree of graphs is named at once. Inputs and outputs are named first and so keep their preferred names.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class ValueNames {
  public:
   explicit ValueNames(const graph::Graph& graph);
 
-  // Empty for no_value: an optional input that is left out. `graph` is the one given, or one nested in it.
+  // Returns an empty name for no_value, an absent optional input. `graph` is the outermost graph or one nested in it.
   const std::string& of(const graph::Graph& graph, graph::GraphValueId value) const;
 
  private:

@@ -1,10 +1,10 @@
-// Annotate ONNX files, whoever exported, optimised or quantised them: every node says which module, which call of it
-// and which source line it comes from, and how sure that is.
+// Annotates ONNX files from any exporter, optimiser or quantiser: each node gets the module, the call of that module
+// and the source line that it comes from, with a confidence.
 //
 //   const auto report = whence::annotate("model.onnx", "model.annotated.onnx", {.sidecar = "model.whence.json"});
 //
-// CMake: find_package(whence) and target_link_libraries(... whence::annotator). LibTorch is not needed. Every function
-// here writes its output as a whole, or not at all, and throws whence::Error.
+// CMake: find_package(whence) and target_link_libraries(... whence::annotator). LibTorch is not needed. Each function
+// either writes its complete output or throws whence::Error and writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace whence {
 
-// Nodes by how sure their module is: the promise of each word is in the README.
+// Counts nodes by the confidence of their module. The README defines the five words.
 struct NodeCounts {
   std::int64_t exact = 0, matched = 0, inferred = 0, ancestor = 0, unattributed = 0;
 
@@ -27,49 +27,50 @@ struct NodeCounts {
 };
 
 struct AnnotateOptions {
-  // The source of the nodes' places: the sidecar of the same model, or the annotated file that a tool made this one of.
-  // With neither, the sidecar beside the file is taken (model.whence.json), or else the entries of the file itself.
+  // The source of the origins: the sidecar of the same model, or the annotated file from which a tool made this one.
+  // By default the sidecar next to the file (model.whence.json), or else the file's own metadata.
   std::string sidecar = {}, from = {};
-  std::string weights = {};  // instead of both, what is known of modules is in a checkpoint: safetensors, torch.save's
-  std::string value_pairs = {};        // values of the file that are results of the sidecar's operations: matching.md
-  std::vector<std::string> keys = {};  // which to write, full or by last segment; empty: all of them
+  std::string weights = {};            // a checkpoint (safetensors, torch.save) as the source, instead of both
+  std::string value_pairs = {};        // pairs of file values and recorded results (docs/matching.md)
+  std::vector<std::string> keys = {};  // metadata keys to write, full or last segment; empty: all
   bool names = true;                   // name nodes after their module
-  bool carry = false;                  // also write the names into doc_strings, which many tools leave alone
-  // Go on by structure when the parameters are not the sidecar's; then no node is surer than `inferred`.
+  bool carry = false;                  // also write the names into doc_strings, which many tools keep
+  // Match by structure if the file's parameters differ from the sidecar's; no confidence is then above `inferred`.
   bool allow_different_weights = false;
-  bool is_made_from_it = false;  // a tool is known to have made the file of `from`: it may change any weight
-  std::string functions = {};    // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
-  std::vector<std::string> minima = {};  // least shares in percent, as validate() has them: "covered=95"
-  bool tokens_go = false;        // takes away what `carry` left in the doc_strings of the file before
-  bool overwrite = false;  // replaces files of weights that stand where those of the output go and hold something else
-  bool copy_data = false;  // files of weights of its own for an output in the model's folder, which could share them
+  bool is_made_from_it = false;          // a tool made the file out of `from`, and may have changed any weight
+  std::string functions = {};            // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
+  std::vector<std::string> minima = {};  // minimum shares in percent, as for validate(): "covered=95"
+  bool tokens_go = false;                // removes the tokens that `carry` wrote into the input's doc_strings
+  bool overwrite = false;                // replaces existing weight files even if they hold something else
+  bool copy_data = false;  // gives an output in the model's folder its own weight files instead of sharing the model's
 };
 
 struct AnnotateReport {
-  NodeCounts nodes;  // nodes of bodies included, counted by the keys that they have now
+  NodeCounts nodes;  // by the keys in the output; includes nodes of bodies
   std::int64_t renamed = 0;
-  bool changed = false;  // false: the file said all of this already
+  bool changed = false;  // false if the file already held the same annotations
   struct Parameters {
-    std::int64_t known = 0;  // the program's parameters; then how many the file holds: each is counted once
+    std::int64_t known = 0;  // parameters of the program
+    // Parameters that were found in the file, each counted once.
     std::int64_t by_bytes = 0, by_name = 0, by_sketch = 0, by_shape = 0;
-  } parameters;  // for matched files; all zero for others
+  } parameters;  // all zero unless the file was matched
   std::optional<FunctionsReport> functions;
-  std::vector<std::string> shortfalls;  // minima that were not reached: "covered is 40 %, not 95 %"
+  std::vector<std::string> shortfalls;  // missed minima: "covered is 40 %, not 95 %"
   Diagnostics notes;
 };
 
-// `output` may be the same file. Metadata that is there already stays: a key is never written twice. Errors: usage for
-// an unknown key; sidecar_mismatch when the file comes from another program; wrong_kind when `from` is not annotated.
+// `output` may be the same file. Existing metadata stays, and no key is written twice. Errors: usage for an unknown
+// key; sidecar_mismatch when the file comes from another program; wrong_kind when `from` is not annotated.
 AnnotateReport annotate(const std::string& model, const std::string& output, const AnnotateOptions& options = {});
 
 struct StripReport {
   std::int64_t nodes = 0, stripped = 0;
-  bool changed = false;  // false: whence had not annotated the file
+  bool changed = false;  // false if whence had not annotated the file
   Diagnostics notes;
 };
 
-// Takes back what annotate() wrote: the file as it was before, byte for byte. Calls of functions that whence made are
-// written out first.
+// Removes what annotate() wrote and restores the original file, byte for byte. Inlines functions that whence made
+// first.
 StripReport strip(const std::string& model, const std::string& output, const WeightFiles& weights = {});
 
 }  // namespace whence

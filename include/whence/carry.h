@@ -1,5 +1,5 @@
-// Carry origins through a tool: an optimiser, quantiser or converter that is run as a command, and that drops or mixes
-// up what an annotated file says of its nodes.
+// Carries origins through a tool (an optimiser, quantiser or converter that runs as a command) that drops or mixes up
+// the metadata of an annotated file.
 //
 //   whence::carry("bert.annotated.onnx", "bert.slim.onnx", {{"onnxslim", "{in}", "{out}"}});
 //
@@ -14,12 +14,12 @@
 
 namespace whence {
 
-// A program, looked up as a shell does, and its arguments. In each argument {in} is replaced by the path of a copy of
-// the model, {out} by the path where the tool has to write its file. Without {out} the tool changes {in}.
+// A program (looked up on PATH) and its arguments. In each argument, {in} is replaced by the path of a copy of the
+// model and {out} by the path of the tool's output. A tool without {out} changes {in} in place.
 using ToolCommand = std::vector<std::string>;
 
 struct CarryOptions {
-  double timeout = 0;       // seconds that one tool may take; 0: any
+  double timeout = 0;       // seconds for each tool; 0: no limit
   bool show_words = false;  // copies the tools' output to standard error as it comes
   bool overwrite = false;   // as in AnnotateOptions
 };
@@ -27,19 +27,19 @@ struct CarryOptions {
 struct CarryReport {
   NodeCounts before;  // nodes of the model
   struct Step {
-    std::string tool;  // its command line, {in} and {out} as they were given
-    NodeCounts nodes;  // nodes of its file
+    std::string tool;  // the command line, before {in} and {out} are replaced
+    NodeCounts nodes;  // nodes of the tool's output
     double seconds = 0;
   };
   std::vector<Step> steps;  // one for each tool
-  AnnotateReport result;    // the last one's file
+  AnnotateReport result;    // of the last tool's output
 };
 
-// Runs the tools one after the other, each on what the one before made, and writes the last one's file to `output` with
-// the origins of the model's nodes on it. Names, order and weights are the tool's. The model is never written to; an
-// output is written as a whole or not at all. Errors: usage; missing_file for a program that is not there; wrong_kind
-// when the model has no origins; tool_failed when a tool fails, is stopped, or leaves no ONNX file, with its last
-// words; those of annotate().
+// Runs the tools in order, each on the output of the previous tool, and writes the last output to `output` with the
+// origins of the model's nodes added. Names, order and weights are those of the last tool. The model is never changed,
+// and no partial output is written. Errors: usage; missing_file for a program that does not exist; wrong_kind when the
+// model has no origins; tool_failed, with the end of the tool's output, when a tool fails, is stopped or writes no ONNX
+// file; and the errors of annotate().
 CarryReport carry(const std::string& model, const std::string& output, const std::vector<ToolCommand>& tools,
                   const CarryOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Diagnostics: the one form in which whence reports problems, each with what went wrong, where, and what to try. Every
-// function of whence's C++ API throws whence::Error, which holds them. Codes are stable: scripts may match on them.
+// Diagnostics: how whence reports problems. Each states what went wrong, where, and what to try. All functions of the
+// C++ API throw whence::Error, which holds diagnostics. Codes are stable, so scripts may match on them.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace whence {
 
-// Exit codes of the command. A diagnostic's code decides which one its error leads to.
+// Exit codes of the command. The code of an error determines its exit code.
 enum class ExitCode : int {
   ok = 0,
   findings = 1,     // validate found something; diff found a difference
   usage = 2,        // the command line, or inputs that do not fit the model
-  malformed = 3,    // a file that cannot be read as what it should be
+  malformed = 3,    // a file is corrupt or of the wrong kind
   unsupported = 4,  // an operator, dtype or feature without support, or over a limit
   output = 5,       // the result could not be written
   security = 6,     // refused: the input would reach outside its folder, or run side effects
@@ -70,18 +70,18 @@ struct CodeInfo {
   std::string_view summary;  // one sentence, for `whence codes` and the README
 };
 
-// Every code, in numeric order; tests prove that the table and the enum line up.
+// All codes in numeric order. Tests compare the table with the enum.
 const std::vector<CodeInfo>& all_codes();
 const CodeInfo& info(Code code);
 std::string label(Code code);  // "E0301"
 
 enum class Severity : std::uint8_t { error, warning, note };
 
-// Name the members that are known: {.file = path, .stage = "read"}.
+// The location of a problem. Set the members that are known: {.file = path, .stage = "read"}.
 struct Place {
   std::string file = {};
   std::string stage = {};   // "read", "run", "lower", "convert", "write", ...
-  std::string module = {};  // qualified name; empty also for the root, see has_module
+  std::string module = {};  // qualified name; the root is empty with has_module set
   bool has_module = false;
   std::string node = {};
   std::string op = {};      // "aten::gelu"
@@ -96,25 +96,25 @@ struct Diagnostic {
   std::string message;
   Place where;
   std::string remedy;              // the next step to try; never empty for errors
-  std::int64_t count = 1;          // how often the same thing occurred
-  std::vector<Place> more_places;  // up to two further places
+  std::int64_t count = 1;          // number of occurrences
+  std::vector<Place> more_places;  // up to two further locations
 };
 
 using Diagnostics = std::vector<Diagnostic>;
 
-// The work was done, but the result may differ from what the user expects.
+// Makes a warning: the work was done, but the result may differ from what the user expects.
 Diagnostic warning(Code code, std::string message, std::string remedy, Place where = {});
-// The work was done, and nothing is wrong.
+// Makes a note: the work was done, and nothing is wrong.
 Diagnostic note(Code code, std::string message, Place where = {});
 
 // `E0301 no converter: aten::foo.bar (x14) at encoder.layers.0.attn, model.py:88; try: ...`
 std::string to_text(const Diagnostic& diagnostic);
-// A JSON object as text: code, name, severity, message, where, remedy, count.
+// Returns a JSON object as text: code, name, severity, message, where, remedy, count.
 std::string to_json(const Diagnostic& diagnostic);
-// The exit code of the gravest error, ok when there is none.
+// Returns the exit code of the gravest error, or ok if there is none.
 ExitCode exit_code(const Diagnostics& diagnostics);
 
-// The one exception that whence throws.
+// The only exception type that whence throws.
 class Error : public std::exception {
  public:
   explicit Error(Diagnostic diagnostic) : Error(Diagnostics{std::move(diagnostic)}) {}

@@ -1,11 +1,11 @@
-// The weights that a model has in files of their own, where another model is made of it: what becomes of them.
+// How the external weight files of a model are treated when an output is made from it.
 #pragma once
 
 namespace whence {
 
 struct WeightFiles {
-  bool overwrite = false;  // replaces files that stand where those of the output go and hold something else
-  bool copy_data = false;  // copies for an output in the model's folder, which could name the model's own
+  bool overwrite = false;  // replaces existing files at the output's paths that hold something else
+  bool copy_data = false;  // copies the weights of an output in the model's folder instead of sharing the model's files
 };
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// Marks that the recorder of live C++ modules leaves in a TorchScript archive for the reader of archives.
+// Marks that the recorder of live C++ modules writes into a TorchScript archive for the archive reader.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace whence::recorder {
 
-// The last line of an operation's source text, if its module was inferred, or if only an enclosing module is known.
+// The last line of an operation's source text if its module was inferred, or if only an enclosing module is known.
 inline constexpr std::string_view inferred_mark = "<module inferred>";
 inline constexpr std::string_view enclosing_mark = "<module around>";
-// A file of the archive beside the program; it is there when the archive was made of a live C++ module.
+// An extra file in the archive, which exists if the archive was made from a live C++ module.
 inline constexpr const char* live_file = "whence_live";
 
-// Its content: a word, and a line for each dynamic size.
+// The content of `live_file`: a word, and a line for each dynamic size.
 struct LiveMark {
-  bool kept = false;                          // the archive stays after the export
-  std::map<std::string, std::int64_t> least;  // by name of a size, the least one that was traced
+  bool kept = false;                          // true if the archive still exists after the export
+  std::map<std::string, std::int64_t> least;  // the smallest traced size by name
 };
 
 inline std::string to_text(const LiveMark& mark) {
@@ -38,8 +38,8 @@ inline LiveMark read_live_mark(const std::string& text) {
   return mark;
 }
 
-// C++ may call a module `in` or a parameter `lambda`, which are keywords in the Python code of an archive. Such names
-// get a "!" in the archive; as this is not an identifier, the code reads getattr(self, "in!").
+// A C++ module may be named `in` or a parameter `lambda`, which are keywords in the Python code of an archive. The
+// archive appends "!" to keywords; since the result is no identifier, the code uses getattr(self, "in!").
 inline bool is_python_keyword(std::string_view name) {
   static constexpr std::array<std::string_view, 35> keywords = {
       "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",

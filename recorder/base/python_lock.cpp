@@ -1,3 +1,4 @@
+// Finds Python's functions at run time with dlsym().
 #include "recorder/base/python_lock.h"
 
 #include <dlfcn.h>

@@ -1,12 +1,12 @@
-// A graph that Python traced may hold Python objects (calls of torch.autograd.Function), which may be released only by
-// a thread that holds Python's lock. The plugin's operators run without it, and the plugin does not link Python.
+// Takes Python's global lock (GIL) without linking Python. A traced graph may hold Python objects (calls of
+// torch.autograd.Function), which only a thread with the lock may release, and the plugin's operators run without it.
 #pragma once
 
 #include <functional>
 
 namespace whence::recorder {
 
-// Calls it with the lock if this process runs Python, else without; does not call it after Python has ended.
+// Calls `step` with the lock if this process runs Python, else without it. Does not call it after Python has ended.
 void with_python_lock(const std::function<void()>& step);
 
 }  // namespace whence::recorder

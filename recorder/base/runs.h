@@ -1,13 +1,13 @@
-// The greatest number of example runs in lockstep, and a value for each. ExampleInputs describes the runs.
+// The maximum number of example runs in lockstep, and an array with a value for each. ExampleInputs describes the runs.
 #pragma once
 
 #include <array>
 
 namespace whence::recorder {
 
-inline constexpr int most_runs = 8;
+inline constexpr int max_runs = 8;
 
 template <class T>
-using PerRun = std::array<T, most_runs>;
+using PerRun = std::array<T, max_runs>;
 
 }  // namespace whence::recorder

@@ -1,3 +1,4 @@
+// Shortens PyTorch's messages to one line and throws refusals.
 #include "recorder/base/torch_error.h"
 
 #include "recorder/base/torch_pch.h"

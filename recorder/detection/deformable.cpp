@@ -1,4 +1,4 @@
-// deform_conv2d: a convolution that reads its input at places of its own.
+// deform_conv2d: a convolution that reads its input at shifted positions.
 #include <cmath>
 
 #include "recorder/detection/kernels.h"
@@ -7,7 +7,7 @@ namespace whence::recorder::detection {
 
 namespace {
 
-// Between the pixels of a channel [H, W]; what lies outside of it is 0.
+// Interpolates between the pixels of a channel [H, W]; pixels outside are 0.
 template <class Number>
 Number sample(const Number* pixels, std::int64_t height, std::int64_t width, Number y, Number x) {
   if (!(y > -1 && y < static_cast<Number>(height) && x > -1 && x < static_cast<Number>(width))) return 0;
@@ -27,7 +27,7 @@ at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& weight, cons
                          std::int64_t pad_h, std::int64_t pad_w, std::int64_t dilation_h, std::int64_t dilation_w,
                          std::int64_t groups, std::int64_t offset_groups, bool use_mask) {
   TORCH_CHECK(input.dim() == 4 && weight.dim() == 4 && offset.dim() == 4,
-              "deform_conv2d: input, weight and offset have four axes");
+              "deform_conv2d: input, weight and offset must have four axes");
   const std::int64_t batch = input.size(0), channels = input.size(1), height = input.size(2), width = input.size(3);
   const std::int64_t kernel_h = weight.size(2), kernel_w = weight.size(3), points = kernel_h * kernel_w;
   const std::int64_t out_h = (height + 2 * pad_h - (dilation_h * (kernel_h - 1) + 1)) / stride_h + 1;
@@ -46,7 +46,7 @@ at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& weight, cons
   const at::ScalarType wide = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor images = input.to(wide).contiguous(), shifts = offset.to(wide).contiguous();
   const at::Tensor factors = use_mask ? mask.to(wide).contiguous() : at::Tensor();
-  // All that the kernel reads for a pixel of the result is a column of a matrix product.
+  // Collects the inputs of each result pixel as a column, for a matrix product with the weight.
   at::Tensor columns = at::empty({batch, channels, points, out_h * out_w}, wide);
   AT_DISPATCH_FLOATING_TYPES(wide, "deform_conv2d", [&] {
     scalar_t* out = columns.mutable_data_ptr<scalar_t>();
@@ -59,12 +59,12 @@ at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& weight, cons
       const std::int64_t first = (plane / channels * offset_groups + group) * points;  // the group's first point
       for (std::int64_t point = 0; point < points; ++point) {
         const scalar_t* down = shift + 2 * (first + point) * area;
-        for (std::int64_t place = 0; place < area; ++place) {
-          const std::int64_t row = place / out_w * stride_h - pad_h + point / kernel_w * dilation_h;
-          const std::int64_t column = place % out_w * stride_w - pad_w + point % kernel_w * dilation_w;
-          const scalar_t value = sample(pixels, height, width, static_cast<scalar_t>(row) + down[place],
-                                        static_cast<scalar_t>(column) + down[area + place]);
-          *out++ = factor == nullptr ? value : value * factor[(first + point) * area + place];
+        for (std::int64_t pixel = 0; pixel < area; ++pixel) {
+          const std::int64_t row = pixel / out_w * stride_h - pad_h + point / kernel_w * dilation_h;
+          const std::int64_t column = pixel % out_w * stride_w - pad_w + point % kernel_w * dilation_w;
+          const scalar_t value = sample(pixels, height, width, static_cast<scalar_t>(row) + down[pixel],
+                                        static_cast<scalar_t>(column) + down[area + pixel]);
+          *out++ = factor == nullptr ? value : value * factor[(first + point) * area + pixel];
         }
       }
     }

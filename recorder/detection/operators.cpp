@@ -1,3 +1,4 @@
+// Registers kernels.h under torchvision's names and schemas.
 #include "recorder/detection/operators.h"
 
 #include <torch/library.h>
@@ -8,7 +9,7 @@ namespace whence::recorder::detection {
 
 namespace {
 
-// torchvision's own schemas: an archive that calls an operator fits them.
+// torchvision's own schemas, which the calls in archives match.
 constexpr const char* nms_schema = "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor";
 constexpr const char* roi_align_schema =
     "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
@@ -23,12 +24,11 @@ constexpr const char* deform_conv2d_schema =
     "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt "
     "stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, "
     "bool use_mask) -> Tensor";
-// Scripts of torchvision's detectors name it in a branch that upright boxes do not take.
+// Scripted torchvision detectors contain it in a branch that only rotated boxes take.
 constexpr const char* box_iou_rotated_schema = "box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor";
 
 at::Tensor box_iou_rotated(const at::Tensor&, const at::Tensor&) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false,
-                              "whence has no kernel for torchvision::box_iou_rotated, which ONNX has no operator for");
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "torchvision::box_iou_rotated is not supported: ONNX has no operator for it");
 }
 
 }  // namespace

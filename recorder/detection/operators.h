@@ -1,13 +1,12 @@
-// torchvision's operators on boxes and regions, so that an archive that calls them opens where torchvision is not
-// loaded.
+// Registers torchvision's operators on boxes and regions, so that archives that call them load without torchvision.
 #pragma once
 
 #include <memory>
 
 namespace whence::recorder::detection {
 
-// LibTorch knows torchvision's operators while this lives; nothing is registered when the process has torchvision's
-// own. Other code of the process may load torchvision afterwards.
+// Keeps the operators registered while it exists. Registers nothing if the process has torchvision's own. After its
+// lifetime, other code of the process may load torchvision.
 class DetectionOperators {
  public:
   DetectionOperators();

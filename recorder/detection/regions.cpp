@@ -1,4 +1,5 @@
-// roi_align, roi_pool, ps_roi_align: regions of a batch of images, each cut into parts of which one number is kept.
+// roi_align, roi_pool, ps_roi_align: divide each region of an image into a grid of cells and reduce each cell to a
+// number.
 #include <cmath>
 #include <limits>
 
@@ -9,9 +10,9 @@ namespace whence::recorder::detection {
 namespace {
 
 void check(const char* name, const at::Tensor& input, const at::Tensor& rois) {
-  TORCH_CHECK(input.dim() == 4, name, ": images are [N, C, H, W], got ", input.sizes());
-  TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, name, ": regions are [K, 5], got ", rois.sizes());
-  TORCH_CHECK(input.scalar_type() == rois.scalar_type(), name, ": images and regions have one dtype");
+  TORCH_CHECK(input.dim() == 4, name, ": images must be [N, C, H, W], got ", input.sizes());
+  TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, name, ": regions must be [K, 5], got ", rois.sizes());
+  TORCH_CHECK(input.scalar_type() == rois.scalar_type(), name, ": images and regions must have the same dtype");
 }
 
 at::ScalarType wide_dtype(const at::Tensor& tensor) {
@@ -24,7 +25,7 @@ struct Plane {
   const Number* pixels;
   std::int64_t height, width;
 
-  // Between the pixels; at the border what the border has, 0 a pixel or more outside.
+  // Interpolates between pixels. Repeats the border pixel up to one pixel outside; farther outside is 0.
   Number at(Number y, Number x) const {
     if (y < -1 || y > static_cast<Number>(height) || x < -1 || x > static_cast<Number>(width)) return 0;
     const auto [top, bottom, down] = between(y, height);
@@ -34,16 +35,16 @@ struct Plane {
   }
 
  private:
-  // The two pixels around a place along an axis, and the share of the second.
-  static std::tuple<std::int64_t, std::int64_t, Number> between(Number place, std::int64_t size) {
-    place = std::max<Number>(place, 0);
-    const auto low = static_cast<std::int64_t>(place);
+  // Returns the two pixels around a position along an axis, and the weight of the second one.
+  static std::tuple<std::int64_t, std::int64_t, Number> between(Number position, std::int64_t size) {
+    position = std::max<Number>(position, 0);
+    const auto low = static_cast<std::int64_t>(position);
     if (low >= size - 1) return {size - 1, size - 1, 0};
-    return {low, low + 1, place - static_cast<Number>(low)};
+    return {low, low + 1, position - static_cast<Number>(low)};
   }
 };
 
-// The place of a region along one axis, in parts of `part` pixels, of each of which `points` places are read.
+// The extent of a region along one axis. It is divided into cells of `part` pixels, with `points` sampling points each.
 template <class Number>
 struct Span {
   Number start, part;
@@ -58,7 +59,7 @@ struct Span {
     part = length / static_cast<Number>(parts);
     points = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(part));
   }
-  Number place(std::int64_t index, std::int64_t point) const {
+  Number position(std::int64_t index, std::int64_t point) const {
     return start + static_cast<Number>(index) * part +
            (static_cast<Number>(point) + Number(0.5)) * part / static_cast<Number>(points);
   }
@@ -69,20 +70,22 @@ Number sum_of_points(const Plane<Number>& plane, const Span<Number>& rows, const
                      std::int64_t row, std::int64_t column) {
   Number sum = 0;
   for (std::int64_t i = 0; i < rows.points; ++i) {
-    for (std::int64_t j = 0; j < columns.points; ++j) sum += plane.at(rows.place(row, i), columns.place(column, j));
+    for (std::int64_t j = 0; j < columns.points; ++j) {
+      sum += plane.at(rows.position(row, i), columns.position(column, j));
+    }
   }
   return sum;
 }
 
-// Calls fill(plane of a region's image by its channel, region, its number).
+// Calls fill(function from channel to plane of the region's image, region, index of the region).
 template <class Number, class Fill>
 void for_each_region(const char* name, const at::Tensor& images, const at::Tensor& regions, const Fill& fill) {
   const std::int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
   const auto rows = regions.accessor<Number, 2>();
   for (std::int64_t k = 0; k < regions.size(0); ++k) {
     const auto image = static_cast<std::int64_t>(rows[k][0]);
-    TORCH_CHECK_INDEX(0 <= image && image < images.size(0), name, ": region ", k, " is of image ", image, " of ",
-                      images.size(0));
+    TORCH_CHECK_INDEX(0 <= image && image < images.size(0), name, ": region ", k, " refers to image ", image,
+                      ", but there are ", images.size(0), " images");
     const Number* pixels = images.const_data_ptr<Number>() + image * channels * height * width;
     fill(
         [=](std::int64_t channel) {
@@ -125,11 +128,11 @@ std::tuple<at::Tensor, at::Tensor> roi_pool(const at::Tensor& input, const at::T
   const at::ScalarType wide = wide_dtype(input);
   const at::Tensor images = input.to(wide).contiguous(), regions = rois.to(wide).contiguous();
   at::Tensor result = at::zeros({rois.size(0), input.size(1), pooled_height, pooled_width}, wide);
-  at::Tensor places = at::full(result.sizes(), -1, at::kInt);
+  at::Tensor indices = at::full(result.sizes(), -1, at::kInt);
   AT_DISPATCH_FLOATING_TYPES(wide, "roi_pool", [&] {
     auto out = result.accessor<scalar_t, 4>();
-    auto where = places.accessor<std::int32_t, 4>();
-    // The pixels [first, last) of part `index` of the region along an axis.
+    auto where = indices.accessor<std::int32_t, 4>();
+    // Returns the range of pixels [first, last) of cell `index` along an axis.
     const auto pixels = [&](scalar_t from, scalar_t to, std::int64_t index, std::int64_t parts, std::int64_t size) {
       const auto scale = static_cast<scalar_t>(spatial_scale);
       const auto start = static_cast<std::int64_t>(std::round(from * scale));
@@ -150,10 +153,10 @@ std::tuple<at::Tensor, at::Tensor> roi_pool(const at::Tensor& input, const at::T
             scalar_t best = std::numeric_limits<scalar_t>::lowest();
             for (std::int64_t y = top; y < bottom; ++y) {
               for (std::int64_t x = left; x < right; ++x) {
-                const std::int64_t place = y * channel.width + x;
-                if (!(channel.pixels[place] > best)) continue;
-                out[k][c][i][j] = best = channel.pixels[place];
-                where[k][c][i][j] = static_cast<std::int32_t>(place);
+                const std::int64_t index = y * channel.width + x;
+                if (!(channel.pixels[index] > best)) continue;
+                out[k][c][i][j] = best = channel.pixels[index];
+                where[k][c][i][j] = static_cast<std::int32_t>(index);
               }
             }
           }
@@ -161,7 +164,7 @@ std::tuple<at::Tensor, at::Tensor> roi_pool(const at::Tensor& input, const at::T
       }
     });
   });
-  return {result.to(input.scalar_type()), places};
+  return {result.to(input.scalar_type()), indices};
 }
 
 std::tuple<at::Tensor, at::Tensor> ps_roi_align(const at::Tensor& input, const at::Tensor& rois, double spatial_scale,

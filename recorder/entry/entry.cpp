@@ -1,10 +1,10 @@
 // libwhence_recorder.so: the library that the command and torch.ops.load_library load. It does not link LibTorch, so it
-// loads beside any version, and loads libwhence_recorder_torch.so only if that was built for the LibTorch that runs:
-// symbols and structures of LibTorch change between versions, so it must not be used before the versions are compared.
+// loads with any version. It loads libwhence_recorder_torch.so only if that was built for the running LibTorch, because
+// LibTorch's symbols and structures change between versions.
 //
-// In a process of Python that has imported torch, loading this library is enough: the operators `whence::start`,
-// `stop` and `status` exist afterwards, or the load fails with an OSError that says what to do. The command calls
-// whence_open_recorder() instead.
+// In a Python process that has imported torch, loading this library is enough: afterwards the operators
+// `whence::start`, `stop` and `status` exist, or the load fails with an OSError that contains the remedy. The command
+// calls whence_open_recorder() instead.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -25,7 +25,7 @@ using whence::Diagnostic;
 
 constexpr const char* built_for = WHENCE_TORCH_VERSION;
 
-// The file of a library that is loaded.
+// Returns the file of a loaded library.
 fs::path file_of(void* library) {
   link_map* map = nullptr;
   if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return {};
@@ -38,8 +38,8 @@ fs::path own_folder() {
   return fs::absolute(found.dli_fname).parent_path();
 }
 
-// Returns "2.13.0" from LibTorch's stable C interface, which gives the version's parts from the highest byte on. Empty
-// for LibTorch before 2.7, which lacks the function.
+// Returns the version, such as "2.13.0", from LibTorch's stable C interface, which packs it into the highest three
+// bytes. Returns "" for LibTorch before 2.7, which lacks the function.
 std::string version_of(void* torch) {
   using AbiVersion = std::uint64_t (*)();
   const auto version = reinterpret_cast<AbiVersion>(dlsym(torch, "aoti_torch_abi_version"));
@@ -53,7 +53,7 @@ Diagnostic refusal(const std::string& message, const std::string& remedy) {
   return {whence::Code::needs_libtorch, whence::Severity::error, message, {.stage = "load recorder"}, remedy, 1, {}};
 }
 
-// "2.13" of "2.13.0": PyTorch keeps symbols and structures within a minor version.
+// Returns "2.13" for "2.13.0". PyTorch does not change symbols and structures within a minor version.
 std::string minor_version(const std::string& version) {
   const std::size_t major = version.find('.');
   return major == std::string::npos ? version : version.substr(0, version.find('.', major + 1));
@@ -63,28 +63,28 @@ std::optional<Diagnostic> refuse_other_version(void* torch) {
   const std::string running = version_of(torch);
   if (minor_version(running) == minor_version(built_for)) return std::nullopt;
   const fs::path folder = file_of(torch).parent_path().parent_path();
-  const std::string named = running.empty() ? "one before 2.7" : running;
+  const std::string named = running.empty() ? "older than 2.7" : running;
   return refusal("this recorder was built for PyTorch " + std::string(built_for) + ", and the PyTorch in " +
                      folder.string() + " is " + named,
                  "whence recorder build, in the environment of that PyTorch; in whence's source `TORCH_DIR=" +
                      folder.string() + " make build`; or pip install torch==" + built_for);
 }
 
-using Loaded = std::optional<Diagnostic>;  // why it could not be loaded
+using LoadFailure = std::optional<Diagnostic>;  // none if the library was loaded
 
 void* recorder = nullptr;
 
-Loaded load(void* torch) {
+LoadFailure load(void* torch) {
   if (auto other = refuse_other_version(torch)) return other;
   const fs::path library = own_folder() / "libwhence_recorder_torch.so";
-  // Local: LibTorch's own copies of protobuf and ONNX must not meet the command's.
+  // RTLD_LOCAL: LibTorch's own copies of protobuf and ONNX must not be mixed with the command's.
   recorder = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (recorder != nullptr) return std::nullopt;
   return refusal("the recorder could not be loaded: " + std::string(dlerror()), "whence recorder build");
 }
 
-// An exception of Python cannot be raised while a library is being loaded, because Python's lock is not held. A pending
-// call runs in Python's main thread as soon as dlopen has returned, so the exception is raised at the caller's load.
+// Raises an OSError in Python. While a library is being loaded this is not possible, because Python's lock is not held.
+// A pending call runs in Python's main thread directly after dlopen returns, so the caller's load raises the exception.
 bool raise_in_python(const std::string& text) {
   static std::string message;
   using AddPendingCall = int (*)(int (*)(void*), void*);
@@ -102,11 +102,11 @@ bool raise_in_python(const std::string& text) {
   return add(raise, nullptr) == 0;
 }
 
-// The plugin's case: if the process already runs LibTorch, the library was loaded for its operators.
+// Loads the recorder if the process already runs LibTorch: the library was then loaded for its operators.
 __attribute__((constructor)) void load_into_running_torch() {
   void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   if (torch == nullptr) return;
-  const Loaded failure = load(torch);
+  const LoadFailure failure = load(torch);
   if (!failure) return;
   const std::string text = to_text(*failure);
   if (!raise_in_python(text)) std::fprintf(stderr, "%s\n", text.c_str());
@@ -124,7 +124,7 @@ extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whe
     return nullptr;
   };
   if (recorder == nullptr) {
-    // By its name, which also finds one that is loaded already; else where it was when this library was built.
+    // Finds LibTorch by name: one that is already loaded, else the one in the folder known when this library was built.
     void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_LOCAL);
     if (torch == nullptr) {
       return fail(refusal("LibTorch could not be loaded: " + std::string(dlerror()),

@@ -1,3 +1,4 @@
+// Completes shortened scope names, finds shared modules, and adds modules, scopes and parameters to the Program.
 #include "recorder/live/modules.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ bool is_below(const std::string& name, const std::string& path) {
   return path.empty() || (name.size() > path.size() && name[path.size()] == '.' && name.starts_with(path));
 }
 
-// Shortens a qualified name as the ONNX exporter does: keeps it from the last segment on that is not a number.
+// Shortens a qualified name like the ONNX exporter: "a.layer.0" becomes "layer.0", the part from the last segment that
+// is not a number.
 std::string shortened(const std::string& path) {
   std::size_t end = path.size();
   while (end > 0) {
@@ -35,8 +37,8 @@ std::string shortened(const std::string& path) {
 
 }  // namespace
 
-// Returns the qualified name of each call's module. A scope in an ONNX export has only the end of that name; where the
-// complete one was not reported, the module is the one that owns the tensors read in the call, else the one below the
+// Returns the qualified name of each call's module. A scope in an ONNX export has only the end of the name. If the
+// complete name was not reported, the module that owns the tensors read in the call is taken, else one below the
 // caller.
 std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& calls,
                                                const std::vector<std::vector<std::string>>& touched) const {
@@ -56,7 +58,7 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
     const std::string& scope = calls[i].scope;
     const std::string& caller = paths[calls[i].parent];
     const std::size_t mark = scope.find("::");
-    if (!modules_.empty() || mark == std::string::npos) {  // torch.jit.trace, which names modules in full
+    if (!modules_.empty() || mark == std::string::npos) {  // torch.jit.trace has complete names
       paths[i] = scope.size() > 9 ? scope.substr(9) : "";  // "__module."
       continue;
     }
@@ -68,11 +70,11 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
     }
     std::vector<std::string> candidates;
     const auto narrow = [&](const auto& fits) {
-      std::vector<std::string> left;
-      std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(left), fits);
-      if (!left.empty()) candidates = std::move(left);
+      std::vector<std::string> matching;
+      std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(matching), fits);
+      if (!matching.empty()) candidates = std::move(matching);
     };
-    // The module of a call holds all tensors that the call reads.
+    // The module of a call contains all tensors that the call reads.
     std::copy_if(owners.begin(), owners.end(), std::back_inserter(candidates), [&](const std::string& owner) {
       return !all_touched[i].empty() && shortened(owner) == name &&
              std::all_of(all_touched[i].begin(), all_touched[i].end(),
@@ -87,15 +89,15 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
       paths[i] = candidates.front();
       continue;
     }
-    // Below the caller; "net.0" called by "net" is its child "0".
+    // Takes a module below the caller: "net.0" called by "net" is its child "0".
     const std::string own = shortened(caller);
     paths[i] = !own.empty() && is_below(name, own) ? caller + name.substr(own.size()) : joined_path(caller, name);
   }
   return paths;
 }
 
-// Returns, by further name of a shared module, its first name. Names belong to one module if the types are equal, all
-// tensors are tied, and only one of the names occurs in calls, since PyTorch calls a module by one name.
+// Maps each additional name of a shared module to its first name. Names belong to one module if the types are equal,
+// all tensors are tied, and only one of the names occurs in calls, since PyTorch uses one name in all calls.
 std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>& modules,
                                                        const std::vector<std::string>& called) const {
   std::map<std::string, std::string> first_names;
@@ -120,7 +122,7 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
     if (calls > 1) continue;
     for (std::size_t i = 1; i < paths.size(); ++i) first_names[paths[i]] = paths.front();
   }
-  // Modules below a shared module are shared, too, even if they have no tensors that show it.
+  // Modules below a shared module are also shared, even without tensors to prove it.
   std::map<std::string, std::string> types;
   for (const Named& module : modules) types.emplace(module.path, module.type);
   for (const Named& module : modules) {
@@ -128,8 +130,8 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
     const auto above = parent.empty() ? first_names.end() : first_names.find(parent);
     if (above == first_names.end()) continue;
     const std::string same = above->second + module.path.substr(parent.size());
-    const auto known = types.find(same);
-    if (known == types.end() || known->second != module.type) continue;
+    const auto first_type = types.find(same);
+    if (first_type == types.end() || first_type->second != module.type) continue;
     const auto first = first_names.find(same);
     first_names.emplace(module.path, first == first_names.end() ? same : first->second);
   }
@@ -141,7 +143,7 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
                                    const std::vector<bool>& used) const {
   std::vector<std::string> paths = paths_of(calls, touched);
   std::vector<Named> modules = modules_;
-  if (modules.empty()) {  // an ONNX export: modules are known by their calls and by their tensors
+  if (modules.empty()) {  // an ONNX export: modules are found from calls and tensors
     std::map<std::string, std::string> types;
     for (std::size_t i = 1; i < calls.size(); ++i) {
       if (const auto mark = calls[i].scope.find("::"); mark != std::string::npos) {

@@ -1,5 +1,5 @@
-// LiveModules: finds the module tree and the parameters of a live trace: from names and types of attributes in a trace
-// of torch.jit.trace, from scopes and names of parameters in one of torch.onnx.export.
+// LiveModules: finds the module tree and the parameters of a live trace. A torch.jit.trace has names and types of
+// attributes; a torch.onnx.export trace has only scopes and names of parameters.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace whence::recorder::live {
 
-// One call of a module as the trace names it: "__module.encoder.0", or "pkg.Layer::layer.0" in an ONNX export.
+// One call of a module. Its scope is "__module.encoder.0", or "pkg.Layer::layer.0" in an ONNX export.
 struct LiveCall {
   std::int32_t parent = -1;
   std::string scope;
@@ -26,8 +26,8 @@ struct LiveTensor {
   bool trainable = false;
   DType dtype = DType::undefined;
   std::vector<std::int64_t> shape;
-  at::Tensor data;      // undefined when the trace never read it
-  std::string tied_to;  // the first name of the same tensor; empty when this is it
+  at::Tensor data;      // undefined if the trace never read it
+  std::string tied_to;  // the first name of the same tensor; empty if this is the first name
   ValueId value = none_id;
 };
 
@@ -42,9 +42,9 @@ class LiveModules {
     std::vector<ScopeId> scope_of;          // by call
     std::vector<ParameterId> parameter_of;  // by tensor
   };
-  // Fills modules, parameters and scopes of `program`. `touched`: the tensors that the operations of each call read,
-  // which distinguish modules with similar names. A call that is not `used` has no operation and gets no scope, but is
-  // counted.
+  // Fills modules, parameters and scopes of `program`. `touched` holds the tensors that the operations of each call
+  // read; they distinguish modules with similar names. A call that is not `used` has no operation: it is counted, but
+  // gets no scope.
   Ids fill(Program& program, const std::vector<LiveCall>& calls, const std::vector<std::vector<std::string>>& touched,
            const std::vector<bool>& used) const;
 

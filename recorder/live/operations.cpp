@@ -1,4 +1,4 @@
-// Makes terms and operations of the nodes of a live trace.
+// Converts the nodes of a live trace to terms and operations.
 #include <algorithm>
 #include <functional>
 
@@ -22,11 +22,11 @@ program::Term LiveTrace::new_value(const jit::Value& value, ValueSource source, 
 program::Term LiveTrace::term_of(const jit::Value* value, Env& env) {
   auto found = env.find(value);
   if (found == env.end() && call_of_block_.count(value->node()->owningBlock()) > 0) {
-    read_late(*value->node());
+    read_inserted(*value->node());
     found = env.find(value);
   }
   if (found == env.end()) return {};
-  // The tracer asks for a variable's Python name when an operation first reads it.
+  // The tracer looks up a variable's Python name only when an operation first reads it.
   if (found->second.is_value() && value->hasDebugName()) {
     Value& row = values_[found->second.id];
     if (row.name.empty()) row.name = program::base_name_of_value(value->debugName());
@@ -50,8 +50,7 @@ program::Term LiveTrace::constant(const c10::IValue& value) {
   return term;
 }
 
-// Reads nodes that build or take apart lists, tuples and dicts, and constants. Returns false if the node is an
-// operation.
+// Reads constants and nodes that build or unpack lists, tuples and dicts. Returns false if the node is an operation.
 bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
   if (const auto kind = program::built_container(node)) {
     std::vector<program::Term> items;
@@ -73,13 +72,13 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
       return true;
     case c10::aten::Int:
     case c10::aten::ScalarImplicit: {
-      // Tracing turns sizes into tensors and back around every use. PyTorch keeps these pairs in the outermost module
-      // only; whence does the same, so that its operations are those of the archive that the trace becomes.
+      // Tracing converts sizes to tensors and back around every use. PyTorch keeps these pairs only in the outermost
+      // module. So does whence, so that its operations equal those of the saved archive.
       const program::Term number = term_of(node.input(), env);
       if (!number.number || is_outermost(call_of(node))) return false;
       env[node.output()] = *number.number;
       keep({}, node, false);
-      operations_.back().passed_over = true;
+      operations_.back().cancels_out = true;
       return true;
     }
     default:
@@ -87,8 +86,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
   }
 }
 
-// Unpacks a list that is an operation's result or an input: only here the graph shows the number and types of its
-// elements.
+// Unpacks a list that is an operation's result or an input. Only this node shows the number and types of its elements.
 bool LiveTrace::unpack(const jit::Node& node, Env& env) {
   const program::Term list = term_of(node.input(), env);
   if (!list.is_container() && !list.is_value()) return false;
@@ -96,7 +94,7 @@ bool LiveTrace::unpack(const jit::Node& node, Env& env) {
     for (std::size_t i = 0; i < items->size(); ++i) env[node.outputs()[i]] = (*items)[i];
     return true;
   }
-  const auto is_open = [](const Operation& made) { return made.node.list_output && made.node.outputs.empty(); };
+  const auto is_open = [](const Operation& each) { return each.node.list_output && each.node.outputs.empty(); };
   const auto producer = std::find_if(operations_.rbegin(), operations_.rend(), is_open);
   const bool input = list.is_value() && values_[list.id].source == ValueSource::input;
   std::vector<program::Term> items;
@@ -130,7 +128,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
     if (results && !(*results)[i].isNone()) {
       term.seen[0] = (*results)[i];
       term.known = true;
-      known_[term.id] = (*results)[i];
+      known_values_[term.id] = (*results)[i];
     }
     if (node.kind() == c10::prim::NumToTensor) term.number = std::make_shared<const program::Term>(arguments[0]);
     recorded.outputs.push_back(term.id);
@@ -164,10 +162,10 @@ bool is_settled(const program::Term& term) {
   return std::ranges::all_of(*term.items, is_settled);
 }
 
-// Returns the size, or number of elements, that the operation reads from a tensor with these sizes; empty for other
-// operations.
-std::optional<std::int64_t> asked_size(const jit::Node& node, const std::vector<program::Term>& arguments,
-                                       const std::vector<Dim>& dims) {
+// Returns the size or number of elements that an aten::size or aten::numel node reads from a tensor with these sizes;
+// none if the axis is unknown or out of range.
+std::optional<std::int64_t> size_read_by(const jit::Node& node, const std::vector<program::Term>& arguments,
+                                         const std::vector<Dim>& dims) {
   static const auto numel = c10::Symbol::fromQualString("aten::numel");  // a constant of LibTorch only since 2.10
   if (node.kind() == numel) {
     std::int64_t count = 1;
@@ -182,7 +180,7 @@ std::optional<std::int64_t> asked_size(const jit::Node& node, const std::vector<
   return dims[static_cast<std::size_t>(at)].size;
 }
 
-bool asks_size(const jit::Node& node, const std::vector<program::Term>& arguments) {
+bool reads_size(const jit::Node& node, const std::vector<program::Term>& arguments) {
   static const auto numel = c10::Symbol::fromQualString("aten::numel");
   const std::size_t count = node.kind() == c10::aten::size ? 2 : node.kind() == numel ? 1 : 0;
   return count > 0 && arguments.size() == count && arguments[0].is_value();
@@ -190,15 +188,15 @@ bool asks_size(const jit::Node& node, const std::vector<program::Term>& argument
 
 }  // namespace
 
-// Returns the results if they follow from the example's sizes and constants alone.
+// Returns the results if they depend only on the example's sizes and on constants.
 std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node,
                                                            const std::vector<program::Term>& arguments) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr || schema->is_mutable() || node.isNondeterministic()) return std::nullopt;
   if (!node.kind().is_aten() && !node.kind().is_prim()) return std::nullopt;  // a custom operator may do anything
-  if (asks_size(node, arguments)) {
+  if (reads_size(node, arguments)) {
     const auto& dims = values_[arguments[0].id].type.dims;
-    const auto size = dims ? asked_size(node, arguments, *dims) : std::nullopt;
+    const auto size = dims ? size_read_by(node, arguments, *dims) : std::nullopt;
     return size ? std::optional(std::vector<c10::IValue>{*size}) : std::nullopt;
   }
   if (node.kind().toQualString() == std::string("aten::empty")) return std::nullopt;
@@ -217,7 +215,8 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
   return std::vector<c10::IValue>(stack->begin(), stack->end());
 }
 
-// Also of writes in place, `n *= x.shape[1]`, after which n is no longer known.
+// Returns true if the node's results depend only on sizes and constants. Unlike compute(), includes in-place writes
+// such as `n *= x.shape[1]`, after which the value of n is unknown.
 bool LiveTrace::follows_from_sizes(const jit::Node& node, const std::vector<program::Term>& arguments) const {
   if (node.isNondeterministic() || (!node.kind().is_aten() && !node.kind().is_prim())) return false;
   const std::function<bool(const program::Term&)> follows = [&](const program::Term& term) {
@@ -227,7 +226,7 @@ bool LiveTrace::follows_from_sizes(const jit::Node& node, const std::vector<prog
   return std::ranges::all_of(arguments, follows);
 }
 
-// A write changes all values that share the memory: none of them is known from then on.
+// Marks all values that share memory with a written tensor as unknown.
 void LiveTrace::forget_written(const jit::Node& node, const std::vector<program::Term>& arguments) {
   for (const program::Term* written : program::written_by(node, arguments)) {
     if (!written->known) continue;
@@ -235,7 +234,7 @@ void LiveTrace::forget_written(const jit::Node& node, const std::vector<program:
       return value.isTensor() && value.toTensor().has_storage() &&
              value.toTensor().storage().is_alias_of(written->seen[0]->toTensor().storage());
     };
-    std::erase_if(known_, [&](const auto& entry) { return shares(entry.second); });
+    std::erase_if(known_values_, [&](const auto& entry) { return shares(entry.second); });
     for (auto& [value, term] : env_) {
       if (term.known && term.seen[0] && shares(*term.seen[0])) term.known = false;
     }

@@ -1,6 +1,6 @@
-// Finds the results of a trace. The graph states them only after the tracer has moved every module call into a method
-// of its own, with new nodes. But each new node refers to the same source text as the node it replaces, which the
-// tracer makes for one node only, and so leads to the operation that was read during recording.
+// Finds the outputs of a trace. The graph has them only after the tracer has moved every module call into a method of
+// its own, with new nodes. A new node refers to the same source text as the node it replaces. The tracer makes one
+// source text for each node, so it identifies the operation that was read during recording.
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
 
@@ -16,21 +16,22 @@ void LiveTrace::end() {
   std::vector<Env> callers(1);
   for (const jit::Value* output : graph_->outputs()) {
     const auto term = resolve(output, callers);
-    if (!term) reached_end_ = false;  // made by scripted code after the last operation that we could see
+    if (!term) reached_end_ = false;  // scripted code after the last recorded operation produced it
     if (term) program::add_outputs(*term, "", outputs_);
   }
-  // From now on, only the names of the graph's inputs are needed.
+  // Later calls need only the names of the graph's inputs.
   env_.clear();
 }
 
-// The result of the operation or scripted call that has the source text of the value's node.
+// Returns the result of the operation or scripted call with the source text of the value's node.
 std::optional<program::Term> LiveTrace::resolve_by_source(const jit::Value& value) const {
-  const jit::Node* maker = value.node()->kind() == c10::prim::ListUnpack ? value.node()->input()->node() : value.node();
-  const auto source = maker->sourceRange().source();
+  const jit::Node* producer =
+      value.node()->kind() == c10::prim::ListUnpack ? value.node()->input()->node() : value.node();
+  const auto source = producer->sourceRange().source();
   if (!source) return std::nullopt;
-  const auto known = by_source_.find(source.get());
-  if (known != by_source_.end() && operations_[known->second].node.target == maker->kind().toQualString()) {
-    const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
+  const auto operation = by_source_.find(source.get());
+  if (operation != by_source_.end() && operations_[operation->second].node.target == producer->kind().toQualString()) {
+    const std::vector<ValueId>& outputs = operations_[operation->second].node.outputs;
     if (value.offset() < outputs.size()) return program::Term::of_value(outputs[value.offset()]);
     return std::nullopt;
   }
@@ -38,7 +39,7 @@ std::optional<program::Term> LiveTrace::resolve_by_source(const jit::Value& valu
   return scripted == scripted_results_.end() ? std::nullopt : std::optional(scripted->second);
 }
 
-// The term of a value of the finished graph. `callers`: for each method that was entered, its parameters.
+// Returns the term of a value of the finished graph. `callers` holds the parameters of each entered method.
 std::optional<program::Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>& callers) {
   if (const auto passed = callers.back().find(value); passed != callers.back().end()) return passed->second;
   const jit::Node* node = value->node();
@@ -60,15 +61,15 @@ std::optional<program::Term> LiveTrace::resolve(const jit::Value* value, std::ve
       const auto constant = jit::toIValue(value);
       if (!constant || constant->isNone()) return program::Term();
       if (!constant->isTensor()) return program::Term::literal(*constant);
-      for (const program::Term& kept : constant_terms_) {  // the node is a copy, the tensor is not
-        if (kept.seen[0]->toTensor().is_alias_of(constant->toTensor())) return kept;
+      for (const program::Term& term : constant_terms_) {  // the node is a copy, but its tensor is the original
+        if (term.seen[0]->toTensor().is_alias_of(constant->toTensor())) return term;
       }
       return std::nullopt;
     }
     case c10::prim::TupleUnpack: {
-      const auto whole = resolve(node->input(), callers);
-      if (whole && whole->is_container() && value->offset() < whole->items->size())
-        return (*whole->items)[value->offset()];
+      const auto tuple = resolve(node->input(), callers);
+      if (tuple && tuple->is_container() && value->offset() < tuple->items->size())
+        return (*tuple->items)[value->offset()];
       return std::nullopt;
     }
     default:

@@ -1,5 +1,5 @@
-// Registers the operators that torch.ops.load_library makes available: whence::start, whence::name_call,
-// whence::stop, whence::status.
+// Registers the operators whence::start, whence::name_call, whence::stop and whence::status for
+// torch.ops.load_library.
 #include <torch/library.h>
 
 #include "recorder/live/session.h"
@@ -8,7 +8,7 @@
 namespace {
 
 template <class Action>
-auto said_to_python(const Action& action) {
+auto with_python_errors(const Action& action) {
   try {
     return action();
   } catch (const whence::Error& error) {
@@ -21,16 +21,16 @@ auto said_to_python(const Action& action) {
 }
 
 void start(const std::string& path) {
-  said_to_python([&] { whence::recorder::live::start(path); });
+  with_python_errors([&] { whence::recorder::live::start(path); });
 }
 void name_call(const std::string& path) {
-  said_to_python([&] { whence::recorder::live::name_call(path); });
+  with_python_errors([&] { whence::recorder::live::name_call(path); });
 }
 std::string stop() {
-  return said_to_python([] { return whence::recorder::live::stop(); });
+  return with_python_errors([] { return whence::recorder::live::stop(); });
 }
 std::string status() {
-  return said_to_python([] { return whence::recorder::live::status(); });
+  return with_python_errors([] { return whence::recorder::live::status(); });
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ std::string status() {
 TORCH_LIBRARY(whence, library) {
   library.def("start(str path) -> ()", start);
   library.def("name_call(str path) -> ()", name_call);
-  // The tracer would write the call into the user's graph.
+  // Without this kernel, the tracer would write the call into the user's graph.
   library.impl("name_call", torch::dispatch(c10::DispatchKey::Tracer, name_call));
   library.def("stop() -> str", stop);
   library.def("status() -> str", status);

@@ -1,4 +1,4 @@
-// Makes a Program of a live trace, at any time: of the operations read so far, with the names known so far.
+// Makes a Program from a live trace, at any time, from the operations and names read so far.
 #include <torch/version.h>
 
 #include "recorder/archive/source_frames.h"
@@ -11,7 +11,7 @@ namespace whence::recorder::live {
 
 namespace {
 
-// Names are unique in a Program; values that Python has no name for are called after their operation.
+// Makes the names of values unique. Names values without a Python name after their operation.
 void make_unique(IndexedVector<ValueId, Value>& values, const std::vector<const Node*>& nodes) {
   for (const Node* node : nodes) {
     for (const ValueId output : node->outputs) {
@@ -31,7 +31,8 @@ void make_unique(IndexedVector<ValueId, Value>& values, const std::vector<const 
 
 }  // namespace
 
-// The exporter names the graph's inputs that hold parameters as soon as the trace is over. Those are the last ones.
+// Reads the names of parameters. The ONNX exporter passes parameters as the last inputs of the graph, and names them
+// when the trace has ended.
 void LiveTrace::name_parameters() {
   if (has_self_ || !ended_ || named_) return;
   std::size_t first = inputs_.size();
@@ -115,32 +116,34 @@ Program LiveTrace::program(bool digests) {
     if (!node.outputs.empty()) node.origin.name = program.values[node.outputs[0]].name;
   }
   for (ProgramInput& input : program.inputs) input.name = program.values[input.value].name;
-  program::finish_program(program, known_);
+  program::finish_program(program, known_values_);
   if (digests) compute_digests(program);
   return program;
 }
 
-// Returns the execution order: the order of reading, except for operations that the tracer inserted further up.
+// Returns the execution order: the order of reading, except for operations that the tracer inserted earlier in the
+// graph.
 std::vector<std::size_t> LiveTrace::order() const {
-  std::unordered_map<std::size_t, std::vector<std::size_t>> behind;
+  std::unordered_map<std::size_t, std::vector<std::size_t>> inserted_after;
   for (std::size_t i = 0; i < operations_.size(); ++i) {
-    if (operations_[i].after) behind[*operations_[i].after].push_back(i);
+    if (operations_[i].after) inserted_after[*operations_[i].after].push_back(i);
   }
   std::vector<std::size_t> order;
-  const std::function<void(std::size_t)> place = [&](std::size_t i) {
+  const std::function<void(std::size_t)> append = [&](std::size_t i) {
     order.push_back(i);
-    const auto late = behind.find(i);
-    if (late == behind.end()) return;
-    // The tracer inserts at one place, so the operation inserted last stands first.
-    for (auto each = late->second.rbegin(); each != late->second.rend(); ++each) place(*each);
+    const auto inserted = inserted_after.find(i);
+    if (inserted == inserted_after.end()) return;
+    // The tracer inserts always at the same point, so the last inserted operation comes first.
+    for (auto each = inserted->second.rbegin(); each != inserted->second.rend(); ++each) append(*each);
   };
   for (std::size_t i = 0; i < operations_.size(); ++i) {
-    if (!operations_[i].after) place(i);
+    if (!operations_[i].after) append(i);
   }
   return order;
 }
 
-// Leaves out operations that nothing reads and that change nothing, as PyTorch does when a trace becomes a graph.
+// Returns which operations to keep. Like PyTorch's dead code elimination after a trace, drops operations without
+// readers and side effects.
 std::vector<bool> LiveTrace::needed_operations() const {
   std::vector<bool> needed(operations_.size(), !reached_end_);
   IndexedVector<ValueId, bool> returned(values_.size());
@@ -153,7 +156,7 @@ std::vector<bool> LiveTrace::needed_operations() const {
     if (!needed[i]) continue;
     for (const std::size_t read : operation.reads) needed[read] = true;
   }
-  for (std::size_t i = 0; i < operations_.size(); ++i) needed[i] = needed[i] && !operations_[i].passed_over;
+  for (std::size_t i = 0; i < operations_.size(); ++i) needed[i] = needed[i] && !operations_[i].cancels_out;
   return needed;
 }
 

@@ -1,4 +1,4 @@
-// Enters scripted functions and modules that traced code calls: the trace holds only the call, so the operations are
+// Enters scripted functions and modules that traced code calls. The trace contains only the call, so the operations are
 // read from the callee's graph.
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
@@ -18,10 +18,10 @@ namespace {
 
 }  // namespace
 
-// One scripted function while it is read.
+// Reads one scripted function.
 class LiveTrace::Scripted {
  public:
-  // `path`: of the module whose method it is.
+  // `path` is the path of the module that the method belongs to; "" for a function.
   Scripted(LiveTrace& trace, const std::string& path) : trace_(trace), path_(path) {}
 
   program::Term run(jit::Function& function, std::vector<program::Term> arguments);
@@ -58,7 +58,7 @@ void LiveTrace::call_scripted(const jit::Node& node) {
   program::Term& result = env_[node.output()];
   result = Scripted(*this, path).run(*function, std::move(arguments));
   if (const auto source = node.sourceRange().source()) scripted_results_[source.get()] = result;
-  // The results have the dtype and shape that the trace states.
+  // The trace has the result's dtype and shape; the scripted graph may not.
   if (result.is_value() && first < operations_.size()) {
     values_[result.id].type = program::declared_type(node.output()->type());
   }
@@ -76,7 +76,7 @@ program::Term LiveTrace::Scripted::run(jit::Function& function, std::vector<prog
     env_[input] = argument < arguments.size() ? arguments[argument] : program::Term();
     ++argument;
   }
-  // "forward__0" as TorchScript calls overloads. Functions that are not methods have no graph input for a module.
+  // Overloads are named "forward__0". Functions that are not methods have no graph input for a module.
   const bool scope = !modules_.empty() && function.name().starts_with("forward");
   if (scope) {
     trace_.calls_.push_back({trace_.open_.back().call, "__module" + (path_.empty() ? "" : "." + path_)});
@@ -107,7 +107,7 @@ void LiveTrace::Scripted::block(const jit::Block& block) {
         branch(*each);
         break;
       case c10::prim::Loop:
-        refuse_scripted("that loops");
+        refuse_scripted("it loops");
       case c10::prim::RaiseException:
       case c10::aten::warn:
         break;
@@ -124,7 +124,7 @@ void LiveTrace::Scripted::block(const jit::Block& block) {
   }
 }
 
-// The tensor that is read; a module is noted instead.
+// Returns the tensor that is read. If the attribute is a module, notes its path and returns an empty term.
 program::Term LiveTrace::Scripted::attribute(const jit::Node& node) {
   const auto owner = modules_.find(node.input());
   if (owner == modules_.end()) refuse_scripted("it reads an attribute of something that is not a module");
@@ -154,11 +154,11 @@ std::vector<program::Term> LiveTrace::Scripted::arguments_of(const jit::Node& no
 
 void LiveTrace::Scripted::branch(const jit::Node& node) {
   const auto condition = trace_.term_of(node.input(), env_).settled();
-  if (!condition || !condition->isBool()) refuse_scripted("that branches on data");
-  const jit::Block& taken = *node.blocks()[condition->toBool() ? 0 : 1];
-  block(taken);
+  if (!condition || !condition->isBool()) refuse_scripted("it branches on data");
+  const jit::Block& taken_block = *node.blocks()[condition->toBool() ? 0 : 1];
+  block(taken_block);
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-    env_[node.outputs()[i]] = trace_.term_of(taken.outputs()[i], env_);
+    env_[node.outputs()[i]] = trace_.term_of(taken_block.outputs()[i], env_);
   }
 }
 

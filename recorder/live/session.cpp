@@ -1,3 +1,4 @@
+// Implements the recording of a process: callbacks, the traces that each thread makes, and sidecar files.
 #include "recorder/live/session.h"
 
 #include <atomic>
@@ -36,16 +37,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One trace, followed by the thread that traces. The lock is for stop(), which may come from another.
-struct Followed {
+// One trace. Only the tracing thread follows it, but another thread may call stop(), so it has a lock.
+struct FollowedTrace {
   std::mutex lock;
   std::unique_ptr<LiveTrace> trace;
   std::thread::id thread = std::this_thread::get_id();
   bool in_python = !tracer::pythonCallstack().empty();
 };
 
-// Ensures that only one process on this machine records to a file. The lock is a name in the kernel, not a file, so a
-// process that dies leaves nothing behind.
+// Ensures that only one process on this machine records to a file. The lock is an abstract socket name in the kernel,
+// not a file, so it disappears with the process.
 class FileLock {
  public:
   explicit FileLock(const std::string& target) {
@@ -54,11 +55,11 @@ class FileLock {
     socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    name.copy(&address.sun_path[1], sizeof address.sun_path - 1);  // a leading zero: no file
+    name.copy(&address.sun_path[1], sizeof address.sun_path - 1);  // a leading zero makes it abstract: no file
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    const bool taken =
+    const bool in_use =
         socket_ >= 0 && bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0 && errno == EADDRINUSE;
-    if (!taken) return;
+    if (!in_use) return;
     close(socket_);
     throw Error(Code::recording_state, "another process records to '" + target + "'",
                 "give each recording a file of its own", {.file = target, .stage = "record"});
@@ -73,10 +74,10 @@ class FileLock {
   int socket_ = -1;
 };
 
-// Returns `path` if a sidecar can be written there. Throws before the recording starts, not after an hour of tracing.
-const std::string& checked(const std::string& path) {
+// Returns `path` if a sidecar can be written there, else throws: before the recording, not after an hour of tracing.
+const std::string& checked_path(const std::string& path) {
   if (path.empty() || path.ends_with('/')) {
-    throw Error(Code::cannot_write, "'" + path + "' names no file", "name the sidecar: model.whence.json",
+    throw Error(Code::cannot_write, "'" + path + "' is not a file name", "name the sidecar: model.whence.json",
                 {.file = path, .stage = "record"});
   }
   require_sidecar_name(path);
@@ -86,13 +87,13 @@ const std::string& checked(const std::string& path) {
 
 class Session {
  public:
-  explicit Session(const std::string& path) : path_(checked(path)), file_lock_(path_) {
+  explicit Session(const std::string& path) : path_(checked_path(path)), file_lock_(path_) {
     callback_ = at::addGlobalCallback(
         at::RecordFunctionCallback(&on_start, &on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   }
-  ~Session() { listen_no_more(); }
+  ~Session() { remove_callback(); }
 
-  void listen_no_more() {
+  void remove_callback() {
     if (callback_ != at::INVALID_CALLBACK_HANDLE) at::removeCallback(callback_);
     callback_ = at::INVALID_CALLBACK_HANDLE;
   }
@@ -103,25 +104,25 @@ class Session {
   void operation_starts(const std::shared_ptr<Session>& self);
   void operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self);
   void name_call(const std::string& path, const std::shared_ptr<Session>& self);
-  void trace_ended(Followed& followed);
+  void trace_ended(FollowedTrace& followed);
   std::string finish();
   std::string state();
   const std::string& path() const { return path_; }
 
  private:
-  Followed& follow(const std::shared_ptr<Session>& self);
+  FollowedTrace& follow(const std::shared_ptr<Session>& self);
   void guard_model(const std::function<void()>& step);
   void fail(const Error& error);
-  void doubt_modules(Followed& before, Followed& now);
-  void write_partial(Followed& followed);
-  std::string beside(std::size_t number) const;
+  void mark_modules_doubtful(FollowedTrace& before, FollowedTrace& now);
+  void write_partial(FollowedTrace& followed);
+  std::string numbered_path(std::size_t number) const;
   void write(const Program& program, bool complete, const std::string& path) const;
 
   const std::string path_;
   const FileLock file_lock_;
   at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;
   std::mutex lock_;  // guards the members below
-  std::vector<std::shared_ptr<Followed>> traces_;
+  std::vector<std::shared_ptr<FollowedTrace>> traces_;
   Diagnostics diagnostics_;
   bool failed_ = false;
   Clock::time_point next_write_ = Clock::now();
@@ -129,51 +130,52 @@ class Session {
 
 std::mutex session_lock;
 std::shared_ptr<Session> session;  // guarded by session_lock
-std::thread::id session_thread;    // the thread that started it; likewise
+std::thread::id session_thread;    // the thread that started the session; guarded by session_lock
 
 std::shared_ptr<Session> running() {
   const std::lock_guard guard(session_lock);
   return session;
 }
 
-// Lives as long as the trace does: the tracer owns it, by the function below.
+// Reports the end of a trace in its destructor. The tracer owns it, through the function below, as long as the trace
+// runs.
 struct Watch {
   std::weak_ptr<Session> session;
-  std::shared_ptr<Followed> followed;
+  std::shared_ptr<FollowedTrace> followed;
   tracer::TracingState* state;
   ~Watch() {
-    if (tracer::getTracingState().get() == state) return;  // the tracer set a function of its own: not the end
+    if (tracer::getTracingState().get() == state) return;  // not the end: the tracer only set another function
     if (const auto owner = session.lock()) owner->trace_ended(*followed);
   }
 };
 
-// The tracer asks this for the Python name of each tensor that an operation reads: so we learn which tensor is which
-// parameter. The answer is the one that the tracer would have had without us.
+// The tracer calls this function for the Python name of each tensor that an operation reads. It notes which tensor is
+// which parameter, and returns the name from the original function.
 struct NameLookup {
   std::function<std::string(const torch::autograd::Variable&)> original;
   std::shared_ptr<Watch> watch;
 
   std::string operator()(const torch::autograd::Variable& variable) const {
-    static thread_local bool asking = false;
-    if (asking) return "";
-    asking = true;
+    static thread_local bool in_lookup = false;
+    if (in_lookup) return "";
+    in_lookup = true;
     try {
       if (const auto& state = tracer::getTracingState(); state && !watch->session.expired()) {
         const torch::jit::Value* value = state->getValue(variable);
         const Unobserved unobserved;
         const std::lock_guard guard(watch->followed->lock);
-        watch->followed->trace->see(value, variable);
+        watch->followed->trace->note_tensor(value, variable);
       }
     } catch (const std::exception&) {
-      // A tensor that the tracer does not know is not a parameter.
+      // A tensor without a value in the trace is not a parameter.
     }
-    asking = false;
+    in_lookup = false;
     return original ? original(variable) : "";
   }
 };
 
-// True if the tracer records the operation that runs here. It records only outermost operations, not those that they
-// call, nor those that PyTorch's Python bindings run on the way, such as the view of an index assignment.
+// Returns true if the tracer records the current operation. It records only outermost operations: not the operations
+// that they call, and not those inside PyTorch's Python bindings, such as the view of an index assignment.
 bool is_traced() { return tracer::isTracing() && at::tracer::impl::is_dispatch_enabled(); }
 
 std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {
@@ -187,67 +189,67 @@ void Session::on_end(const at::RecordFunction& function, at::ObserverContext*) {
   if (const auto current = running()) current->operation_ended(function, current);
 }
 
-// The trace that this thread is in. The tracer has a default function for names while it prepares the module's tensors,
-// and then sets its own, so ours may have to be put in place twice.
-Followed& Session::follow(const std::shared_ptr<Session>& self) {
+// Returns the trace of this thread. The tracer uses a default name function while it prepares the module's tensors, and
+// then sets its own, so ours may have to be set twice.
+FollowedTrace& Session::follow(const std::shared_ptr<Session>& self) {
   tracer::TracingState& state = *tracer::getTracingState();
   const NameLookup* lookup = state.lookup_var_name_fn.target<NameLookup>();
   if (lookup != nullptr && lookup->watch->session.lock() == self) return *lookup->watch->followed;
-  std::shared_ptr<Followed> followed;
+  std::shared_ptr<FollowedTrace> followed;
   {
     const std::lock_guard guard(lock_);
-    for (const auto& known : traces_) {
-      const std::lock_guard trace_guard(known->lock);
-      if (known->trace->follows(state.graph.get())) followed = known;
+    for (const auto& existing : traces_) {
+      const std::lock_guard trace_guard(existing->lock);
+      if (existing->trace->follows(state.graph.get())) followed = existing;
     }
     if (followed == nullptr) {
-      followed = std::make_shared<Followed>();
+      followed = std::make_shared<FollowedTrace>();
       followed->trace = std::make_unique<LiveTrace>(state.graph);
-      for (const auto& other : traces_) doubt_modules(*other, *followed);
+      for (const auto& other : traces_) mark_modules_doubtful(*other, *followed);
       traces_.push_back(followed);
     }
   }
   auto original = lookup == nullptr ? state.lookup_var_name_fn : lookup->original;
-  Followed& result = *followed;
+  FollowedTrace& result = *followed;
   state.lookup_var_name_fn =
       NameLookup{std::move(original), std::shared_ptr<Watch>(new Watch{self, std::move(followed), &state})};
   const Unobserved unobserved;
   const std::lock_guard guard(result.lock);
-  result.trace->look();  // inputs and parameters, before an operation asks for them
+  result.trace->read_new_nodes();  // reads inputs and parameters before an operation uses them
   return result;
 }
 
-// PyTorch keeps one map of modules for all traces of a Python process, so the modules of two simultaneous traces may be
-// wrong.
-void Session::doubt_modules(Followed& before, Followed& now) {
+// Warns if two threads trace at the same time: PyTorch keeps one map of modules for all traces of a Python process, so
+// the modules of both traces may be wrong.
+void Session::mark_modules_doubtful(FollowedTrace& before, FollowedTrace& now) {
   const std::lock_guard trace_guard(before.lock);
   if (before.trace->ended() || before.thread == now.thread || !before.in_python || !now.in_python) return;
-  before.trace->doubt_modules();
-  now.trace->doubt_modules();
+  before.trace->mark_modules_doubtful();
+  now.trace->mark_modules_doubtful();
   Diagnostic warning;
   warning.code = Code::module_in_use;
   warning.severity = Severity::warning;
   warning.message =
-      "two threads traced at once, and PyTorch keeps one map of modules a process: operations of both may stand in an "
-      "enclosing module";
+      "two threads traced at the same time, and PyTorch keeps one map of modules per process; operations of both may "
+      "be attributed to an enclosing module";
   warning.remedy = "trace one model after the other";
   warning.where.stage = "record";
   add_warning(diagnostics_, std::move(warning));
 }
 
-// Before the operation's arguments are looked up, so that the tensors of the first are seen too.
+// Runs before the operation's arguments are looked up, so that the tensors of the first operation are also noted.
 void Session::operation_starts(const std::shared_ptr<Session>& self) {
   guard_model([&] { follow(self); });
 }
 
 void Session::operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self) {
   guard_model([&] {
-    Followed& followed = follow(self);
-    const auto given = values_given_to_python(function);
+    FollowedTrace& followed = follow(self);
+    const auto values = values_read_by_python(function);
     const Unobserved unobserved;
     const std::lock_guard guard(followed.lock);
-    followed.trace->look();
-    if (std::ranges::any_of(given, [&](const auto* value) { return followed.trace->is_data(value); })) {
+    followed.trace->read_new_nodes();
+    if (std::ranges::any_of(values, [&](const auto* value) { return followed.trace->is_data(value); })) {
       const std::lock_guard all(lock_);
       if (auto warning = used_value()) add_warning(diagnostics_, std::move(*warning));
     }
@@ -257,13 +259,13 @@ void Session::operation_ended(const at::RecordFunction& function, const std::sha
 
 void Session::name_call(const std::string& path, const std::shared_ptr<Session>& self) {
   guard_model([&] {
-    Followed& followed = follow(self);
+    FollowedTrace& followed = follow(self);
     const std::lock_guard guard(followed.lock);
     followed.trace->name_call(path);
   });
 }
 
-// An exception of ours must not reach the user's model: the recording ends, tracing goes on.
+// Ends the recording if a step throws. Exceptions of whence must not reach the user's model, which continues tracing.
 void Session::guard_model(const std::function<void()>& step) {
   try {
     step();
@@ -276,13 +278,13 @@ void Session::guard_model(const std::function<void()>& step) {
 }
 
 void Session::fail(const Error& error) {
-  listen_no_more();
+  remove_callback();
   const std::lock_guard guard(lock_);
   for (const Diagnostic& diagnostic : error.diagnostics()) diagnostics_.push_back(diagnostic);
   failed_ = true;
 }
 
-void Session::trace_ended(Followed& followed) {
+void Session::trace_ended(FollowedTrace& followed) {
   guard_model([&] {
     const Unobserved unobserved;
     const std::lock_guard guard(followed.lock);
@@ -298,16 +300,16 @@ void Session::write(const Program& program, bool complete, const std::string& pa
   write_sidecar(sidecar, path);
 }
 
-void Session::write_partial(Followed& followed) {
+void Session::write_partial(FollowedTrace& followed) {
   const auto before = Clock::now();
   write(followed.trace->program(false), false, path_);
   const auto cost = Clock::now() - before;
   next_write_ = Clock::now() + std::max<Clock::duration>(50 * cost, std::chrono::milliseconds(500));
 }
 
-// "model.whence.json" -> "model.2.whence.json"
-std::string Session::beside(std::size_t number) const {
-  const std::size_t folder = path_.rfind('/') + 1;  // 0 when there is none
+// Returns the path of the sidecar with this number: "model.whence.json" -> "model.2.whence.json".
+std::string Session::numbered_path(std::size_t number) const {
+  const std::size_t folder = path_.rfind('/') + 1;  // 0 if there is none
   const std::size_t dot = path_.find('.', folder + 1);
   if (number == 1) return path_;
   const std::string inserted = "." + std::to_string(number);
@@ -321,16 +323,17 @@ bool is_sidecar(const std::string& path) {
   return start.starts_with(R"({"format":"whence-sidecar")");
 }
 
-// No caller chose a numbered name, so the file may only replace an older sidecar, and a link is not followed.
+// Throws unless a numbered sidecar can be written to `path`. The user did not choose this name, so only an older
+// sidecar may be replaced, and links are not followed.
 void require_sidecar_place(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
   if (!std::filesystem::exists(status) || (std::filesystem::is_regular_file(status) && is_sidecar(path))) return;
-  throw Error(Code::cannot_write, "the record goes into " + path + ", where something else stands",
+  throw Error(Code::cannot_write, "the recording would overwrite " + path + ", which is not a sidecar",
               "move that file, or record into another folder", {.file = path, .stage = "record"});
 }
 
-// Returns a text that is equal only for traces of one model with one example, as check_trace makes them.
+// Returns a text that is equal only for traces of one model with one example, such as the two traces of check_trace.
 std::string identity(const Program& program) {
   std::string text = program_digest(program);
   for (const Parameter& parameter : program.parameters) text += "," + parameter.digests.content;
@@ -342,7 +345,7 @@ std::string identity(const Program& program) {
 }
 
 std::string Session::finish() {
-  listen_no_more();
+  remove_callback();
   const Unobserved unobserved;
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
   std::set<std::string> seen;
@@ -356,8 +359,8 @@ std::string Session::finish() {
   }
   for (const auto& followed : traces_) {
     const std::lock_guard trace_guard(followed->lock);
-    // A trace that failed adds nothing to one that reached its end. check_trace traces everything twice: of equal
-    // programs one is written.
+    // Skips failed traces if another one reached its end. check_trace traces everything twice: equal programs are
+    // written once.
     if (any_reached_end && !followed->trace->reached_end()) continue;
     Program program = followed->trace->program(followed->trace->ended());
     if (!seen.insert(identity(program)).second) continue;
@@ -374,7 +377,7 @@ std::string Session::finish() {
   }
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const auto& [program, complete] = programs[i];
-    const std::string path = beside(i + 1);
+    const std::string path = numbered_path(i + 1);
     if (i > 0) require_sidecar_place(path);
     write(program, complete, path);
     files.push_back({{"file", path},
@@ -405,7 +408,7 @@ void stop_at_exit() {
   try {
     stop();
   } catch (const std::exception&) {
-    // No caller is left to get the error; the partial file says that it is partial.
+    // No caller remains to receive the error, and the partial file is marked as partial.
   }
 }
 
@@ -418,7 +421,7 @@ void start(const std::string& path) {
   if (session != nullptr && session_thread != std::this_thread::get_id()) {
     throw Error(Code::recording_state,
                 "another thread records to '" + session->path() + "', and a process makes one recording at a time",
-                "start this one when that one has ended", {.file = path, .stage = "record"});
+                "start this recording after that one has ended", {.file = path, .stage = "record"});
   }
   if (session != nullptr) {
     throw Error(Code::recording_state, "a recording to '" + session->path() + "' is running",

@@ -1,3 +1,4 @@
+// Reads the nodes of a growing trace in order: inputs, calls of modules, attributes.
 #include "recorder/live/trace.h"
 
 #include "recorder/archive/module_tree.h"
@@ -24,13 +25,13 @@ bool is_traced_block(const jit::Node& node) {
 }  // namespace
 
 LiveTrace::LiveTrace(std::shared_ptr<jit::Graph> graph)
-    : graph_(graph.get(), [held = graph](jit::Graph*) mutable { with_python_lock([&] { held.reset(); }); }) {
+    : graph_(graph.get(), [owned = graph](jit::Graph*) mutable { with_python_lock([&] { owned.reset(); }); }) {
   cursor_ = graph_->block()->param_node();
   open_.push_back({nullptr, 0});
   call_of_block_[graph_->block()] = 0;
 }
 
-// Reads the graph's inputs that are new: the module comes first, and the others after all of its tensors.
+// Reads new inputs of the graph. The module comes first; the tracer adds the other inputs after the module's tensors.
 void LiveTrace::read_inputs() {
   for (; read_inputs_ < graph_->inputs().size(); ++read_inputs_) {
     const jit::Value* input = graph_->inputs()[read_inputs_];
@@ -48,12 +49,12 @@ void LiveTrace::read_inputs() {
   }
 }
 
-void LiveTrace::look() {
+void LiveTrace::read_new_nodes() {
   read_inputs();
   for (;;) {
     jit::Node* next = cursor_->next();
     if (next->kind() == c10::prim::Return) {
-      // The end of a block: of the one that is being filled, or of a call that is over.
+      // The end of a block: either the block is still growing, or its call has ended.
       if (open_.size() == 1 || graph_->insertPoint()->owningBlock() == next->owningBlock()) return;
       cursor_ = open_.back().node;
       open_.pop_back();
@@ -77,7 +78,7 @@ void LiveTrace::look() {
   }
 }
 
-void LiveTrace::see(const jit::Value* value, const at::Tensor& tensor) {
+void LiveTrace::note_tensor(const jit::Value* value, const at::Tensor& tensor) {
   const auto term = env_.find(value);
   if (term == env_.end() || !term->second.is_value()) return;
   const Value& row = values_[term->second.id];
@@ -86,7 +87,7 @@ void LiveTrace::see(const jit::Value* value, const at::Tensor& tensor) {
   LiveTensor& parameter = modules_.tensors()[row.index];
   if (parameter.data.defined()) return;
   parameter.data = tensor.detach();
-  // Buffers fold (position ids, masks); parameters keep their names and stay parameters.
+  // Buffers may be folded (position ids, masks). Parameters keep their names and are not folded.
   if (parameter.kind == ParameterKind::parameter) return;
   term->second.seen[0] = parameter.data;
   term->second.known = true;
@@ -107,10 +108,10 @@ void LiveTrace::read(const jit::Node& node) {
     const bool stays = schema == nullptr || schema->is_mutable() || node.isNondeterministic();
     keep(read_operation(node, env_, true), node, stays);
   }
-  note_makers(node);
+  note_producers(node);
 }
 
-// The tracer makes a second name of a tensor known by a view of the first.
+// Reads a second name of a tensor. The tracer writes it as a view of the first one.
 bool LiveTrace::read_second_name(const jit::Node& node) {
   if (node.kind() != c10::aten::view) return false;
   const jit::Node* before = node.prev();
@@ -123,9 +124,9 @@ bool LiveTrace::read_second_name(const jit::Node& node) {
   return true;
 }
 
-// Reads conversions that the tracer inserts right behind the operation whose result they convert, in a part of the
-// graph that was read before.
-void LiveTrace::read_late(const jit::Node& node) {
+// Reads a conversion that the tracer inserted directly after the operation it converts, in a part of the graph that has
+// already been read.
+void LiveTrace::read_inserted(const jit::Node& node) {
   if (node.kind() == c10::prim::Param) return;
   const std::size_t before = operations_.size();
   read(node);
@@ -133,7 +134,7 @@ void LiveTrace::read_late(const jit::Node& node) {
   operations_.back().after = operations_.back().reads.back();
 }
 
-// The traced module's own forward, which an ONNX export gives a block and a scope without a name.
+// Returns true for the traced module's own forward. An ONNX export gives it a block and a scope without a name.
 bool LiveTrace::is_outermost(std::int32_t call) const {
   return call == 0 || (calls_[call].parent == 0 && calls_[call].scope.ends_with("::"));
 }
@@ -143,18 +144,18 @@ std::int32_t LiveTrace::call_of(const jit::Node& node) const {
   return block == call_of_block_.end() ? open_.back().call : block->second;  // scripted code has blocks of its own
 }
 
-// The operations that a value comes from, through lists and tuples.
-void LiveTrace::note_makers(const jit::Node& node) {
-  std::vector<std::size_t> makers;
+// Notes the operations that produced the node's inputs, also through lists and tuples.
+void LiveTrace::note_producers(const jit::Node& node) {
+  std::vector<std::size_t> producers;
   for (const jit::Value* input : node.inputs()) {
-    const auto known = makers_.find(input);
-    if (known != makers_.end()) makers.insert(makers.end(), known->second.begin(), known->second.end());
+    const auto found = producers_.find(input);
+    if (found != producers_.end()) producers.insert(producers.end(), found->second.begin(), found->second.end());
   }
   if (last_kept_ == &node) {
-    operations_.back().reads = std::move(makers);
-    makers = {operations_.size() - 1};
+    operations_.back().reads = std::move(producers);
+    producers = {operations_.size() - 1};
   }
-  for (const jit::Value* output : node.outputs()) makers_[output] = makers;
+  for (const jit::Value* output : node.outputs()) producers_[output] = producers;
 }
 
 void LiveTrace::read_attribute(const jit::Node& node) {
@@ -169,12 +170,12 @@ void LiveTrace::read_attribute(const jit::Node& node) {
   if (!tensor_type) return;
   LiveTensor tensor;
   tensor.name = name;
-  const Type known = program::declared_type(type);
-  tensor.dtype = known.dtype;
-  if (known.dims) {
-    for (const Dim& dim : *known.dims) tensor.shape.push_back(dim.size);
+  const Type declared = program::declared_type(type);
+  tensor.dtype = declared.dtype;
+  if (declared.dims) {
+    for (const Dim& dim : *declared.dims) tensor.shape.push_back(dim.size);
   }
-  // The module's type says whether it is a parameter or a buffer.
+  // The module's type distinguishes parameters from buffers.
   const std::size_t dot = name.rfind('.');
   const auto owner = module_types_.find(dot == std::string::npos ? "" : name.substr(0, dot));
   if (owner != module_types_.end()) {

@@ -1,5 +1,4 @@
-// Unobserved: while an object of it lives, neither the tracer nor autograd nor whence's own callbacks see what this
-// thread computes.
+// Unobserved: hides this thread's computations from the tracer, autograd and whence's callbacks while it exists.
 #pragma once
 
 #include <functional>
@@ -18,8 +17,8 @@ class Unobserved {
   Unobserved& operator=(const Unobserved&) = delete;
 
  private:
-  // Pauses the tracer and returns a function that resumes it. If PyTorch itself has excluded the tracer (while Python
-  // assigns to an index), there is nothing to pause, and LibTorch's pauseTracing() would throw.
+  // Pauses the tracer and returns a function that resumes it. If PyTorch itself has already excluded the tracer, as
+  // during an index assignment in Python, LibTorch's pauseTracing() would throw.
   static std::function<void()> pause() {
     return at::tracer::impl::is_dispatch_enabled() ? torch::jit::tracer::pauseTracing() : [] {};
   }

@@ -1,6 +1,6 @@
-// Warns when a model's Python code uses the value of a traced tensor, to branch on it or as a number: the trace then
-// holds only what followed from the example. PyTorch's own warning is general, and is also given for sizes; this one is
-// a diagnostic with the source line, and only for values.
+// Warns if a model's Python code branches on the value of a traced tensor or uses it as a number: the trace is then
+// fixed to the example's value. PyTorch's own warning is unspecific and also appears for sizes. This one has the source
+// line, and appears only for values.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ struct RecordFunction;
 
 namespace whence::recorder::live {
 
-// Returns the graph's values for the tensors whose content the operation that just ended gave to Python: bool(x),
-// int(x), torch.equal(x, y). Usually none. Call it while the tracer is on.
-std::vector<const torch::jit::Value*> values_given_to_python(const at::RecordFunction& function);
-// Returns the warning, with the line that used the value; nothing for lines of PyTorch that read lengths of packed
-// sequences, of which nothing stays in the trace. Call it on the tracing thread.
+// Returns the graph's values for the tensors that the operation that just ended read into Python: bool(x), int(x),
+// torch.equal(x, y). Usually there are none. Call it while the tracer is on.
+std::vector<const torch::jit::Value*> values_read_by_python(const at::RecordFunction& function);
+// Returns the warning, with the line that used the value. Returns none for PyTorch's own lines that read lengths of
+// packed sequences, since the trace does not depend on them. Call it on the tracing thread.
 std::optional<Diagnostic> used_value();
 
-// Adds the warning, or counts it if the same line caused the same one before.
+// Adds the warning, or increments its count if the same line already caused it.
 void add_warning(Diagnostics& diagnostics, Diagnostic warning);
 
 }  // namespace whence::recorder::live

@@ -1,3 +1,4 @@
+// Compares traces at several sizes and replaces constants that are sizes by operations.
 #include "recorder/native/dynamic_sizes.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-using Numbers = std::vector<std::int64_t>;  // one a trace
+using Numbers = std::vector<std::int64_t>;  // by trace
 
 jit::Value* arithmetic(jit::Graph& graph, const char* op, jit::Value* a, jit::Value* b) {
   jit::Value* result = graph.insert(c10::Symbol::fromQualString(op), {a, b});
@@ -62,7 +63,7 @@ class DynamicSizes {
   }
 
   // Returns the source range of a node that whence inserts: the line of the operation that reads it, with a mark that
-  // its module is concluded from the reader's.
+  // the module was inferred from that operation.
   static jit::SourceRange range_of(const Step& reader, ScopeBasis basis) {
     const auto source = reader.node->sourceRange().source();
     std::string text = source == nullptr ? "" : source->text_str().str();
@@ -75,7 +76,8 @@ class DynamicSizes {
     return jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length);
   }
 
-  // Returns the value of a size, computed once, at the beginning of the program, outside of the modules that need it.
+  // Returns the value of a size. It is computed once, at the beginning of the program, outside of the modules that use
+  // it.
   jit::Value* size(std::size_t i, const Step& reader) {
     if (values_[i] == nullptr) {
       jit::WithInsertPoint guard(first_node());
@@ -88,7 +90,7 @@ class DynamicSizes {
     return values_[i];
   }
 
-  // Returns the first node that does not read an attribute of a module: such nodes must stay in front.
+  // Returns the first node that does not read an attribute of a module. Nodes that do must stay first.
   jit::Node* first_node() {
     for (jit::Node* node : graph_.nodes()) {
       if (node->kind() != jit::prim::TracedAttr) return node;
@@ -116,18 +118,18 @@ class DynamicSizes {
       }
     }
     const Step& reader = reader_of(traces_[0], step);
-    std::vector<TracedSize> known = sizes_;
-    std::vector<jit::Value*> holders(sizes_.size());  // the tensors that have the others of `known`
-    const auto expression = integral ? fit(step, reader, numbers, known, holders) : std::nullopt;
+    std::vector<TracedSize> candidates = sizes_;
+    std::vector<jit::Value*> tensors(sizes_.size());  // by candidate: the tensor that has the size; null for inputs
+    const auto expression = integral ? fit(step, reader, numbers, candidates, tensors) : std::nullopt;
     if (!expression) return refuse(*traces_[0][step].constant, reader);
     jit::Node* node = traces_[0][step].node;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // before its readers
+    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // inserted before the nodes that read them
     const jit::Node* const before = node->prev();
     jit::WithInsertPoint guard(node);
     const SizeSteps<jit::Value*> steps{
         [&](SymbolId id) {
           const auto i = static_cast<std::size_t>(id.number());
-          return i < sizes_.size() ? size(i, reader) : size_of(holders[i], known[i].axis);
+          return i < sizes_.size() ? size(i, reader) : size_of(tensors[i], candidates[i].axis);
         },
         [&](std::int64_t number) { return literal(graph_, number); },
         [&](const char* op, jit::Value* a, jit::Value* b) { return arithmetic(graph_, op, a, b); }};
@@ -140,22 +142,22 @@ class DynamicSizes {
       value = graph_.insert(c10::prim::NumToTensor, {value});
       value->setType(c10::TensorType::get());
     }
-    for (jit::Node* put_in = node->prev(); put_in != before; put_in = put_in->prev()) {
-      put_in->setSourceRange(range_of(reader, ScopeBasis::inferred));
+    for (jit::Node* inserted = node->prev(); inserted != before; inserted = inserted->prev()) {
+      inserted->setSourceRange(range_of(reader, ScopeBasis::inferred));
     }
     node->output()->replaceAllUsesWith(value);
     if (std::find(replaced_.begin(), replaced_.end(), &reader) == replaced_.end()) replaced_.push_back(&reader);
   }
 
-  // Returns what the numbers of a constant are computed from: the sizes of inputs, those of tensors before it, which
-  // are added to `known`, and last a stride of an input.
-  std::optional<Size> fit(std::size_t step, const Step& reader, const Numbers& numbers, std::vector<TracedSize>& known,
-                          std::vector<jit::Value*>& holders) const {
+  // Returns an expression for the numbers of a constant. Tries the sizes of inputs, then sizes of earlier tensors,
+  // which are added to `candidates`, then a division of an input's size by a stride.
+  std::optional<Size> fit(std::size_t step, const Step& reader, const Numbers& numbers,
+                          std::vector<TracedSize>& candidates, std::vector<jit::Value*>& tensors) const {
     constexpr std::int64_t longest_stride = 64;
-    if (auto size = fitted(numbers, seen(sizes_), 1)) return size;
-    add_sizes_before(step, reader, numbers, known, holders);
-    const auto size = fitted(numbers, seen(known), 1);
-    return size ? size : fitted(numbers, seen(sizes_), longest_stride);
+    if (auto size = fit_size(numbers, seen(sizes_), 1)) return size;
+    add_sizes_before(step, reader, numbers, candidates, tensors);
+    const auto size = fit_size(numbers, seen(candidates), 1);
+    return size ? size : fit_size(numbers, seen(sizes_), longest_stride);
   }
 
   static std::vector<SeenSize> seen(const std::vector<TracedSize>& sizes) {
@@ -171,25 +173,25 @@ class DynamicSizes {
     return size;
   }
 
-  // Adds the sizes of tensors that the trace has made before a constant: those that its reader reads, which are mostly
-  // what such a number was computed from (a window's or a stride's length is no simple function of the input's), and of
-  // earlier ones the nearest that has the number itself as a size. Sizes that are the same in each trace are left out.
+  // Adds sizes of tensors before a constant: all sizes of tensors that `reader` reads, since such a number is mostly
+  // computed from them (the length of a windowed or strided axis is no simple function of the input's length), and the
+  // nearest other size that equals the constant. Skips sizes that are equal in all traces.
   void add_sizes_before(std::size_t constant, const Step& reader, const Numbers& numbers,
-                        std::vector<TracedSize>& known, std::vector<jit::Value*>& holders) const {
-    constexpr std::size_t farthest = 200;  // steps
-    const auto add = [&](std::size_t step, std::size_t output, bool equal_alone) {
+                        std::vector<TracedSize>& candidates, std::vector<jit::Value*>& tensors) const {
+    constexpr std::size_t max_distance = 200;  // steps
+    const auto add = [&](std::size_t step, std::size_t output, bool only_equal) {
       const std::size_t rank = traces_[0][step].sizes[output].size();
       for (std::size_t axis = 0; axis < rank; ++axis) {
         const std::optional<Numbers> seen = seen_size(step, output, axis);
         if (!seen || std::equal(seen->begin() + 1, seen->end(), seen->begin())) continue;
-        if (equal_alone && *seen != numbers) continue;
-        known.push_back({"", 0, static_cast<std::int64_t>(axis), *seen});
-        holders.push_back(traces_[0][step].node->output(output));
-        if (equal_alone) return true;
+        if (only_equal && *seen != numbers) continue;
+        candidates.push_back({"", 0, static_cast<std::int64_t>(axis), *seen});
+        tensors.push_back(traces_[0][step].node->output(output));
+        if (only_equal) return true;
       }
       return false;
     };
-    const std::size_t first = constant > farthest ? constant - farthest : 0;
+    const std::size_t first = constant > max_distance ? constant - max_distance : 0;
     bool found = false;
     for (std::size_t step = constant; step-- > first;) {
       for (std::size_t output = 0; output < traces_[0][step].outputs.size(); ++output) {
@@ -204,7 +206,7 @@ class DynamicSizes {
     }
   }
 
-  // Returns the size of an axis in each trace; nothing where the tensor has fewer axes in one.
+  // Returns the size of an axis in each trace, or none if the tensor has fewer axes in one of them.
   std::optional<Numbers> seen_size(std::size_t step, std::size_t output, std::size_t axis) const {
     Numbers seen;
     for (const std::vector<Step>& trace : traces_) {
@@ -232,14 +234,15 @@ class DynamicSizes {
     }
     Diagnostic problem = {Code::baked_size,
                           Severity::error,
-                          "forward computes " + text.str() + " from a size, in a way that a trace does not see",
+                          "forward computes " + text.str() + " from a size in a way that the trace does not record",
                           place(reader),
                           "compute it with tensor operations from the input (torch::full_like, x.numel() as a tensor), "
                           "or leave that axis out of dynamic_axes",
                           1,
                           {}};
     if (!reader.layer.empty()) {
-      problem.message = reader.layer + " computes " + text.str() + " from a size, in a way that a trace does not see";
+      problem.message =
+          reader.layer + " computes " + text.str() + " from a size in a way that the trace does not record";
       problem.remedy = remedy_in(reader);
     }
     if (problems_.empty() || problems_.back().message != problem.message || problems_.back().where != problem.where) {
@@ -247,7 +250,7 @@ class DynamicSizes {
     }
   }
 
-  // Returns what a user can do about a size in LibTorch's own code, which stays as it is.
+  // Returns the remedy for a size in LibTorch's own code, which the user cannot change.
   static std::string remedy_in(const Step& step) {
     return "leave that axis out of dynamic_axes, so that the file has the example's size, or replace '" + step.module +
            "' by a module of your own that takes sizes from its tensors: -1 in view(), torch::nn::functional for the "
@@ -255,12 +258,12 @@ class DynamicSizes {
   }
 
   [[noreturn]] void refuse_other_program(std::size_t at, const std::vector<Step>& other) {
-    // A constant has no place of its own.
+    // A constant has no stack of its own.
     const Step& step = traces_[0][at].stack.empty() ? reader_of(traces_[0], at) : traces_[0][at];
-    const std::string theirs = at < other.size() ? other[at].kind : "nothing";
+    const std::string other_kind = at < other.size() ? other[at].kind : "nothing";
     throw Error(Code::baked_size,
-                "forward performs other operations at other sizes: " + traces_[0][at].kind + " here, " + theirs +
-                    " there; its control flow depends on a dynamic size",
+                "forward performs different operations at different sizes: " + traces_[0][at].kind +
+                    " at the example's size, " + other_kind + " at another; its control flow depends on a dynamic size",
                 step.layer.empty() ? "write the branch with tensor operations, or leave that axis out of dynamic_axes"
                                    : remedy_in(step),
                 place(step));
@@ -285,7 +288,7 @@ std::vector<const Step*> make_dynamic(jit::Graph& graph, const std::vector<std::
 std::string source_of(const NativeStack& stack, Symbols& symbols) {
   for (const NativeFrame& frame : stack) {
     for (const Frame& line : symbols.at(frame.site)) {
-      if (line.function.empty() || of_headers(line.function)) continue;
+      if (line.function.empty() || is_in_headers(line.function)) continue;
       return source_place(line);
     }
   }

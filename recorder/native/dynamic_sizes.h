@@ -1,6 +1,6 @@
 // Makes sizes in a C++ trace dynamic. x.size(0) is a plain number in C++, so the trace holds a constant. Traces at
-// several sizes show which constants are sizes, and of which axes; each such constant is replaced by operations that
-// compute it.
+// several sizes show which constants are sizes and which axes they come from. Operations that compute the size replace
+// the constant.
 #pragma once
 
 #include <string>
@@ -19,13 +19,13 @@ struct TracedSize {
 };
 
 // Replaces constants of `graph`, whose steps are traces[0]; returns the operations that read them.
-// Throws Error(baked_size) if the traces are different programs, or if a constant differs that is not a size: a number
-// computed from sizes in another way, or a tensor made outside the trace. The error names each with its line.
+// Throws Error(baked_size) if the traces are different programs, or if a constant differs between traces but is not a
+// size: a number computed from sizes in another way, or a tensor made outside the trace. The error lists each constant
+// with its source line.
 std::vector<const Step*> make_dynamic(torch::jit::Graph& graph, const std::vector<std::vector<Step>>& traces,
                                       const std::vector<TracedSize>& sizes, Symbols& symbols);
 
-// Returns the line of the model in a stack: file, line and function of the innermost frame that is not in a header of
-// LibTorch; "" when unknown.
+// Returns file, line and function of the innermost frame that is not in a header of LibTorch; "" if unknown.
 std::string source_of(const NativeStack& stack, Symbols& symbols);
 
 }  // namespace whence::native

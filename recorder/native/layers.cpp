@@ -1,23 +1,23 @@
-// Makes the library's layers announce themselves. Their forwards are defined here a second time; as symbols are looked
-// up in the user's program first, the program and LibTorch itself call these definitions. Each opens a scope and calls
-// LibTorch's own forward, found by dlsym(RTLD_NEXT).
+// Makes LibTorch's layers announce their calls. Their forwards are defined here a second time. Symbols are looked up in
+// the user's program first, so the program and LibTorch itself call these definitions. Each opens a scope and calls
+// LibTorch's own forward, found by dlsym().
 //
-// Each layer has one line, grouped by signature. A line that contradicts LibTorch's headers does not compile; a missing
-// line is found by tests/native, which compares the table with the symbols of libtorch_cpu.so.
+// Each layer has one line, grouped by signature. A line that contradicts LibTorch's headers does not compile.
+// tests/native finds a missing line: it compares the table with the symbols of libtorch_cpu.so.
 //
 // The macro for a layer follows from the parameters of its forward (torch/nn/modules/*.h):
 //   const Tensor&, or Tensor by value    WHENCE_LAYER, WHENCE_LAYER_BY_VALUE
 //   two or three const Tensor&           WHENCE_LAYER_OF_2, WHENCE_LAYER_OF_3
-//   a tensor and an output's size        WHENCE_CONV_TRANSPOSE; of unpooling: WHENCE_UNPOOL
+//   a tensor and an output's size        WHENCE_CONV_TRANSPOSE; for unpooling: WHENCE_UNPOOL
 //   an input and a state                 WHENCE_RECURRENT
-//   forward is a member of a template    WHENCE_PAD; of a normalisation, whose template stands in a header: WHENCE_NORM
+//   forward is a member of a template    WHENCE_PAD; for normalisation, whose template is in a header: WHENCE_NORM
 //   anything else                        WHENCE_METHOD, with the parameter types as they are mangled
 //
-// The mangled types are the text behind "7forwardE" in `nm -D libtorch_cpu.so | grep 10LinearImpl7forward`: a name
-// has its length before it. S<n>_ is a type that was written before, counted from S_, S0_, S1_: torch, torch::nn, the
-// class, at, Tensor (S3_), const Tensor (S4_), const Tensor& (S5_). So (const Tensor&, const Tensor&) is
-// RKN2at6TensorES5_ and (const Tensor&, Tensor) is RKN2at6TensorES3_. A wrong one is found by the same test, and
-// refused when it is called.
+// The mangled types follow "7forwardE" in the output of `nm -D libtorch_cpu.so | grep 10LinearImpl7forward`. Each name
+// is preceded by its length. S<n>_ refers back to a type written earlier, counted from S_, S0_, S1_: torch, torch::nn,
+// the class, at, Tensor (S3_), const Tensor (S4_), const Tensor& (S5_). So (const Tensor&, const Tensor&) is
+// RKN2at6TensorES5_ and (const Tensor&, Tensor) is RKN2at6TensorES3_. The same test finds a wrong mangling, and a call
+// of such a layer throws.
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -26,20 +26,20 @@
 
 #include "recorder/native/layer_scope.h"
 
-// The start and end of this section are symbols, by which native_stack.h knows the code of this file.
+// The linker defines symbols for the start and end of this section. native_stack.h recognises this file's code by them.
 #define WHENCE_SECTION __attribute__((section("whence_layers")))
 extern "C" const char __start_whence_layers[], __stop_whence_layers[];
 
 namespace whence::native {
 namespace {
 
-// LibTorch's function behind a member pointer: a function that takes `this` first.
+// Returns LibTorch's own member function as a function that takes `this` first.
 template <class Result, class Layer, class... Parameters>
 auto next_of(Result (Layer::*)(Parameters...), const std::string& mangled) {
   return reinterpret_cast<Result (*)(Layer*, Parameters...)>(next_in_libtorch(mangled));
 }
 
-// "Conv2dImpl" -> "_ZN5torch2nn10Conv2dImpl": names are mangled with their lengths.
+// Mangles a member's name, each part preceded by its length: "Conv2dImpl" -> "_ZN5torch2nn10Conv2dImpl...".
 std::string mangled_member(const std::string& layer, const std::string& method, const std::string& parameters) {
   return "_ZN5torch2nn" + std::to_string(layer.size()) + layer + std::to_string(method.size()) + method + "E" +
          parameters;
@@ -55,7 +55,7 @@ std::string mangled_member(const std::string& layer, const std::string& method, 
 
 namespace torch::nn {
 
-// Names of parameter types as they are mangled. S3_ and S5_ refer back to Tensor and to const Tensor&.
+// Mangled names of parameter types. S3_ and S5_ refer back to Tensor and to const Tensor&.
 #define WHENCE_TENSOR "N2at6TensorE"
 #define WHENCE_TENSOR_REF "RKN2at6TensorE"
 
@@ -184,7 +184,7 @@ WHENCE_LAYER_OF_3(TransformerEncoderLayer)
 WHENCE_LAYER_OF_3(TripletMarginLoss)
 WHENCE_LAYER_OF_3(TripletMarginWithDistanceLoss)
 
-// ---- pooling that also returns where the maxima were --------------------------------------------------------------
+// ---- pooling that also returns the indices of the maxima ----------------------------------------------------------
 
 using TwoTensors = std::tuple<Tensor, Tensor>;
 #define WHENCE_WITH_INDICES(Layer) \
@@ -243,7 +243,7 @@ WHENCE_METHOD(LSTM, forward_with_packed_input, PackedAndState, (const PackedSequ
 WHENCE_METHOD(LSTMCell, forward, TwoTensors, (const Tensor& x, OptionalState state), (this, x, std::move(state)),
               WHENCE_TENSOR_REF "St8optionalISt5tupleIJS3_S3_EEE")
 
-// ---- attention, transformers, and what stands alone ----------------------------------------------------------------
+// ---- attention, transformers, and layers with a signature of their own ---------------------------------------------
 
 WHENCE_METHOD(MultiheadAttention, forward, TwoTensors,
               (const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& padding, bool weights,
@@ -287,8 +287,8 @@ WHENCE_PAD(Reflection)
 WHENCE_PAD(Replication)
 WHENCE_PAD(Zero)
 
-// ---- normalisation: forward is a template in a header, so it is the user's own code, and may be inlined. It first
-// checks its input's dimensions, which is a virtual function of LibTorch's.
+// ---- normalisation: forward is a template in a header, so it is compiled into the user's program and may be inlined.
+// It first calls LibTorch's virtual function that checks the input's dimensions, which is interposed instead.
 
 #define WHENCE_NORM_OF(Kind, D, Operation)                                                               \
   WHENCE_SECTION void Kind##Norm##D##dImpl::_check_input_dim(const Tensor& x) {                          \

@@ -21,7 +21,7 @@ ModuleKind kind_of(const std::string& type) {
   return type.starts_with("torch::nn::") ? ModuleKind::layer : ModuleKind::user;
 }
 
-// A class and those that it derives from, as run-time type information has them; LibTorch's own are left out.
+// Adds a class and its base classes, from run-time type information. Skips LibTorch's own classes.
 void add_classes(const std::type_info& type, std::vector<std::string>& classes) {
   const std::string name = c10::demangle(type.name());
   if (name.starts_with("torch::nn::")) return;
@@ -33,8 +33,8 @@ void add_classes(const std::type_info& type, std::vector<std::string>& classes) 
   }
 }
 
-// The name of the module's class in the archive: segments that are identifiers. The library's modules are called as its
-// users call them, torch.nn.Linear.
+// Returns the name of the module's class in the archive, whose segments must be identifiers. LibTorch's modules get
+// the names that users know, such as torch.nn.Linear.
 c10::QualifiedName archive_type(const std::string& type, ModuleKind kind) {
   std::string name = "__torch__";
   for (std::size_t begin = 0; begin < type.size();) {
@@ -58,7 +58,7 @@ ModuleMirror::ModuleMirror(const torch::nn::Module& root)
 
 torch::jit::Module ModuleMirror::mirror(const torch::nn::Module& module, const std::string& name,
                                         const torch::nn::Module* parent) {
-  if (const auto known = mirrored_.find(&module); known != mirrored_.end()) return known->second;
+  if (const auto existing = mirrored_.find(&module); existing != mirrored_.end()) return existing->second;
   const std::string type = c10::demangle(typeid(module).name());
   const ModuleKind kind = kind_of(type);
   MirroredModule row{name, "__module", type, {}, kind, parent, 0, {}};

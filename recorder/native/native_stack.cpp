@@ -1,3 +1,4 @@
+// Takes native stacks and looks up their functions, with libbacktrace if it is available, else with dladdr().
 #include "recorder/native/native_stack.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ struct Range {
   bool holds(std::uintptr_t address) const { return address >= begin && address < end; }
 };
 
-// Address ranges of the shared libraries that are not the user's.
+// Address ranges of shared libraries that are not the user's.
 struct Libraries {
   Range own;                 // this library
   std::vector<Range> torch;  // LibTorch and the C and C++ runtimes
@@ -57,26 +58,26 @@ const Libraries& libraries() {
   return found;
 }
 
-std::vector<Range>& left_out() {
+std::vector<Range>& excluded_code() {
   static std::vector<Range> ranges;
   return ranges;
 }
 
 struct Walk {
   NativeStack frames;
-  bool outside = false;  // past the frames of this library that are on top
+  bool outside = false;  // true after the frames of this library at the top
 };
 
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   auto& walk = *static_cast<Walk*>(data);
-  const Libraries& known = libraries();
-  const std::uintptr_t address = _Unwind_GetIP(context) - 1;  // an address within the call instruction, not behind it
+  const Libraries& excluded = libraries();
+  const std::uintptr_t address = _Unwind_GetIP(context) - 1;  // within the call instruction, not after it
   const auto holds = [&](const Range& range) { return range.holds(address); };
-  if (known.own.holds(address)) return walk.outside ? _URC_END_OF_STACK : _URC_NO_REASON;
+  if (excluded.own.holds(address)) return walk.outside ? _URC_END_OF_STACK : _URC_NO_REASON;
   walk.outside = true;
-  if (std::any_of(known.torch.begin(), known.torch.end(), holds)) return _URC_NO_REASON;
-  if (is_left_out(reinterpret_cast<const void*>(address))) {
-    walk.outside = false;  // an interposed layer, called by the model: this library was entered through it
+  if (std::any_of(excluded.torch.begin(), excluded.torch.end(), holds)) return _URC_NO_REASON;
+  if (is_excluded(reinterpret_cast<const void*>(address))) {
+    walk.outside = false;  // an interposed layer: it belongs to this library, and the model called it
     return _URC_NO_REASON;
   }
   walk.frames.push_back(
@@ -101,17 +102,17 @@ NativeStack take_native_stack() {
   return std::move(walk.frames);
 }
 
-void leave_out(const void* begin, const void* end) {
-  left_out().push_back({reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(end)});
+void exclude_code(const void* begin, const void* end) {
+  excluded_code().push_back({reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(end)});
 }
 
-bool is_left_out(const void* address) {
-  return std::any_of(left_out().begin(), left_out().end(),
+bool is_excluded(const void* address) {
+  return std::any_of(excluded_code().begin(), excluded_code().end(),
                      [&](const Range& range) { return range.holds(reinterpret_cast<std::uintptr_t>(address)); });
 }
 
 std::string function_name(std::string text) {
-  // Brackets that belong to names, not to argument lists.
+  // Removes argument lists. Brackets that belong to names are replaced by control characters until the end.
   std::string plain;
   int angle = 0, round = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -152,8 +153,8 @@ std::string function_name(std::string text) {
 
 namespace {
 
-// Returns "Type::forward" for a library function that calls the forward of a user's type, since forward may have been
-// inlined into it; else the function itself.
+// Returns "Type::forward" for a library function that calls the forward of a user's type, because forward may have been
+// inlined into it. Returns other functions unchanged.
 std::string calling_forward(const std::string& function) {
   for (const std::string_view caller : {"AnyModuleHolder<", "whence::native::forward_of<"}) {
     const std::size_t at = function.find(caller);
@@ -171,7 +172,7 @@ std::string calling_forward(const std::string& function) {
 
 }  // namespace
 
-bool of_headers(const std::string& function) {
+bool is_in_headers(const std::string& function) {
   for (const std::string_view space : {"torch::", "at::", "c10::", "std::", "whence::", "__gnu_cxx::", "decltype("}) {
     if (function.starts_with(space)) return true;
   }
@@ -182,7 +183,7 @@ bool of_headers(const std::string& function) {
 
 namespace {
 
-// libbacktrace reads debug information and symbol tables; its state is meant to be made once.
+// libbacktrace's state caches debug information and symbol tables, and is meant to be created once.
 backtrace_state* state() {
   static backtrace_state* const made =
       backtrace_create_state(nullptr, /*threaded=*/1, [](void*, const char*, int) {}, nullptr);
@@ -205,9 +206,9 @@ void name_symbol(void* context, std::uintptr_t, const char* name, std::uintptr_t
 Symbols::Symbols() = default;
 
 const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
-  const auto [known, fresh] = known_.emplace(site, std::vector<Frame>());
-  if (!fresh) return known->second;
-  std::vector<Frame>& frames = known->second;
+  const auto [entry, fresh] = cache_.emplace(site, std::vector<Frame>());
+  if (!fresh) return entry->second;
+  std::vector<Frame>& frames = entry->second;
   const auto ignore = [](void*, const char*, int) {};
   backtrace_pcinfo(state(), site, &add_line, ignore, &frames);
   std::string symbol;
@@ -216,7 +217,7 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
   if (frames.empty()) {
     frames.push_back({"", 0, calling_forward(function_name(symbol))});
   } else {
-    // The outermost function, into which the others were inlined. Debug information may lack its class or template
+    // Takes the outermost function's name from the symbol table: debug information may lack its class or template
     // arguments.
     frames.back().function = function_name(symbol);
   }
@@ -228,12 +229,12 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
 Symbols::Symbols() = default;
 
 const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
-  const auto [known, fresh] = known_.emplace(site, std::vector<Frame>());
+  const auto [entry, fresh] = cache_.emplace(site, std::vector<Frame>());
   Dl_info found{};
   if (fresh && dladdr(reinterpret_cast<void*>(site), &found) != 0 && found.dli_sname != nullptr) {
-    known->second.push_back({"", 0, calling_forward(function_name(demangled(found.dli_sname)))});
+    entry->second.push_back({"", 0, calling_forward(function_name(demangled(found.dli_sname)))});
   }
-  return known->second;
+  return entry->second;
 }
 
 #endif

@@ -1,4 +1,4 @@
-// The public functions: they make a traced archive of a module and its inputs, which the whence command then records.
+// The public functions. They trace a module into an archive, and run the whence command on it.
 #include "whence/record.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using recorder::inputs::size_attempts;
 
 namespace {
 
-// Sets eval mode for the recording, and restores each module's mode afterwards.
+// Sets eval mode during the recording, and restores each module's mode afterwards.
 class EvalMode {
  public:
   EvalMode(torch::nn::Module& module, bool stay) {
@@ -58,7 +58,7 @@ class EvalMode {
   std::vector<std::pair<torch::nn::Module*, bool>> before_;
 };
 
-bool identifier(const std::string& name) {
+bool is_identifier(const std::string& name) {
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
@@ -67,16 +67,16 @@ std::vector<std::string> names_of(const Inputs& inputs, const Options& options) 
   std::vector<std::string> names = options.input_names;
   if (names.size() > inputs.size()) {
     mismatch(std::to_string(inputs.size()) + " inputs and " + std::to_string(names.size()) + " input_names were given",
-             "give a name for each input, or fewer");
+             "give at most one name for each input");
   }
   for (std::size_t i = names.size(); i < inputs.size(); ++i) {
     names.push_back(inputs.size() == 1 ? "x" : "x" + std::to_string(i));
   }
   for (auto name = names.begin(); name != names.end(); ++name) {
-    if (!identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self" ||
+    if (!is_identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self" ||
         is_python_keyword(*name)) {
       throw Error(Code::bad_input_spec, "'" + *name + "' cannot name an input",
-                  "use letters, digits and _, each name once, and no keyword of Python", {.stage = "record"});
+                  "use letters, digits and _, each name once, no Python keyword", {.stage = "record"});
     }
   }
   return names;
@@ -86,7 +86,7 @@ std::vector<DynamicAxis> axes_of(const Options& options) {
   std::vector<DynamicAxis> axes;
   for (const auto& [input, named] : options.dynamic_axes) {
     for (const auto& [axis, symbol] : named) {
-      if (!identifier(symbol)) {
+      if (!is_identifier(symbol)) {
         throw Error(Code::bad_input_spec, "'" + symbol + "' cannot name a size", "use letters, digits and _",
                     {.stage = "record"});
       }
@@ -106,8 +106,8 @@ ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& 
   return examples;
 }
 
-// Axes that are counted from the last one, -1, as axes from the first; those that an input lacks stay what they are.
-void count_from_the_front(std::vector<DynamicAxis>& axes, const ExampleInputs& examples) {
+// Makes negative axes non-negative. Axes out of range stay as they are, and are reported later.
+void make_axes_non_negative(std::vector<DynamicAxis>& axes, const ExampleInputs& examples) {
   for (DynamicAxis& axis : axes) {
     const std::int64_t rank = examples.arguments[examples.position_of(axis.input)][0].toTensor().dim();
     if (axis.axis < 0 && axis.axis >= -rank) axis.axis += static_cast<int>(rank);
@@ -120,14 +120,14 @@ std::int64_t elements(const Inputs& inputs) {
   return sum;
 }
 
-// Adds more sizes for each dynamic axis. A large one exceeds common limits of models, so that a comparison of a size
-// with a limit has another result; its elements are negated, so that sizes that these decide differ, too. It is one
-// below a multiple of each usual stride, and such a multiple and one above it follow: they show how a division by a
-// stride is rounded. The last is 1, since that is a size, too, of one axis and of all. Other axes keep the example's
-// size. Leaves out sizes for which the inputs would be too large; a module need not accept these.
-void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
-                   std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
-  constexpr std::int64_t large = 1919, multiple = 960, most_elements = 1 << 20;
+// Adds runs with other sizes of each dynamic axis; the other axes keep the example's size. A large size exceeds common
+// limits in models, so that comparisons with a limit change their result; its elements are negated, so that sizes that
+// depend on data change too. The large size is one less than a multiple of each usual stride. A multiple and the number
+// after it are added: they show how a division by a stride is rounded. Last comes size 1, for each axis and for all
+// together. Skips sizes for which the inputs would be too large. A module need not accept these sizes.
+void add_extreme_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
+                       std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
+  constexpr std::int64_t large = 1919, multiple = 960, max_elements = 1 << 20;
   const auto add = [&](const std::vector<std::size_t>& changed, std::int64_t size) {
     const auto changes = [&](std::size_t i) { return std::ranges::find(changed, i) != changed.end(); };
     Inputs other = inputs;
@@ -135,10 +135,10 @@ void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const st
       const auto of_axis = std::ranges::find(sizes, axis.symbol, &TracedSize::name);
       if (of_axis == sizes.end() || !changes(static_cast<std::size_t>(of_axis - sizes.begin()))) continue;
       at::Tensor& input = other[examples.position_of(axis.input)];
-      if (input.numel() / input.size(axis.axis) * size > most_elements) break;
+      if (input.numel() / input.size(axis.axis) * size > max_elements) break;
       input = input.index_select(axis.axis, at::arange(size, at::kLong).remainder(input.size(axis.axis)));
     }
-    if (elements(other) == elements(inputs) || elements(other) > most_elements) return;
+    if (elements(other) == elements(inputs) || elements(other) > max_elements) return;
     for (at::Tensor& input : other) {
       if (size == large && input.is_floating_point()) input = -input;
     }
@@ -153,21 +153,21 @@ void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const st
   if (all.size() > 1) add(all, 1);
 }
 
-// Traces at the example's size and at others. It is not known which second size a module accepts, so several are tried,
-// as for archives.
-Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
-                      const Forward& forward, const std::vector<DynamicAxis>& axes) {
-  // Errors in the axes are reported before forward runs. The example's own size is traced first, so that its errors are
-  // not taken for errors of another size.
+// Traces at the example's size and at others. The sizes that a module accepts are unknown, so several are tried, as for
+// archives.
+TracedModule trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
+                            const Forward& forward, const std::vector<DynamicAxis>& axes) {
+  // Reports errors in the axes before forward runs. Traces the example's own size first, so that an error there is not
+  // reported as an error of another size.
   ExampleInputs named = examples_of(inputs, names);
   apply_dynamic_axes(named, axes, 0);
-  Traced at_example = value_of(trace_module(module, inputs, names, forward, {}, {}));
+  TracedModule at_example = value_of(trace_module(module, inputs, names, forward, {}, {}));
   if (axes.empty()) return at_example;
   for (int attempt = 0;; ++attempt) {
     ExampleInputs examples = examples_of(inputs, names);
     apply_dynamic_axes(examples, axes, attempt);
     std::vector<Inputs> resized;
-    std::vector<int> runs;  // every one has to succeed here, and not every module takes a size of 1
+    std::vector<int> runs;  // without the run at size 1: all runs must succeed here, and many modules do not accept 1
     for (int run = 0; run < examples.runs; ++run) {
       if (run == 0 || run != examples.single_run) runs.push_back(run);
     }
@@ -184,8 +184,8 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
       for (const int run : runs) seen.push_back(examples.symbol_sizes[symbol][run]);
       sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis, std::move(seen)});
     }
-    add_far_sizes(inputs, examples, axes, sizes, resized);
-    Result<Traced> traced = trace_module(module, inputs, names, forward, std::move(sizes), resized);
+    add_extreme_sizes(inputs, examples, axes, sizes, resized);
+    Result<TracedModule> traced = trace_module(module, inputs, names, forward, std::move(sizes), resized);
     if (traced || attempt + 1 == size_attempts) return value_of(std::move(traced));
   }
 }
@@ -204,11 +204,11 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-void save(const Traced& traced, const std::string& archive, bool kept) {
+void save(const TracedModule& traced, const std::string& archive, bool kept) {
   try {
     torch::jit::ExtraFilesMap extra;
     LiveMark mark{kept, {}};
-    if (!traced.report.dynamic.empty()) {  // numbers were found from those in the traces
+    if (!traced.report.dynamic.empty()) {  // the expressions hold for the traced sizes, so the smallest one is a limit
       for (const auto& [name, seen] : traced.report.sizes) mark.least[name] = *std::ranges::min_element(seen);
     }
     extra[live_file] = to_text(mark);
@@ -226,8 +226,8 @@ void save(const Inputs& inputs, const std::string& path) {
   write_file(path, {bytes.data(), bytes.size()});
 }
 
-// Notes that forward changes buffers. Export reports this, too; recording alone does not check what operations write.
-void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
+// Adds a warning for each buffer that forward changes. Export already reports them; recording does not check writes.
+void warn_of_changed_buffers(const std::set<std::string>& changed, Diagnostics& notes) {
   const auto about_state = [](const Diagnostic& note) { return note.code == Code::state_not_kept; };
   if (changed.empty() || std::any_of(notes.begin(), notes.end(), about_state)) return;
   for (const std::string& name : changed) {
@@ -238,19 +238,21 @@ void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
   }
 }
 
-// Warns of lengths that data decide: C++ reads them as numbers, of which a trace sees no more than of others, and which
-// no trace at another size tells apart.
-void note_sizes_of_content(const std::set<std::string>& operators, Diagnostics& notes) {
+// Adds a warning for each operator whose result's size depends on data. C++ reads this size as a plain number, and
+// traces at other sizes do not reveal it.
+void warn_of_data_sized_operators(const std::set<std::string>& operators, Diagnostics& notes) {
   for (const std::string& name : operators) {
-    notes.push_back(warning(Code::baked_value,
-                            "data decide how long the result of " + name +
-                                " is; a number that forward reads from its sizes is the example's in the file",
-                            "compute with tensors what depends on it: torch::ones_like, mask.sum()",
-                            {.stage = "record", .op = name}));
+    notes.push_back(
+        warning(Code::baked_value,
+                "the size of the result of " + name +
+                    " depends on data; a number that forward reads from this size is fixed to the example's",
+                "compute values that depend on it with tensors: torch::ones_like, mask.sum()",
+                {.stage = "record", .op = name}));
   }
 }
 
-// Traces, and runs the command on the archive: `arguments` are those of its subcommand beside the inputs.
+// Traces the module, and runs the command on the archive. `arguments` are the subcommand and its options; the archive
+// and the inputs are added.
 Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
                      std::vector<std::string> arguments) {
   const std::vector<std::string> names = names_of(inputs, options);
@@ -263,8 +265,8 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
     }
     detached.push_back(input.detach().cpu());
   }
-  count_from_the_front(axes, examples_of(detached, names));
-  const Traced traced = [&] {
+  make_axes_non_negative(axes, examples_of(detached, names));
+  const TracedModule traced = [&] {
     const EvalMode eval(module, options.training);
     return trace_at_sizes(module, detached, names, forward, axes);
   }();
@@ -279,8 +281,8 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   arguments.insert(arguments.end(), {"--inputs", example});
   Report report = traced.report;
   report.notes = run_whence(options.command, arguments);
-  note_state(traced.changed, report.notes);
-  note_sizes_of_content(traced.sized_by_content, report.notes);
+  warn_of_changed_buffers(traced.changed_buffers, report.notes);
+  warn_of_data_sized_operators(traced.data_sized_operators, report.notes);
   if (kept) {
     AtomicFile file(options.archive);
     file.take(archive);
@@ -289,17 +291,18 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   return report;
 }
 
-// The command compares the files that it is given; the archive is this library's to write.
-void require_archive_apart(const std::string& path, const Options& options) {
+// Refuses an archive path that is also another file's path. The command compares only its own files, and this library
+// writes the archive.
+void require_separate_archive(const std::string& path, const Options& options) {
   for (const std::string& other : {path, options.sidecar, options.report, options.converters}) {
     if (!same_file(other, options.archive)) continue;
-    throw Error(Code::usage, "the archive would be one file with another one: " + other,
+    throw Error(Code::usage, "Options::archive and another option name the same file: " + other,
                 "name another file in Options::archive", {.file = other, .stage = "record"});
   }
 }
 
-// A module is called with tensors that it is given and with the operators of this process.
-void refuse_options_of_archives(const Options& options) {
+// Refuses options that only archives use: a module takes its tensors from the call and operators from this process.
+void refuse_archive_options(const Options& options) {
   const std::pair<bool, const char*> set[] = {{!options.dynamic.empty(), "dynamic"},
                                               {!options.inputs.empty(), "inputs"},
                                               {!options.inputs_file.empty(), "inputs_file"},
@@ -307,33 +310,33 @@ void refuse_options_of_archives(const Options& options) {
                                               {!options.libraries.empty(), "libraries"}};
   for (const auto& [is_set, name] : set) {
     if (!is_set) continue;
-    throw Error(Code::usage, std::string("Options::") + name + " is an option of archives, and a module was given",
-                "leave it out; a module takes the tensors of the call, dynamic_axes, and the dtypes and operators of "
+    throw Error(Code::usage, std::string("Options::") + name + " applies to archives only, and a module was given",
+                "leave it out; a module uses the tensors of the call, dynamic_axes, and the dtypes and operators of "
                 "this process",
                 {.stage = "record"});
   }
 }
 
-// Turns other exceptions of LibTorch and the file system into Error, so that the library throws nothing else.
+// Turns all exceptions into Error, so that the library throws nothing else.
 Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
            const Options& options, std::vector<std::string> arguments) {
   try {
-    refuse_options_of_archives(options);
-    require_archive_apart(path, options);
+    refuse_archive_options(options);
+    require_separate_archive(path, options);
     return trace_and_run(module, inputs, forward, options, std::move(arguments));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(Code::internal, "recording failed: " + torch_message(error), "report it with the module that shows it",
+    throw Error(Code::internal, "recording failed: " + torch_message(error), "please report this with the module",
                 {.stage = "record"});
   }
 }
 
-// The options of `whence export` that ask for nothing of the recording.
+// Returns the arguments of `whence export` that correspond to `options`.
 std::vector<std::string> export_arguments(const std::string& path, const Options& options) {
   std::vector<std::string> arguments = {"export", "-o", path, "--opset", std::to_string(options.opset)};
-  const auto flag = [&](bool wanted, const char* name) {
-    if (wanted) arguments.emplace_back(name);
+  const auto flag = [&](bool enabled, const char* name) {
+    if (enabled) arguments.emplace_back(name);
   };
   const auto text = [&](const char* name, const std::string& value) {
     if (!value.empty()) arguments.insert(arguments.end(), {name, value});
@@ -396,10 +399,11 @@ void refuse_input_count(std::size_t given, const std::vector<std::size_t>& accep
   std::string counts;
   for (const std::size_t count : accepted) counts += (counts.empty() ? "" : " or ") + std::to_string(count);
   if (counts.empty()) {
-    mismatch("forward cannot be called with tensors alone",
+    mismatch("forward cannot be called with only tensors",
              "use export_onnx_call or record_call with a function that calls the module");
   }
-  mismatch(std::to_string(given) + " inputs were given, forward takes " + counts, "give as many as forward takes");
+  mismatch(std::to_string(given) + " inputs were given, forward takes " + counts,
+           "give the number of inputs that forward takes");
 }
 
 }  // namespace whence::native

@@ -1,3 +1,4 @@
+// Implements sessions, and the functions by which layers and ModuleScopes announce calls.
 #include "recorder/native/session.h"
 
 #include <atomic>
@@ -22,7 +23,7 @@ namespace {
 
 thread_local Session* current_session = nullptr;
 
-// Sessions of all threads, for modules that run on a thread of their own.
+// Sessions of all threads, to detect a module that runs on a thread that does not record it.
 std::atomic<int> session_count{0};
 std::mutex sessions_mutex;
 std::set<Session*> sessions;
@@ -42,7 +43,7 @@ Session::Session(const ModuleMirror& mirror) : mirror_(mirror), outer_(current_s
     for (const torch::nn::Module* module : mirror.modules()) {
       if (other->mirror_.find(module) == nullptr) continue;
       throw Error(Code::module_in_use, "the module is being recorded already, by this thread or another one",
-                  "record it once at a time",
+                  "record the module only once at a time",
                   {.stage = "record", .module = mirror.at(module).path, .has_module = true});
     }
   }
@@ -58,22 +59,22 @@ Session::~Session() {
   --session_count;
 }
 
-void Session::settle() {
+void Session::close_expected_scope() {
   if (expecting_open_) traced_graph()->pop_scope();
   expecting_open_ = false;
   expecting_ = nullptr;
 }
 
-bool Session::enter(const torch::nn::Module& module, const std::type_info& speaker) {
+bool Session::enter(const torch::nn::Module& module, const std::type_info& announcing_class) {
   jit::Graph* graph = traced_graph();
-  const MirroredModule* known = mirror_.find(&module);
-  if (graph == nullptr || known == nullptr) return false;
-  settle();
-  if (speaker == typeid(module)) announced_.insert(known->type);
-  // The root's scope is the graph itself; and a forward that calls its base class's forward is still the same call.
-  // A user's class that derives from a layer is not a layer: more of its call may stand around this, so that scopes.h
-  // makes the scope.
-  const bool layer_of_user = known->kind == ModuleKind::user && speaker == typeid(LayerScope);
+  const MirroredModule* mirrored = mirror_.find(&module);
+  if (graph == nullptr || mirrored == nullptr) return false;
+  close_expected_scope();
+  if (announcing_class == typeid(module)) announced_.insert(mirrored->type);
+  // The root's scope is the graph itself. A forward that calls its base class's forward is still the same call. A
+  // user's class that derives from a layer is not a layer: its call may contain more than the layer, so scopes.h makes
+  // the scope.
+  const bool layer_of_user = mirrored->kind == ModuleKind::user && announcing_class == typeid(LayerScope);
   const bool pushed = &module != mirror_.root() && !layer_of_user && innermost() != &module;
   if (pushed) {
     graph->push_scope(mirror_.at(&module).scope);
@@ -84,25 +85,25 @@ bool Session::enter(const torch::nn::Module& module, const std::type_info& speak
 }
 
 void Session::leave() {
-  settle();
+  close_expected_scope();
   const bool pushed = open_.back().pushed;
   open_.pop_back();
-  jit::Graph* graph = traced_graph();  // gone when the tracer gave up over an exception
+  jit::Graph* graph = traced_graph();  // null if an exception ended the trace
   if (pushed && graph != nullptr) graph->pop_scope();
 }
 
 void Session::expect(const torch::nn::Module& module, const char* kind) {
   if (traced_graph() == nullptr || mirror_.find(&module) == nullptr) return;
-  settle();
+  close_expected_scope();
   expecting_ = &module;
   expected_kind_ = kind;
 }
 
-void Session::finish() { settle(); }
+void Session::finish() { close_expected_scope(); }
 
 void Session::note_operation(jit::Node* node) {
-  if (node->kind().is_prim()) return;  // constants and lists, which stand before the operation that reads them
-  if (expecting_open_) settle();
+  if (node->kind().is_prim()) return;  // constants and lists, which precede the operation that reads them
+  if (expecting_open_) close_expected_scope();
   Note note{take_native_stack(), innermost(), nullptr};
   if (expecting_ != nullptr && std::string_view(node->kind().toQualString()) == expected_kind_) {
     if (mirror_.at(expecting_).kind == ModuleKind::user) {
@@ -123,7 +124,7 @@ void Session::note_operation(jit::Node* node) {
 void Session::note_read(const std::string& op, const at::Tensor& tensor) {
   const auto& state = jit::tracer::getTracingState();
   if (!state || !tensor.defined() || !state->hasValue(tensor)) return;
-  // Attention compares query and key to find out whether they are one tensor, which does not depend on their contents.
+  // Attention compares query and key to find out whether they are the same tensor; this does not depend on their data.
   if (op == "aten::equal" && mirror_.at(innermost()).kind == ModuleKind::layer) return;
   reads_.push_back({{take_native_stack(), innermost(), nullptr}, op, state->getValue(tensor)});
 }
@@ -137,23 +138,23 @@ bool Session::announces_itself(const torch::nn::Module* module) const {
   return announced_.count(mirror_.at(module).type) > 0;
 }
 
-void Session::note_foreign_thread(const torch::nn::Module& module) {
+void Session::note_other_thread(const torch::nn::Module& module) {
   if (session_count == 0) return;
   const std::lock_guard lock(sessions_mutex);
   for (Session* session : sessions) {
-    if (session->mirror_.find(&module) != nullptr) session->foreign_ = &module;
+    if (session->mirror_.find(&module) != nullptr) session->module_on_other_thread_ = &module;
   }
 }
 
 const torch::nn::Module* Session::innermost() const { return open_.empty() ? mirror_.root() : open_.back().module; }
 
-// ---- what the interposed layers call ------------------------------------------------------------------------------
+// ---- functions that the interposed layers call --------------------------------------------------------------------
 
 LayerScope::LayerScope(const torch::nn::Module* module) : open_(false) {
   if (Session* session = Session::current()) {
     open_ = session->enter(*module, typeid(LayerScope));
   } else {
-    Session::note_foreign_thread(*module);
+    Session::note_other_thread(*module);
   }
 }
 
@@ -166,7 +167,7 @@ void expect_operation(const torch::nn::Module* module, const char* kind) {
 }
 
 void* next_in_libtorch(const std::string& mangled) {
-  // The library by name: RTLD_NEXT would search after this library, which may stand behind it.
+  // Opens LibTorch by name: RTLD_NEXT searches only libraries after this one, and LibTorch may come before it.
   static void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   void* found = torch == nullptr ? nullptr : dlsym(torch, mangled.c_str());
   if (found == nullptr) {
@@ -176,11 +177,11 @@ void* next_in_libtorch(const std::string& mangled) {
   return found;
 }
 
-void register_layers(const void* begin, const void* end) { leave_out(begin, end); }
+void register_layers(const void* begin, const void* end) { exclude_code(begin, end); }
 
 void check_layers_interposed() {
-  if (is_left_out(dlsym(RTLD_DEFAULT, "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE"))) return;
-  throw Error(Code::unsupported_feature, "whence's layers do not stand before LibTorch's in this program",
+  if (is_excluded(dlsym(RTLD_DEFAULT, "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE"))) return;
+  throw Error(Code::unsupported_feature, "this program calls LibTorch's layers directly, not whence's",
               "link whence::recorder into the program itself, not into a library that it loads later, and keep the "
               "program's symbols visible to libraries",
               {.stage = "record"});
@@ -194,7 +195,7 @@ ModuleScope::ModuleScope(const torch::nn::Module& module, const std::type_info& 
   if (native::Session* session = native::Session::current()) {
     open_ = session->enter(module, speaker);
   } else {
-    native::Session::note_foreign_thread(module);
+    native::Session::note_other_thread(module);
   }
 }
 

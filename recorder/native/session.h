@@ -1,9 +1,8 @@
-// Session: one call of a module's forward under LibTorch's tracer, on one thread. The library's layers and the user's
-// ModuleScopes announce themselves to the session, and the tracer's hook reports every operation to it; the session
-// notes each with the native stack at that moment. When forward has returned, scopes.h finds from the notes which
-// module performed which operation.
+// Session: one call of a module's forward under LibTorch's tracer, on one thread. LibTorch's layers and the user's
+// ModuleScopes announce their calls to the session, and the tracer's hook reports every operation. The session stores
+// the native stack for each. After forward has returned, scopes.h finds the module of each operation from these notes.
 //
-// Layers become scopes of the tracer at once, as modules do in Python.
+// Announced calls become scopes of the tracer immediately, like modules in Python.
 #pragma once
 
 #include <atomic>
@@ -19,14 +18,14 @@
 
 namespace whence::native {
 
-// The circumstances in which a node was traced: an operation, or the scope of a module's call.
+// The stack and module at which a node was traced. The node is an operation or the scope of a module's call.
 struct Note {
   NativeStack stack;
-  const torch::nn::Module* scope = nullptr;   // for operations: the innermost module that announced itself
+  const torch::nn::Module* scope = nullptr;   // for operations: the innermost module with an announced call
   const torch::nn::Module* called = nullptr;  // for scopes: the module
 };
 
-// A read of a tensor's value into the program, which a trace cannot follow.
+// A read of a tensor's value into the program, which a trace does not record.
 struct Read {
   Note note;
   std::string op;
@@ -35,7 +34,7 @@ struct Read {
 
 class Session {
  public:
-  // Throws Error(module_in_use) when a module of the tree is being recorded already.
+  // Throws Error(module_in_use) if a module of the tree is already being recorded.
   explicit Session(const ModuleMirror& mirror);
   ~Session();
   Session(const Session&) = delete;
@@ -43,35 +42,34 @@ class Session {
 
   static Session* current();  // the session of this thread, or null
 
-  // Notes that a call of `module` begins. Returns false when it is not a module of the tree; then leave() must not be
-  // called. `speaker` is the announcing class: the module's own, or a base class, whose code is only a part of what the
-  // module does.
-  bool enter(const torch::nn::Module& module, const std::type_info& speaker);
+  // Starts a call of `module`. Returns false if it is not a module of the tree; then do not call leave().
+  // `announcing_class` is the module's class or a base class. A base class's code may be only a part of the call.
+  bool enter(const torch::nn::Module& module, const std::type_info& announcing_class);
   void leave();
-  // Announces that the next operation, and no other, belongs to the module if it is of this kind.
+  // Announces that the next operation, and only that one, belongs to the module if it is of this kind.
   void expect(const torch::nn::Module& module, const char* kind);
   void note_operation(torch::jit::Node* node);
   void note_read(const std::string& op, const at::Tensor& tensor);
-  void finish();  // forward has returned
+  void finish();  // call it after forward has returned
 
-  const Note* note(const torch::jit::Node* node) const;  // null for a node that was not noted
-  const Note* last() const { return last_; }             // the operation noted last, or none
+  const Note* note(const torch::jit::Node* node) const;  // null for a node without a note
+  const Note* last() const { return last_; }             // the last operation, or null
   const std::vector<Read>& reads() const { return reads_; }
-  // True if code of this module's own class has opened a ModuleScope.
+  // Returns true if code of this module's own class has opened a ModuleScope.
   bool announces_itself(const torch::nn::Module* module) const;
   // Returns a module of the tree that another thread ran during the recording, or null.
-  const torch::nn::Module* foreign() const { return foreign_; }
+  const torch::nn::Module* module_on_other_thread() const { return module_on_other_thread_; }
   const ModuleMirror& mirror() const { return mirror_; }
 
-  // Call it in a thread without a session: notes that the thread runs a module which another thread is recording.
-  static void note_foreign_thread(const torch::nn::Module& module);
+  // Notes that this thread, which has no session, runs a module. Another thread may be recording it.
+  static void note_other_thread(const torch::nn::Module& module);
 
  private:
   struct Open {
     const torch::nn::Module* module;
-    bool pushed;  // as a scope of the tracer's
+    bool pushed;  // true if the tracer has a scope for it
   };
-  void settle();
+  void close_expected_scope();
   const torch::nn::Module* innermost() const;
 
   const ModuleMirror& mirror_;
@@ -84,7 +82,7 @@ class Session {
   const torch::nn::Module* expecting_ = nullptr;
   const char* expected_kind_ = nullptr;
   bool expecting_open_ = false;
-  std::atomic<const torch::nn::Module*> foreign_ = nullptr;
+  std::atomic<const torch::nn::Module*> module_on_other_thread_ = nullptr;
 };
 
 }  // namespace whence::native

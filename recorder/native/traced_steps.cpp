@@ -1,3 +1,4 @@
+// Collects the steps of a trace and compares two traces.
 #include "recorder/native/traced_steps.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ std::vector<std::int64_t> sizes_of(const jit::Value& value) {
   return sizes ? std::vector<std::int64_t>(*sizes) : std::vector<std::int64_t>();
 }
 
-// Returns true for a constant that only aten::contiguous reads: its memory format.
+// Returns true for a constant that only aten::contiguous reads, its memory format.
 bool is_of_contiguous(const jit::Node& node) {
   if (node.kind() != jit::prim::Constant || !node.hasUses()) return false;
   const auto& uses = node.output()->uses();
@@ -82,7 +83,7 @@ std::optional<std::size_t> first_difference(const std::vector<Step>& a, const st
 }
 
 const Step& reader_of(const std::vector<Step>& steps, std::size_t constant) {
-  // Constants stand right before the operation that reads them, list constructions between.
+  // A constant directly precedes the operation that reads it; only list constructions come between.
   for (std::size_t i = constant + 1; i < steps.size(); ++i) {
     if (!steps[i].stack.empty()) return steps[i];
   }

@@ -1,3 +1,4 @@
+// Traces forward at all sizes, makes sizes dynamic, and checks the result against the module.
 #include "recorder/native/tracing.h"
 
 #include <functional>
@@ -9,7 +10,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include "recorder/base/torch_error.h"
-#include "recorder/native/kept_state.h"
+#include "recorder/native/saved_buffers.h"
 #include "schema/files/files.h"
 #include "schema/operator_facts.h"
 
@@ -22,9 +23,9 @@ namespace jit = torch::jit;
 
 namespace {
 
-// LibTorch has one hook for source lines, and no way to get the current one; if Python runs in this process, the hook
-// was Python's. So for traces of others this makes the same source range from the Python stack, which LibTorch does
-// provide: a line "FILE(LINE): FUNCTION" for each frame. Without Python the stack is empty.
+// Writes the source range that Python's hook would write: a line "FILE(LINE): FUNCTION" for each Python frame. LibTorch
+// has one hook for source lines and no function that returns it, so whence replaces Python's hook for all traces of the
+// process. Without Python the stack is empty.
 void note_python_stack(jit::Node* node) {
   std::string stack;
   std::optional<std::string> file;
@@ -51,15 +52,15 @@ void on_operation(jit::Node* node) {
   }
 }
 
-// Operations that give a tensor's value to the program are not traced, so LibTorch's profiler callbacks tell of them.
-class ReadWatch {
+// Notes reads of tensor values by the program. They are not traced, so LibTorch's profiler callbacks report them.
+class ReadObserver {
  public:
-  ReadWatch()
+  ReadObserver()
       : handle_(at::addThreadLocalCallback(
             at::RecordFunctionCallback(&on_call).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {}
-  ~ReadWatch() { at::removeCallback(handle_); }
-  ReadWatch(const ReadWatch&) = delete;
-  ReadWatch& operator=(const ReadWatch&) = delete;
+  ~ReadObserver() { at::removeCallback(handle_); }
+  ReadObserver(const ReadObserver&) = delete;
+  ReadObserver& operator=(const ReadObserver&) = delete;
 
  private:
   static std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
@@ -92,11 +93,11 @@ class ModuleTracer {
     std::call_once(once, [] { jit::tracer::setRecordSourceLocation(&on_operation); });
   }
 
-  Result<Traced> run(const Inputs& inputs, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
+  Result<TracedModule> run(const Inputs& inputs, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
     std::vector<std::vector<Step>> traces(1);
     std::vector<std::pair<const Inputs*, c10::IValue>> seen;
     for (const Inputs& other : resized) {
-      // Scopes become methods of the mirror when the tracer ends, so each trace has a mirror of its own.
+      // Scopes become methods of the mirror at the end of a trace, so each trace needs its own mirror.
       ModuleMirror mirror(module_);
       const Result<Trace> done = trace(mirror, other, [&](jit::Graph& graph, const Session& session) {
         traces.push_back(steps_of(graph, session));
@@ -108,15 +109,15 @@ class ModuleTracer {
       if (traces.size() == 1) return other_size_failed(done.diagnostics().front());
       for (TracedSize& size : sizes) size.seen.erase(size.seen.begin() + static_cast<std::ptrdiff_t>(traces.size()));
     }
-    Traced traced;
+    TracedModule traced;
     ModuleMirror mirror(module_);
     const Trace done = value_of(trace(mirror, inputs, [&](jit::Graph& traced_graph, const Session& session) {
       refuse_reads(traced_graph, session);
       for (const jit::Node* node : traced_graph.nodes()) {
         const std::string target = node->kind().toQualString();
-        if (facts_of(target).sizes_of_content) traced.sized_by_content.insert(target);
+        if (facts_of(target).data_dependent_sizes) traced.data_sized_operators.insert(target);
       }
-      const ScopeCount count = bring_into_scopes(traced_graph, session, symbols_);
+      const ScopeCount count = move_into_scopes(traced_graph, session, symbols_);
       traced.report.exact = count.exact;
       traced.report.inferred = count.inferred;
       traced.report.ancestor = count.enclosing;
@@ -134,7 +135,7 @@ class ModuleTracer {
     self.type()->addMethod(method);
     traced.module = self;
     for (const auto& [other, output] : seen) check_other_size(traced.module, *other, output);
-    traced.changed = changed_;
+    traced.changed_buffers = changed_;
     return traced;
   }
 
@@ -149,9 +150,9 @@ class ModuleTracer {
   Result<Trace> trace(ModuleMirror& mirror, const Inputs& inputs, const AtEnd& at_end) {
     jit::Stack stack;
     for (const at::Tensor& input : inputs) stack.emplace_back(input.detach().clone());
-    const KeptState state_kept(module_, changed_);
+    const SavedBuffers saved_buffers(module_, changed_);
     Session session(mirror);
-    const ReadWatch watch;
+    const ReadObserver observer;
     const at::NoGradGuard no_grad;
     std::optional<Error> refused;
     try {
@@ -196,15 +197,15 @@ class ModuleTracer {
     return Error(std::move(diagnostic));
   }
 
-  // Runs the recorded program at another size and compares its results with the module's. They differ if a size entered
-  // a tensor in a way that the traces do not show.
+  // Runs the recorded program at another size and compares its results with the module's. They differ if a tensor
+  // depends on a size in a way that the traces do not show.
   void check_other_size(jit::Module& self, const Inputs& inputs, const c10::IValue& expected) {
-    const KeptState state_kept(module_, changed_);
+    const SavedBuffers saved_buffers(module_, changed_);
     const at::NoGradGuard no_grad;
     const jit::GraphOptimizerEnabledGuard plain(false);
     std::string why;
     try {
-      std::vector<c10::IValue> given;  // which the program may write to
+      std::vector<c10::IValue> given;  // copies, because the program may write to them
       for (const at::Tensor& input : inputs) given.emplace_back(input.clone());
       const c10::IValue result = self.forward(std::move(given));
       if (close(result, expected)) return;
@@ -212,9 +213,8 @@ class ModuleTracer {
     } catch (const std::exception& error) {
       why = torch_message(error);
     }
-    throw Error(Code::baked_size, "what was recorded does not compute what the module does at another size: " + why,
-                "let forward depend on nothing but its inputs and its parameters, or leave dynamic_axes out",
-                {.stage = "record"});
+    throw Error(Code::baked_size, "the recorded program does not match the module at another size: " + why,
+                "let forward depend only on its inputs and parameters, or leave dynamic_axes out", {.stage = "record"});
   }
 
   static bool close(const c10::IValue& a, const c10::IValue& b) {
@@ -245,8 +245,8 @@ class ModuleTracer {
       if (!problems.empty() && problems.back().where == where) continue;
       problems.push_back({Code::unsupported_feature,
                           Severity::error,
-                          "forward reads the value of a tensor that depends on the input, and a trace would hold what "
-                          "follows from it fixed",
+                          "forward reads the value of a tensor that depends on the input; a trace would fix everything "
+                          "computed from it",
                           where,
                           "use tensor operations in place of branches and numbers: torch::where, clamp, masked_fill",
                           1,
@@ -256,10 +256,10 @@ class ModuleTracer {
   }
 
   void refuse_other_threads(const Session& session) {
-    const torch::nn::Module* module = session.foreign();
+    const torch::nn::Module* module = session.module_on_other_thread();
     if (module == nullptr) return;
     throw Error(Code::module_in_use, "another thread called the module while it was being recorded",
-                "record on one thread, while no other one runs the module",
+                "record while no other thread runs the module",
                 {.stage = "record", .module = session.mirror().at(module).path, .has_module = true});
   }
 
@@ -272,8 +272,9 @@ class ModuleTracer {
 
 }  // namespace
 
-Result<Traced> trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
-                            const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
+Result<TracedModule> trace_module(torch::nn::Module& module, const Inputs& inputs,
+                                  const std::vector<std::string>& names, const Forward& forward,
+                                  std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
   return ModuleTracer(module, names, forward).run(inputs, std::move(sizes), resized);
 }
 

@@ -1,3 +1,4 @@
+// Finds and starts the whence command, and reads its JSON diagnostics.
 #include "recorder/native/whence_command.h"
 
 #include <cerrno>
@@ -22,9 +23,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* command_remedy =
-    "install whence's command beside its library, or name it in $WHENCE or in Options::command";
+    "install the whence command next to its library, or give its path in $WHENCE or Options::command";
 
-// The folder of the library that holds `symbol`.
+// Returns the folder of the library that contains `symbol`.
 fs::path folder_of(const void* symbol) {
   Dl_info found{};
   if (dladdr(symbol, &found) == 0 || found.dli_fname == nullptr) return {};
@@ -32,14 +33,14 @@ fs::path folder_of(const void* symbol) {
   return fs::weakly_canonical(found.dli_fname, ignored).parent_path();
 }
 
-std::string find_command(const std::string& given) {
-  if (!given.empty()) return given;
+std::string find_command(const std::string& requested_command) {
+  if (!requested_command.empty()) return requested_command;
   if (const char* named = std::getenv("WHENCE"); named != nullptr && *named != '\0') return named;
-  const fs::path beside = folder_of(reinterpret_cast<const void*>(&run_whence)).parent_path() / "bin" / "whence";
-  return fs::exists(beside) ? beside.string() : "whence";
+  const fs::path installed = folder_of(reinterpret_cast<const void*>(&run_whence)).parent_path() / "bin" / "whence";
+  return fs::exists(installed) ? installed.string() : "whence";
 }
 
-// The command is to load the LibTorch that this process has.
+// Returns the environment of the command, which must load the LibTorch of this process.
 std::vector<std::string> environment() {
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -92,8 +93,8 @@ Diagnostics to_diagnostics(const nlohmann::json& json) {
 
 }  // namespace
 
-Diagnostics run_whence(const std::string& given, const std::vector<std::string>& arguments) {
-  const std::string command = find_command(given);
+Diagnostics run_whence(const std::string& requested_command, const std::vector<std::string>& arguments) {
+  const std::string command = find_command(requested_command);
   std::vector<std::string> words = {command};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.emplace_back("--json");
@@ -113,7 +114,7 @@ Diagnostics run_whence(const std::string& given, const std::vector<std::string>&
     throw Error(Code::internal, command + " crashed (signal " + std::to_string(WTERMSIG(status)) + ")",
                 "please report this with the model", {.stage = "record"});
   }
-  throw Error(Code::needs_command, command + " ended without a result, status " + std::to_string(status),
+  throw Error(Code::needs_command, command + " exited without a result, wait status " + std::to_string(status),
               command_remedy, {.stage = "record"});
 }
 

@@ -1,5 +1,5 @@
-// Runs the whence command on a traced archive. The exporter links protobuf, which must not meet LibTorch's or the
-// user's own copy in one process, so it runs in a process of its own, on the same LibTorch.
+// Runs the whence command on a traced archive. The exporter links protobuf, which must not be loaded together with
+// LibTorch's or the user's copy. So it runs in a process of its own, with the same LibTorch.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace whence::native {
 
-// `arguments` without the command itself; --json is added. Returns its warnings; throws Error with its diagnostics, or
-// Error(needs_command) when it cannot be started.
+// Runs `command` with `arguments` and --json. Returns its warnings. Throws Error with its diagnostics, or
+// Error(needs_command) if it cannot be started.
 Diagnostics run_whence(const std::string& command, const std::vector<std::string>& arguments);
 
 }  // namespace whence::native

@@ -16,7 +16,7 @@ WHENCE = os.environ.get("WHENCE", "whence")
 
 
 class Merger:
-    """Stands in for onnxscript's MetadataMerger."""
+    """Replaces onnxscript's MetadataMerger."""
 
     def copy_merged_metadata(self, old, new) -> None:
         for node in new:
@@ -24,7 +24,7 @@ class Merger:
 
 
 def model(path: Path) -> None:
-    """Writes MatMul, Add and Relu, each of a module of its own."""
+    """Writes a model of MatMul, Add and Relu, each in a module of its own."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product"), helper.make_node("Add", ["y", "b"], ["z"], "sum"),
              helper.make_node("Relu", ["z"], ["out"], "relu")]
     origins = [("block.fc", "matmul", "exact"), ("block.bias", "add", "matched"), ("", "relu", "exact")]

@@ -1,4 +1,4 @@
-"""Origins through an optimiser: what docs/metadata-spec.md of whence asks for. Copy this file; it needs nothing.
+"""Keeps the origins of nodes in an optimiser, as whence's docs/metadata-spec.md requires. Copy this file; it needs only Python.
 
 A node is anything with `metadata_props` (onnx.NodeProto, onnxscript's ir.Node), or a dict of its entries.
 """
@@ -11,13 +11,13 @@ OF_ONE_NODE = {"pkg.whence." + name for name in ("kept", "merged", "original_nam
 
 
 def entries(node) -> dict:
-    """The metadata of a node."""
+    """Returns the metadata of a node."""
     props = node if isinstance(node, dict) else node.metadata_props
     return dict(props) if hasattr(props, "items") else {entry.key: entry.value for entry in props}
 
 
 def write(node, metadata: dict) -> None:
-    """Gives a node these entries, and no others."""
+    """Replaces all metadata of a node by these entries."""
     if hasattr(node.metadata_props, "items"):
         node.metadata_props.clear()
         node.metadata_props.update(metadata)
@@ -28,16 +28,16 @@ def write(node, metadata: dict) -> None:
 
 
 def merge(nodes, operator: str = "") -> dict:
-    """Entries of a node that stands for these: fused, split off, copied, folded. In the order of the graph.
+    """Returns the entries of a node that replaces these nodes: fused, split, copied or folded. Pass them in graph order.
 
-    operator  the new node's, "com.microsoft::FusedConv", where its domain is not ONNX's own.
+    operator  the operator of the new node, "com.microsoft::FusedConv", if its domain is not ONNX's own.
     """
     sources = [entries(node) for node in nodes]
     first = sources[0] if sources else {}
     merged = {key: value for key, value in first.items() if all(source.get(key) == value for source in sources)}
     merged = {key: value for key, value in merged.items() if key not in OF_ONE_NODE | {OPERATOR}}
     confidence = max((_confidence(source) for source in sources), key=WORDS.index, default=WORDS[-1])
-    if confidence == WORDS[-1]:  # one part is unknown, so the whole is
+    if confidence == WORDS[-1]:  # one node is unknown, so the result is unknown
         return {**{key: value for key, value in merged.items() if not key.startswith("pkg.whence.")}, CONFIDENCE: confidence}
     modules = _union(source.get(MODULES) or json.dumps([source[MODULE]]) for source in sources)
     ids = _union(source[ID] if source[ID].endswith("]") else json.dumps([source[ID]]) for source in sources if ID in source)
@@ -53,7 +53,7 @@ def merge(nodes, operator: str = "") -> dict:
 
 
 def inserted(neighbours) -> dict:
-    """Entries of a node that the tool puts in for the sake of these: a Cast, a Transpose, a QuantizeLinear."""
+    """Returns the entries of a node that the tool inserts next to these: a Cast, a Transpose, a QuantizeLinear."""
     merged = merge(neighbours)
     if merged[CONFIDENCE] == WORDS[-1]:
         return merged

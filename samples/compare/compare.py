@@ -1,4 +1,4 @@
-"""Two exports of one model, and one of them optimised, held against each other by modules: compare.py FOLDER"""
+"""Compares two exports of one model, and an optimised file, module by module: compare.py FOLDER"""
 
 import json
 import os
@@ -21,7 +21,7 @@ def whence(*arguments: object, code: int = 0) -> str:
 
 
 def export_twice(folder: Path) -> tuple[Path, Path, Path]:
-    """(by PyTorch's dynamo exporter, by whence, the record), all of one torch.export archive."""
+    """Returns the files of PyTorch's dynamo exporter and of whence, and the sidecar, all from one torch.export archive."""
     torch.manual_seed(0)
     config = BertConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
                         intermediate_size=128, return_dict=False)
@@ -50,8 +50,8 @@ def run(path: Path) -> numpy.ndarray:
 
 
 def compare_naming(before: Path, after: Path, record: Path) -> tuple[int, int]:
-    """Nodes that name their module instance, before and after; the tables are printed."""
-    # ONNX Runtime leaves types of tensors behind that it removed: V112.
+    """Prints the reports; returns the numbers of nodes that name their module instance, before and after."""
+    # Allows V112: ONNX Runtime keeps the types of tensors that it removed.
     arguments = ["validate", after, "--sidecar", record, "--baseline", before, "--depth", "1", "--allow", "V112"]
     print(whence(*arguments))
     report = json.loads(whence(*arguments, "--json"))

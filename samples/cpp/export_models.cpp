@@ -1,5 +1,5 @@
-// Exports three torch::nn modules to ONNX and writes what LibTorch computes for the same inputs, at the size of the
-// example and at another one: `export_models FOLDER`. check.py compares. The archives hold the same programs for
+// Exports three torch::nn modules to ONNX and writes LibTorch's results for inputs of the example's size and of another
+// size: `export_models FOLDER`. check.py compares them. The archives contain the same programs, for
 // `whence record --values`.
 #include <cstdio>
 #include <fstream>

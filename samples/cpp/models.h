@@ -1,4 +1,4 @@
-// Three models as LibTorch's users write them: plain torch::nn, without any line of whence's.
+// Three ordinary torch::nn models, without any code for whence.
 #pragma once
 
 #include <cmath>
@@ -87,7 +87,7 @@ struct TextEncoderImpl : torch::nn::Module {
   // ids: int64 [N, length] -> [N, length, width]
   torch::Tensor forward(torch::Tensor ids) {
     auto x = embedding(ids) + positions.slice(0, 0, ids.size(1));
-    x = encoder(x.transpose(0, 1), torch::Tensor(), torch::Tensor());  // LibTorch's layers want [length, N, width]
+    x = encoder(x.transpose(0, 1), torch::Tensor(), torch::Tensor());  // LibTorch's layers take [length, N, width]
     return norm(x.transpose(0, 1));
   }
 

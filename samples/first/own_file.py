@@ -1,18 +1,18 @@
-"""Layers of an ONNX file: alone, with its checkpoint, and with its program: own_file.py FOLDER"""
+"""Finds the layers of an ONNX file: without help, with its checkpoint, and with its program: own_file.py FOLDER"""
 
 import sys
 
 import onnx
 import torch
 from safetensors.torch import save_file
-from shown import folder_named_on_the_command_line, whence as command
+from shown import enter_output_folder, whence as command
 from transformers import BertConfig, BertModel
 
 import whence
 
 
-def file_of_an_unknown_exporter() -> None:
-    """own.onnx without metadata and with numbers for names; model.pt2, the program it was made of, and its checkpoint."""
+def write_file_without_metadata() -> None:
+    """Writes own.onnx without metadata and with numbers as names, its program model.pt2, and its checkpoint."""
     torch.manual_seed(0)
     config = BertConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
     model = BertModel(config).eval()
@@ -37,8 +37,8 @@ def file_of_an_unknown_exporter() -> None:
 
 
 def main() -> int:
-    folder_named_on_the_command_line()
-    file_of_an_unknown_exporter()
+    enter_output_folder()
+    write_file_without_metadata()
     command("show own.onnx")
     command("annotate own.onnx --weights model.safetensors -o by_weights.onnx")
     command("show by_weights.onnx --depth 2")

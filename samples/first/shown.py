@@ -1,4 +1,4 @@
-"""Prints a command and its output, as a terminal shows them; the scripts of this folder share it."""
+"""Functions that the scripts of this folder share: print a command and its output, as in a terminal."""
 
 import os
 import shlex
@@ -9,14 +9,14 @@ from pathlib import Path
 WHENCE = os.environ.get("WHENCE", "whence")
 
 
-def folder_named_on_the_command_line() -> None:
-    """Goes into the folder, which is made; the scripts and the commands name files as a user does."""
+def enter_output_folder() -> None:
+    """Makes the folder and changes to it, so that scripts and commands use plain file names."""
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
     os.chdir(sys.argv[1])
 
 
 def whence(line: str) -> str:
-    """Runs `whence ...`; a failure ends the script."""
+    """Runs `whence ...` and returns its output. A failure ends the script."""
     print(f"$ whence {line}", flush=True)
     done = subprocess.run([WHENCE, *shlex.split(line)], stdout=subprocess.PIPE, text=True, check=True)
     print(done.stdout, end="", flush=True)

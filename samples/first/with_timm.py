@@ -1,16 +1,16 @@
-"""A timm model exported with its layers, checked against PyTorch, and one stage of it alone: with_timm.py FOLDER"""
+"""Exports a timm model with its layers, checks it against PyTorch, and extracts one stage: with_timm.py FOLDER"""
 
 import sys
 
 import timm
 import torch
-from shown import folder_named_on_the_command_line, whence as command
+from shown import enter_output_folder, whence as command
 
 import whence
 
 
 def main() -> int:
-    folder_named_on_the_command_line()
+    enter_output_folder()
     torch.manual_seed(0)
 
     model = timm.create_model("resnet18", pretrained=False).eval()  # yours: pretrained=True

@@ -1,16 +1,16 @@
-"""Annotates a transformers model that torch.onnx.export wrote, and takes it through an optimiser: with_transformers.py FOLDER"""
+"""Annotates a transformers model from torch.onnx.export, and runs an optimiser on it: with_transformers.py FOLDER"""
 
 import sys
 
 import torch
-from shown import folder_named_on_the_command_line, whence as command
+from shown import enter_output_folder, whence as command
 from transformers import BertConfig, BertModel
 
 import whence
 
 
 def main() -> int:
-    folder_named_on_the_command_line()
+    enter_output_folder()
     torch.manual_seed(0)
     config = BertConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
 

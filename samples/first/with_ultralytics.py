@@ -1,16 +1,16 @@
-"""Layers in a file that ultralytics exports: with_ultralytics.py FOLDER"""
+"""Annotates a file that ultralytics exports: with_ultralytics.py FOLDER"""
 
 import sys
 
 import torch
-from shown import folder_named_on_the_command_line, whence as command
+from shown import enter_output_folder, whence as command
 from ultralytics import YOLO
 
 import whence
 
 
 def main() -> int:
-    folder_named_on_the_command_line()
+    enter_output_folder()
     torch.manual_seed(0)
 
     model = YOLO("yolo11n.yaml")  # yours: YOLO("yolo11n.pt")

@@ -32,7 +32,7 @@ def main() -> int:
     model = onnx.load(folder / "bert.onnx")
     for node in model.graph.node:
         if "/encoder/layer.1/attention/" in node.name:
-            del node.metadata_props[:]  # as a tool does that builds new nodes
+            del node.metadata_props[:]  # like a tool that builds new nodes
     onnx.save(model, folder / "changed.onnx")
     bad = whence("validate", folder / "changed.onnx", "--config", gate, "--format", "github")
     print(bad.stdout, end="")

@@ -1,11 +1,11 @@
-"""ONNX Runtime GenAI: the genai_config.json that its loader reads, and generation with the package."""
+"""Writes genai_config.json for ONNX Runtime GenAI, and generates with the package."""
 
 import json
 from pathlib import Path
 
 
 def write_config(model, program, folder: Path) -> None:
-    """Describes the exported file by the names in it and by the sizes in the model's own configuration."""
+    """Writes genai_config.json from the names in the exported file and the sizes in the model's configuration."""
     config, inputs = model.config, [each.name for each in program.model_proto.graph.input]
     heads = config.num_attention_heads
     decoder = {
@@ -25,7 +25,7 @@ def write_config(model, program, folder: Path) -> None:
         "model": {"type": "decoder", "vocab_size": config.vocab_size, "context_length": config.max_position_embeddings,
                   "bos_token_id": token(config.bos_token_id, 0), "eos_token_id": token(config.eos_token_id, 0),
                   "pad_token_id": token(config.pad_token_id, token(config.eos_token_id, 0)), "decoder": decoder},
-        # The file returns longer tensors than it takes: GenAI's buffers for both cannot be the same.
+        # The file returns longer caches than it takes, so GenAI cannot use one buffer for both.
         "search": {"do_sample": False, "past_present_share_buffer": False,
                    "max_length": config.max_position_embeddings},
     }
@@ -37,7 +37,7 @@ def token(number, instead: int) -> int:
 
 
 def generate(folder: Path, prompt, steps: int) -> list[list[int]]:
-    """The new tokens of each row of ``prompt``, which has no padding. Raises ImportError without onnxruntime-genai."""
+    """Returns the new tokens of each row of ``prompt``, which has no padding. Raises ImportError without onnxruntime-genai."""
     import onnxruntime_genai
 
     model = onnxruntime_genai.Model(str(folder))

@@ -17,7 +17,7 @@ import run_onnx
 
 
 def small_llama():
-    """A model of the same kind as those that are downloaded, with random weights."""
+    """Returns a small Llama with random weights, in place of a downloaded model."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -28,7 +28,7 @@ def small_llama():
 
 
 def prompts(arguments, model) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two rows of tokens and their mask, the second padded on the left."""
+    """Returns two rows of tokens and their mask. The second row is padded on the left."""
     if arguments.model:
         from transformers import AutoTokenizer
 
@@ -42,8 +42,8 @@ def prompts(arguments, model) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def export(model, path: Path):
-    """One file for prefill and decoding. The example is a step that follows four tokens, of two rows; a cache that
-    has nothing in it would have no inputs in the file."""
+    """Exports one file for prefill and decoding. The example is a step after four tokens, with two rows; with an empty
+    cache, the file would have no inputs for it."""
     tokens = torch.randint(3, model.config.vocab_size, (2, 7), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         cache = model(input_ids=tokens[:, :4], use_cache=True).past_key_values
@@ -56,7 +56,7 @@ def export(model, path: Path):
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", help="a model of Hugging Face, by name or folder; by default a small random one")
+    parser.add_argument("--model", help="a Hugging Face model, by name or folder; by default a small random one")
     parser.add_argument("--prompt", default="The sea is")
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
@@ -78,8 +78,8 @@ def main() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         settings = {"max_new_tokens": arguments.steps, "min_new_tokens": arguments.steps, "do_sample": False}
-        wanted = model.generate(tokens, attention_mask=mask, **settings)[:, tokens.shape[1]:].numpy()
-    same = int((found == wanted).sum())
+        expected = model.generate(tokens, attention_mask=mask, **settings)[:, tokens.shape[1]:].numpy()
+    same = int((found == expected).sum())
     print(f"ONNX Runtime: {same} of {found.size} tokens are those of transformers' generate")
 
     row = tokens[:1].numpy()
@@ -88,9 +88,9 @@ def main() -> int:
     except ImportError as missing:
         print(f"ONNX Runtime GenAI: not run, {missing} (pip install onnxruntime-genai)")
         return int(same != found.size)
-    alike = int((by_genai == wanted[:1]).sum())
-    print(f"ONNX Runtime GenAI: {alike} of {by_genai.size} tokens are those of transformers' generate")
-    return int(same != found.size or alike != by_genai.size)
+    equal = int((by_genai == expected[:1]).sum())
+    print(f"ONNX Runtime GenAI: {equal} of {by_genai.size} tokens are those of transformers' generate")
+    return int(same != found.size or equal != by_genai.size)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Cuts one module out of an exported model and compares it with PyTorch: layer.py FOLDER"""
+"""Extracts one module from an exported model and compares it with PyTorch: layer.py FOLDER"""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ WHENCE = os.environ.get("WHENCE", "whence")
 
 
 class Stage(torch.nn.Module):
-    """x: float32[n, channels, h, w] -> the same; a residual block."""
+    """A residual block. x: float32[n, channels, h, w] -> float32[n, channels, h, w]"""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -51,8 +51,8 @@ def main() -> int:
                    check=True)
     x = torch.randn(5, 16, 15, 15)
     session = onnxruntime.InferenceSession(folder / "stage.onnx", providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    (result,) = session.run(None, {given.name: x.numpy()})
+    (graph_input,) = session.get_inputs()
+    (result,) = session.run(None, {graph_input.name: x.numpy()})
     with torch.no_grad():
         difference = float(np.abs(result - model.stages[2](x).numpy()).max())
     print(f"stages.2, largest difference between ONNX Runtime and PyTorch: {difference:.2g}")

@@ -1,6 +1,6 @@
-"""Runs the exported model in ONNX Runtime and the original in PyTorch on real sentences, of sizes it was not traced with.
+"""Runs the exported model in ONNX Runtime and the original in PyTorch on real sentences, at sizes that were not traced.
 
-usage: check_minilm.py MODEL.onnx    exits with 1 when the results differ by more than float32 rounding explains
+usage: check_minilm.py MODEL.onnx    exits with 1 if the results differ by more than float32 rounding
 """
 
 import sys
@@ -20,7 +20,7 @@ SENTENCES = [
 
 
 def embed(hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Mean over the words, then length 1: [sentences, words, 384] -> [sentences, 384], as the model's authors do it."""
+    """Averages over words and normalises, like the model's authors: [sentences, words, 384] -> [sentences, 384]."""
     weights = mask[:, :, None].astype(np.float32)
     mean = (hidden * weights).sum(1) / weights.sum(1)
     return mean / np.linalg.norm(mean, axis=1, keepdims=True)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The main job on a real model: record, export, annotate, validate; then ONNX Runtime against PyTorch. `make demo` runs it.
+# Records, exports, annotates and validates a real model, then compares ONNX Runtime with PyTorch. `make demo` runs it.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -7,7 +7,7 @@ out=build/demo
 python=build/venv/bin/python
 sample=samples/minilm
 
-# run command...: shows the command, then runs it.
+# run command...: prints the command, then runs it.
 run() {
   printf '\n$ %s\n' "$*"
   "$@"
@@ -28,4 +28,4 @@ printf '\nwritten:\n'
 for file in minilm.pt minilm.whence.json minilm.plain.onnx minilm.onnx minilm.html; do
   printf '  %s\n' "$out/$file"
 done
-printf '\nto look at: open %s in a browser; five minutes with your own model: docs/README.md\n' "$out/minilm.html"
+printf '\nnext: open %s in a browser; to try your own model, see docs/README.md\n' "$out/minilm.html"

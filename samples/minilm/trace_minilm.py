@@ -1,4 +1,4 @@
-"""Traces all-MiniLM-L6-v2 into a TorchScript archive, and saves the sentences it was traced with as example inputs.
+"""Traces all-MiniLM-L6-v2 into a TorchScript archive, and saves the traced sentences as example inputs.
 
 usage: trace_minilm.py FOLDER    writes FOLDER/minilm.pt and FOLDER/minilm_inputs.pt
 """

@@ -1,4 +1,4 @@
-"""Runs a model with ONNX Runtime's profiler and folds the times up to its modules: by_module.py FOLDER"""
+"""Runs a model with ONNX Runtime's profiler and sums the times by module: by_module.py FOLDER"""
 
 import json
 import os
@@ -30,7 +30,7 @@ def export(folder: Path) -> Path:
 
 
 def run(model: Path, optimized: Path) -> Path:
-    """Runs the model; the profile that ONNX Runtime wrote."""
+    """Runs the model and returns the profile that ONNX Runtime wrote."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(model.with_suffix(""))
@@ -47,17 +47,17 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     model, optimized = export(folder), folder / "bert.optimized.onnx"
     profile = run(model, optimized)
-    given = [model, "--profile", profile, "--optimized", optimized]
+    arguments = [model, "--profile", profile, "--optimized", optimized]
 
-    print(whence("profile", *given, "--depth", 4))
-    whence("profile", *given, "--format", "speedscope", "-o", folder / "bert.speedscope.json")
-    told = json.loads(whence("profile", *given, "--json"))
+    print(whence("profile", *arguments, "--depth", 4))
+    whence("profile", *arguments, "--format", "speedscope", "-o", folder / "bert.speedscope.json")
+    report = json.loads(whence("profile", *arguments, "--json"))
     events = json.loads(profile.read_text())
     warm = min(event["ts"] + event["dur"] for event in events if event["name"] == "model_run")
     total = sum(event["dur"] for event in events if event["cat"] == "Node" and event["ts"] >= warm)
-    known = 1 - told["unattributed"] / told["operator_time"]
-    print(f"{told['operator_time']} of {total} microseconds of the profile, {100 * known:.0f} % of them in a module")
-    return 0 if told["operator_time"] == total and known > 0.9 else 1
+    known = 1 - report["unattributed"] / report["operator_time"]
+    print(f"{report['operator_time']} of {total} microseconds of the profile, {100 * known:.0f} % of them in a module")
+    return 0 if report["operator_time"] == total and known > 0.9 else 1
 
 
 if __name__ == "__main__":

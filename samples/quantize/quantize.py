@@ -1,4 +1,4 @@
-"""Quantises a model but for one module, and checks by modules that it did: quantize.py FOLDER"""
+"""Quantises all modules of a model except one, and checks the result by module: quantize.py FOLDER"""
 
 import json
 import os
@@ -19,7 +19,7 @@ def whence(*arguments: object) -> str:
 
 
 def integer_products(path: Path) -> list[str]:
-    """Modules of the nodes that compute in integers."""
+    """Returns the modules of matrix products that compute in integers."""
     nodes = json.loads(whence("select", path, "--ops", "MatMulInteger", "--json"))["nodes"]
     return [node["module"] for node in nodes]
 

@@ -1,5 +1,5 @@
-// Writing files so that a failure leaves the target as it was: a new file in the same folder, renamed at the end.
-// Weights travel from file to file, inside the kernel where it can.
+// Writes a new file in the target's folder and renames it at the end, so that a failure leaves the target unchanged.
+// Weights are copied from file to file, inside the kernel if possible.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -21,7 +21,7 @@
 namespace whence {
 namespace {
 
-constexpr std::size_t kBufferSize = std::size_t{1} << 18;  // small writes are gathered up to here
+constexpr std::size_t kBufferSize = std::size_t{1} << 18;  // small writes are buffered up to this size
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kCompareAtOnce = std::size_t{1} << 24;
 constexpr std::size_t kSpanFromFile = std::size_t{1} << 14;  // below this, a copy from memory is cheaper
@@ -34,14 +34,14 @@ std::string real_path(const std::string& path) {
   return result;
 }
 
-// Moves bytes from file to file inside the kernel and returns how many it could move; the rest is for a plain copy.
-// Not every pair of files allows this, and no error here is final: the plain copy meets it again and reports it.
+// Copies bytes from file to file inside the kernel and returns their number. The caller copies the remaining bytes with
+// a plain copy, which also reports errors: not every pair of files supports a copy in the kernel.
 std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64_t size) {
   std::uint64_t done = 0;
   while (done < size) {
     auto at = static_cast<off_t>(offset + done);
     const ssize_t moved =
-        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, copied_at_once), 0);
+        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, max_transfer), 0);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0) break;
     done += static_cast<std::uint64_t>(moved);
@@ -49,8 +49,8 @@ std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64
   return done;
 }
 
-// The first stretch from `start` on that is not a hole; empty, at `size`, if there is none. A file system that knows no
-// holes has one stretch.
+// Returns the first data range at or after `start`, between holes; {size, size} if there is none. On a file system
+// without holes the range reaches to the end.
 std::pair<std::uint64_t, std::uint64_t> next_data(int fd, std::uint64_t start, std::uint64_t size) {
   const off_t data = ::lseek(fd, static_cast<off_t>(start), SEEK_DATA);
   if (data < 0) return {errno == ENXIO ? size : start, size};
@@ -59,11 +59,11 @@ std::pair<std::uint64_t, std::uint64_t> next_data(int fd, std::uint64_t start, s
   return {begin, hole < 0 ? size : std::clamp(static_cast<std::uint64_t>(hole), begin, size)};
 }
 
-// A file that is open while it is looked at.
-class Reading {
+// A file that is open for reading until the object is destroyed.
+class OpenFile {
  public:
-  explicit Reading(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    struct stat status {};
+  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat status{};
     if (fd_ >= 0 && ::fstat(fd_, &status) == 0) {
       size_ = static_cast<std::uint64_t>(status.st_size);
       return;
@@ -73,9 +73,9 @@ class Reading {
     throw Error(Code::missing_file, path + ": " + std::strerror(error), "check its permissions",
                 {.file = path, .stage = "read"});
   }
-  ~Reading() { ::close(fd_); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
+  ~OpenFile() { ::close(fd_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   int fd() const { return fd_; }
   std::uint64_t size() const { return size_; }
@@ -89,17 +89,17 @@ class Reading {
 
 AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
   const PostponedStops until_remembered;
-  struct stat status {};
+  struct stat status{};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) fail_to_write(target_, errno);
   if (exists && S_ISDIR(status.st_mode)) {
     throw Error(Code::cannot_write, target_ + " is a folder", "name a file in it", {.file = target_, .stage = "write"});
   }
   if (exists && !S_ISREG(status.st_mode)) {
-    // A device or pipe (/dev/null, /dev/stdout) is written to; replacing it by a file would harm the system.
+    // Writes to a device or pipe (/dev/null, /dev/stdout): replacing it with a file would harm the system.
     fd_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    const std::string folder = folder_of(place());
+    const std::string folder = folder_of(resolved_target());
     remove_leftovers_once(folder);
     fd_ = create_locked(folder, temporary::file, temporary_);
     if (fd_ < 0) temporary_.clear();
@@ -136,13 +136,13 @@ void AtomicFile::write(const void* data, std::size_t size) {
 
 void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
   flush();
-  // Blocks at the same offset within a page of both files can be shared or moved. The kernel would piece others
-  // together, page by page, at half the speed of a plain copy through a buffer that stays in the processor's cache.
+  // Blocks with the same offset within a page of both files can be shared or moved. For other blocks, the kernel copies
+  // page by page at half the speed of a plain copy through a buffer that stays in the processor's cache.
   const bool same_in_page = offset % kPage == position_ % kPage;
   std::uint64_t done = same_in_page ? copy_in_kernel(fd, offset, fd_, size) : 0;
   std::vector<char> buffer(done < size ? kBufferSize : 0);
   while (done < size) {
-    // Each piece ends where a page of the target ends, so that no page is written twice.
+    // Each piece ends at a page boundary of the target, so that no page is written twice.
     const std::uint64_t room = buffer.size() - (position_ + done) % kPage;
     const ssize_t got =
         ::pread(fd, buffer.data(), std::min<std::uint64_t>(size - done, room), static_cast<off_t>(offset + done));
@@ -160,7 +160,7 @@ void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
 }
 
 void AtomicFile::write(const Bytes& bytes) {
-  if (bytes.made_when_written()) return write(bytes.made());
+  if (bytes.computed_when_written()) return write(bytes.compute());
   const auto content = bytes.in_memory().value();
   if (bytes.file().empty() || content.size() < kSpanFromFile) return write(content.data(), content.size());
   if (bytes.file() != source_path_) {
@@ -168,7 +168,7 @@ void AtomicFile::write(const Bytes& bytes) {
     source_fd_ = ::open(bytes.file().c_str(), O_RDONLY | O_CLOEXEC);
     source_path_ = bytes.file();
   }
-  // Removed or renamed since it was mapped: the mapping still holds the bytes.
+  // If the file was removed or renamed after it was mapped, the mapping still holds the bytes.
   if (source_fd_ < 0) return write(content.data(), content.size());
   copy_from(source_fd_, bytes.offset(), content.size());
 }
@@ -187,7 +187,7 @@ void AtomicFile::copy(const std::string& path) {
   if (source_fd_ >= 0) ::close(source_fd_);
   source_fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   source_path_ = path;
-  struct stat status {};
+  struct stat status{};
   if (source_fd_ < 0 || ::fstat(source_fd_, &status) != 0) {
     throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
                 {.file = path, .stage = "write"});
@@ -206,36 +206,36 @@ void AtomicFile::copy(const std::string& path) {
       if (ends_in_hole && ::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail_to_write(target_, errno);
     }
   }
-  // A copy is not readable by more users than its original.
-  struct stat own {};
+  // Restricts the permissions: a copy is not readable by more users than its original.
+  struct stat own{};
   if (!exists_ && !temporary_.empty() && ::fstat(fd_, &own) == 0) ::fchmod(fd_, own.st_mode & status.st_mode & 07777);
 }
 
 void AtomicFile::commit() {
   finish();
   if (temporary_.empty()) return;
-  // The folder of a draft is locked already, by the process whose draft it is.
+  // A draft folder is already locked by the process that owns it.
   std::optional<FolderLock> lock;
-  if (!is_draft()) lock.emplace(folder_of(place()));
+  if (!is_draft()) lock.emplace(folder_of(resolved_target()));
   const PostponedStops until_named;
   give_name();
   if (lock) lock->sync();
 }
 
-// A link stays a link: what it points to is replaced. One folder has one name here, so that it is locked once.
-std::string AtomicFile::place() const {
+// Follows links, so that a link stays a link and its target is replaced. Canonical folder names are locked only once.
+std::string AtomicFile::resolved_target() const {
   const std::string real = real_path(target_);
   if (!real.empty()) return real;
   const std::string folder = real_path(folder_of(target_));
   return (folder.empty() ? folder_of(target_) : folder) + "/" + base_name(target_);
 }
 
-bool AtomicFile::is_draft() const { return is_draft_folder(folder_of(place())); }
+bool AtomicFile::is_draft() const { return is_draft_folder(folder_of(resolved_target())); }
 
 void AtomicFile::finish() {
   flush();
   if (!temporary_.empty()) {
-    // It stays open: its lock says that this process lives. Network file systems report a full disk here.
+    // Keeps the file open: its lock shows that this process is alive. Network file systems report a full disk in sync.
     if (!is_draft()) sync_file(fd_, target_);
     return;
   }
@@ -244,13 +244,13 @@ void AtomicFile::finish() {
 }
 
 FileIdentity AtomicFile::identity() const {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd_, &status) != 0) fail_to_write(target_, errno);
   return FileIdentity(status);
 }
 
 void AtomicFile::give_name() {
-  const std::string target = place();
+  const std::string target = resolved_target();
   if (replaces_) {
     if (::rename(temporary_.c_str(), target.c_str()) != 0) fail_to_write(target_, errno);
   } else if (::link(temporary_.c_str(), target.c_str()) == 0) {
@@ -258,7 +258,7 @@ void AtomicFile::give_name() {
   } else if (errno == EEXIST) {
     throw Error(Code::cannot_write, target_ + " was written by another process", "run the command again",
                 {.file = target_, .stage = "write"});
-  } else if (::rename(temporary_.c_str(), target.c_str()) != 0) {  // some file systems have no second names
+  } else if (::rename(temporary_.c_str(), target.c_str()) != 0) {  // some file systems have no hard links
     fail_to_write(target_, errno);
   }
   forget_temporary(temporary_.c_str());
@@ -272,12 +272,12 @@ void write_file(const std::string& path, std::string_view text) {
 }
 
 bool same_content(const std::string& first, const std::string& second) {
-  const Reading a_file(first), b_file(second);
+  const OpenFile a_file(first), b_file(second);
   const std::uint64_t size = a_file.size();
   if (size != b_file.size()) return false;
   if (size == 0) return true;
   const auto a = MappedFile::open(first), b = MappedFile::open(second);
-  // Holes of both are not read: in memory they would be filled, and there may be a hundred gigabytes of it.
+  // Skips holes that both files have: they may be a hundred gigabytes, and reading them would fill memory with zeros.
   for (std::uint64_t at = 0; at < size;) {
     const auto [begin, end] = std::min(next_data(a_file.fd(), at, size), next_data(b_file.fd(), at, size));
     for (at = begin; at < end;) {

@@ -1,4 +1,4 @@
-// Content digests: XXH3 with 128 bits, inlined.
+// Content digests: 128-bit XXH3, inlined.
 #define XXH_INLINE_ALL
 #include <cerrno>
 #include <cstring>

@@ -1,4 +1,4 @@
-// FileIdentity: tells whether a name still leads to the file that it led to before.
+// FileIdentity: detects whether a path still refers to the same, unchanged file.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace whence {
 
-// Inode numbers are used again, so that size and time of the last change belong to it. Links and new names of a file
-// leave it as it is.
+// Includes size and modification time because inode numbers are reused. Linking and renaming a file keep its identity.
 struct FileIdentity {
   std::uint64_t inode = 0, size = 0, seconds = 0, nanoseconds = 0;
 
@@ -22,9 +21,9 @@ struct FileIdentity {
   FileIdentity() = default;
   bool operator==(const FileIdentity&) const = default;
 
-  // None if there is no regular file under this name.
+  // Returns nullopt if the path is not a regular file.
   static std::optional<FileIdentity> of(const std::string& path) {
-    struct stat status {};
+    struct stat status{};
     if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     return FileIdentity(status);
   }

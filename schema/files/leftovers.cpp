@@ -17,15 +17,14 @@
 namespace whence {
 namespace {
 
-// Locks a temporary whose writer is dead until the object goes, so that no other process removes it meanwhile.
+// Locks a temporary file or folder of a dead writer until the object is destroyed, so that no other process removes it.
 class Leftover {
  public:
   Leftover(int folder, const std::string& name)
       : fd_(::openat(folder, name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)) {
-    struct stat opened {
-    }, named{};
+    struct stat opened{}, named{};
     dead_ = fd_ >= 0 && ::fstat(fd_, &opened) == 0 && opened.st_uid == ::geteuid() &&
-            (S_ISREG(opened.st_mode) || S_ISDIR(opened.st_mode)) && try_lock(fd_) == LockResult::taken &&
+            (S_ISREG(opened.st_mode) || S_ISDIR(opened.st_mode)) && try_lock(fd_) == LockResult::acquired &&
             ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino;
   }
   ~Leftover() {
@@ -41,7 +40,7 @@ class Leftover {
   bool dead_ = false;
 };
 
-// Journals come first: what they keep is put back before other leftovers are removed.
+// Lists journals first: old files are restored before other leftovers are removed.
 std::vector<std::string> temporaries_in(DIR* folder) {
   std::vector<std::string> journals, others;
   while (const dirent* entry = ::readdir(folder)) {
@@ -58,7 +57,7 @@ std::vector<std::string> temporaries_in(DIR* folder) {
 void remove_leftovers(const std::string& folder, DIR* listing) {
   const std::vector<std::string> names = temporaries_in(listing);
   if (names.empty()) return;
-  // Files get their names and lose their second ones under this lock, so a journal that is seen now is a dead one's.
+  // Writers rename files and remove journals under this lock, so a journal that exists now has a dead writer.
   if (try_lock(::dirfd(listing)) == LockResult::busy) return;
   bool old_files_needed = false;
   for (const std::string& name : names) {
@@ -87,7 +86,7 @@ void remove_leftovers(const std::string& folder) {
 }
 
 void remove_leftovers_once(const std::string& folder) {
-  // Never destroyed: a recording that was not stopped is written while the process ends.
+  // Never destroyed: an unfinished recording is written while the process exits.
   static auto& lock = *new std::mutex;
   static auto& known = *new std::set<std::string>;
   {

@@ -1,3 +1,4 @@
+// File and folder locks with flock().
 #include "schema/files/locks.h"
 
 #include <cerrno>
@@ -16,8 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto longest_wait = 20s;
-constexpr auto wait_between = 5ms;
+constexpr auto lock_timeout = 20s;
+constexpr auto retry_interval = 5ms;
 
 }  // namespace
 
@@ -26,21 +27,21 @@ LockResult try_lock(int fd) {
     if (errno == EWOULDBLOCK) return LockResult::busy;
     if (errno != EINTR) return LockResult::unsupported;
   }
-  return LockResult::taken;
+  return LockResult::acquired;
 }
 
-// A folder that may be written to but not listed cannot be opened: it has no lock then.
+// A folder that may be written to but not listed cannot be opened, so it is not locked.
 FolderLock::FolderLock(const std::string& folder) : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (fd_ < 0) return;
-  const auto end = std::chrono::steady_clock::now() + longest_wait;
+  const auto end = std::chrono::steady_clock::now() + lock_timeout;
   while (try_lock(fd_) == LockResult::busy) {
     if (std::chrono::steady_clock::now() > end) {
       ::close(fd_);
       throw Error(Code::cannot_write, "another process has been writing in " + folder + " for a long time",
-                  "see whether a whence there was stopped, end it, and run the command again",
+                  "end any suspended whence process that writes there, and run the command again",
                   {.file = folder, .stage = "write"});
     }
-    std::this_thread::sleep_for(wait_between);
+    std::this_thread::sleep_for(retry_interval);
   }
 }
 

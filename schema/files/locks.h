@@ -1,4 +1,4 @@
-// Locks between processes. They end with the process that holds them, however it ends, so that none is left behind.
+// Locks between processes. The system releases them when the process ends, even if it is killed.
 #pragma once
 
 #include <string>
@@ -6,25 +6,25 @@
 namespace whence {
 
 enum class LockResult {
-  taken,
+  acquired,
   busy,         // another process holds it
-  unsupported,  // the file system has none
+  unsupported,  // the file system has no locks
 };
 
-// Locks an open file for this process; it is unlocked when the file is closed.
+// Locks an open file for this process. Closing the file releases the lock.
 LockResult try_lock(int fd);
 
-// Files of one folder get their names from one process at a time: the weights that a model refers to are then those
-// that were written with it. On a file system without locks for folders it does nothing.
+// Lets only one process at a time rename files in a folder, so that a model always matches its weight files. Does
+// nothing on a file system without folder locks.
 class FolderLock {
  public:
-  // Waits some seconds for another process. Throws Error(cannot_write) when that one does not end.
+  // Waits up to 20 seconds for another process, then throws Error(cannot_write).
   explicit FolderLock(const std::string& folder);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
 
-  void sync() const;  // the names in the folder outlast a loss of power, where the file system can
+  void sync() const;  // makes the names in the folder survive a power failure, if the file system can
 
  private:
   int fd_ = -1;

@@ -1,4 +1,4 @@
-// Reading files by mapping them: only the pages that are looked at enter memory.
+// Reads files by mapping them: only the pages that are read enter memory.
 #include <cerrno>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 
 #include "schema/files/files.h"
 
-#ifdef __has_feature  // clang's way to say what GCC says with a macro
+#ifdef __has_feature  // clang has this instead of GCC's macro __SANITIZE_ADDRESS__
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
 #endif
@@ -25,7 +25,8 @@ namespace whence {
 
 namespace {
 
-// The rest of a file's last page reads as zeros, and nothing would notice who reads it: the sanitizer is to.
+// Returns the number of bytes in the last page after the end of the file. They read as zeros, so a read beyond the end
+// would go unnoticed; with the address sanitizer they are poisoned.
 [[maybe_unused]] std::size_t rest_of_page(std::size_t size) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return (page - size % page) % page;
@@ -33,10 +34,10 @@ namespace {
 
 }  // namespace
 
-std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std::string& known_as) {
-  const Place place{.file = known_as.empty() ? path : known_as, .stage = "read"};
-  struct stat status {};
-  // Looked at before it is opened: opening a pipe would wait for its writer.
+std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std::string& final_path) {
+  const Place place{.file = final_path.empty() ? path : final_path, .stage = "read"};
+  struct stat status{};
+  // Checks the file type before opening: opening a pipe would wait for its writer.
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) {
       throw Error(Code::missing_file, "no such file: " + path, "check the name, or give its full path", place);
@@ -65,7 +66,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std:
   ASAN_POISON_MEMORY_REGION(static_cast<std::byte*>(data) + size, rest_of_page(size));
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
-  file->known_as_ = place.file;
+  file->final_path_ = place.file;
   file->data_ = static_cast<const std::byte*>(data);
   file->size_ = size;
   return file;
@@ -80,7 +81,7 @@ MappedFile::~MappedFile() {
 Bytes MappedFile::slice(const std::shared_ptr<MappedFile>& self, std::size_t offset, std::size_t size) const {
   if (offset > size_ || size > size_ - offset) {
     throw Error(Code::truncated_file,
-                "bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) + " lie beyond the end of " +
+                "bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) + " are beyond the end of " +
                     path() + " (" + std::to_string(size_) + " bytes)",
                 "copy or download the file again", {.file = path(), .stage = "read"});
   }
@@ -91,9 +92,9 @@ void MappedFile::release(std::size_t offset, std::size_t size) const {
   if (offset >= size_) return;
   const std::size_t end = size > size_ - offset ? size_ : offset + size;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t first = (offset + page - 1) / page * page;  // whole pages only: neighbours may be in use
+  const std::size_t first = (offset + page - 1) / page * page;  // complete pages only: adjacent bytes may be in use
   const std::size_t last = end == size_ ? end : end / page * page;
-  // Advice only: when the kernel declines, the pages just stay until it needs them.
+  // madvise is only a hint: if it fails, the pages stay until the kernel needs the memory.
   if (first < last) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
 }
 

@@ -36,9 +36,9 @@ std::string remedy_for(int error, const std::string& target) {
   }
 }
 
-// False if a process that looks for leftovers came between, and has removed the file or is about to.
+// Returns false if a process that removes leftovers has locked or removed the file in the meantime.
 bool lock_new_file(int fd) {
-  struct stat status {};
+  struct stat status{};
   return try_lock(fd) != LockResult::busy && ::fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
 
@@ -72,7 +72,7 @@ int create_locked(const std::string& folder, std::string_view ending, std::strin
 
 void write_all(int fd, const char* data, std::size_t size, const std::string& target) {
   while (size > 0) {
-    const ssize_t put = ::write(fd, data, std::min(size, copied_at_once));
+    const ssize_t put = ::write(fd, data, std::min(size, max_transfer));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) fail_to_write(target, errno);
     data += put;
@@ -82,7 +82,7 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& ta
 
 void sync_file(int fd, const std::string& target) {
   while (::fsync(fd) != 0) {
-    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return;  // the file system has nothing to sync
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return;  // the file system does not support sync
     if (errno != EINTR) fail_to_write(target, errno);
   }
 }

@@ -20,8 +20,8 @@ void sync(const std::deque<FolderLock>& locks) {
 }  // namespace
 
 void OutputFiles::require_new(const std::string& target) const {
-  if (!places_.contains(place_of(target))) return;
-  throw Error(Code::usage, "two outputs would be one file: " + target, "name another file for one of them",
+  if (!canonical_targets_.contains(place_of(target))) return;
+  throw Error(Code::usage, "two outputs have the same path: " + target, "choose another path for one of them",
               {.file = target, .stage = "write"});
 }
 
@@ -29,7 +29,7 @@ AtomicFile& OutputFiles::add(const std::string& target) {
   require_new(target);
   std::error_code ignored;
   const bool device = fs::exists(target, ignored) && !fs::is_regular_file(target, ignored);
-  if (!device) places_.insert(place_of(target));
+  if (!device) canonical_targets_.insert(place_of(target));
   return files_.emplace_back(target);
 }
 
@@ -50,7 +50,8 @@ std::deque<UndoJournal> OutputFiles::begin_journals(const std::set<std::string>&
     for (const std::string& folder : folders) {
       UndoJournal& journal = journals.emplace_back(folder);
       for (const AtomicFile& file : files_) {
-        if (!file.is_device() && folder_of(file.place()) == folder) journal.add(file.place(), file.identity());
+        if (!file.is_device() && folder_of(file.resolved_target()) == folder)
+          journal.add(file.resolved_target(), file.identity());
       }
       journal.begin();
     }
@@ -82,7 +83,7 @@ void OutputFiles::commit() {
   std::set<std::string> folders;  // sorted, so that two processes do not wait for each other
   for (AtomicFile& file : files_) {
     file.finish();
-    if (!file.is_device() && !file.is_draft()) folders.insert(folder_of(file.place()));
+    if (!file.is_device() && !file.is_draft()) folders.insert(folder_of(file.resolved_target()));
   }
   std::deque<FolderLock> locks;
   for (const std::string& folder : folders) locks.emplace_back(folder);

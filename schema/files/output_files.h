@@ -1,7 +1,6 @@
-// OutputFiles: the files that one command writes. They get their names together when all are complete, or none does:
-// when one of them cannot be written, everything stands as it did before. A process that is killed while they get their
-// names leaves a journal, from which the next run that writes to the folder puts the old files back (undo_journal.h).
-//
+// OutputFiles: the files that one command writes. They are renamed to their targets together once all are complete; if
+// one of them cannot be written, all targets stay unchanged. A process that is killed while it renames them leaves a
+// journal, from which the next process that writes to the folder restores the old files (undo_journal.h).
 #pragma once
 
 #include <deque>
@@ -17,19 +16,19 @@ namespace whence {
 
 class OutputFiles {
  public:
-  // Throws Error: what AtomicFile throws; usage for a file that is added twice, other than a device. The reference
-  // stays valid. Files get their names in the reverse order: what is referred to is added after what refers to it, so
-  // that a run that is killed leaves no file that refers to one that is not there.
+  // Throws the errors of AtomicFile, and Error(usage) for a file that was already added and is not a device. The
+  // reference stays valid. Files are renamed in reverse order, so add a file before the files that it refers to: a
+  // killed process then leaves no file with a missing reference.
   AtomicFile& add(const std::string& target);
 
-  // Throws Error(usage) for a file that was added, other than a device.
+  // Throws Error(usage) for a file that was already added and is not a device.
   void require_new(const std::string& target) const;
 
-  // A file that is there already, and that what is written refers to: commit() throws Error(cannot_write) if another
-  // process has replaced it by then.
+  // Adds an existing file that the outputs refer to: commit() throws Error(cannot_write) if another process has
+  // replaced it.
   void rely_on(const std::string& file, const FileIdentity& identity);
 
-  // Throws Error(cannot_write) after it has put everything back.
+  // Throws Error(cannot_write) after restoring all targets.
   void commit();
 
  private:
@@ -39,7 +38,7 @@ class OutputFiles {
 
   std::deque<AtomicFile> files_;
   std::map<std::string, FileIdentity> relied_on_;
-  std::set<std::string> places_;  // links followed
+  std::set<std::string> canonical_targets_;
 };
 
 }  // namespace whence

@@ -8,7 +8,7 @@ namespace fs = std::filesystem;
 
 std::string place_of(const std::string& path) {
   std::error_code failure;
-  // Absolute first: a relative path of a file that does not exist yet stays relative otherwise.
+  // Makes the path absolute first: weakly_canonical keeps a relative path of a missing file relative.
   const fs::path absolute = fs::absolute(path, failure);
   if (failure) return "";
   const fs::path place = fs::weakly_canonical(absolute, failure);

@@ -1,14 +1,14 @@
-// Paths as places on the disk, to see whether two names are one file.
+// Canonical paths, for deciding whether two paths are the same file.
 #pragma once
 
 #include <string>
 
 namespace whence {
 
-// Absolute, links followed; the file need not exist. Empty for an empty path, and where the disk cannot be asked.
+// Returns the absolute path with links followed. The file need not exist. Empty for an empty path or after an error.
 std::string place_of(const std::string& path);
 
-// True if both paths name one place, or one file by two hard links. An empty path names nothing.
+// True if both paths have the same canonical path or are hard links of one file. False for an empty path.
 bool same_file(const std::string& first, const std::string& second);
 
 }  // namespace whence

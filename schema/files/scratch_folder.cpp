@@ -15,12 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path beside(const std::string& output) {
+fs::path parent_folder(const std::string& output) {
   const fs::path folder = fs::path(output).parent_path();
   return folder.empty() ? fs::path(".") : folder;
 }
 
-// Opens the new folder and locks it; -1 if a process that looks for leftovers came between.
+// Opens the new folder and locks it. Returns -1 if a process that removes leftovers was faster.
 int lock_new_folder(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat status{};
@@ -38,7 +38,7 @@ std::string temporary_path(const std::string& name) {
   return ((failed ? fs::path(".") : folder) / name).string();
 }
 
-ScratchFolder::ScratchFolder(const std::string& output) : folder_(beside(output)) {
+ScratchFolder::ScratchFolder(const std::string& output) : folder_(parent_folder(output)) {
   std::error_code ignored;
   const bool device = fs::exists(output, ignored) && !fs::is_regular_file(output, ignored);
   const std::string folder = device ? fs::temp_directory_path(ignored).string() : folder_.string();
@@ -53,7 +53,7 @@ ScratchFolder::ScratchFolder(const std::string& output) : folder_(beside(output)
     }
   }
   if (fd_ < 0) {
-    throw Error(Code::cannot_write, "no folder can be made beside " + output,
+    throw Error(Code::cannot_write, "cannot create a temporary folder next to " + output,
                 "check that the folder exists and may be written to", {.file = output, .stage = "write"});
   }
   remember_temporary(path_.c_str());
@@ -66,7 +66,7 @@ ScratchFolder::~ScratchFolder() {
   ::close(fd_);
 }
 
-Diagnostics ScratchFolder::as_seen(Diagnostics diagnostics) const {
+Diagnostics ScratchFolder::with_user_paths(Diagnostics diagnostics) const {
   for (Diagnostic& each : diagnostics) {
     for (std::string* text : {&each.message, &each.where.file, &each.remedy}) replace(*text);
   }

@@ -1,4 +1,4 @@
-// A folder beside an output for what must not be seen half done; gone with the object.
+// A temporary folder next to an output for incomplete files. The destructor removes it.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace whence {
 
-// A path of this name in the system's folder for temporary files, or in the working folder where there is none.
+// Returns a path with this name in the system's temporary folder, or in the working folder if there is none.
 std::string temporary_path(const std::string& name);
 
 class ScratchFolder {
@@ -19,19 +19,19 @@ class ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  // A path in the folder; nothing is made.
+  // Returns a path in the folder without creating the file.
   std::string file(const std::string& name) const { return (std::filesystem::path(path_) / name).string(); }
   const std::string& path() const { return path_; }
 
-  // The same diagnostics about the files that users know: those beside the output.
-  Diagnostics as_seen(Diagnostics diagnostics) const;
+  // Replaces paths in this folder by the corresponding paths next to the output, which users know.
+  Diagnostics with_user_paths(Diagnostics diagnostics) const;
 
  private:
   void replace(std::string& text) const;
 
   std::filesystem::path folder_;
   std::string path_;
-  int fd_ = -1;  // its lock says that this process lives
+  int fd_ = -1;  // its lock shows that this process is alive
 };
 
 }  // namespace whence

@@ -12,7 +12,7 @@ namespace whence {
 
 namespace {
 
-constexpr std::size_t most_folders = 64;  // at most so many folders of a recorded path are tried at the root
+constexpr std::size_t max_attempts = 64;  // shorter and shorter ends of a recorded path are tried at the root
 
 bool is_installed(std::string_view file) {
   constexpr std::array<std::string_view, 3> folders = {"/site-packages/", "/dist-packages/", "/lib/python3"};
@@ -46,7 +46,7 @@ std::optional<std::string> SourceRoot::find(const std::string& source) const {
     if (auto path = below(source)) return path;
   }
   std::size_t start = source.front() == '/' ? 1 : 0;
-  for (std::size_t tried = 0; tried < most_folders; ++tried) {
+  for (std::size_t tried = 0; tried < max_attempts; ++tried) {
     const std::string end = source.substr(start);
     if (is_file(root_ + end)) return below(root_ + end);
     const std::size_t slash = source.find('/', start);

@@ -1,4 +1,4 @@
-// Files by their paths from the root of a repository, as tools know them that show findings beside the code.
+// Source paths relative to the root of a repository, for tools that show findings next to the code.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,18 @@ namespace whence {
 
 class SourceRoot {
  public:
-  // The folder; empty is the working folder.
+  // An empty folder means the working folder.
   explicit SourceRoot(const std::string& folder = "");
 
-  // The path from the root of a file on this disk; nullopt for one that does not lie below the root.
+  // Returns the path of an existing file relative to the root; nullopt if the file is not below the root.
   std::optional<std::string> below(const std::string& file) const;
 
-  // The same for a source file as a recording names it. One that was recorded elsewhere, in a container or on another
-  // machine, is the file at the root that the end of its path names. nullopt for files of installed packages, too.
+  // Returns the relative path of a recorded source file. A file that was recorded in a container or on another machine
+  // is found at the root by the end of its path. nullopt also for files of installed packages.
   std::optional<std::string> find(const std::string& source) const;
 
-  // "src/model.py:17 forward": the innermost frame whose file find() knows, or else the innermost one by its whole
-  // path. Empty where no frame has a file.
+  // Returns "src/model.py:17 forward" for the innermost frame whose file find() finds, otherwise the innermost frame
+  // with its recorded path. Empty if no frame has a file.
   std::string place_in(const Stack& stack) const;
 
  private:

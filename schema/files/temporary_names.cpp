@@ -1,3 +1,4 @@
+// Names of temporary files, their removal by signal handlers, and postponed signals.
 #include "schema/files/temporary_names.h"
 
 #include <array>
@@ -15,10 +16,10 @@ namespace {
 
 constexpr std::string_view beginning = ".whence-";
 
-std::array<std::atomic<const char*>, 64> names{};
-std::atomic<int> postponing{0}, postponed{0};
+std::array<std::atomic<const char*>, 64> temporary_paths{};
+std::atomic<int> postponing_objects{0}, postponed_signal{0};
 
-// An entry as the kernel gives it (getdents64): a handler cannot use readdir(), which allocates.
+// A directory entry of getdents64. A signal handler cannot use readdir(), which allocates.
 struct Entry {
   std::uint64_t inode;
   std::int64_t offset;
@@ -50,21 +51,21 @@ void remove_folder(const char* path) {
 }  // namespace
 
 void remember_temporary(const char* path) {
-  for (auto& name : names) {
+  for (auto& name : temporary_paths) {
     const char* unused = nullptr;
     if (name.compare_exchange_strong(unused, path)) return;
   }
 }
 
 void forget_temporary(const char* path) {
-  for (auto& name : names) {
+  for (auto& name : temporary_paths) {
     const char* known = path;
     if (name.compare_exchange_strong(known, nullptr)) return;
   }
 }
 
 void remove_temporaries() {
-  for (auto name = names.rbegin(); name != names.rend(); ++name) {  // a folder after those in it
+  for (auto name = temporary_paths.rbegin(); name != temporary_paths.rend(); ++name) {  // files before their folder
     if (const char* path = name->load(); path != nullptr && ::unlink(path) != 0) remove_folder(path);
   }
 }
@@ -83,18 +84,18 @@ bool is_draft_folder(const std::string& folder) {
   return std::string_view(folder).substr(folder.rfind('/') + 1).starts_with(beginning);
 }
 
-PostponedStops::PostponedStops() { ++postponing; }
+PostponedStops::PostponedStops() { ++postponing_objects; }
 
 PostponedStops::~PostponedStops() {
-  if (--postponing > 0) return;
-  if (const int signal = postponed.exchange(0)) ::raise(signal);
+  if (--postponing_objects > 0) return;
+  if (const int signal = postponed_signal.exchange(0)) ::raise(signal);
 }
 
-bool PostponedStops::stop_waits() { return postponed != 0; }
+bool PostponedStops::is_stop_pending() { return postponed_signal != 0; }
 
 bool postpone_stop(int signal) {
-  if (postponing == 0) return false;
-  postponed = signal;
+  if (postponing_objects == 0) return false;
+  postponed_signal = signal;
   return true;
 }
 

@@ -1,3 +1,4 @@
+// Checks the first bytes and the directory of a file that should be a TorchScript archive.
 #include "schema/files/torchscript_file.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace whence {
 
 namespace {
 
-// The end-of-central-directory record stands in the last 64 KiB of every zip file.
+// The end-of-central-directory record is in the last 64 KiB of every zip file.
 constexpr std::size_t longest_end = 66000;
 
 }  // namespace
@@ -32,7 +33,7 @@ void reject_other_than_torchscript(const MappedFile& file) {
     reject(Code::truncated_file, "the archive is cut off: its table of contents is missing",
            "copy or download the file again");
   }
-  // Members are named in the table of contents, behind all of their bytes.
+  // The table of contents, which lists the members, follows their bytes.
   const auto named = [&](std::string_view member) { return tail.find(member) != std::string_view::npos; };
   if (named("/data.pkl") && !named("/constants.pkl") && !named("/code/")) {
     reject(Code::wrong_kind, "this zip file holds no TorchScript program (torch.save writes weights only)", save);

@@ -14,8 +14,8 @@
 namespace whence {
 namespace {
 
-// Fields end in the one character that no name has. The last one says that the journal is complete: no file has got its
-// name before.
+// Fields end with '/', which no file name contains. The last field marks a complete journal: files are renamed only
+// after it is written.
 constexpr char separator = '/';
 constexpr std::string_view last_field = "complete";
 constexpr std::size_t fields_per_change = 4, largest = std::size_t{1} << 22;
@@ -78,7 +78,7 @@ void UndoJournal::begin() {
   for (const Change& change : changes_) {
     if (!change.old) continue;
     const std::string target = in_folder(change.name), kept = in_folder(change.old_name);
-    // If a file cannot have two names, the old one gives its name up a moment before the new one takes it.
+    // Without hard links, the old file is renamed shortly before the new file takes its name.
     if (::link(target.c_str(), kept.c_str()) == 0 || ::rename(target.c_str(), kept.c_str()) == 0) continue;
     fail_to_write(target, errno);
   }
@@ -108,7 +108,7 @@ std::optional<UndoJournal> UndoJournal::read(const std::string& folder, const st
   return found;
 }
 
-// True if the name leads to the old file, to the new one, or to none while the old one is kept.
+// True if the target is the old file, the new file, or missing while the old file has its second name.
 bool UndoJournal::is_ours(const Change& change) const {
   const std::optional<FileIdentity> now = FileIdentity::of(in_folder(change.name));
   if (!now) return ::access(in_folder(change.name).c_str(), F_OK) != 0;
@@ -128,7 +128,7 @@ void UndoJournal::undo() {
   for (const Change& change : changes_) {
     if (is_ours(change)) complete &= put_back(change);
   }
-  if (complete) end();  // else the next run tries again
+  if (complete) end();  // otherwise the next process tries again
 }
 
 bool UndoJournal::end() {
@@ -142,7 +142,7 @@ bool UndoJournal::end() {
 
 bool UndoJournal::undo_left(const std::string& folder, const std::string& journal) {
   const std::optional<UndoJournal> found = read(folder, journal);
-  if (!found) return true;  // no file had got its name
+  if (!found) return true;  // an incomplete journal: no file was renamed
   for (const Change& change : found->changes_) {
     if (!found->is_ours(change)) return true;
   }

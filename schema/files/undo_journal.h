@@ -1,13 +1,13 @@
-// UndoJournal: lets several files of a folder be replaced together, or not at all, also when the process is killed in
-// the middle or the machine loses power.
+// UndoJournal: replaces several files of a folder together or not at all, even if the process is killed or the machine
+// loses power.
 //
-//   1. the journal is written: which files get a name, and which file has it now
-//   2. each file that will be replaced gets a second name
-//   3. the new files get their names: the caller does this
-//   4. the journal is removed, then the second names
+//   1. write the journal: the target names, and the identities of the new and the old files
+//   2. give each old file a second name
+//   3. rename the new files to their targets (done by the caller)
+//   4. remove the journal, then the second names
 //
-// Whoever finds a journal whose writer is dead puts the old files back (leftovers.h). A file that has been changed
-// since by another program is never replaced by that: then all stays as it is found.
+// A later process that finds a journal with a dead writer restores the old files (leftovers.h). It restores nothing if
+// another program has changed one of the files since.
 #pragma once
 
 #include <optional>
@@ -21,10 +21,10 @@ namespace whence {
 class UndoJournal {
  public:
   struct Change {
-    std::string name;  // in the folder, as `old_name`
+    std::string name;  // both names are relative to the folder
     FileIdentity fresh;
     std::string old_name = {};
-    std::optional<FileIdentity> old = {};  // none: nothing had the name
+    std::optional<FileIdentity> old = {};  // nullopt if the target did not exist
   };
 
   explicit UndoJournal(std::string folder) : folder_(std::move(folder)) {}
@@ -32,15 +32,15 @@ class UndoJournal {
   UndoJournal(UndoJournal&& other) noexcept;
   UndoJournal& operator=(UndoJournal&&) = delete;
 
-  // `target`: in the folder. Throws Error(cannot_write) for a folder.
+  // `target` must be in the folder. Throws Error(cannot_write) if it is a folder itself.
   void add(const std::string& target, const FileIdentity& fresh);
-  void begin();  // steps 1 and 2; throws Error(cannot_write), and undo() is then for the caller to call
+  void begin();  // steps 1 and 2; throws Error(cannot_write), after which the caller must call undo()
 
-  void undo();  // puts back what has not changed since
-  bool end();   // step 4; false if the journal cannot be removed, so that the caller has to undo
+  void undo();  // restores the old files whose targets have not changed since
+  bool end();   // step 4; false if the journal cannot be removed, so that the caller must undo
 
-  // Undoes what a dead writer began, unless another program has changed one of the files since. False if an old file
-  // cannot be put back.
+  // Undoes the incomplete commit of a dead writer, unless another program has changed one of the files since. Returns
+  // false if an old file cannot be restored.
   static bool undo_left(const std::string& folder, const std::string& journal);
 
  private:
@@ -48,7 +48,7 @@ class UndoJournal {
   std::string text() const;
   static std::optional<UndoJournal> read(const std::string& folder, const std::string& journal);
   bool is_ours(const Change& change) const;
-  bool put_back(const Change& change) const;  // false if it cannot
+  bool put_back(const Change& change) const;  // false on failure
 
   std::string folder_, path_;
   int fd_ = -1;

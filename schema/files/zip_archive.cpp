@@ -1,3 +1,4 @@
+// Parses the directory of a zip file and refuses ambiguous archives.
 #include "schema/files/zip_archive.h"
 
 #include <algorithm>
@@ -11,11 +12,11 @@ namespace {
 constexpr std::uint32_t end_signature = 0x06054b50, end64_signature = 0x06064b50, locator_signature = 0x07064b50,
                         entry_signature = 0x02014b50, header_signature = 0x04034b50;
 constexpr std::uint64_t end_size = 22, longest_comment = 65535, locator_size = 20, entry_size = 46, header_size = 30;
-constexpr std::uint64_t in_zip64 = 0xffffffff;  // a field that does not fit; the extra field has it
+constexpr std::uint64_t in_zip64 = 0xffffffff;  // marks a number that does not fit and is in the extra field
 constexpr std::uint32_t zip64_extra = 1;
-constexpr std::uint64_t most_deflated = 1032;  // bytes that one byte becomes at most (zlib.net/zlib_tech.html)
+constexpr std::uint64_t max_inflation = 1032;  // inflated bytes for each deflated byte (zlib.net/zlib_tech.html)
 
-bool climbs_out(std::string_view name) {
+bool is_outside_path(std::string_view name) {
   if (name.starts_with('/') || name.find('\\') != std::string_view::npos) return true;
   if (name.size() > 1 && name[1] == ':') return true;
   for (std::size_t start = 0; start <= name.size();) {
@@ -53,7 +54,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   const std::string_view text = file_->text();
   const Place place{.file = path(), .stage = "read"};
   if (!text.starts_with("PK")) {
-    throw Error(Code::wrong_kind, "this is not a zip archive", "give what " + maker_ + " wrote", place);
+    throw Error(Code::wrong_kind, "this is not a zip archive", "pass a file that " + maker_ + " wrote", place);
   }
   const std::uint64_t earliest =
       text.size() < end_size + longest_comment ? 0 : text.size() - end_size - longest_comment;
@@ -79,7 +80,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
       corrupt("the archive has two directories that disagree");
     }
   }
-  if (directory.offset > end || directory.size > end - directory.offset) corrupt("the directory lies outside the file");
+  if (directory.offset > end || directory.size > end - directory.offset) corrupt("the directory is outside the file");
   return directory;
 }
 
@@ -91,9 +92,9 @@ void ZipArchive::read_entries(const Directory& directory) {
     const std::uint64_t flags = number(at + 8, 2), method = number(at + 10, 2);
     const std::uint64_t name_size = number(at + 28, 2), extra_size = number(at + 30, 2), comment = number(at + 32, 2);
     std::uint64_t packed = number(at + 20, 4), size = number(at + 24, 4), header = number(at + 42, 4);
-    if (end - at - entry_size < name_size + extra_size + comment) corrupt("an entry leaves the directory");
+    if (end - at - entry_size < name_size + extra_size + comment) corrupt("an entry extends beyond the directory");
     const std::string name(file_->text().substr(at + entry_size, name_size));
-    // The extra field holds those of the three numbers that do not fit into 32 bits, in this order.
+    // The extra field holds the numbers that do not fit into 32 bits, in this order.
     for (std::uint64_t extra = at + entry_size + name_size, last = extra + extra_size; last - extra >= 4;) {
       const std::uint64_t length = number(extra + 2, 2);
       if (last - extra - 4 < length) corrupt("an entry's extra field is cut short");
@@ -112,20 +113,22 @@ void ZipArchive::read_entries(const Directory& directory) {
     const std::uint64_t entry = std::exchange(at, at + entry_size + name_size + extra_size + comment);
 
     const Place place{.file = path(), .stage = "read", .node = name};
-    if (climbs_out(name)) {
-      throw Error(Code::outside_folder, "the archive has a member that is named out of it", "do not open it", place);
+    if (is_outside_path(name)) {
+      throw Error(Code::outside_folder, "the name of a member points outside the archive", "do not open it", place);
     }
     const bool deflated = method == 8 && packing_ == Packing::deflated;
     if (!deflated && (method != 0 || packed != size)) {
       throw Error(Code::unsupported_feature, "a member of the archive is compressed",
-                  "write it again with " + maker_ + ", and do not pack it again", place);
+                  "write it again with " + maker_ + ", and do not compress it", place);
     }
-    if (deflated && size / most_deflated > packed) corrupt("'" + name + "' cannot be as large as the directory says");
+    if (deflated && size / max_inflation > packed) corrupt("'" + name + "' cannot be as large as the directory says");
     if ((flags & 1) != 0) {
-      throw Error(Code::unsupported_feature, "a member of the archive is encrypted", "give the plain archive", place);
+      throw Error(Code::unsupported_feature, "a member of the archive is encrypted",
+                  "pass the archive without encryption", place);
     }
     if (name.ends_with('/')) continue;
-    if (!members_.emplace(name, content_of(name, header, packed)).second) corrupt("'" + name + "' is there twice");
+    if (!members_.emplace(name, content_of(name, header, packed)).second)
+      corrupt("the directory lists '" + name + "' twice");
     entries_.push_back({name, deflated ? Packing::deflated : Packing::stored, size,
                         static_cast<std::uint32_t>(number(entry + 16, 4))});
   }
@@ -135,7 +138,7 @@ std::string_view ZipArchive::content_of(const std::string& name, std::uint64_t h
   if (number(header, 4) != header_signature) corrupt("'" + name + "' is not where the directory says");
   const std::uint64_t name_size = number(header + 26, 2), extra_size = number(header + 28, 2);
   const std::string_view rest = file_->text().substr(header).substr(std::min(header_size, file_->size() - header));
-  if (rest.substr(0, name_size) != name) corrupt("'" + name + "' is called otherwise in its own place");
+  if (rest.substr(0, name_size) != name) corrupt("'" + name + "' has another name in its local header");
   const std::uint64_t start = header + header_size + name_size + extra_size;
   if (start > file_->size() || size > file_->size() - start) {
     throw Error(Code::truncated_file, "the archive ends inside '" + name + "'", "copy the file again",
@@ -151,13 +154,13 @@ void ZipArchive::refuse_overlaps() const {
   }
   std::ranges::sort(spans, {}, [](std::string_view span) { return span.data(); });
   for (std::size_t i = 1; i < spans.size(); ++i) {
-    if (spans[i - 1].data() + spans[i - 1].size() > spans[i].data()) corrupt("two members lie over each other");
+    if (spans[i - 1].data() + spans[i - 1].size() > spans[i].data()) corrupt("two members overlap");
   }
 }
 
 std::string_view ZipArchive::text(std::string_view name) const {
   const auto found = members_.find(name);
-  if (found == members_.end()) corrupt("'" + std::string(name) + "' is missing in the archive");
+  if (found == members_.end()) corrupt("the archive has no member '" + std::string(name) + "'");
   return found->second;
 }
 

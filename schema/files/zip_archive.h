@@ -1,9 +1,9 @@
-// ZipArchive: a zip file, mapped and never copied: of PyTorch, whose members are stored, or of numpy, whose members may
-// be deflated and are left so.
+// ZipArchive: a mapped zip file whose members are never copied. PyTorch stores its members; numpy may deflate them, and
+// they stay deflated.
 //
-// An archive comes from another program, and two readers that disagree on what it holds are an attack: members that are
-// compressed otherwise, encrypted, there twice, over each other or named out of the archive are refused, wherever they
-// are. Source: PKWARE's APPNOTE.TXT 6.3.9, with ZIP64.
+// Archives are untrusted. A file that two readers interpret differently can be an attack, so members that are
+// encrypted, duplicate, overlapping, compressed in another way or named outside the archive are refused. Source:
+// PKWARE's APPNOTE.TXT 6.3.9, with ZIP64.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,24 @@ class ZipArchive {
   struct Entry {
     std::string name;
     Packing packing;
-    std::uint64_t size;      // size of the content, once it is inflated
-    std::uint32_t checksum;  // CRC-32 of the same, which is not compared here
+    std::uint64_t size;      // size of the inflated content
+    std::uint32_t checksum;  // CRC-32 of the inflated content; not checked here
   };
 
-  // `maker`: what writes such archives, for remedies; `packing`: deflated admits both.
-  // Errors: missing_file, empty_file, wrong_kind (no zip), truncated_file, corrupt_file, unsupported_feature
-  // (compressed, encrypted, several disks), outside_folder (a name that climbs out).
+  // `maker`: the function that writes these archives, for remedies. `packing`: `deflated` also accepts stored members.
+  // Errors: missing_file, empty_file, wrong_kind (not a zip file), truncated_file, corrupt_file, unsupported_feature
+  // (compressed, encrypted, several disks), outside_folder (a name outside the archive).
   ZipArchive(const std::string& path, std::string maker, Packing packing = Packing::stored);
 
   const std::string& path() const { return file_->path(); }
   std::uint64_t size() const { return file_->size(); }
   const std::map<std::string, std::string_view, std::less<>>& members() const { return members_; }
-  // In the order of the directory: what is said of a member beside its bytes.
+  // Metadata of the members, in the order of the directory.
   const std::vector<Entry>& entries() const { return entries_; }
 
   bool has(std::string_view name) const { return members_.contains(name); }
-  std::string_view text(std::string_view name) const;  // throws Error(corrupt_file) when there is no such member
-  // A piece of a member, in place. Throws Error(corrupt_file) where the member ends before it.
+  std::string_view text(std::string_view name) const;  // throws Error(corrupt_file) for a missing member
+  // Returns a part of a member, in place. Throws Error(corrupt_file) if the member is too short.
   Bytes bytes(std::string_view name, std::uint64_t offset, std::uint64_t size) const;
 
  private:

@@ -1,4 +1,4 @@
-// Tensors joined, cut into parts, repeated, padded; and elements chosen by indices.
+// Shape functions for joining, splitting, repeating, padding and indexing.
 #include <algorithm>
 
 #include "schema/shapes/shape_call.h"
@@ -9,7 +9,7 @@ namespace {
 
 Shapes cat(const ShapeCall& call) {
   Shapes parts = call.tensors("tensors");
-  // Ones without elements, of one axis, are passed over.
+  // PyTorch ignores empty one-dimensional tensors.
   if (parts.size() > 1) std::erase_if(parts, [](const Shape& part) { return part.size() == 1 && part[0] == Size(0); });
   if (parts.empty()) return {{0}};
   Shape result = parts.front();
@@ -20,7 +20,7 @@ Shapes cat(const ShapeCall& call) {
       if (axis == along) {
         result[axis] = result[axis] + parts[i][axis];
       } else if (!result[axis].integer()) {
-        result[axis] = parts[i][axis].integer() ? parts[i][axis] : result[axis];  // they have to be equal
+        result[axis] = parts[i][axis].integer() ? parts[i][axis] : result[axis];  // both must be equal
       }
     }
   }
@@ -40,16 +40,16 @@ Shapes stack(const ShapeCall& call) {
   return {result};
 }
 
-// Parts of one length, the last one of what is left.
+// Splits an axis into parts of this length. The last part is the remainder.
 Shapes parts_of(const ShapeCall& call, const Size& length) {
   const std::size_t axis = call.axis("dim", call.first().size(), 0);
   Shapes parts(call.results(), call.first());
-  Size left = call.first()[axis];
+  Size remainder = call.first()[axis];
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     parts[i][axis] = length;
-    left = left - length;
+    remainder = remainder - length;
   }
-  if (!parts.empty()) parts.back()[axis] = left;
+  if (!parts.empty()) parts.back()[axis] = remainder;
   return parts;
 }
 
@@ -74,21 +74,21 @@ Shapes chunk(const ShapeCall& call) {
   return parts_of(call, ceil_div(shape[call.axis("dim", shape.size(), 0)], call.integer("chunks")));
 }
 
-// Parts that begin at given places, or as many as asked for, the first ones an element longer than the others.
+// Splits an axis at indices, or into a number of parts, of which the first may be one element longer than the others.
 Shapes tensor_split(const ShapeCall& call) {
   const std::size_t axis = call.axis("dim", call.first().size(), 0);
   const Size length = call.first()[axis];
   Shapes parts(call.results(), call.first());
-  const bool places = call.has("indices");
-  const std::vector<Size> numbers = places ? call.integers("indices") : std::vector<Size>();
+  const bool by_indices = call.has("indices");
+  const std::vector<Size> indices = by_indices ? call.integers("indices") : std::vector<Size>();
   const Size count = static_cast<std::int64_t>(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (places) {
-      const Size start = i == 0 ? Size(0) : call.place_of(numbers.at(i - 1), length);
-      const Size end = i == numbers.size() ? length : minimum({call.place_of(numbers.at(i), length), length});
+    if (by_indices) {
+      const Size start = i == 0 ? Size(0) : call.bound_index(indices.at(i - 1), length);
+      const Size end = i == indices.size() ? length : minimum({call.bound_index(indices.at(i), length), length});
       parts[i][axis] = call.at_least_0(end - start);
     } else if (call.has("tensor_indices_or_sections")) {
-      parts[i][axis] = Size::unknown();  // its content says it
+      parts[i][axis] = Size::unknown();  // depends on the content of the argument
     } else {
       parts[i][axis] = floor_div(length + count - 1 - static_cast<std::int64_t>(i), count);
     }
@@ -122,7 +122,8 @@ Shapes repeat(const ShapeCall& call) {
   return {shape};
 }
 
-// By a tensor of repeats, their sum decides; by a number, or a tensor of one that sizes decide, a multiple.
+// The length is a multiple for one known number of repeats. For a tensor of repeats it is their sum, which is known
+// only from output_size.
 Shapes repeat_interleave(const ShapeCall& call) {
   Shape shape = call.has("self") ? call.tensor("self") : throw NoShape();
   if (!call.has("dim")) shape = {product_of(shape)};
@@ -133,7 +134,7 @@ Shapes repeat_interleave(const ShapeCall& call) {
   return {shape};
 }
 
-// Pads are listed from the last axis on.
+// The paddings are listed from the last axis to the first.
 Shapes pad(const ShapeCall& call) {
   const std::vector<Size> pads = call.integers(call.has("pad") ? "pad" : "padding");
   Shape shape = call.first();
@@ -166,42 +167,42 @@ Shapes embedding(const ShapeCall& call) {
   return {shape};
 }
 
-// Indices that stand side by side leave their axes in their place, others put them in front; a mask is as many indices
-// as it has axes, each as long as it has elements that are set.
+// The axes of adjacent indices stay in place; those of separated indices move to the front. A mask acts as one index
+// for each of its axes, and the length of these indices is its number of true elements.
 Shapes index(const ShapeCall& call) {
   const auto* indices = call.argument("indices").as<ArgumentList>();
   const Shape& shape = call.first();
   if (indices == nullptr) throw NoShape();
-  Shape chosen, left;
-  std::size_t axis = 0, place = 0;
-  bool any = false, ended = false, side_by_side = true;
+  Shape indexed, result;
+  std::size_t axis = 0, position = 0;
+  bool any = false, ended = false, adjacent = true;
   for (const Argument& index : *indices) {
     if (index.is_none()) {
       if (axis >= shape.size()) throw NoShape();
-      left.push_back(shape[axis++]);
+      result.push_back(shape[axis++]);
       ended |= any;
       continue;
     }
     const auto* value = index.as<ValueRef>();
     const Shape* of_index = value == nullptr ? nullptr : call.facts().shape_of(value->id);
     if (of_index == nullptr) throw NoShape();
-    if (!any) place = left.size();
-    side_by_side &= !ended;
+    if (!any) position = result.size();
+    adjacent &= !ended;
     any = true;
     const bool mask = call.is_mask(index);
-    chosen = broadcast(chosen, mask ? Shape{Size::unknown()} : *of_index);
+    indexed = broadcast(indexed, mask ? Shape{Size::unknown()} : *of_index);
     axis += mask ? of_index->size() : 1;
   }
-  while (axis < shape.size()) left.push_back(shape[axis++]);
-  left.insert(left.begin() + static_cast<std::ptrdiff_t>(side_by_side ? place : 0), chosen.begin(), chosen.end());
-  return {left};
+  while (axis < shape.size()) result.push_back(shape[axis++]);
+  result.insert(result.begin() + static_cast<std::ptrdiff_t>(adjacent ? position : 0), indexed.begin(), indexed.end());
+  return {result};
 }
 
-// Data decide how many there are.
+// The number of selected elements depends on data.
 Shapes nonzero(const ShapeCall& call) { return {{Size::unknown(), static_cast<std::int64_t>(call.first().size())}}; }
-Shapes chosen_by_data(const ShapeCall&) { return {{Size::unknown()}}; }
+Shapes masked_select(const ShapeCall&) { return {{Size::unknown()}}; }
 
-// The values, for each element which it is, and how often each comes.
+// The results are the unique values, the index of each element's value, and the counts.
 Shapes unique(const ShapeCall& call) {
   Shapes results(call.results(), {Size::unknown()});
   if (results.size() > 1) results[1] = call.flag("return_inverse", false) ? call.first() : Shape{0};
@@ -212,7 +213,7 @@ Shapes nonzero_numpy(const ShapeCall& call) {
   return Shapes(std::max<std::size_t>(call.first().size(), 1), {Size::unknown()});
 }
 
-// Without values to choose from it is nonzero.
+// where(condition) without values is nonzero(condition).
 Shapes where(const ShapeCall& call) {
   if (call.node().arguments.size() == 1) return nonzero_numpy(call);
   Shape result;
@@ -250,7 +251,7 @@ const std::vector<Row>& join_rows() {
       {index, "index"},
       {nonzero, "nonzero argwhere"},
       {nonzero_numpy, "nonzero_numpy"},
-      {chosen_by_data, "masked_select"},
+      {masked_select, "masked_select"},
       {unique, "_unique _unique2"},
       {where, "where"},
       {one_hot, "one_hot"},

@@ -1,4 +1,4 @@
-// Operators whose results have the shape of an argument, or of all of them together; and reductions.
+// Shape functions for results with the shape of an argument or of all arguments broadcast, and for reductions.
 #include <algorithm>
 
 #include "schema/shapes/shape_call.h"
@@ -7,12 +7,12 @@ namespace whence::shapes {
 
 namespace {
 
-// Every result is as large as the first argument.
+// Every result has the shape of the first argument.
 Shapes as_first(const ShapeCall& call) { return Shapes(std::max<std::size_t>(call.results(), 1), call.first()); }
 
 Shapes as_index(const ShapeCall& call) { return {call.tensor("index")}; }
 
-Shapes together(const ShapeCall& call) {
+Shapes broadcast_arguments(const ShapeCall& call) {
   const Shapes shapes = call.all_tensors();
   if (shapes.empty()) throw NoShape();
   Shape result = shapes.front();
@@ -21,36 +21,36 @@ Shapes together(const ShapeCall& call) {
 }
 
 Shape without_axes(const Shape& shape, const std::vector<std::size_t>& axes, bool keep) {
-  Shape left;
+  Shape result;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    const bool reduced = axes.empty() || std::ranges::find(axes, axis) != axes.end();
-    if (!reduced) left.push_back(shape[axis]);
-    if (reduced && keep) left.push_back(1);
+    const bool is_reduced = axes.empty() || std::ranges::find(axes, axis) != axes.end();
+    if (!is_reduced) result.push_back(shape[axis]);
+    if (is_reduced && keep) result.push_back(1);
   }
-  return left;
+  return result;
 }
 
-// Sums and their like: over the axes `dim`, or all of them.
-Shapes reduced(const ShapeCall& call) {
+// Reductions over the axes `dim`, or over all axes.
+Shapes reduction(const ShapeCall& call) {
   const Shape& shape = call.first();
   const std::vector<std::size_t> axes = shape.empty() ? std::vector<std::size_t>() : call.axes("dim", shape.size());
-  const Shape left = without_axes(shape, axes, call.flag("keepdim", false));
-  return Shapes(std::max<std::size_t>(call.results(), 1), left);
+  const Shape result = without_axes(shape, axes, call.flag("keepdim", false));
+  return Shapes(std::max<std::size_t>(call.results(), 1), result);
 }
 
-// max and min: of two tensors, or a reduction.
-Shapes reduced_or_together(const ShapeCall& call) {
-  return call.node().overload == "other" ? together(call) : reduced(call);
+// max and min take two tensors or reduce one.
+Shapes minimum_or_maximum(const ShapeCall& call) {
+  return call.node().overload == "other" ? broadcast_arguments(call) : reduction(call);
 }
 
-// kthvalue and its like: over one axis, the last one by default.
-Shapes reduced_axis(const ShapeCall& call) {
+// kthvalue, median and others reduce one axis, by default the last.
+Shapes axis_reduction(const ShapeCall& call) {
   const Shape& shape = call.first();
   if (shape.empty() || call.node().overload.empty()) {
-    if (call.node().target != "aten::kthvalue") return reduced(call);
+    if (call.node().target != "aten::kthvalue") return reduction(call);
   }
-  const Shape left = without_axes(shape, {call.axis("dim", shape.size(), -1)}, call.flag("keepdim", false));
-  return Shapes(std::max<std::size_t>(call.results(), 1), left);
+  const Shape result = without_axes(shape, {call.axis("dim", shape.size(), -1)}, call.flag("keepdim", false));
+  return Shapes(std::max<std::size_t>(call.results(), 1), result);
 }
 
 Shapes topk(const ShapeCall& call) {
@@ -59,7 +59,7 @@ Shapes topk(const ShapeCall& call) {
   return {shape, shape};
 }
 
-// Two distances between rows, similarities: over one axis of both.
+// Similarity of two broadcast tensors along one axis.
 Shapes similarity(const ShapeCall& call) {
   const Shape both = broadcast(call.tensor("x1"), call.tensor("x2"));
   return {without_axes(both, {call.axis("dim", both.size(), 1)}, false)};
@@ -89,17 +89,17 @@ const std::vector<Row>& pointwise_rows() {
        "argsort "
        "_unsafe_index_put index_reduce resolve_conj resolve_neg"},
       {as_index, "gather take"},
-      {together,
+      {broadcast_arguments,
        "__and__ __or__ __xor__ __lshift__ __rshift__ add addcdiv addcmul atan2 bitwise_and "
        "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp clamp_max clamp_min complex "
        "copysign div eq floor_divide fmax fmin fmod ge gt heaviside hypot isclose le lerp "
        "logaddexp logaddexp2 logical_and logical_or logical_xor lt masked_fill maximum minimum mul "
        "ne nextafter polar pow remainder rsub sub xlogy"},
-      {reduced,
+      {reduction,
        "all amax amin any argmax argmin count_nonzero linalg_vector_norm logsumexp mean nanmean nansum norm prod std "
        "std_mean sum var var_mean aminmax frobenius_norm"},
-      {reduced_or_together, "max min"},
-      {reduced_axis, "kthvalue median mode nanmedian"},
+      {minimum_or_maximum, "max min"},
+      {axis_reduction, "kthvalue median mode nanmedian"},
       {topk, "topk"},
       {similarity, "cosine_similarity"},
   };

@@ -1,4 +1,4 @@
-// Products of matrices, attention, recurrent layers, transforms.
+// Shape functions for matrix products, attention, einsum, recurrent layers and Fourier transforms.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -68,14 +68,14 @@ Shapes attention(const ShapeCall& call) {
   return {result};
 }
 
-// The letters of axes that "..." stands for: digits, the last axis 0.
+// Returns letters for the axes of an ellipsis: digits in descending order, so that the last axis is 0.
 std::string digits(std::size_t axes) {
   std::string letters;
   for (std::size_t axis = axes; axis-- > 0;) letters += static_cast<char>('0' + axis);
   return letters;
 }
 
-// "...ij,jk->...ik" of tensors with 3 and 2 axes   ->   "0ij,jk->0ik"
+// Replaces each ellipsis of an equation: "...ij,jk->...ik" for operands with 3 and 2 axes becomes "0ij,jk->0ik".
 std::string with_digits(std::string text, const Shapes& operands) {
   constexpr std::size_t most_axes = 10;
   const std::string_view ellipsis = "...";
@@ -99,12 +99,12 @@ std::string with_digits(std::string text, const Shapes& operands) {
   return text.replace(place, ellipsis.size(), digits(most));
 }
 
-// "bij,bjk->bik": each letter has the length of an axis that is not 1.
+// "bij,bjk->bik": the length of a letter is that of its axes that are not 1 long.
 Shapes einsum(const ShapeCall& call) {
-  const auto* written = call.argument("equation").as<std::string>();
-  if (written == nullptr) throw NoShape();
+  const auto* equation = call.argument("equation").as<std::string>();
+  if (equation == nullptr) throw NoShape();
   std::string text;
-  std::ranges::copy_if(*written, std::back_inserter(text), [](char letter) { return letter != ' '; });
+  std::ranges::copy_if(*equation, std::back_inserter(text), [](char letter) { return letter != ' '; });
   const Shapes operands = call.tensors("tensors");
   text = with_digits(std::move(text), operands);
   std::map<char, Size> lengths;
@@ -139,7 +139,8 @@ Shapes einsum(const ShapeCall& call) {
   return {result};
 }
 
-// The states keep their shapes; the output has the input's, with all directions of a state as the last axis.
+// The states keep their shapes. The output has the input's shape, but its last axis is the state size times the number
+// of directions.
 Shapes recurrent(const ShapeCall& call) {
   const bool packed = call.has("batch_sizes");
   Shape output = packed ? call.tensor("data") : call.tensor("input");

@@ -1,16 +1,17 @@
+// Access to the arguments of an operation, and arithmetic on shapes.
 #include "schema/shapes/shape_call.h"
 
 #include <algorithm>
 
 namespace whence::shapes {
 
-const Argument* ShapeCall::given(std::string_view name) const {
+const Argument* ShapeCall::find_argument(std::string_view name) const {
   const Argument* argument = node_.find(name);
   return argument == nullptr || argument->is_none() ? nullptr : argument;
 }
 
 const Argument& ShapeCall::argument(std::string_view name) const {
-  const Argument* argument = given(name);
+  const Argument* argument = find_argument(name);
   if (argument == nullptr) throw NoShape();
   return *argument;
 }
@@ -57,7 +58,7 @@ Size ShapeCall::integer_of(const Argument& argument) const {
 }
 
 Size ShapeCall::integer(std::string_view name, std::optional<Size> otherwise) const {
-  const Argument* argument = given(name);
+  const Argument* argument = find_argument(name);
   if (argument != nullptr) return integer_of(*argument);
   if (!otherwise) throw NoShape();
   return *otherwise;
@@ -90,7 +91,7 @@ std::int64_t ShapeCall::literal(std::string_view name, std::optional<std::int64_
 }
 
 bool ShapeCall::flag(std::string_view name, bool otherwise) const {
-  const Argument* argument = given(name);
+  const Argument* argument = find_argument(name);
   if (argument == nullptr) return otherwise;
   const auto* flag = argument->as<bool>();
   if (flag == nullptr) throw NoShape();

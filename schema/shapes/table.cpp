@@ -1,4 +1,4 @@
-// Tensors that are made, and the table of all rows; integers computed from integers.
+// Shape functions for operators that create tensors, the table of all rows, and integer arithmetic.
 #include <algorithm>
 
 #include "schema/flat_map.h"
@@ -70,7 +70,7 @@ const Table& table() {
   return by_name;
 }
 
-// Without "aten::"; empty for an operator of others.
+// Returns the name without "aten::"; empty for other namespaces.
 std::string_view name_in_aten(const Node& node) {
   constexpr std::string_view aten = "aten::";
   const std::string_view target = node.target;
@@ -83,10 +83,10 @@ ShapeFunction function_of(const Node& node) {
   return row == table().end() ? nullptr : row->second;
 }
 
-// A write returns the tensor that it wrote to.
+// In-place operators return their first argument.
 bool returns_first(const Node& node) { return node.outputs.size() == 1 && is_in_place_name(name_in_aten(node)); }
 
-// The number of integers `a` and `b`, or of one of them.
+// Returns the result of an arithmetic operator on one or two integers.
 Size arithmetic(const ShapeCall& call, std::string_view name) {
   const auto& arguments = call.node().arguments;
   const Size a = call.integer_of(arguments.at(0).value);

@@ -1,5 +1,5 @@
-// Views and reshapes: the elements of one tensor, all or some of them, in another shape. The sizes of other views
-// follow from the places of their elements: ../view_places.cpp.
+// Shape functions for reshapes, slices and some other views. The sizes of the remaining views follow from their layouts
+// (../view_places.cpp).
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +9,7 @@ namespace whence::shapes {
 
 namespace {
 
-// -1 among the sizes stands for what is left of the elements.
+// Replaces -1 in the sizes by the number of elements divided by the other sizes.
 Shape with_inferred(Shape sizes, const Size& elements) {
   const auto inferred = std::ranges::find(sizes, Size(-1));
   if (inferred == sizes.end()) return sizes;
@@ -34,9 +34,9 @@ Shapes flatten(const ShapeCall& call) {
   const std::size_t start = call.axis("start_dim", shape.size(), 0), end = call.axis("end_dim", shape.size(), -1);
   if (start > end) throw NoShape();
   Shape result(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(start));
-  const auto behind = shape.begin() + static_cast<std::ptrdiff_t>(end) + 1;
-  result.push_back(product_of({shape.begin() + static_cast<std::ptrdiff_t>(start), behind}));
-  result.insert(result.end(), behind, shape.end());
+  const auto after = shape.begin() + static_cast<std::ptrdiff_t>(end) + 1;
+  result.push_back(product_of({shape.begin() + static_cast<std::ptrdiff_t>(start), after}));
+  result.insert(result.end(), after, shape.end());
   return {result};
 }
 
@@ -61,7 +61,7 @@ Shapes expand(const ShapeCall& call) {
   const std::size_t added = sizes.size() - shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (sizes[added + i] == Size(-1)) sizes[added + i] = shape[i];
-    if (!call.not_negative(sizes[added + i])) sizes[added + i] = Size::unknown();  // -1 keeps the axis
+    if (!call.not_negative(sizes[added + i])) sizes[added + i] = Size::unknown();  // it may be -1, which keeps the axis
   }
   return {sizes};
 }
@@ -70,15 +70,15 @@ Shapes slice(const ShapeCall& call) {
   Shape shape = call.first();
   Size& length = shape[call.axis("dim", shape.size(), 0)];
   const Size last = std::numeric_limits<std::int64_t>::max();
-  const Size start = call.place_of(call.integer("start", Size(0)), length);
+  const Size start = call.bound_index(call.integer("start", Size(0)), length);
   const Size bound = call.integer("end", last), step = call.integer("step", Size(1));
-  const Size end = bound == last ? length : minimum({call.place_of(bound, length), length});
+  const Size end = bound == last ? length : minimum({call.bound_index(bound, length), length});
   const Size count = call.at_least_0(end - start);
   length = step == Size(1) ? count : ceil_div(count, step);
   return {shape};
 }
 
-// Keeps what is not certain to be 1: a Program has one rank for each tensor, and its reader says where it has not.
+// Drops only axes that are certain to be 1: each tensor of a Program has one rank. The reader warns about other axes.
 Shapes squeeze(const ShapeCall& call) {
   const Shape& shape = call.first();
   const bool all = !call.has("dim");

@@ -1,4 +1,4 @@
-// Convolutions, pooling, resizing: a window that moves over the last axes.
+// Shape functions for convolutions, pooling, resizing and other operators on the last axes.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@ namespace whence::shapes {
 
 namespace {
 
-// The batch and the channels, where there is a batch.
+// Returns the axes before the last `axes` ones: the channels, and the batch if there is one.
 Shape outside(const Shape& shape, std::size_t axes) {
   if (shape.size() < axes) throw NoShape();
   return Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(axes));
@@ -23,14 +23,15 @@ Shapes convolution(const ShapeCall& call) {
   const std::vector<Size> padding =
       mode == nullptr ? call.integers("padding", axes, {0}) : std::vector<Size>(axes, Size(0));
   const bool transposed = call.flag("transposed", call.node().target.find("transpose") != std::string::npos);
-  const std::vector<Size> more = transposed ? call.integers("output_padding", axes, {0}) : std::vector<Size>();
+  const std::vector<Size> output_padding =
+      transposed ? call.integers("output_padding", axes, {0}) : std::vector<Size>();
   Shape result = outside(input, axes + 1);
   result.push_back(transposed ? weight[1] * call.integer("groups", Size(1)) : weight[0]);
   for (std::size_t i = 0; i < axes; ++i) {
     const Size& length = input[input.size() - axes + i];
-    const Size reach = dilation[i] * (weight[2 + i] - 1);  // the window's, from its first element to its last
+    const Size reach = dilation[i] * (weight[2 + i] - 1);  // from the first to the last element of the window
     if (transposed) {
-      result.push_back((length - 1) * stride[i] - padding[i] * 2 + reach + more[i] + 1);
+      result.push_back((length - 1) * stride[i] - padding[i] * 2 + reach + output_padding[i] + 1);
     } else {
       result.push_back(
           mode != nullptr && *mode == "same" ? length : floor_div(length + padding[i] * 2 - reach - 1, stride[i]) + 1);
@@ -45,7 +46,7 @@ std::size_t axes_in_name(const std::string& target) {
   return static_cast<std::size_t>(target[d - 1] - '0');
 }
 
-// Rounded up, a window that would begin behind the tensor is left out.
+// Returns the number of windows for ceil_mode. PyTorch drops the last window if it would start after the tensor.
 Size rounded_up(const Size& length, const Size& padding, const Size& reach, const Size& stride) {
   const Size count = ceil_div(length + padding * 2 - reach - 1, stride) + 1;
   if ((stride + padding - 2 - reach).is_integer() && (stride + padding - 2 - reach).number() < 0) return count;
@@ -73,17 +74,17 @@ Shapes pool(const ShapeCall& call) {
 Shapes adaptive_pool(const ShapeCall& call) {
   const Shape& input = call.first();
   const std::size_t axes = axes_in_name(call.node().target);
-  const auto* asked = call.argument("output_size").as<ArgumentList>();
+  const auto* output_size = call.argument("output_size").as<ArgumentList>();
   const std::vector<Size> sizes = call.integers("output_size", axes, {});
   Shape result = outside(input, axes);
   for (std::size_t i = 0; i < axes; ++i) {
-    const bool kept = asked != nullptr && asked->at(asked->size() == 1 ? 0 : i).is_none();
+    const bool kept = output_size != nullptr && output_size->at(output_size->size() == 1 ? 0 : i).is_none();
     result.push_back(kept ? input[input.size() - axes + i] : sizes[i]);
   }
   return Shapes(std::max<std::size_t>(call.results(), 1), result);
 }
 
-// A length times a factor, rounded down: only whole factors and their inverses have a form.
+// Returns length * factor, rounded down. Known only for integer factors and for inverses of powers of 2.
 Size scaled(const Size& length, double factor) {
   if (factor >= 1 && factor == std::floor(factor) && factor < 1e9) return length * static_cast<std::int64_t>(factor);
   const double inverse = factor > 0 ? 1 / factor : 0;
@@ -153,7 +154,7 @@ Shapes columns_as_windows(const ShapeCall& call) {
   return {result};
 }
 
-// Half of the axis: the other half is the gate.
+// Returns half of the axis; the other half is the gate.
 Shapes gated(const ShapeCall& call) {
   Shape shape = call.first();
   Size& length = shape[call.axis("dim", shape.size(), -1)];

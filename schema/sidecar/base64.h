@@ -1,4 +1,4 @@
-// Base64 (RFC 4648, with padding): how a sidecar holds the bytes of small constants.
+// Base64 (RFC 4648, with padding), for the bytes of small constants in a sidecar.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,6 @@
 namespace whence {
 
 std::string to_base64(std::span<const std::byte> bytes);
-std::optional<std::string> from_base64(std::string_view text);  // the bytes; nothing when `text` is not base64
+std::optional<std::string> from_base64(std::string_view text);  // the bytes; nullopt if `text` is not base64
 
 }  // namespace whence

@@ -1,6 +1,6 @@
-// The form of a sidecar that its writer and reader share: tables, columns and the words in them.
-// schema/sidecar.schema.json says the same to everybody else; tests/schema proves that the two agree.
-// A minor version may append columns to a table; any other change to one is a new major version.
+// The format of a sidecar for its writer and reader: tables, columns and enumeration words. schema/sidecar.schema.json
+// is the public description; tests/schema compares the two. A minor version may append columns to a table. Any other
+// change of a table needs a new major version.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 namespace whence::sidecar_form {
 
 inline constexpr std::string_view format = "whence-sidecar";
-inline constexpr std::size_t inline_limit = 4096;  // bytes of a constant that are held in the file itself
+inline constexpr std::size_t inline_limit = 4096;  // larger constants (in bytes) are left out of the file
 
 struct Table {
   std::string_view name;
   std::vector<std::string_view> columns;
-  std::size_t later = 0;  // so many of the last ones are missing in files of an older minor version
+  std::size_t optional_columns = 0;  // number of last columns that files of older minor versions may lack
 };
 
 inline const Table symbols{"symbols", {"name", "example", "min", "max", "kind", "size"}, 2};
@@ -49,21 +49,21 @@ inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames,    &stacks, &parameters, &constants,
                                    &values,  &inputs,  &outputs, &signature, &blocks, &operations, &bindings};
 
-// Every field of the top level that is always there, in the order of the file.
+// The mandatory top-level fields, in file order.
 inline constexpr std::array<std::string_view, 21> fields{
     "format",  "version", "producer", "source",    "program_digest", "ran",        "strings",
     "symbols", "modules", "scopes",   "frames",    "stacks",         "parameters", "constants",
     "values",  "inputs",  "outputs",  "signature", "blocks",         "operations", "bindings"};
-// There only when they are not empty: operations by the basis of their scope, where it was not observed.
+// Absent if empty: operations whose scope was not observed, by ScopeBasis.
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
-// There only when there are any: conditions on sizes, as text over rows of symbols ("s0 <= 5").
+// Absent if empty: conditions on sizes, as text over rows of symbols ("s0 <= 5").
 inline constexpr std::string_view constraints = "constraints";
-// There only when the memory of tensors was seen: those that do not lie as their operators make them, a row each:
-// [value] alone where it is not known, or [value, memory, offset, strides], sizes as text.
+// Present if memory layouts were observed. One row for each tensor whose layout differs from the rules of its operator:
+// [value] if unknown, or [value, memory, offset, strides] with sizes as text.
 inline constexpr std::string_view places = "places";
-inline constexpr std::string_view complete = "complete";  // there only when false
+inline constexpr std::string_view complete = "complete";  // present only if false
 
-// Words for enumerations, by their number.
+// Words for enumerations, indexed by their values.
 inline constexpr std::array<std::string_view, 4> symbol_kinds{"unknown", "axis", "data", "derived"};
 inline constexpr std::array<std::string_view, 8> value_kinds{"tensor", "integer", "floating", "boolean",
                                                              "string", "opaque",  "sequence", "optional"};
@@ -71,9 +71,9 @@ inline constexpr std::array<std::string_view, 5> value_sources{"node", "input", 
 inline constexpr std::array<std::string_view, 3> parameter_kinds{"parameter", "buffer", "attribute"};
 inline constexpr std::array<std::string_view, 2> signature_roles{"input", "output"};
 
-// Symbols in the texts of sizes: "s3" is row 3.
+// The name of a symbol in the text of a size: "s3" is row 3.
 inline std::string symbol_name(SymbolId id) { return "s" + std::to_string(id.number()); }
-// And the tensor's own axes, in the texts of its place: "d1" is axis 1.
+// Also names the axes of the tensor itself in the text of its layout: "d1" is axis 1.
 inline std::string place_symbol_name(SymbolId id) {
   const auto local = local_size(id);
   return local ? "d" + std::to_string(local->axis) : symbol_name(id);

@@ -1,5 +1,5 @@
-// The tables of a sidecar to a Program. Each table checks its references, so that whoever holds a Program may follow
-// any index without looking.
+// Reads the tables of a sidecar into a Program. Checks all references, so that users of the Program can follow every
+// index without a check.
 #include "schema/sidecar/program_reader.h"
 
 #include "schema/element_count.h"
@@ -12,13 +12,13 @@
 namespace whence {
 namespace {
 
-constexpr int kDeepestBlocks = 256;  // control flow within control flow
+constexpr int kDeepestBlocks = 256;  // limit on nested control flow
 
 class ProgramReader {
  public:
   ProgramReader(JsonValue document, const SidecarText& text) : document_(document), text_(text) {}
 
-  // An order in which each table finds the ones that it refers to, or their number of rows.
+  // Reads each table after the tables that it refers to, or after their numbers of rows.
   Program read() {
     value_count_ = rows_of(sidecar_form::values);
     operation_count_ = rows_of(sidecar_form::operations);
@@ -66,7 +66,7 @@ class ProgramReader {
     }
   }
 
-  // "s3" is row 3.
+  // Returns the symbol of row 3 for "s3"; nullopt for derived symbols and other names.
   std::optional<Size> symbol_called(const std::string& name) const {
     const auto row = name.starts_with('s') ? parse_number<std::size_t>(name.substr(1)) : std::nullopt;
     if (!row || *row >= program_.symbols.size()) return std::nullopt;
@@ -104,7 +104,7 @@ class ProgramReader {
       };
       StatedPlace stated{value(0), std::nullopt};
       if (!program_.places.empty() && program_.places.back().value >= stated.value)
-        corrupt("the values are in no order");
+        corrupt("the values are not in ascending order");
       const auto sizes = sizes_of(program_, stated.value);
       const auto size = [&](const JsonValue& cell) {
         if (cell.is_null()) return Size::unknown();
@@ -131,14 +131,15 @@ class ProgramReader {
     }
   }
 
-  // Before 1.3 an argument of reshapes and of as_strided said what was seen in some programs. Places are unknown now.
+  // Before 1.3, reshapes and as_strided had an argument with the observed layout. Drops it: the layouts are unknown
+  // now.
   void drop_old_places() {
     each_node(program_.body, [](Node& node) {
       std::erase_if(node.arguments, [](const NamedArgument& each) { return each.name == "memory_of_self"; });
     });
   }
 
-  // Bytes that `shape` and `dtype` ask for must be those that the row states.
+  // Checks that the row's number of bytes fits shape and dtype.
   static void check_bytes(const Cell& cell, const TensorData& data) {
     if (data.dtype == DType::undefined) return;
     std::size_t expected = size_of(data.dtype);
@@ -148,7 +149,7 @@ class ProgramReader {
       }
     }
     if (expected != data.bytes.size()) {
-      cell.corrupt("dtype and shape make " + std::to_string(expected) + " bytes, the row says " +
+      cell.corrupt("dtype and shape need " + std::to_string(expected) + " bytes, but the row states " +
                    std::to_string(data.bytes.size()));
     }
   }
@@ -205,7 +206,7 @@ class ProgramReader {
     check_children();
   }
 
-  // Row 0 is the root and has no parent; every other row has one that stands before it.
+  // Reads the parent of a row: none for the root (row 0), an earlier row for all others.
   template <class Id>
   static Id parent(const Cell& cell, std::size_t row) {
     if (row > 0) return Id(cell.index(row));
@@ -213,8 +214,8 @@ class ProgramReader {
     return none_id;
   }
 
-  // A shared module is a child in several places, but none is its own descendant: removing modules whose parents are
-  // all removed must remove every module that has any.
+  // A shared module may have several parents, but no module may be its own descendant. Repeatedly removes modules
+  // without remaining parents (topological sort); modules that remain form a cycle.
   void check_children() {
     const auto& modules = program_.modules;
     IndexedVector<ModuleId, int> parents_left(modules.size());
@@ -273,7 +274,8 @@ class ProgramReader {
       } else {
         auto bytes = from_base64(content.word());
         if (!bytes) content.corrupt("the data are not base64");
-        if (bytes->size() != static_cast<std::size_t>(size.size())) content.corrupt("the data have another size");
+        if (bytes->size() != static_cast<std::size_t>(size.size()))
+          content.corrupt("the size of the data differs from the stated size");
         constant.data.bytes = Bytes::owned(std::move(*bytes));
       }
       check_bytes(size, constant.data);
@@ -301,11 +303,11 @@ class ProgramReader {
     });
   }
 
-  // Converters multiply sizes, and one of 0 does not make the others small.
+  // Checks that the product of the sizes fits, with each 0 counted as 1: converters also multiply some of the sizes.
   static void require_countable(const Cell& cell, const std::vector<Dim>& dims) {
     std::int64_t count = 1;
     for (const Dim& dim : dims) {
-      if (!__builtin_mul_overflow(count, std::max<std::int64_t>(dim.size, 1), &count) && count <= most_elements)
+      if (!__builtin_mul_overflow(count, std::max<std::int64_t>(dim.size, 1), &count) && count <= max_elements)
         continue;
       cell.corrupt("the sizes are larger than any memory");
     }
@@ -347,7 +349,7 @@ class ProgramReader {
     });
   }
 
-  // Reads the signature that the archive states, which refers to nothing but inputs and outputs.
+  // Reads torch.export's graph signature, which has no references into other tables.
   void read_stated_signature() {
     enum class Role : std::uint8_t { input, output };
     for (std::size_t i = 0; i < rows_of(sidecar_form::signature); ++i) {
@@ -362,9 +364,9 @@ class ProgramReader {
     }
   }
 
-  // The two flat tables of operations and blocks become a tree.
+  // A row of the block table. assemble() builds the tree from the flat tables of operations and blocks.
   struct FlatBlock {
-    std::int32_t operation = none_id;  // that holds it
+    std::int32_t operation = none_id;  // the operation that contains the block
     Block block;
     std::vector<std::int32_t> operations;
   };
@@ -387,16 +389,16 @@ class ProgramReader {
     for (std::size_t i = 1; i < blocks_.size(); ++i) {
       blocks_of_[blocks_[i].operation].push_back(static_cast<std::int32_t>(i));
     }
-    known_.resize(value_count_);
-    given_.resize(value_count_);
+    defined_at_start_.resize(value_count_);
+    defined_.resize(value_count_);
     for (const ValueId id : program_.values.keys()) {
       const Value& value = program_.values[id];
-      const bool made = value.source == ValueSource::node || value.source == ValueSource::block_input;
-      known_[id] = !made || value.known != none_id;
+      const bool from_node = value.source == ValueSource::node || value.source == ValueSource::block_input;
+      defined_at_start_[id] = !from_node || value.known != none_id;
     }
     program_.body = assemble(0, 0);
     if (assembled_ != operation_count_) {
-      text_.corrupt("/operations", "operations or blocks do not stand in execution order");
+      text_.corrupt("/operations", "operations or blocks are not in execution order");
     }
   }
 
@@ -422,45 +424,45 @@ class ProgramReader {
     return node;
   }
 
-  // Converters look up what an operation reads, so it has to be there by then.
+  // Checks that every value is defined before it is read: converters rely on it.
   void require_defined(const Argument& argument, const std::string& where) const {
     each_value(argument, [&](ValueId id) {
-      if (!known_[id] && !given_[id]) {
-        text_.corrupt(where, "value " + std::to_string(id.number()) + " is read before an operation gives it");
+      if (!defined_at_start_[id] && !defined_[id]) {
+        text_.corrupt(where, "value " + std::to_string(id.number()) + " is read before it is defined");
       }
     });
   }
 
-  // A value has one operation that gives it, or one block that takes it in: those that read it mean that one.
-  void define(const std::vector<ValueId>& values, std::vector<ValueId>& here, const std::string& where) {
+  // Defines values and appends them to `block_values`. Each value has one definition, an operation or a block.
+  void define(const std::vector<ValueId>& values, std::vector<ValueId>& block_values, const std::string& where) {
     for (const ValueId id : values) {
-      if (given_[id]) text_.corrupt(where, "value " + std::to_string(id.number()) + " is given a second time");
-      given_[id] = true;
-      here.push_back(id);
+      if (defined_[id]) text_.corrupt(where, "value " + std::to_string(id.number()) + " is defined a second time");
+      defined_[id] = true;
+      block_values.push_back(id);
     }
   }
 
-  // Execution order gives each operation one place: it follows what stands before it in its block and all they hold.
-  // Values that a block defines end with it.
+  // Builds a block and its nested blocks. Operations must be numbered in execution order: after the earlier operations
+  // of the block and the contents of their blocks. Values that the block defines are undefined after it.
   Block assemble(std::int32_t number, int depth) {
     if (depth > kDeepestBlocks) text_.corrupt("/blocks", "blocks are nested too deeply");
     FlatBlock& flat = blocks_[number];
     Block block = std::move(flat.block);
-    std::vector<ValueId> here;
+    std::vector<ValueId> block_values;
     const std::string where = "/blocks/rows/" + std::to_string(number);
-    define(block.inputs, here, where);
+    define(block.inputs, block_values, where);
     for (const std::int32_t op : flat.operations) {
       if (static_cast<std::size_t>(op) != assembled_++) {
-        text_.corrupt(row_of(op), "the operation does not stand in execution order");
+        text_.corrupt(row_of(op), "the operation is not in execution order");
       }
       Node& node = block.nodes.emplace_back(std::move(nodes_[op]));
       for (const NamedArgument& argument : node.arguments) require_defined(argument.value, row_of(op));
       for (const std::int32_t nested : blocks_of_[op]) node.blocks.push_back(assemble(nested, depth + 1));
-      define(node.outputs, here, row_of(op));
+      define(node.outputs, block_values, row_of(op));
     }
     for (const Argument& output : block.outputs) require_defined(output, where);
     if (number == 0) require_outputs();
-    for (const ValueId id : here) given_[id] = false;
+    for (const ValueId id : block_values) defined_[id] = false;
     return block;
   }
 
@@ -494,10 +496,10 @@ class ProgramReader {
   std::vector<ScopeBasis> bases_;  // by operation
   Program program_;
   std::size_t value_count_ = 0, operation_count_ = 0;
-  IndexedVector<ValueId, bool> known_,
-      given_;  // by value: there from the start; by an operation or block put together so far
+  IndexedVector<ValueId, bool> defined_at_start_;  // inputs, parameters and constants
+  IndexedVector<ValueId, bool> defined_;           // defined by an operation or block that is already assembled
   std::vector<FlatBlock> blocks_;
-  std::vector<Node> nodes_;                           // in the order of the table, until assemble() takes them
+  std::vector<Node> nodes_;                           // in table order, until assemble() moves them
   std::vector<std::vector<std::int32_t>> blocks_of_;  // by operation
   std::size_t assembled_ = 0;
 };

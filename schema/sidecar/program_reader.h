@@ -1,4 +1,4 @@
-// The part of the sidecar reader that makes a Program of the tables; sidecar_read.cpp judges the file around them.
+// The part of the sidecar reader that makes a Program from the tables. read.cpp checks the rest of the file.
 #pragma once
 
 #include "schema/program.h"
@@ -6,7 +6,7 @@
 
 namespace whence {
 
-// Everything but the producer, the source and `ran`, which are not tables. Throws Error(corrupt_file).
+// Reads everything except `producer`, `source` and `ran`, which are not tables. Throws Error(corrupt_file).
 Program read_program(JsonValue document, const SidecarText& text);
 
 }  // namespace whence

@@ -1,4 +1,5 @@
-// Sidecar text to Sidecar: is it one, whole, and of a version that we read? Its tables go to sidecar_program_reader.
+// Parses a sidecar: checks that the text is a complete sidecar of a supported version and reads the header.
+// program_reader.cpp reads the tables.
 #include <algorithm>
 
 #include "schema/files/files.h"
@@ -11,13 +12,13 @@
 namespace whence {
 namespace {
 
-constexpr int max_levels = 64;  // a sidecar of ours needs 9, plus the depth of nested list arguments
+constexpr int max_levels = 64;  // our sidecars need 9, plus the depth of nested list arguments
 
-// Refuses what is not a sidecar by its first bytes.
+// Refuses other files by their first bytes.
 void check_text(std::string_view text, const Place& place) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) {
-    throw Error(Code::empty_file, "the file holds nothing", "write the file again with whence record", place);
+    throw Error(Code::empty_file, "the file is empty", "write the file again with whence record", place);
   }
   if (text.starts_with("PK\x03\x04")) {
     throw Error(Code::wrong_kind, "this is a zip archive (a PyTorch model?), not a sidecar",
@@ -25,7 +26,7 @@ void check_text(std::string_view text, const Place& place) {
   }
   if (text[start] != '{') {
     throw Error(Code::wrong_kind, "this is not a sidecar: it does not start with '{'",
-                "give the .whence.json that whence record wrote", place);
+                "pass the .whence.json that whence record wrote", place);
   }
 }
 
@@ -57,7 +58,7 @@ class Reader {
     sidecar.unknown = unknown();
     sidecar.unknown_columns = unknown_columns();
     if (field("program_digest", JsonKind::string).text() != program_digest(sidecar.program)) {
-      text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
+      text_.corrupt("/program_digest", "the digest does not match the operations: the file was changed");
     }
     return sidecar;
   }
@@ -82,7 +83,7 @@ class Reader {
     const auto format = document_.find("format");
     if (!format || !format->is_string() || format->text() != sidecar_form::format) {
       throw Error(Code::wrong_kind, "this JSON file is not a sidecar: it lacks \"format\": \"whence-sidecar\"",
-                  "give the .whence.json that whence record wrote", place);
+                  "pass the .whence.json that whence record wrote", place);
     }
     const std::string version(field("version", JsonKind::string).text());
     const std::size_t dot = version.find('.');

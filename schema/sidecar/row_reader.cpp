@@ -1,4 +1,4 @@
-// Checks of single cells: types, ranges, references.
+// Checks single cells: types, ranges, references.
 #include "schema/sidecar/row_reader.h"
 
 #include <algorithm>
@@ -128,7 +128,7 @@ TableReader::TableReader(const SidecarText& text, JsonValue document, const side
   columns_ = *columns;
   const std::size_t known = std::min(columns_.size(), form.columns.size());
   const auto same = [&](std::size_t i) { return columns_[i].is_string() && columns_[i].text() == form.columns[i]; };
-  if (!columns_.is_array() || known + form.later < form.columns.size() ||
+  if (!columns_.is_array() || known + form.optional_columns < form.columns.size() ||
       !std::ranges::all_of(std::views::iota(std::size_t{0}, known), same)) {
     text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
   }
@@ -151,14 +151,14 @@ RowReader TableReader::row(std::size_t i) const {
 Json TableReader::unknown_columns() const {
   const std::size_t known = form_.columns.size();
   if (columns_.size() <= known) return nullptr;
-  const auto behind = [&](JsonValue cells) {
-    Json some = Json::array();
-    for (std::size_t i = known; i < cells.size(); ++i) some.push_back(cells[i].to_json());
-    return some;
+  const auto cells_after_known = [&](JsonValue cells) {
+    Json unknown = Json::array();
+    for (std::size_t i = known; i < cells.size(); ++i) unknown.push_back(cells[i].to_json());
+    return unknown;
   };
   Json rows = Json::array();
-  for (std::size_t i = 0; i < rows_.size(); ++i) rows.push_back(behind(rows_[i]));
-  return {{"columns", behind(columns_)}, {"rows", std::move(rows)}};
+  for (std::size_t i = 0; i < rows_.size(); ++i) rows.push_back(cells_after_known(rows_[i]));
+  return {{"columns", cells_after_known(columns_)}, {"rows", std::move(rows)}};
 }
 
 }  // namespace whence

@@ -1,5 +1,5 @@
-// Reads the rows of a sidecar's tables. A sidecar is a foreign file: every cell is checked for its type and
-// range, and a doubt ends in an Error that names the file and the cell.
+// Reads the rows of a sidecar's tables. Sidecars are untrusted: the type and range of every cell are checked, and an
+// Error names the file and the cell.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace whence {
 
 using Json = nlohmann::ordered_json;
 
-// The context that every cell needs to be read or refused.
+// The context for reading cells: the interned strings, and the file name for errors.
 struct SidecarText {
   std::string file;
   std::vector<std::string> strings;  // the table of interned strings
 
-  // Throws Error(corrupt_file); `pointer` is a JSON pointer (RFC 6901) to the offending piece.
+  // Throws Error(corrupt_file). `pointer` is a JSON pointer (RFC 6901) to the offending part.
   [[noreturn]] void corrupt(const std::string& pointer, const std::string& why) const;
 };
 
@@ -46,12 +46,12 @@ class Cell {
   double floating() const;  // a number, "inf", "-inf" or "nan"
   bool flag() const;
   const std::string& text() const;        // an interned string
-  std::string_view word() const;          // a string written out
+  std::string_view word() const;          // a string that is not interned
   std::string_view word_or_null() const;  // empty for null
   DType dtype() const;
-  Argument argument(std::size_t value_count) const;  // value_count: how many values there are to refer to
+  Argument argument(std::size_t value_count) const;  // value_count: number of rows in the value table
 
-  // The number of a word among `words`, as the enumeration that lists them in this order.
+  // Returns the enumerator whose value is the position of the word in `words`.
   template <class Enum>
   Enum one_of(std::span<const std::string_view> words) const {
     return static_cast<Enum>(position_in(words));
@@ -82,7 +82,7 @@ class Cell {
   std::size_t row_, column_;
 };
 
-// Hands out the cells of one row from left to right.
+// Returns the cells of one row from left to right.
 class RowReader {
  public:
   RowReader(const SidecarText& text, JsonValue cells, std::string_view table, std::size_t row)
@@ -100,18 +100,18 @@ class RowReader {
   std::size_t row_, column_ = 0;
 };
 
-// A table whose columns are those of `form`, perhaps without its later ones or with some that only newer files have;
-// each row has one cell a column.
+// A table with the columns of `form`. Older files may lack the last columns, and newer files may have more. Each row
+// has one cell for each column.
 class TableReader {
  public:
   TableReader(const SidecarText& text, JsonValue document, const sidecar_form::Table& form);
   std::size_t size() const { return rows_.size(); }
   RowReader row(std::size_t i) const;
 
-  // Columns behind those of `form`: {columns, rows}, or null when there are none.
+  // Returns the columns after those of `form` as {columns, rows}, or null if there are none.
   Json unknown_columns() const;
 
-  // One item a row.
+  // Reads one item from each row.
   template <class Item, class Read>
   std::vector<Item> read(Read read_row) const {
     std::vector<Item> items;

@@ -1,4 +1,4 @@
-// Text of strings, floating-point numbers and operator arguments in a sidecar.
+// Writes strings, floating-point numbers and operator arguments of a sidecar.
 #include "schema/sidecar/row_writer.h"
 
 #include <algorithm>
@@ -54,9 +54,8 @@ void RowWriter::argument(const Argument& argument) {
       row.marked("keyword", [&] { row.text(value.name); });
     }
     void operator()(const ComplexNumber& value) {
-      row.marked("complex", [&] {
-        row.list(std::array{value.real, value.imag}, [&](double part) { row.floating(part); });
-      });
+      row.marked("complex",
+                 [&] { row.list(std::array{value.real, value.imag}, [&](double part) { row.floating(part); }); });
     }
     void operator()(const ArgumentList& value) {
       row.list(value, [&](const Argument& element) { row.argument(element); });

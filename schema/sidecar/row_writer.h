@@ -13,10 +13,10 @@
 
 namespace whence {
 
-// `text` in quotes, escaped. Throws Error(unsupported_feature) when it is not UTF-8.
+// Returns `text` quoted and escaped. Throws Error(unsupported_feature) if it is not UTF-8.
 std::string json_string(std::string_view text);
 
-// Each distinct string once, numbered in order of first use.
+// Interns strings: stores each distinct string once, numbered in order of first use.
 class StringTable {
  public:
   std::int32_t id(std::string_view text) {
@@ -31,7 +31,7 @@ class StringTable {
   std::string rows_;
 };
 
-// Appends the cells of one row, and of the lists within, with the commas between them.
+// Appends the cells of one row and of lists in it, separated by commas.
 class RowWriter {
  public:
   RowWriter(std::string& out, StringTable& strings) : out_(out), strings_(strings) {}
@@ -47,7 +47,7 @@ class RowWriter {
     raw({digits.data(), end});
   }
   void text(std::string_view value) { integer(strings_.id(value)); }
-  void word(std::string_view value) { raw(json_string(value)); }  // enumerations, digests, data: seldom the same twice
+  void word(std::string_view value) { raw(json_string(value)); }  // not interned: enumerations, digests, data
   void flag(bool value) { raw(value ? "true" : "false"); }
   void word_or_null(std::string_view value) { value.empty() ? raw("null") : word(value); }
   template <class Kind>
@@ -72,9 +72,9 @@ class RowWriter {
     list(items, [&](const std::string& item) { text(item); });
   }
 
-  // Numbers in JSON do not tell 1 from 1.0, so floats are marked; what JSON lacks is written as a word.
+  // Writes a number with a decimal point or exponent; infinities and NaN, which JSON lacks, as words.
   void floating(double value);
-  // {"key": ...}
+  // Writes {"key": content}.
   template <class Content>
   void marked(std::string_view key, Content content) {
     raw("{\"");

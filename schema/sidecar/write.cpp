@@ -1,4 +1,4 @@
-// Program to sidecar text. Rows go straight into one string: no document is built in memory.
+// Writes a Program as sidecar text. Rows are appended to one string without a JSON document in memory.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -15,23 +15,23 @@
 namespace whence {
 namespace {
 
-struct PlacedOperation {
+struct OperationRow {
   const Node* node;
   std::int32_t block;
 };
-struct PlacedBlock {
+struct BlockRow {
   const Block* block;
-  std::int32_t operation;  // that holds it; none_id for the program's body
+  std::int32_t operation;  // the operation that contains it; none_id for the program's body
 };
 
 class Writer {
  public:
   explicit Writer(const Sidecar& sidecar) : sidecar_(sidecar), program_(sidecar.program) {
-    if (sidecar.unknown_columns) later_ = nlohmann::ordered_json::parse(*sidecar.unknown_columns);
+    if (sidecar.unknown_columns) unknown_columns_ = nlohmann::ordered_json::parse(*sidecar.unknown_columns);
   }
 
   std::string text() {
-    place(program_.body, none_id);
+    number_rows(program_.body, none_id);
     symbols();
     modules();
     scopes();
@@ -48,21 +48,21 @@ class Writer {
   }
 
  private:
-  // Columns of a newer version still describe the rows as long as the number of rows is the same.
-  const nlohmann::ordered_json* later_columns(const sidecar_form::Table& form, std::size_t rows) const {
-    const auto found = later_.find(std::string(form.name));
-    return found != later_.end() && (*found)["rows"].size() == rows ? &*found : nullptr;
+  // Returns the columns of a newer version if the table still has the same number of rows.
+  const nlohmann::ordered_json* unknown_columns(const sidecar_form::Table& form, std::size_t rows) const {
+    const auto found = unknown_columns_.find(std::string(form.name));
+    return found != unknown_columns_.end() && (*found)["rows"].size() == rows ? &*found : nullptr;
   }
 
   template <class Items, class Row>
   void table(const sidecar_form::Table& form, const Items& items, Row write_row) {
-    const nlohmann::ordered_json* later = later_columns(form, items.size());
+    const nlohmann::ordered_json* newer = unknown_columns(form, items.size());
     tables_.append(",\n\"").append(form.name).append("\": {\"columns\": [");
     for (const auto column : form.columns) {
       tables_.append(column == form.columns.front() ? "\"" : ", \"").append(column).append("\"");
     }
-    if (later != nullptr) {
-      for (const auto& column : (*later)["columns"]) tables_.append(", ").append(json_text(column));
+    if (newer != nullptr) {
+      for (const auto& column : (*newer)["columns"]) tables_.append(", ").append(json_text(column));
     }
     tables_ += "], \"rows\": [";
     std::size_t written = 0;
@@ -70,8 +70,8 @@ class Writer {
       tables_ += written == 0 ? "\n[" : ",\n[";
       RowWriter row(tables_, strings_);
       write_row(row, item);
-      if (later != nullptr) {
-        for (const auto& cell : (*later)["rows"][written]) row.raw(json_text(cell));
+      if (newer != nullptr) {
+        for (const auto& cell : (*newer)["rows"][written]) row.raw(json_text(cell));
       }
       tables_ += ']';
       ++written;
@@ -99,7 +99,7 @@ class Writer {
     return out;
   }
 
-  // Operations whose scope was not observed, a list for each other basis.
+  // Lists operations whose scope was not observed, one list for each ScopeBasis.
   std::string bases() const {
     std::string fields;
     for (std::size_t i = 0; i < sidecar_form::bases.size(); ++i) {
@@ -113,7 +113,7 @@ class Writer {
     return fields;
   }
 
-  // Fields of a newer minor version go back to the end, where they were found.
+  // Returns the fields of a newer minor version, which are written at the end.
   std::string unknown() const {
     if (sidecar_.unknown == nullptr) return "";
     std::string out;
@@ -184,7 +184,7 @@ class Writer {
     });
   }
 
-  // Most stacks share their outer frames, so frames have a table of their own.
+  // Frames have their own table because most stacks share their outer frames.
   void stacks() {
     std::map<std::tuple<std::string_view, std::int32_t, std::string_view, std::string_view>, std::int32_t> ids;
     std::vector<const Frame*> frames;
@@ -242,7 +242,7 @@ class Writer {
     });
   }
 
-  // A static size is a number, a dynamic one [size, symbol or -1]; an unknown rank is null.
+  // Writes a static size as a number, a dynamic size as [size, symbol or -1], and an unknown rank as null.
   void values() {
     table(sidecar_form::values, program_.values, [](RowWriter& row, const Value& value) {
       row.text(value.name);
@@ -277,7 +277,7 @@ class Writer {
       std::string_view role;
       const SignatureEntry* entry;
     };
-    std::vector<Line> lines;
+    std::vector<Line> lines;  // inputs, then outputs
     for (const SignatureEntry& entry : program_.signature.inputs) {
       lines.push_back({sidecar_form::signature_roles[0], &entry});
     }
@@ -294,25 +294,25 @@ class Writer {
     });
   }
 
-  // Numbers operations and blocks in execution order: an operation, then what its blocks hold.
-  void place(const Block& block, std::int32_t operation) {
+  // Numbers operations and blocks in execution order: an operation, then the contents of its blocks.
+  void number_rows(const Block& block, std::int32_t operation) {
     const auto number = static_cast<std::int32_t>(blocks_.size());
     blocks_.push_back({&block, operation});
     for (const Node& node : block.nodes) {
       const auto own = static_cast<std::int32_t>(operations_.size());
       operations_.push_back({&node, number});
-      for (const Block& nested : node.blocks) place(nested, own);
+      for (const Block& nested : node.blocks) number_rows(nested, own);
     }
   }
 
   void operations() {
-    table(sidecar_form::blocks, blocks_, [](RowWriter& row, const PlacedBlock& placed) {
-      row.integer(placed.operation);
-      row.integers(placed.block->inputs);
-      row.list(placed.block->outputs, [&](const Argument& output) { row.argument(output); });
+    table(sidecar_form::blocks, blocks_, [](RowWriter& row, const BlockRow& block) {
+      row.integer(block.operation);
+      row.integers(block.block->inputs);
+      row.list(block.block->outputs, [&](const Argument& output) { row.argument(output); });
     });
-    table(sidecar_form::operations, operations_, [](RowWriter& row, const PlacedOperation& placed) {
-      const Node& node = *placed.node;
+    table(sidecar_form::operations, operations_, [](RowWriter& row, const OperationRow& operation) {
+      const Node& node = *operation.node;
       row.text(node.target);
       row.text(node.overload);
       row.integer(node.origin.scope);
@@ -324,7 +324,7 @@ class Writer {
       });
       row.integers(node.outputs);
       row.flag(node.list_output);
-      row.integer(placed.block);
+      row.integer(operation.block);
       row.text(node.origin.text);
     });
   }
@@ -340,11 +340,11 @@ class Writer {
 
   const Sidecar& sidecar_;
   const Program& program_;
-  nlohmann::ordered_json later_ = nlohmann::ordered_json::object();
+  nlohmann::ordered_json unknown_columns_ = nlohmann::ordered_json::object();
   StringTable strings_;
   std::string tables_;
-  std::vector<PlacedOperation> operations_;
-  std::vector<PlacedBlock> blocks_;
+  std::vector<OperationRow> operations_;
+  std::vector<BlockRow> blocks_;
 };
 
 }  // namespace

@@ -1,14 +1,14 @@
 // export_forms(): several graphs of one program, each as export_program() makes it.
 #include <gtest/gtest.h>
 
-#include "annotator/convert/asked_opset.h"
+#include "annotator/convert/tracked_opset.h"
 #include "annotator/exporter/export.h"
 #include "schema/result.h"
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
 
-using convert::AskedOpset;
+using convert::TrackedOpset;
 using exporter::export_forms;
 using exporter::export_program;
 using exporter::ExportedForm;
@@ -130,8 +130,8 @@ TEST(ExportForms, ThrowWhatAnExportReports) {
   EXPECT_THROW(export_forms(relu_and("neg").program, {}, {{12, false}}), Error);
 }
 
-TEST(AskedOpset, NotesWhereTheAnswersWouldDiffer) {
-  const AskedOpset opset(18);
+TEST(TrackedOpset, NotesWhereTheAnswersWouldDiffer) {
+  const TrackedOpset opset(18);
   EXPECT_TRUE(opset.same_at(13) && opset.same_at(28));
   EXPECT_TRUE(opset >= 15);
   EXPECT_FALSE(opset.same_at(14));

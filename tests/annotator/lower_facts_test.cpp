@@ -141,7 +141,7 @@ Program opened(ProgramBuilder& p, Failures& failures) {
   lower::Composites composites{trace, {"aten::twice"}};
   lower::Lowering lowering{p.program, failures, notes};
   lowering.composites = &composites;
-  lower::open_composites(lowering);
+  lower::decompose_composites(lowering);
   failures = composites.refused;
   return p.program;
 }

@@ -153,7 +153,7 @@ def test_a_sidecar_that_reads_a_value_before_an_operation_gives_it(small_export,
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(document))
     found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
-    assert "is read before an operation gives it" in found["message"]
+    assert "is read before it is defined" in found["message"]
 
 
 def test_a_sidecar_that_gives_a_value_twice(small_export, tmp_path):
@@ -165,7 +165,7 @@ def test_a_sidecar_that_gives_a_value_twice(small_export, tmp_path):
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(document))
     found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
-    assert "is given a second time" in found["message"]
+    assert "is defined a second time" in found["message"]
 
 
 def test_a_sidecar_with_a_branch_that_has_inputs(small_export, tmp_path):

@@ -96,7 +96,7 @@ def cut_directory(content, places):
 
 
 @pytest.mark.parametrize("change, code, words", [
-    (encrypt, 4, ["E0303", "encrypted"]), (overlap, 3, ["E0204", "over each other"]), (share, 3, ["E0204"]),
+    (encrypt, 4, ["E0303", "encrypted"]), (overlap, 3, ["E0204", "two members overlap"]), (share, 3, ["E0204"]),
     (beyond, 3, ["E020"]), (cut_directory, 3, ["E0204", "directory"]),
 ])
 def test_zips_that_are_refused(good, tmp_path, change, code, words):
@@ -335,7 +335,7 @@ def marks_in_names(document):  # whence uses these characters as marks while it 
     (no_result, "its result is missing"), (writes_to({"as_float": 2.0}), "something that is not a tensor"),
     (writes_to({"as_ints": [1, 2]}), "node 1 'relu': it writes to something that is not a tensor"),
     (writes_to({"as_tensors": []}), "something that is not a tensor"),
-    (marks_in_names, "is read before anything makes it"),
+    (marks_in_names, "is read before it is defined"),
     (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
     (name_twice, "another node has this name"), (value_twice, "two values are called"),
 ])
@@ -356,51 +356,51 @@ INT64_MAX = 2**63 - 1
 
 @pytest.mark.parametrize("make, argument, value, code, words", [
     (function(lambda x: torch.tensordot(x, x, dims=([2], [2]))), "dims_other", {"as_ints": []}, 4, "axes"),
-    (function(lambda x: x.expand(3, 2, 4, 6)), "size", {"as_ints": [6]}, 4, "a size for each axis"),
+    (function(lambda x: x.expand(3, 2, 4, 6)), "size", {"as_ints": [6]}, 4, "size must have an entry"),
     (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": []}, 4, "a stride for each size"),
-    (function(lambda x: torch.cat([x, x])), "tensors", {"as_tensors": []}, 4, "tensors to join"),
-    (function(lambda x: torch.stack([x, x])), "tensors", {"as_tensors": []}, 4, "tensors to join"),
-    (function(lambda x: x.chunk(2)[0]), "chunks", {"as_int": 0}, 4, "at least one chunk"),
+    (function(lambda x: torch.cat([x, x])), "tensors", {"as_tensors": []}, 4, "must not be empty"),
+    (function(lambda x: torch.stack([x, x])), "tensors", {"as_tensors": []}, 4, "must not be empty"),
+    (function(lambda x: x.chunk(2)[0]), "chunks", {"as_int": 0}, 4, "chunks must be at least 1"),
     (function(lambda x: x.split([1, 3], 1)[0]), "split_sizes", {"as_ints": [4]}, 3, "1 of 2 list elements"),
-    (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_ints": [1] * 20}, 4, "no more axes"),
+    (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_ints": [1] * 20}, 4, "more axes than self"),
     (function(lambda x: x.clone().fill_(2.0)), "value", None, 3, "missing"),
     (function(lambda x: x.movedim((0, 1), (1, 2))), "source", {"as_ints": [0, 0]}, 4, "each axis once"),
-    (function(lambda x: x.movedim((0, 1), (1, 2))), "destination", {"as_ints": [0]}, 4, "a destination for each"),
-    (function(lambda x: x.roll(1, 2)), "shifts", {"as_ints": []}, 4, "a shift for each axis"),
-    (function(lambda x: x.unfold(2, 2, 2)), "step", {"as_int": 0}, 4, "windows that fit"),
-    (function(lambda x: x.unfold(2, 2, 2)), "size", {"as_int": INT64_MAX}, 4, "windows that fit"),
+    (function(lambda x: x.movedim((0, 1), (1, 2))), "destination", {"as_ints": [0]}, 4, "the same length"),
+    (function(lambda x: x.roll(1, 2)), "shifts", {"as_ints": []}, 4, "the same length"),
+    (function(lambda x: x.unfold(2, 2, 2)), "step", {"as_int": 0}, 4, "step > 0"),
+    (function(lambda x: x.unfold(2, 2, 2)), "size", {"as_int": INT64_MAX}, 4, "windows must fit into the axis"),
     (function(lambda x: x.permute(2, 0, 1)), "dims", {"as_ints": [2, 0, 0]}, 4, "each axis once"),
     (function(lambda x: x.transpose(1, 2)), "dim1", None, 3, "'dim1' is missing"),
     (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": []}, 4, "for each spatial axis"),
     (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": [INT64_MAX]}, 4, "use a smaller number"),
     (layer(torch.nn.MaxPool2d(2)), "kernel_size", {"as_ints": [2, 2, 2]}, 3, "3 elements instead of 2"),
-    (layer(torch.nn.GroupNorm(2, 4)), "num_groups", {"as_int": 3}, 4, "a multiple of the groups"),
-    (layer(torch.nn.LSTM(6, 3, batch_first=True)), "hx", {"as_tensors": []}, 4, "a state for each kind"),
+    (layer(torch.nn.GroupNorm(2, 4)), "num_groups", {"as_int": 3}, 4, "a multiple of the number of groups"),
+    (layer(torch.nn.LSTM(6, 3, batch_first=True)), "hx", {"as_tensors": []}, 4, "for each kind of state"),
     (layer(torch.nn.LSTM(6, 3, batch_first=True)), "num_layers", {"as_int": -1}, 4, "weights for each layer"),
     (layer(torch.nn.RNN(6, 3)), "num_layers", {"as_int": 2**40}, 4, "weights for each layer"),
-    (layer(torch.nn.Unfold((2, 3))), "stride", {"as_ints": [0, 1]}, 4, "'stride' of at least 1"),
-    (layer(torch.nn.Unfold((2, 3))), "padding", {"as_ints": [-1, 0]}, 4, "'padding' of at least 0"),
+    (layer(torch.nn.Unfold((2, 3))), "stride", {"as_ints": [0, 1]}, 4, "'stride' must be at least 1"),
+    (layer(torch.nn.Unfold((2, 3))), "padding", {"as_ints": [-1, 0]}, 4, "'padding' must be at least 0"),
     (layer(torch.nn.Unfold((2, 3))), "kernel_size", {"as_ints": [2**40, 1]}, 4, "use a smaller number"),
-    (layer(torch.nn.Unfold((2, 3))), "dilation", {"as_ints": [2**30, 1]}, 4, "windows that fit into the axis"),
-    (layer(torch.nn.AvgPool1d(2)), "kernel_size", {"as_ints": []}, 4, "'kernel_size' for each spatial axis"),
-    (layer(torch.nn.AvgPool1d(2, 2, 1)), "padding", {"as_ints": []}, 4, "'padding' for each spatial axis"),
-    (layer(torch.nn.Conv1d(4, 3, 3, stride=2)), "stride", {"as_ints": [0]}, 4, "'stride' of at least 1"),
-    (function(lambda x: x.rot90(1, (0, 2))), "dims", {"as_ints": [1]}, 4, "two axes to turn"),
+    (layer(torch.nn.Unfold((2, 3))), "dilation", {"as_ints": [2**30, 1]}, 4, "windows must fit into the axis"),
+    (layer(torch.nn.AvgPool1d(2)), "kernel_size", {"as_ints": []}, 4, "'kernel_size' must have one number"),
+    (layer(torch.nn.AvgPool1d(2, 2, 1)), "padding", {"as_ints": []}, 4, "'padding' must have one number"),
+    (layer(torch.nn.Conv1d(4, 3, 3, stride=2)), "stride", {"as_ints": [0]}, 4, "'stride' must be at least 1"),
+    (function(lambda x: x.rot90(1, (0, 2))), "dims", {"as_ints": [1]}, 4, "two different axes"),
     (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "size", {"as_ints": [4, 2**62]}, 4, "more than 16,777,216"),
     (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": [INT64_MAX] * 2}, 4, "within memory"),
-    (layer(torch.nn.ChannelShuffle(2)), "groups", {"as_int": 0}, 4, "'groups' of at least 1"),
-    (function(lambda x: x.tensor_split(2, 1)[0]), "sections", {"as_int": 7}, 4, "a piece for each section"),
-    (function(lambda x: x.split(2, 1)[0]), "split_size", {"as_int": INT64_MAX}, 4, "as fit into the axis"),
-    (function(lambda x: x.repeat_interleave(3, 1)), "repeats", {"as_int": -1}, 4, "not negative"),
+    (layer(torch.nn.ChannelShuffle(2)), "groups", {"as_int": 0}, 4, "'groups' must be at least 1"),
+    (function(lambda x: x.tensor_split(2, 1)[0]), "sections", {"as_int": 7}, 4, "one piece for each section"),
+    (function(lambda x: x.split(2, 1)[0]), "split_size", {"as_int": INT64_MAX}, 4, "the pieces must fit into the axis"),
+    (function(lambda x: x.repeat_interleave(3, 1)), "repeats", {"as_int": -1}, 4, "must not be negative"),
     (layer(torch.nn.AdaptiveAvgPool1d(5)), "output_size", {"as_ints": [2**30]}, 4, "more than 16,777,216 elements"),
-    (function(lambda x: x + torch.linspace(0, 1, 6)), "steps", {"as_int": -1}, 4, "not negative"),
+    (function(lambda x: x + torch.linspace(0, 1, 6)), "steps", {"as_int": -1}, 4, "must not be negative"),
     (function(lambda x: torch.fft.fft(x, norm="ortho").real), "norm", {"as_int": 3}, 4, "aten::fft_fft"),
     (function(lambda x: torch.fft.fft(x, dim=1).real), "dim", {"as_int": 2**20}, 4, "aten::fft_fft"),
     (function(lambda x: torch.fft.fft(x, 5).real), "n", {"as_int": 2**40}, 4, "use a smaller number"),
-    (function(lambda x: torch.linalg.matrix_norm(x, 1, (0, 1))), "dim", {"as_ints": [1]}, 4, "the two axes"),
+    (function(lambda x: torch.linalg.matrix_norm(x, 1, (0, 1))), "dim", {"as_ints": [1]}, 4, "dim must name two axes"),
     (layer(torch.nn.Upsample(scale_factor=2.5)), "scale_factors", {"as_floats": ["Infinity"]}, 4, "scale factor"),
     (function(lambda x: x + torch.fft.fftfreq(6)), "n", {"as_int": 2**33}, 4, "use a smaller number"),
-    (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_none": True}, 4, "numbers for 'pad'"),
+    (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_none": True}, 4, "'pad' is None"),
     (function(lambda x: torch.add(x, x, out=torch.zeros(2, 4, 6))), "out", {"as_int": 3}, 3, "not a tensor"),
 ])
 def test_arguments_that_contradict_each_other(make, argument, value, code, words, tmp_path):
@@ -440,7 +440,7 @@ def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
     (function(lambda x: torch.conv_tbc(x, torch.ones(1, 6, 4), torch.ones(4))), "x", [2, 4], 3, "a tensor of 2 axes"),
     (function(lambda x: x.cummax(2)[1]), "x", [2, 4, 2**40], 4, "more than 16,777,216 elements"),
     (function(lambda x: torch.nn.functional.scaled_dot_product_attention(
-        x.unsqueeze(0), x.unsqueeze(0) + 1, x.unsqueeze(0), enable_gqa=True)), "add", [1, 3, 4, 6], 4, "a multiple of the key's"),
+        x.unsqueeze(0), x.unsqueeze(0) + 1, x.unsqueeze(0), enable_gqa=True)), "add", [1, 3, 4, 6], 4, "number of key heads"),
 ])
 def test_ranks_and_sizes_that_contradict_the_operators(make, name, sizes, code, words, tmp_path):
     path = saved(tmp_path / "good.pt2", *make())
@@ -459,7 +459,7 @@ def test_more_indices_than_axes(columns, tmp_path):
         (indices,) = [each["arg"]["as_optional_tensors"] for node in graph_of(document)["nodes"]
                       for each in node["inputs"] if each["name"] == "indices"]
         indices[:0] = [{"as_none": True}] * 3
-    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(change)), "no more indices", code=4)
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(change)), "an axis for each index", code=4)
 
 
 def ends_cleanly(broken, what):

@@ -129,7 +129,7 @@ def test_equal_sizes_get_the_first_of_two_names(tmp_path):
     torch.export.save(program, tmp_path / "m.pt2")
     result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "x:0=a",
                        "--dynamic", "y:0=b")
-    assert "always the size 'a'" in result.stdout + result.stderr
+    assert "always equals the size 'a'" in result.stdout + result.stderr
     reference = torch.onnx.export(Sum(), inputs, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
     assert dims(onnx.load(tmp_path / "m.onnx").graph.input) == dims(reference.model_proto.graph.input)
 

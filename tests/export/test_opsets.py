@@ -293,7 +293,7 @@ ROWS = (
           tolerance=(1e-6, 1e-6)),
     Model("cache", lambda: CacheWrite(lambda length, start: torch.arange(length) + start), {"TensorScatter": 1},
           ("ScatterElements",), cached, axes=CACHED),
-    Model("cache of one batch", lambda: CacheWrite(lambda length, start: start + torch.arange(length)), 
+    Model("cache of one batch", lambda: CacheWrite(lambda length, start: start + torch.arange(length)),
           {"TensorScatter": 1}, ("ScatterElements", "Expand"), cached, ((1, 5), (1, 7), (1, 1)), {"new": {2: "length"}}),
     Model("one position of a cache", lambda: CacheWrite(lambda length, start: start.reshape(1)), {"TensorScatter": 1},
           ("ScatterElements", "Range"), cached, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),

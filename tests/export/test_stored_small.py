@@ -154,7 +154,7 @@ class Mask(nn.Module):
         return x + torch.where(self.mask, 0.0, -1000.0)
 
 
-MODELS = [Int8Linear, TinyInt8Linear, Int8Parameter, Int8Convolution, Gptq, Nibbles, Palette, Half, Rotary, 
+MODELS = [Int8Linear, TinyInt8Linear, Int8Parameter, Int8Convolution, Gptq, Nibbles, Palette, Half, Rotary,
           OuterProduct, Mask]
 NARROW = {torch.int8: onnx.TensorProto.INT8, torch.uint8: onnx.TensorProto.UINT8, torch.int32: onnx.TensorProto.INT32,
           torch.float16: onnx.TensorProto.FLOAT16}

@@ -313,7 +313,7 @@ class ReshapedAndRead(nn.Module):
         return h
 
 
-REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape"), (ReshapedAndRead, "another shape")]
+REFUSED = [(Reshaped, "the shape of"), (OtherMemory, "the shape of"), (ReshapedAndRead, "the shape of")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)

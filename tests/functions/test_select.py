@@ -103,4 +103,4 @@ def test_nodes_without_names_cannot_be_listed(path):
     model_proto = onnx.load(path)
     model_proto.graph.node[2].name = ""
     onnx.save(model_proto, path)
-    assert "`whence annotate` names every node" in command.run("select", path, "--modules", "layers.0", code=2).stderr
+    assert "`whence annotate`" in command.run("select", path, "--modules", "layers.0", code=2).stderr

@@ -68,7 +68,7 @@ def annotate(path, output, *options, code=0):
 
 def test_the_counts_of_parameters_do_not_overlap(folder, tmp_path):
     said = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
-    found = re.search(r"of (\d+) parameters (\d+) are there by their bytes, (\d+) more by name, "
+    found = re.search(r"of (\d+) parameters (\d+) were found by their bytes, (\d+) more by name, "
                       r"(\d+) more by some of their elements, (\d+) more by shape\n", said)
     assert found, said
     parameters, *counts = map(int, found.groups())
@@ -349,7 +349,7 @@ def test_from_says_that_the_ir_version_rises(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     assert onnx.load(folder / "renamed.onnx").ir_version < 10
     said = annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx").stderr
-    assert said.startswith("note: the IR version was raised from 8 to 10: older versions have no metadata of nodes")
+    assert said.startswith("note: the IR version was raised from 8 to 10: older versions have no node metadata")
 
 
 def without_names(path) -> None:

@@ -242,20 +242,20 @@ def test_a_node_that_took_in_another_no_longer_says_that_it_is_itself_alone(made
 
 
 FAILING = {  # the tool, the code, and what the message or the remedy holds
-    "status": (["sh", "-c", "echo first; echo no such layer >&2; exit 3", "{in}"], "E0210", "status 3; it said: first | no such layer"),
+    "status": (["sh", "-c", "echo first; echo no such layer >&2; exit 3", "{in}"], "E0210", "status 3; it printed: first | no such layer"),
     "signal": (["sh", "-c", "kill -9 $$", "{in}"], "E0210", "signal 9 (Killed)"),
-    "nothing": (["true", "{in}", "{out}"], "E0210", "left no file"),
+    "nothing": (["true", "{in}", "{out}"], "E0210", "wrote no file"),
     "elsewhere": (["sh", "-c", "cp $0 $1.onnx", "{in}", "{out}"], "E0210", "it left target.onnx"),
-    "text": (["sh", "-c", "echo text > $1; echo done", "{in}", "{out}"], "E0210", "not an ONNX model: it is text; it said: done"),
+    "text": (["sh", "-c", "echo text > $1; echo done", "{in}", "{out}"], "E0210", "not an ONNX model: it is text; it printed: done"),
     "empty": (["sh", "-c", ": > $1", "{in}", "{out}"], "E0210", "has no bytes"),
-    "cycle": ([], "E0210", "its file cannot be read: the graph has a cycle"),
+    "cycle": ([], "E0210", "the tool's file cannot be read: the graph has a cycle"),
     "removed": (["rm", "{in}"], "E0210", "removed"),
     "not there": (["no-such-tool", "{in}"], "E0102", "no program no-such-tool"),
     "no program": ([__file__, "{in}"], "E0102", "Permission denied"),
     "second": (["true", "{in}", "--then", "false", "{in}"], "E0210", "`false {in}` ended with status 1"),
     "no {in}": (["true", "{out}"], "E0101", "{in}"),
     "no tool": ([], "E0101", "no tool"),
-    "empty chain": (["true", "{in}", "--then"], "E0101", "no name"),
+    "empty chain": (["true", "{in}", "--then"], "E0101", "no program name"),
 }
 
 
@@ -289,7 +289,7 @@ def test_the_model_is_never_written_to(made, tmp_path, output, code):
 def test_a_tool_that_takes_too_long_is_stopped(made, tmp_path):
     said = refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
                    behind=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
-    assert "more than 0.3 s" in said["message"] and said["message"].endswith("it said: waiting")
+    assert "more than 0.3 s" in said["message"] and said["message"].endswith("it printed: waiting")
     for wrong in ("0", "-1", "soon", "inf"):
         assert "--timeout" in refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
                                       "E0101", behind=["--", "true", "{in}"])["message"]

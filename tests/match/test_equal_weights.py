@@ -365,7 +365,7 @@ def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
     onnx.save(file, tmp_path / "file.onnx")
     output = command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin").stdout
     count = len(list(model.parameters()))
-    assert f"of {count} parameters {count} are there by their bytes" in output
+    assert f"of {count} parameters {count} were found by their bytes" in output
 
 
 def test_a_part_that_holds_one_of_the_copies_is_of_the_model(tmp_path):

@@ -241,7 +241,7 @@ def test_explain_states_how_the_module_was_determined(built):
         reason = command.run_json("explain", path, node.name)["reason"]
         if keys["pkg.whence.rule"] != "stamp":
             continue
-        phrase = {"exact": "of this module", "inferred": "not recorded but concluded",
+        phrase = {"exact": "of this module", "inferred": "not recorded but inferred",
                   "ancestor": "this one or one below"}[keys["pkg.whence.confidence"]]
         assert phrase in reason, (keys, reason)
         assert ("whence::ModuleScope" in reason) == (keys["pkg.whence.confidence"] != "exact"), (keys, reason)

@@ -286,7 +286,7 @@ def test_an_error_that_is_made_is_told_from_what_is_inherited(encoder, exported,
     assert report.first.module == "layers.1.first_norm", str(report)
     assert report.first.made == report.of("layers.1.first_norm").made > 1e-2
     assert report.of("layers.0.first_norm").relative > 1e-3 and report.of("layers.0.first_norm").made < 1e-5
-    assert "alone, on what the file gives it, it is off by" in str(report)
+    assert "run alone on the file's values, it is off by" in str(report)
 
 
 def test_a_module_alone_is_given_what_the_file_computed(encoder, exported, tmp_path):

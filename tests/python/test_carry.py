@@ -84,8 +84,8 @@ def does_nothing(source, target):
 @pytest.mark.parametrize("tool, code, text", [
     (raises, "E0210", "ValueError: no such layer"),
     ([COPY, raises], "E0210", "ValueError: no such layer"),
-    (does_nothing, "E0210", "`does_nothing {in} {out}`: the tool ended well and left no file"),
-    ([sys.executable, "-c", "raise SystemExit('not today')", "{in}"], "E0210", "status 1; it said: not today"),
+    (does_nothing, "E0210", "`does_nothing {in} {out}`: the tool succeeded but wrote no file"),
+    ([sys.executable, "-c", "raise SystemExit('not today')", "{in}"], "E0210", "status 1; it printed: not today"),
     (["no-such-tool", "{in}"], "E0102", "no-such-tool"),
     (["cp", "x", "{out}"], "E0101", "{in}"),
     ("onnxslim", "E0101", "not a tool"), ([], "E0101", "not a tool"), ([COPY, 3], "E0101", "not a tool"),

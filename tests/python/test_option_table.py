@@ -471,7 +471,7 @@ def default_dtype(archives):
     said = command.run("export", archive, "-o", path, "--default-dtype", "int64", code=2).stderr
     assert "E0101" in said and "float64" in said
     said = command.run("export", archives.folder / "m.pt2", "-o", path, "--default-dtype", "float64", code=2).stderr
-    assert "E0101" in said and "knows its dtypes" in said
+    assert "E0101" in said and "has its own dtypes" in said
 
 
 @pytest.mark.parametrize("cells", table(), ids=lambda cells: cells[0].replace("`", ""))

@@ -13,7 +13,7 @@
 
 namespace whence {
 
-using recorder::archive::fault_in_pickle;
+using recorder::archive::first_pickle_fault;
 using recorder::inputs::NpzArray;
 using recorder::inputs::read_npz_arrays;
 
@@ -24,8 +24,10 @@ std::optional<std::uint64_t> record(const std::string& key) {
 }
 
 TEST(PickleCheck, TensorsWithinTheirStorages) {
-  EXPECT_EQ(fault_in_pickle(pickles::pickle(pickles::tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})), record), "");
-  EXPECT_NE(fault_in_pickle(pickles::pickle(pickles::tensor_call("1", "FloatStorage", 0, {2, 3}, {3, 1})), record), "");
+  EXPECT_EQ(first_pickle_fault(pickles::pickle(pickles::tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})), record),
+            "");
+  EXPECT_NE(first_pickle_fault(pickles::pickle(pickles::tensor_call("1", "FloatStorage", 0, {2, 3}, {3, 1})), record),
+            "");
 }
 
 TEST(PickleCheck, WhatNoPicklerWrites) {
@@ -34,11 +36,11 @@ TEST(PickleCheck, WhatNoPicklerWrites) {
         std::string("]q\x01h\x01"
                     "a"),
         std::string("(")}) {
-    EXPECT_NE(fault_in_pickle(pickles::pickle(value), record), "");
+    EXPECT_NE(first_pickle_fault(pickles::pickle(value), record), "");
   }
-  EXPECT_NE(fault_in_pickle("", record), "");
-  EXPECT_NE(fault_in_pickle("\x80\x02K\x01", record), "");
-  EXPECT_EQ(fault_in_pickle(pickles::pickle("K\x01"), record), "");
+  EXPECT_NE(first_pickle_fault("", record), "");
+  EXPECT_NE(first_pickle_fault("\x80\x02K\x01", record), "");
+  EXPECT_EQ(first_pickle_fault(pickles::pickle("K\x01"), record), "");
 }
 
 class Npz : public ::testing::Test {

@@ -22,33 +22,33 @@ std::vector<std::int64_t> numbers(const auto& rule) {
 using Length = std::int64_t;  // in a run
 
 TEST(Fit, FindsTheRuleOfTheNumbers) {
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a; }), seen, 1), n);
-  EXPECT_EQ(fitted(numbers([](Length, Length b) { return 3 * b; }), seen, 1), 3 * m);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return 2 * a - 1; }), seen, 1), 2 * n - 1);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return -a; }), seen, 1), -1 * n);
-  EXPECT_EQ(fitted(numbers([](Length a, Length b) { return 2 * a * b; }), seen, 1), 2 * n * m);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 64), floor_div(n + 6, 7));
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a; }), seen, 1), n);
+  EXPECT_EQ(fit_size(numbers([](Length, Length b) { return 3 * b; }), seen, 1), 3 * m);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return 2 * a - 1; }), seen, 1), 2 * n - 1);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return -a; }), seen, 1), -1 * n);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length b) { return 2 * a * b; }), seen, 1), 2 * n * m);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 64), floor_div(n + 6, 7));
 }
 
 TEST(Fit, RefusesWhatNoRuleGives) {
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a % 4; }), seen, 64), std::nullopt);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 6), std::nullopt);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), seen, 64), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a % 4; }), seen, 64), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 6), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), seen, 64), std::nullopt);
 }
 
 // 2, 5, 5: each rule passes through two points on some line.
 TEST(Fit, TakesTwoSizesForNoLine) {
   const std::vector<SeenSize> two{{n, {2, 5, 5}}};
-  EXPECT_EQ(fitted({4, 25, 25}, two, 1), n * n);
-  EXPECT_EQ(fitted({3, 14, 14}, two, 1), std::nullopt);
-  EXPECT_EQ(fitted({3, 6, 6}, two, 1), n + 1);
+  EXPECT_EQ(fit_size({4, 25, 25}, two, 1), n * n);
+  EXPECT_EQ(fit_size({3, 14, 14}, two, 1), std::nullopt);
+  EXPECT_EQ(fit_size({3, 6, 6}, two, 1), n + 1);
 }
 
 // At 2, 5, 14 and 1 rounding up by 4 gives what n // 4 + 1 gives, at 4 it does not.
 TEST(Fit, TakesAQuotientThatTheSizesTellFromAllOthers) {
-  EXPECT_EQ(fitted({1, 2, 4, 1}, {{n, {2, 5, 14, 1}}}, 64), std::nullopt);
-  EXPECT_EQ(fitted({1, 2, 4, 1, 2, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n, 4) + 1);
-  EXPECT_EQ(fitted({1, 2, 4, 1, 1, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n + 3, 4));
+  EXPECT_EQ(fit_size({1, 2, 4, 1}, {{n, {2, 5, 14, 1}}}, 64), std::nullopt);
+  EXPECT_EQ(fit_size({1, 2, 4, 1, 2, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n, 4) + 1);
+  EXPECT_EQ(fit_size({1, 2, 4, 1, 1, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n + 3, 4));
 }
 
 TEST(SizeSteps, ComputeWhatTheSizeIs) {

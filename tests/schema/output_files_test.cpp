@@ -78,7 +78,7 @@ TEST(OutputFiles, WhatAppearsMeanwhileIsNotReplacedWhereThatIsAsked) {
   {
     OutputFiles files;
     AtomicFile& file = files.add(folder / "a");
-    file.replace_nothing();
+    file.require_new_target();
     file.write("ours");
     write_file(folder / "a", "theirs");
     expect_error(Code::cannot_write, [&] { files.commit(); });

@@ -79,7 +79,7 @@ TEST(Places, OffsetsAndStridesAreThoseOfTheRule) {
   EXPECT_EQ(odd.offset, Size(1));
   EXPECT_EQ(odd.strides[2], Size(2));
   EXPECT_EQ(v.after(swapped, "aten::view", {}, {-2, -1, 2, 2}).strides, (std::vector<Size>{4, m * 4, 2, 1}));
-  EXPECT_TRUE(in_rows(v.after(x, "aten::reshape", {}, {-3, 4})));
+  EXPECT_TRUE(is_row_major(v.after(x, "aten::reshape", {}, {-3, 4})));
   EXPECT_EQ(order_in_memory(swapped), (std::vector<std::size_t>{1, 0, 2}));
   EXPECT_FALSE(order_in_memory(odd));
 }
@@ -124,21 +124,21 @@ TEST(Places, PartsAreApart) {
                         std::initializer_list<std::int64_t> size) {
     return v.after(of, "aten::select", {{"dim", {dim}}, {"index", {index}}}, size);
   };
-  EXPECT_TRUE(are_apart(v.program, part(x, 2, 0, {-1, -2}), part(x, 2, 1, {-1, -2})));
-  EXPECT_TRUE(are_apart(v.program, part(x, 0, 1, {-2, 3}), part(x, 0, 0, {-2, 3})));
+  EXPECT_TRUE(are_disjoint(v.program, part(x, 2, 0, {-1, -2}), part(x, 2, 1, {-1, -2})));
+  EXPECT_TRUE(are_disjoint(v.program, part(x, 0, 1, {-2, 3}), part(x, 0, 0, {-2, 3})));
   const MemoryPlace axes = *with_separate_axes(v.program, x.memory);
   EXPECT_TRUE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 1, 2, {-1, 3})));
   EXPECT_FALSE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 0, 2, {-2, 3})));
-  EXPECT_FALSE(are_apart(v.program, part(x, 1, 0, {-1, 3}), part(x, 2, 2, {-1, -2})));
-  EXPECT_FALSE(are_apart(v.program, part(x, 1, 0, {-1, 3}), part(x, 1, -1, {-1, 3})));  // one where m is 1
-  EXPECT_TRUE(elements_differ(v.program, v.after(x, "aten::transpose", dims(0, 2), {3, -2, -1})));
-  EXPECT_FALSE(elements_differ(v.program, v.after(v.rows({-1, 1}), "aten::expand", {}, {-1, 4})));
+  EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 2, 2, {-1, -2})));
+  EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 1, -1, {-1, 3})));  // one where m is 1
+  EXPECT_TRUE(has_distinct_elements(v.program, v.after(x, "aten::transpose", dims(0, 2), {3, -2, -1})));
+  EXPECT_FALSE(has_distinct_elements(v.program, v.after(v.rows({-1, 1}), "aten::expand", {}, {-1, 4})));
   const auto windows = [&](std::int64_t size, std::int64_t step) {
     return v.after(v.rows({-1}), "aten::unfold", {{"dimension", {std::int64_t{0}}}, {"size", {size}}, {"step", {step}}},
                    {-3, size});
   };
-  EXPECT_TRUE(elements_differ(v.program, windows(2, 2)));
-  EXPECT_FALSE(elements_differ(v.program, windows(3, 2)));
+  EXPECT_TRUE(has_distinct_elements(v.program, windows(2, 2)));
+  EXPECT_FALSE(has_distinct_elements(v.program, windows(3, 2)));
 }
 
 // y = x.t() in a branch on one side alone; h = h.t() from one iteration to the next.

@@ -109,7 +109,7 @@ def test_nodes_in_functions_are_found_by_name_and_module(bert, tmp_path):
     name = "/encoder/layer.1/attention/self/query/MatMul"
     assert command.run_json("explain", cut, name)["module"] == "encoder.layer.1.attention.self.query"
     said = command.run("select", cut, "--modules", "**.query", code=2).stderr
-    assert "stand in functions" in said and "whence inline" in said
+    assert "are in functions" in said and "whence inline" in said
     assert "no module of the file matches" in command.run("select", cut, "--modules", "nothing", code=2).stderr
     command.run("extract", cut, "--module", "encoder.layer.1.attention.self.query", "-o", tmp_path / "query.onnx")
     part = onnx.load(tmp_path / "query.onnx")

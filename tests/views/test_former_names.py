@@ -96,7 +96,7 @@ def test_a_name_that_is_one_nodes_now_and_was_anothers_is_said(tmp_path):
                "args": {"op_name": "Relu", "provider": "CPUExecutionProvider", "node_index": "0"}}]
     (tmp_path / "p.json").write_text(json.dumps(events))
     result = command.run("profile", path, "--profile", tmp_path / "p.json", "--json")
-    assert "before `whence annotate` alike" in result.stderr
+    assert "read as present names" in result.stderr
     assert [layer["module"] for layer in json.loads(result.stdout)["nodes"]] == ["second"]
 
 

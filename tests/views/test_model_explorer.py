@@ -272,7 +272,7 @@ def test_time_as_node_data(net, measured):
     shown = sum(each["value"] for each in data["results"].values())
     assert shown <= report["operator_time"] / 2 + 0.01
     part = 100 * shown * 2 / report["operator_time"]
-    assert ("% of it" in data["name"]) == (part < 99.99)
+    assert ("% of the total" in data["name"]) == (part < 99.99)
     if part < 99.99:
         assert float(data["name"].split("(")[1].split(" %")[0]) == pytest.approx(part, abs=0.2)
 

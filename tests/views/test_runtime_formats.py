@@ -222,8 +222,8 @@ def test_broken_files(model, tmp_path, name):
 
 @pytest.mark.parametrize("files, said", [
     ({"a": trt(A), "b": trt(A)}, "--against"),
-    ({"a": qnn({A: 5}), "b": {"Layers": [A]}}, "one runtime"),
-    ({"a": trt(A), "b": {"subgraph_traces": []}}, "one runtime"),
+    ({"a": qnn({A: 5}), "b": {"Layers": [A]}}, "the same runtime"),
+    ({"a": trt(A), "b": {"subgraph_traces": []}}, "the same runtime"),
 ])
 def test_files_that_do_not_belong_together(model, tmp_path, files, said):
     for name, content in files.items():

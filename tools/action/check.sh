@@ -1,8 +1,8 @@
 #!/bin/bash
-# The second step of action.yml: annotates and validates ONNX files. Leaves in WHENCE_FOLDER a SARIF file for each model and
-# comment.md, prints annotations for the workflow, and ends with 1 where there are findings.
-# Read: WHENCE_MODELS, WHENCE_SIDECAR, WHENCE_ANNOTATE, WHENCE_BASELINE, WHENCE_OPTIONS, WHENCE_FOLDER, WHENCE_FAIL.
-# Written to: GITHUB_OUTPUT and GITHUB_STEP_SUMMARY, where they are set.
+# The second step of action.yml: annotates and validates ONNX files. Writes a SARIF file for each model and comment.md to
+# WHENCE_FOLDER, prints annotations for the workflow, and exits with 1 if there are findings.
+# Reads the variables WHENCE_MODELS, WHENCE_SIDECAR, WHENCE_ANNOTATE, WHENCE_BASELINE, WHENCE_OPTIONS, WHENCE_FOLDER and
+# WHENCE_FAIL. Writes to the files in GITHUB_OUTPUT and GITHUB_STEP_SUMMARY, if set.
 set -euo pipefail
 shopt -s nullglob globstar
 
@@ -18,7 +18,7 @@ while IFS= read -r line; do
     models+=("$line")
     continue
   fi
-  # A glob of the caller's is expanded here; a name with spaces stays one word.
+  # Expands a glob; a name with spaces stays one word.
   IFS= found=($line)
   unset IFS
   if [ ${#found[@]} = 0 ]; then
@@ -38,7 +38,7 @@ fi
 
 options=()
 [ -z "${WHENCE_SIDECAR:-}" ] || options+=(--sidecar "$WHENCE_SIDECAR")
-# A node whose origin comes from the baseline is never as sure as there, so the two are not compared.
+# Without a sidecar, origins are copied from the baseline with lower confidence, so the two are not compared.
 if [ -n "${WHENCE_BASELINE:-}" ] && { [ "${WHENCE_ANNOTATE:-false}" != true ] || [ -n "${WHENCE_SIDECAR:-}" ]; }; then
   options+=(--baseline "$WHENCE_BASELINE")
 fi
@@ -46,7 +46,7 @@ while IFS= read -r line; do
   [ -z "$line" ] || options+=("$line")
 done <<<"${WHENCE_OPTIONS:-}"
 
-# Annotates $1 into the folder, also where its path leads out of it, and prints the path of what it wrote.
+# Annotates $1 into the folder, even if its path contains "../", and prints the path of the annotated file.
 annotate() {
   local target=$folder/${1//..\//_/}
   mkdir -p "$(dirname "$target")"
@@ -58,7 +58,7 @@ annotate() {
   printf '%s\n' "$target"
 }
 
-# could_not_be MODEL WHAT CODE: ends the step, which is no finding.
+# could_not_be MODEL WHAT CODE: ends the step with an error, which does not count as a finding.
 could_not_be() {
   echo "::error title=whence::$1 could not be $2, exit code $3"
   exit "$3"
@@ -79,7 +79,7 @@ for number in "${!models[@]}"; do
   [ "$code" -le "$worst" ] || worst=$code
   {
     printf '\n### `%s`: %s\n\n' "$model" "$([ "$code" = 0 ] && echo nothing found || echo findings)"
-    # From `checks` on the text says what was found; before it come the tables.
+    # Copies the findings, which start at the line `checks`, without the tables before it.
     sed -n '/^checks$/,$p' "$text" | sed -e 's/^checks$/```/' && printf '```\n'
     printf '\n<details><summary>Coverage by module</summary>\n\n'
     whence report "$model" -o "$folder/report.md" >/dev/null && cat "$folder/report.md"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first step of action.yml: installs the command, unless it is on PATH already.
+# The first step of action.yml: installs the command unless it is already on PATH.
 set -eu
 
 if command -v whence >/dev/null; then

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The hook of .pre-commit-hooks.yaml: validates each ONNX file that is committed. Words that begin with - are options of
-# `whence validate`, written with = (--min=covered=99); all others are files.
+# The hook of .pre-commit-hooks.yaml: validates each committed ONNX file. Arguments that start with - are options of
+# `whence validate`, written with = (--min=covered=99); all other arguments are files.
 set -u
 
 if ! command -v whence >/dev/null; then
@@ -16,9 +16,9 @@ for word; do
 done
 worst=0
 for file in "${files[@]}"; do
-  said=$(whence validate "$file" "${options[@]}" 2>&1)
+  output=$(whence validate "$file" "${options[@]}" 2>&1)
   code=$?
-  [ "$code" = 0 ] || printf '%s\n\n' "$said"
+  [ "$code" = 0 ] || printf '%s\n\n' "$output"
   [ "$code" -le "$worst" ] || worst=$code
 done
 exit "$worst"

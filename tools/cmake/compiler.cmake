@@ -1,5 +1,5 @@
-# Looks for a compiler before CMake does, so that a machine without one hears of everything that it lacks in one error: the
-# packages are looked for by the compiler (packages.cmake), and CMake's own error names none of them.
+# Looks for a compiler before CMake does, so that one error lists all packages to install: packages.cmake needs a
+# compiler to look for packages, and CMake's own error lists none.
 
 find_program(ANY_CXX_COMPILER NAMES c++ g++ clang++)
 mark_as_advanced(ANY_CXX_COMPILER)

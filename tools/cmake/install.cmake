@@ -4,7 +4,7 @@
 #   target_link_libraries(my_program PRIVATE whence::annotator)   # ONNX files: #include <whence/annotate.h>
 #   target_link_libraries(my_program PRIVATE whence::recorder)    # torch::nn modules: #include <whence/record.h>
 #
-# ONNX C++ goes along in lib/whence/onnx, since the static annotator library needs the very build it was compiled with.
+# ONNX C++ is also installed, in lib/whence/onnx: the static annotator library needs the build it was compiled with.
 
 include(CMakePackageConfigHelpers)
 
@@ -22,7 +22,7 @@ if(TARGET whence_recorder)
 endif()
 
 install(DIRECTORY include/whence DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-# Everything that is written as JSON has its schema.
+# The JSON Schemas of whence's JSON outputs.
 file(GLOB json_schemas CONFIGURE_DEPENDS schema/*.schema.json)
 install(FILES ${json_schemas} DESTINATION ${CMAKE_INSTALL_DATADIR}/whence)
 install(DIRECTORY ${ONNX_ROOT}/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence/onnx)

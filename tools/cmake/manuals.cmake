@@ -1,6 +1,6 @@
-# Completions and manual pages, which the command makes of its own tables of options, and where each shell and man look for
-# them. Not when the command is compiled for another machine and nothing can run it: `whence man` and `whence completions`
-# make them there.
+# Generates completions and manual pages with the built command, and installs them where shells and man look for them.
+# Skipped if the command is compiled for another machine and cannot run here: there, run `whence man` and
+# `whence completions`.
 if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
   return()
 endif()
@@ -27,7 +27,7 @@ add_custom_target(whence_manuals ALL DEPENDS ${manuals}/man/man1/whence.1)
 install(DIRECTORY ${manuals}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
 install(FILES SKILL.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(SKBUILD)
-  # share/ of the environment, where man and bash-completion look for what belongs to a command on PATH.
+  # share/ of the environment: man and bash-completion look there for commands on PATH.
   install(DIRECTORY ${manuals}/ DESTINATION ${SKBUILD_DATA_DIR}/share COMPONENT python)
   install(FILES SKILL.md DESTINATION . COMPONENT python)
 endif()

@@ -1,12 +1,12 @@
-# C++ modules: what a user's program links beside the recorder's library, and how the recorder names native frames.
+# C++ modules: the object file that a user's program links in addition to the recorder's library, and libbacktrace.
 #
-# The interposed layers must stand in the program itself, before LibTorch in the order in which symbols are looked up: an
-# object file, not an archive, of which a linker would take what it thinks is needed.
+# The interposed layers must be in the program itself, so that their symbols are found before LibTorch's. They are an
+# object file, because a linker would take only some members of an archive.
 add_library(whence_layers OBJECT recorder/native/layers.cpp)
 target_link_libraries(whence_layers PRIVATE whence_torch)
 
-# libbacktrace reads symbol tables and debug information; it comes with GCC. Without it, native frames have the names
-# that the program exports, and no lines.
+# libbacktrace reads symbol tables and debug information; it comes with GCC. Without it, native frames have only exported
+# names, and no lines.
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES backtrace)
 check_cxx_source_compiles("#include <backtrace.h>

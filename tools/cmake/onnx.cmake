@@ -1,5 +1,5 @@
-# ONNX C++: ONNX_ROOT, else what tools/setup/onnx.sh builds into the user's cache. A wheel's build, which `make` does not
-# prepare, runs that script itself.
+# Finds ONNX C++ in ONNX_ROOT, else in the user's cache, where tools/setup/onnx.sh builds it. The build of a wheel runs
+# that script itself, because `make` does not prepare it.
 set(WHENCE_ONNX_VERSION 1.23.2)
 
 set(cache_folder $ENV{XDG_CACHE_HOME})

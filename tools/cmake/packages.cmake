@@ -1,8 +1,8 @@
-# Looks for all packages that have to be installed before anything long begins: one error names every missing one, as
-# the system calls it (tools/setup/packages.txt).
+# Looks for all required packages before any long step. One error lists all missing packages by their names in the system
+# (tools/setup/packages.txt).
 #
-# Sets the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB, EXPAT, and whence_re2. With WHENCE_STATIC the
-# libraries are those that go into the command itself, so that a wheel needs none of them.
+# Sets the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB, EXPAT, and whence_re2. With
+# WHENCE_STATIC, these are static libraries, so that a wheel needs none of them.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
   message(FATAL_ERROR "whence needs GCC 12 or newer; ${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_VERSION}")

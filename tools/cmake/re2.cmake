@@ -1,8 +1,9 @@
-# RE2 as the target whence_re2: of RE2's own CMake package, else of pkg-config, since Debian 12 and Ubuntu 22.04 have no
-# CMake package of it. Either brings Abseil along, which RE2 needs since 2023. Programs that link an installed
-# whence::annotator find RE2 by this file, too.
+# Defines the target whence_re2 from RE2's CMake package, else from pkg-config, since Debian 12 and Ubuntu 22.04 have no
+# CMake package. Both include Abseil, which RE2 needs since 2023. Programs that link an installed whence::annotator also
+# find RE2 with this file.
 #
-# Sets RE2_FOUND, and re2_archives: the names of what a static command links. With WHENCE_STATIC the target links these archives.
+# Sets RE2_FOUND, and re2_archives: the names of the archives for a static command. With WHENCE_STATIC the target links
+# these archives.
 
 find_package(re2 CONFIG QUIET)
 find_package(PkgConfig QUIET)
@@ -13,7 +14,7 @@ set(re2_archives re2)
 if(RE2_PC_FOUND)
   set(re2_archives ${RE2_PC_STATIC_LIBRARIES})
 endif()
-# Without pkg-config's other flags: -pthread would ask for other precompiled headers.
+# Ignores pkg-config's other flags: -pthread would not match the precompiled headers.
 set(re2_libraries ${RE2_PC_LINK_LIBRARIES})
 if(TARGET re2::re2)
   set(re2_libraries re2::re2)

@@ -1,7 +1,7 @@
-# The page of `whence report` is compiled in, so that the command needs no file of its own at run time: style and scripts
-# each joined to one text, with its digest for the page's security policy.
+# Compiles the page of `whence report` into the command, so that it needs no files at run time. Style and scripts are
+# joined to one text each, with a digest for the page's security policy.
 set(page_folder ${CMAKE_SOURCE_DIR}/annotator/report/page)
-# Scripts share one scope; each uses what stands before it.
+# Scripts share one scope; each may use the ones before it.
 set(page_scripts inflate.js data.js text.js filter.js tree.js layout.js module_graph.js drawing.js facts.js evidence.js findings.js
                  report.js splitter.js)
 set(page_script "\n")

@@ -1,15 +1,14 @@
-# The rooms: which folder may include which. This list is the order; tests/guards/test_rooms.py reads it, and fails where
-# an #include is not allowed by it, where it allows one that no file has, and on a circle.
+# Defines the rooms (folders) in order, and which rooms each may include. tests/guards/test_rooms.py reads this list. It
+# fails on an #include that the list does not allow, on an allowed one that no file uses, and on a cycle.
 #
 #   annotator_room(NAME [USES room...] [NEEDS library...])   annotator/NAME, after the rooms that it uses
-#   recorder_room(NAME [USES room...])                       recorder/NAME, the same
+#   recorder_room(NAME [USES room...])                       recorder/NAME, after the rooms that it uses
 #
-# A room is an object library of its own, whence_NAME or whence_recorder_NAME, and links the rooms that it uses; together
-# they make one static library and one shared one. Every room may include schema/ and
-# include/.
+# A room is an object library, whence_NAME or whence_recorder_NAME, and links the rooms that it uses. All annotator rooms
+# make one static library, all recorder rooms one shared library. Every room may include schema/ and include/.
 #
-# command_rooms: what tools/whence may include. `app` has one function for each use; of the rooms behind it come the
-# structs that the function returns and what prints them (to_text, to_json, write_dot).
+# command_rooms: the rooms that tools/whence may include. `app` has one function for each use; the other rooms define
+# the structs that these functions return, and print them (to_text, to_json, write_dot).
 
 function(annotator_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;NEEDS")
@@ -30,7 +29,7 @@ annotator_room(origin)
 annotator_room(onnx_file USES text origin NEEDS nlohmann_json::nlohmann_json)
 annotator_room(graph USES program origin)
 annotator_room(convert USES operators program graph NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
-# Converters are called like operators, of which families have some in common.
+# No unity build: converters are named like operators, and files contain equal names.
 set_target_properties(whence_convert PROPERTIES UNITY_BUILD OFF)
 annotator_room(lower USES program convert)
 annotator_room(metadata USES text operators origin onnx_file graph convert NEEDS nlohmann_json::nlohmann_json)
@@ -50,7 +49,7 @@ annotator_room(validation USES text operators origin onnx_file metadata function
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
 annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
-# By itself: whence_static takes other code in its place (static.cmake).
+# Compiled separately, because whence_static replaces it (static.cmake).
 set_source_files_properties(annotator/app/recorder_loading.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 set(command_rooms text view dialect profile placement validation app)

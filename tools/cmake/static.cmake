@@ -1,8 +1,8 @@
-# whence_static: the command as one file that runs on any Linux of its processor, whatever libc is there, for wheels and
-# releases (`make wheel`). Built only when it is asked for. Of the command's own objects, and archives of everything else;
-# tools/whence/static takes the place of the code that loads the recorder.
+# whence_static: the command as one file that runs on any Linux with this processor, with any libc, for wheels and releases
+# (`make wheel`). Built only on request, from the command's own objects and static archives of all libraries.
+# tools/whence/static replaces the code that loads the recorder.
 #
-# Position-independent, as the command reads files of others: where its code lies is not known beforehand.
+# Position-independent, because the command reads untrusted files: its code has no fixed address.
 
 file(GLOB static_sources CONFIGURE_DEPENDS tools/whence/static/*.cpp)
 set(static_archives "")
@@ -24,21 +24,21 @@ endif()
 
 set(static_objects $<TARGET_OBJECTS:whence>)
 if(WHENCE_STATIC_ALLOCATOR MATCHES "tcmalloc")
-  set(static_objects $<FILTER:${static_objects},EXCLUDE,new[.]cpp>)  # it brings `new`, which throws where memory runs out
+  set(static_objects $<FILTER:${static_objects},EXCLUDE,new[.]cpp>)  # tcmalloc defines `new` itself, and it throws if memory runs out
 endif()
 add_executable(whence_static EXCLUDE_FROM_ALL ${static_sources} ${static_objects})
 set_target_properties(whence_static PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static OUTPUT_NAME whence)
 add_dependencies(whence_static whence_annotator whence_schema)
-# By their files: as targets they would bring shared libraries along. A member of libwhence_annotator.a of which all is
-# defined already is not linked.
+# Links files, because targets would add shared libraries. The linker skips a member of libwhence_annotator.a if all its
+# symbols are already defined.
 target_link_libraries(whence_static PRIVATE
   $<TARGET_FILE:whence_annotator> $<TARGET_FILE:whence_schema> $<TARGET_FILE:ONNX::onnx> $<TARGET_FILE:ONNX::onnx_proto>
   ${static_archives} -lm -pthread)
-# static/whence.d: everything that was linked, which tools/setup/linked.py reads.
+# static/whence.d lists all linked files; tools/setup/linked.py reads it.
 target_link_options(whence_static PRIVATE -static-pie -s LINKER:--dependency-file=static/whence.d)
 
-# whence_portable: the command that loads the recorder, for the recorder's package. Of the system it needs libc and libstdc++,
-# which LibTorch needs as well; the malloc is libc's, since another one would meet LibTorch's memory.
+# whence_portable: the command that loads the recorder, for the recorder's package. It needs libc and libstdc++ from the
+# system, like LibTorch, and uses libc's malloc, because LibTorch uses it too.
 set(portable_archives ${static_archives})
 list(FILTER portable_archives EXCLUDE REGEX "malloc")
 add_executable(whence_portable EXCLUDE_FROM_ALL tools/whence/portable/newer_symbols.cpp $<TARGET_OBJECTS:whence>)

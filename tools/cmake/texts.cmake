@@ -1,5 +1,5 @@
-# Texts that the command prints or hands on, compiled in so that it needs no file of its own at run time: the guide for
-# agents, what looks at a Python environment, and the options of subcommands that are written in Python.
+# Compiles texts into the command, so that it needs no files at run time: the guide for agents, the script that inspects
+# a Python environment, and the options of subcommands that are written in Python.
 set(text_files SKILL.md python/whence/command/installed.py tools/whence/python_commands.json)
 list(TRANSFORM text_files PREPEND ${CMAKE_SOURCE_DIR}/)
 set(text_names skill installed_py python_commands)

@@ -1,17 +1,18 @@
-# LibTorch as the target whence_torch. TORCH_DIR is the `torch` package's folder: a wheel's or a LibTorch archive's.
+# Defines LibTorch as the target whence_torch. TORCH_DIR is the folder of the `torch` package, from a wheel or a LibTorch
+# archive.
 #
-# Looked for in: -DTORCH_DIR, the environment's TORCH_DIR, the Python that a wheel is built for (SKBUILD), the virtual
-# environment of `make build`, the one that is active, the python3 on PATH.
-# PyTorch's own TorchConfig.cmake is not used: it brings flags, and with a CUDA build the CUDA compiler, for nothing.
+# Looks in this order: -DTORCH_DIR, the environment's TORCH_DIR, the Python that a wheel is built for (SKBUILD), the
+# virtual environment of `make build`, the active one, the python3 on PATH.
+# Does not use PyTorch's TorchConfig.cmake: it adds unneeded flags, and in a CUDA build requires the CUDA compiler.
 
-# The versions that whence promises to build and run with: `make test-torch VERSION=...` tests any of them. The oldest is
-# the first that writes torch.export archives in their present form. This file is the one place that knows of the range.
+# The supported versions: `make test-torch VERSION=...` tests any of them. The oldest is the first one that writes
+# torch.export archives in their current form. Only this file contains the range.
 set(WHENCE_TORCH_OLDEST 2.9.1)
 set(WHENCE_TORCH_NEWEST 2.15.0)
 set(torch_range "PyTorch ${WHENCE_TORCH_OLDEST} to ${WHENCE_TORCH_NEWEST}")
 
-# The folder of the torch package that a Python would import. -E: pip hides the environment that it builds for by
-# variables of the environment (PEP 517's build isolation), and torch is to be the caller's, not one of its own.
+# Sets `result` to the folder of the torch package that a Python would import. -E ignores environment variables: pip's
+# build isolation (PEP 517) uses them to hide the caller's environment, which contains torch.
 function(find_torch_of python result)
   execute_process(COMMAND ${python} -E -c "import importlib.util as u, os; print(os.path.realpath(u.find_spec('torch').submodule_search_locations[0]))"
                   WORKING_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -37,8 +38,8 @@ set(TORCH_DIR "${torch_default}" CACHE PATH "folder of the torch package: includ
 if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
   set(missing "no LibTorch in '${TORCH_DIR}'")
   if(NOT TORCH_DIR)
-    string(REPLACE ";" ", " asked "${pythons}")
-    set(missing "no LibTorch: none of these has the package torch: ${asked}")
+    string(REPLACE ";" ", " searched "${pythons}")
+    set(missing "no LibTorch: none of these has the package torch: ${searched}")
   endif()
   message(FATAL_ERROR "${missing}. Install torch (${torch_range}) in the environment that whence is built for, or set "
                       "TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints; or build "
@@ -62,5 +63,5 @@ add_library(whence_torch INTERFACE)
 target_include_directories(whence_torch SYSTEM INTERFACE ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
 target_link_directories(whence_torch INTERFACE ${TORCH_DIR}/lib)
 target_link_libraries(whence_torch INTERFACE torch_cpu c10)
-# LibTorch's checks keep __FILE__: a release says nothing of the folder that it was built in.
+# LibTorch's checks contain __FILE__: removes the build folder from these paths.
 target_compile_options(whence_torch INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)

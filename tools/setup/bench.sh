@@ -1,6 +1,6 @@
 #!/bin/sh
-# The benchmarks of tests/bench: each prints its figures and how they were measured. One that misses its aims does not
-# keep the others from running.
+# Runs the benchmarks of tests/bench. Each prints its figures and how they were measured. If one misses its targets, the
+# others still run.
 . "$(dirname "$0")/common.sh"
 
 missed=
@@ -8,4 +8,4 @@ for benchmark in side_by_side live_overhead export_scaling match_scaling million
   step "tests/bench/$benchmark.py"
   build/venv/bin/python "tests/bench/$benchmark.py" || missed="$missed $benchmark"
 done
-[ -z "$missed" ] || fail "aims missed, or failed:$missed"
+[ -z "$missed" ] || fail "benchmarks that failed or missed their targets:$missed"

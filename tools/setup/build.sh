@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh PRESET [TARGET...]: configures and builds, everything without a target. Quiet unless something fails or a
-# person watches.
+# build.sh PRESET [TARGET...]: configures and builds the targets, or everything. Quiet unless something fails or standard
+# output is a terminal.
 . "$(dirname "$0")/common.sh"
 
 preset=$1
@@ -8,11 +8,11 @@ shift
 folder=build
 [ "$preset" = release ] || folder=build/$preset
 options=$(build_options)
-# The libraries that this machine links are no matter to another.
+# Options for this machine's libraries do not apply to another machine.
 if [ "$preset" = aarch64 ]; then options=$(build_options | grep -o -- '-DWHENCE_CCACHE=ON\|-DWHENCE_WERROR=[A-Z]*'); fi
 cmake=$root/build/venv/bin/cmake
 
-# Given again each time: CMake remembers the first answer otherwise.
+# Passes all options each time; otherwise CMake would keep earlier values.
 # shellcheck disable=SC2086  # words on purpose
 quietly "configuring" "$cmake" --preset "$preset" $options \
   ${TORCH_DIR:+"-DTORCH_DIR=$TORCH_DIR"} ${ONNX_ROOT:+"-DONNX_ROOT=$ONNX_ROOT"}

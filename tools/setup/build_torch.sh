@@ -1,6 +1,6 @@
 #!/bin/sh
-# build_torch.sh VERSION TARGET...: builds for another PyTorch, in build/torch-VERSION/build, with that PyTorch and what its tests
-# need in build/torch-VERSION/venv.
+# build_torch.sh VERSION TARGET...: builds for another PyTorch in build/torch-VERSION/build. Installs that PyTorch and the
+# packages for its tests into build/torch-VERSION/venv.
 . "$(dirname "$0")/common.sh"
 
 version=$1

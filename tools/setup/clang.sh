@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang 19 with its sanitizers and libFuzzer, for `make fuzz` and `make test-sanitized`.
+# Installs clang 19 with its sanitizers and libFuzzer, for `make fuzz` and `make test-sanitized`.
 . "$(dirname "$0")/common.sh"
 
 if command -v clang++-19 >/dev/null && [ -f "$(clang++-19 --print-file-name=libclang_rt.fuzzer-x86_64.a)" ]; then exit 0; fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh PREFIX: the command, libraries, headers and CMake package.
+# install.sh PREFIX: installs the command, libraries, headers and CMake package.
 . "$(dirname "$0")/common.sh"
 
 quietly "installing to $1 (needs permission to write there)" build/venv/bin/cmake --install build --prefix "$1"

@@ -1,4 +1,4 @@
-"""Lists the packages of others in the fully static command, read from what the linker opened and from the headers that were compiled.
+"""Lists the third-party packages in the fully static command, from the files that the linker opened and the compiled headers.
 
     linked.py BUILD      prints a line for each: name, version, licence file
 """
@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-# Packages whose headers say nothing that their archives do not.
+# Packages that are found by their archives, so their headers are ignored.
 SYSTEM = re.compile(r"libc6|libcrypt|libgcc|libstdc\+\+|linux-libc")
 
 
@@ -22,12 +22,12 @@ SYSTEM = re.compile(r"libc6|libcrypt|libgcc|libstdc\+\+|linux-libc")
 class Package:
     name: str
     version: str
-    architecture: str  # in Debian's words; "" for a package from elsewhere
+    architecture: str  # Debian's name; "" for a package that is not from Debian
     licence: Path | None
 
     @property
     def purl(self) -> str:
-        """Its name for programs: https://github.com/package-url/purl-spec."""
+        """The package URL: https://github.com/package-url/purl-spec."""
         version = self.version.replace("+", "%2B").replace(":", "%3A")
         if not self.architecture:
             return f"pkg:pypi/{self.name}@{version}"
@@ -35,7 +35,7 @@ class Package:
 
 
 def archives(build: Path) -> set[Path]:
-    """The files that the linker opened, but for whence's own objects."""
+    """Returns the files that the linker opened, without whence's own objects."""
     lines = (build / "static" / "whence.d").read_text().replace("\\\n", " ").split("\n")
     names = next(line for line in lines if ":" in line).partition(":")[2].split()
     files = {(build / name).resolve() for name in names}
@@ -43,7 +43,7 @@ def archives(build: Path) -> set[Path]:
 
 
 def headers(build: Path) -> set[Path]:
-    """The headers of packages that the objects of the command were compiled with: some libraries are headers alone."""
+    """Returns the system headers that the command was compiled with: some libraries consist only of headers."""
     ninja = shutil.which("ninja") or "ninja"
     blocks = subprocess.run([ninja, "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout.split("\n\n")
     own = [block for block in blocks if re.match(r"CMakeFiles/whence(?!_recorder)\w*\.dir/", block)]
@@ -52,17 +52,17 @@ def headers(build: Path) -> set[Path]:
 
 @functools.cache
 def installed() -> dict[str, tuple[str, str, str]]:
-    """Package, version and architecture by "name:architecture"."""
+    """Returns name, version and architecture of each installed package, by "name:architecture"."""
     form = "${binary:Package} ${Package} ${Version} ${Architecture}\n"
     rows = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout.split("\n")
     return {words[0]: (words[1], words[2], words[3]) for words in map(str.split, rows) if len(words) == 4}
 
 
 def packages_of(files: set[Path]) -> set[Package]:
-    """The packages of Debian that the files belong to."""
+    """Returns the Debian packages that the files belong to."""
     if not files or shutil.which("dpkg-query") is None:
         return set()
-    # Files of /lib were packed as such where /lib is a link.
+    # If /lib is a link to /usr/lib, packages may still list their files under /lib.
     named = [str(file) for file in files] + [str(file).removeprefix("/usr") for file in files]
     lines = subprocess.run(["dpkg-query", "-S", *sorted(named)], capture_output=True, text=True, check=False).stdout.split("\n")
     found = set()
@@ -76,13 +76,13 @@ def packages_of(files: set[Path]) -> set[Package]:
 
 
 def linked(build: Path) -> list[Package]:
-    """All of them, sorted."""
+    """Returns all third-party packages in the command, sorted."""
     files = archives(build)
     onnx = {re.search(r"onnx-([0-9.]+[0-9])", str(file))[1] for file in files if "/onnx-" in str(file)}
     packages = packages_of(files)
     seen = {package.name for package in packages}
     processors = {package.architecture for package in packages if not SYSTEM.match(package.name)} | {"all"}
-    # Headers belong to the package of each processor that is installed.
+    # A header belongs to a package for each installed architecture: prefers the architecture of the archives.
     by_name = {package.name: package for package in
                sorted(packages_of(headers(build)), key=lambda package: package.architecture in processors)}
     packages |= {package for name, package in by_name.items() if name not in seen and not SYSTEM.match(name)}
@@ -90,7 +90,7 @@ def linked(build: Path) -> list[Package]:
 
 
 def third_party(build: Path) -> str:
-    """The licences of everything in the command, each once, after the names of those that it holds for."""
+    """Returns all licence texts, each once, after the names of its packages."""
     holders: dict[str, list[str]] = {}
     for package in linked(build):
         text = package.licence.read_text(errors="replace") if package.licence else "Apache-2.0: the text of LICENSE\n"
@@ -100,7 +100,7 @@ def third_party(build: Path) -> str:
 
 
 def bill(build: Path, name: str, version: str, command: Path) -> str:
-    """The software bill of materials, CycloneDX 1.6 as JSON: the same text for the same command."""
+    """Returns the software bill of materials as CycloneDX 1.6 JSON. It is deterministic for each command."""
     digest = hashlib.sha256(command.read_bytes()).hexdigest()
     components = [{"type": "library", "name": package.name, "version": package.version, "purl": package.purl,
                    "bom-ref": package.purl, "scope": "required"} for package in linked(build)]

@@ -1,14 +1,14 @@
 """Prints the requirements of a lock file with their digests, for `pip install --require-hashes`.
 
-    locked.py LOCK NAME...              those of these names
-    locked.py LOCK --without NAME...    all others
+    locked.py LOCK NAME...              the requirements with these names
+    locked.py LOCK --without NAME...    all other requirements
 """
 
 import sys
 
 
 def blocks(text: str) -> dict[str, str]:
-    """The lines of each requirement, by its name."""
+    """Returns the lines of each requirement, by its name."""
     found: dict[str, str] = {}
     name = ""
     for line in text.splitlines(keepends=True):

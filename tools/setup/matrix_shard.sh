@@ -1,6 +1,6 @@
 #!/bin/sh
-# matrix_shard.sh [COMMIT]: the shard of the test matrix that continuous integration runs for a commit (HEAD), as in 3/16.
-# Commits are as good as random numbers, so that every shard runs in some builds of any few dozen.
+# matrix_shard.sh [COMMIT]: prints the shard of the test matrix that continuous integration runs for a commit (HEAD by
+# default), such as 3/16. Hashes are like random numbers, so a few dozen builds run every shard.
 set -eu
 shards=16
 commit=${1:-$(git rev-parse HEAD)}

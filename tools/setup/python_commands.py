@@ -1,5 +1,5 @@
-"""Writes tools/whence/python_commands.json: the command lines of the subcommands that are written in Python, from their own
-parsers. `tests/cli/test_completions.py` fails while the file is another one.
+"""Writes tools/whence/python_commands.json: the command lines of subcommands in Python, from their parsers.
+`tests/cli/test_completions.py` fails if the file is out of date.
 
     PYTHONPATH=python build/venv/bin/python tools/setup/python_commands.py > tools/whence/python_commands.json
 """
@@ -22,7 +22,7 @@ PARSERS = (record.parser, annotate_command.parser, validate_command.parser, accu
 def described(parser: argparse.ArgumentParser) -> dict:
     name = parser.prog.split()[-1]
     options, arguments = [], []
-    for action in parser._actions:  # argparse has no other way to list them
+    for action in parser._actions:  # argparse has no public list of actions
         if action.help == argparse.SUPPRESS:
             continue
         help_text = "this text" if action.dest == "help" else (action.help or "") % {"default": action.default}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# random.sh COUNT: so many random programs by every route, compared with PyTorch, on all cores.
+# random.sh COUNT: exports COUNT random programs by every route and compares them with PyTorch, on all cores.
 . "$(dirname "$0")/common.sh"
 
 PYTHONPATH=tests quietly "building programs against an installed whence" build/venv/bin/python -m native.built

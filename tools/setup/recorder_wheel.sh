@@ -1,6 +1,6 @@
 #!/bin/sh
-# recorder_wheel.sh VERSION...: the wheel whence-onnx-recorder in build/wheels, with a recorder for each of these versions of PyTorch;
-# without one, for that of build/venv.
+# recorder_wheel.sh [VERSION...]: makes the wheel whence-onnx-recorder in build/wheels, with a recorder for each of these
+# versions of PyTorch; by default for the one in build/venv.
 . "$(dirname "$0")/common.sh"
 
 python=build/venv/bin/python
@@ -15,7 +15,7 @@ for version; do
     tools/setup/build_torch.sh "$version" whence_recorder
     libraries=build/torch-$version/build/lib
   fi
-  # LibTorch is the one that the process has, else the one of the same environment; where it was built says nothing.
+  # Looks for LibTorch only in the process and in the same environment, not in the folder of the build.
   folder=build/recorders/torch-$version
   rm -rf "$folder"
   mkdir -p "$folder"

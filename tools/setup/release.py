@@ -1,9 +1,9 @@
-"""Makes what a release holds beside the wheels, each archive the same bytes when it is made again.
+"""Makes the files of a release except the wheels. The archives are reproducible.
 
     release.py FOLDER SDK ARCHITECTURE=BUILD...    SDK: an installation with headers and libraries; BUILD: a folder with static/whence
 
 Writes into FOLDER: the sdist, an archive of the static command for each processor with its bill of materials, the C++ SDK, and
-SHA256SUMS of everything there. Files have the time $SOURCE_DATE_EPOCH.
+SHA256SUMS of all files. The time of files is $SOURCE_DATE_EPOCH.
 """
 
 import gzip
@@ -19,11 +19,11 @@ from pathlib import Path
 import linked
 import wheel
 
-LEFT_OUT = ("tests/", "samples/", ".ci/", ".github/")  # the sdist lacks them: no build reads them
+LEFT_OUT = ("tests/", "samples/", ".ci/", ".github/")  # not in the sdist, because no build reads them
 
 
 def pack(path: Path, files: dict[str, tuple[bytes, int]]) -> None:
-    """A .tar.gz of files with their modes, all below one folder of the archive's name."""
+    """Writes a .tar.gz of files with their modes, in one folder named like the archive."""
     top = path.name.removesuffix(".tar.gz")
     moment = int(os.environ.get("SOURCE_DATE_EPOCH", wheel.EARLIEST))
     with open(path, "wb") as target, gzip.GzipFile(filename="", fileobj=target, mode="wb", compresslevel=9, mtime=moment) as stream, \
@@ -49,7 +49,7 @@ def sdist(folder: Path) -> None:
 
 
 def command(folder: Path, architecture: str, build: Path) -> None:
-    """whence-VERSION-linux-ARCHITECTURE.tar.gz: the command, the JSON schemas, licences, and what is in it."""
+    """Writes whence-VERSION-linux-ARCHITECTURE.tar.gz: the command, JSON Schemas, licences and bill of materials."""
     binary, name = build / "static" / "whence", wheel.project()["name"]
     bill = linked.bill(build, name, wheel.version(), binary)
     files = {"bin/whence": read(binary), "LICENSE": read(wheel.ROOT / "LICENSE"),
@@ -61,12 +61,12 @@ def command(folder: Path, architecture: str, build: Path) -> None:
 
 
 def without_builds_torch(text: bytes) -> bytes:
-    """whenceConfig.cmake without the folder of LibTorch that is taken where none is named: it is one of this machine."""
+    """Returns whenceConfig.cmake without the default folder of LibTorch, which exists only on this machine."""
     return re.sub(rb'(set\(whence_torch_folder )"[^"]*"', rb'\1""', text, count=1)
 
 
 def sdk(folder: Path, installed: Path, build: Path) -> None:
-    """whence-sdk-VERSION-linux-x86_64.tar.gz: what `make install` leaves, and the licences of what is compiled into it."""
+    """Writes whence-sdk-VERSION-linux-x86_64.tar.gz: the files that `make install` installs, with all licences."""
     files = {str(path.relative_to(installed)): read(path) for path in installed.rglob("*") if path.is_file()}
     config = "lib/cmake/whence/whenceConfig.cmake"
     files[config] = without_builds_torch(files[config][0]), 0o644

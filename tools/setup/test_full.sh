@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tests marked matrix, all shards of them, those in environments of other tools included; pytest's closing line comes
+# Runs all shards of the tests marked matrix, including tests in environments of other tools. pytest's summary line comes
 # last.
 . "$(dirname "$0")/common.sh"
 

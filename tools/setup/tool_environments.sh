@@ -1,9 +1,9 @@
 #!/bin/sh
-# tool_environments.sh [NAME]: a virtual environment for each tool that tests run on what whence makes, in build/tools: their
-# pins exclude each other. What is there already is kept. None needs a GPU, or PyTorch.
+# tool_environments.sh [NAME]: makes a virtual environment in build/tools for each tool that tests run on whence's outputs,
+# because their pinned versions conflict. Keeps existing ones. No tool needs a GPU or PyTorch.
 . "$(dirname "$0")/common.sh"
 
-# environment NAME requirement...: --no-deps among them holds for what follows it.
+# environment NAME [--no-deps] requirement...: makes an environment with these packages.
 environment() {
   name=$1
   shift
@@ -25,7 +25,7 @@ environment polygraphy polygraphy==0.53.6 onnx==1.23.2
 environment graphsurgeon onnx-graphsurgeon==0.6.1 onnx==1.23.2
 environment model-explorer ai-edge-model-explorer==0.1.34
 environment conda py-rattler-build==0.73.0
-# Loaded beside the packages of the project's own environment.
+# Used together with the packages of the project's own environment.
 environment genai --no-deps onnxruntime-genai==0.18.0
 environment modelopt --no-deps nvidia-modelopt==0.47.0 onnx-graphsurgeon==0.6.1 onnxconverter-common==1.16.0 \
   polygraphy==0.53.6 lief==1.0.0 cppimport==26.4.17 onnxslim==0.1.98 nvidia-ml-py==13.615.71

@@ -1,5 +1,6 @@
-"""try_wheel.py WHEEL: the stopwatch of `make wheel`. In an empty virtual environment, with a PATH that holds it alone, and then
-with PyTorch in it: pip install, an annotated foreign model, its report. Prints the seconds; more than 60 are an error."""
+"""try_wheel.py WHEEL: measures the time from pip install to the report of a foreign model, for `make wheel`.
+
+Uses an empty virtual environment, then one with PyTorch, and a PATH with only that environment. More than 60 s are an error."""
 
 import logging
 import subprocess
@@ -18,7 +19,7 @@ LIMIT = 60
 
 
 def make_foreign_model(folder: Path) -> None:
-    """As others have it: an ONNX file by PyTorch's exporter, and the weights that the model was published with."""
+    """Writes an ONNX file by PyTorch's exporter and the model's published weights."""
     from safetensors.torch import save_file
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)

@@ -1,11 +1,11 @@
-"""Makes the wheels: whence-onnx of a fully static command and the Python package, one file for every Python and libc, and
-whence-onnx-recorder of what loads LibTorch, with a recorder for each minor version of PyTorch.
+"""Makes the wheels. whence-onnx contains a fully static command and the Python package, for every Python and libc.
+whence-onnx-recorder contains a command that loads LibTorch, and a recorder for each minor version of PyTorch.
 
     wheel.py COMMAND ARCHITECTURE FOLDER                 writes FOLDER/whence_onnx-VERSION-py3-none-....whl, prints its path
     wheel.py --recorder COMMAND ARCHITECTURE FOLDER TORCH=LIBRARIES...   TORCH: 2.13.0; LIBRARIES: the folder of its recorder
 
-The metadata is that of pyproject.toml, the version that of CMakeLists.txt. The same inputs give the same bytes; files have
-the time $SOURCE_DATE_EPOCH, else the earliest one that a zip can hold.
+The metadata comes from pyproject.toml, the version from CMakeLists.txt. The wheels are reproducible: the time of files is
+$SOURCE_DATE_EPOCH, else the earliest time that a zip can store.
 """
 
 import base64
@@ -26,17 +26,17 @@ except ImportError:  # Python 3.10
 
 ROOT = Path(__file__).resolve().parents[2]
 THIRD_PARTY = "THIRD-PARTY.txt"
-EARLIEST = 315_532_800  # 1980, as a zip has it
-# A static command needs no libc at all: the oldest that pip knows of each family. A newer system takes those, too; where
-# a platform is named, as in `pip download --platform musllinux_1_2_x86_64`, pip compares the words, so the common ones are
-# here; 2_28 is that of PyTorch's wheels.
+EARLIEST = 315_532_800  # 1980, the earliest time in a zip
+# A static command needs no libc, so these are the oldest platforms of each family; newer systems accept them. But pip
+# compares names if a platform is given, as in `pip download --platform musllinux_1_2_x86_64`, so common newer ones are
+# listed too; 2_28 is the platform of PyTorch's wheels.
 PLATFORMS = ("manylinux_2_17_{}", "manylinux2014_{}", "manylinux_2_28_{}", "musllinux_1_1_{}", "musllinux_1_2_{}")
-# The recorder's command needs GLIBC_2.34 and GLIBCXX_3.4.29, as its recorders do.
+# The recorder's command and libraries need GLIBC_2.34 and GLIBCXX_3.4.29.
 RECORDER_PLATFORMS = ("manylinux_2_34_{}",)
 
 
 def version() -> str:
-    """CMakeLists.txt is the one place that has it."""
+    """Returns the version in CMakeLists.txt, the only file that contains it."""
     return re.search(r"project\(whence VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
@@ -46,7 +46,7 @@ def project() -> dict:
 
 def metadata(name: str, description: str, requirements: list[str], extras: dict[str, list[str]], readme: str,
              licences: tuple[str, ...] = ()) -> str:
-    """METADATA of the core metadata's version 2.4."""
+    """Returns the METADATA file, in core metadata version 2.4."""
     lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description}",
              f"License-Expression: {project()['license']}", *(f"License-File: {each}" for each in (*project()["license-files"], *licences)),
              f"Requires-Python: {project()['requires-python']}", *(f"Requires-Dist: {each}" for each in requirements)]
@@ -57,7 +57,7 @@ def metadata(name: str, description: str, requirements: list[str], extras: dict[
 
 
 def info_files(info: str, metadata_text: str, tags: list[str]) -> dict[str, bytes]:
-    """The files of dist-info but for entry points and RECORD."""
+    """Returns the files of dist-info except entry points and RECORD."""
     wheel = ["Wheel-Version: 1.0", "Generator: whence", "Root-Is-Purelib: false", *(f"Tag: {tag}" for tag in tags), ""]
     return {f"{info}/METADATA": metadata_text.encode(), f"{info}/WHEEL": "\n".join(wheel).encode(),
             **{f"{info}/licenses/{name}": (ROOT / name).read_bytes() for name in project()["license-files"]}}
@@ -69,7 +69,7 @@ def record_line(name: str, data: bytes) -> str:
 
 
 def write(path: Path, files: dict[str, bytes]) -> None:
-    """A zip with the files in the order of their names, those of dist-info last, as its specification recommends."""
+    """Writes a zip with the files sorted by name, dist-info last, as the wheel specification recommends."""
     moment = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", EARLIEST)), EARLIEST))[:6]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for name in sorted(files, key=lambda name: (".dist-info/" in name, name)):
@@ -80,7 +80,7 @@ def write(path: Path, files: dict[str, bytes]) -> None:
 
 
 def finish(files: dict[str, bytes], info: str, platforms: list[str], folder: Path) -> Path:
-    """Writes the wheel with its RECORD."""
+    """Adds RECORD, writes the wheel and returns its path."""
     record = "".join(record_line(name, data) for name, data in sorted(files.items()))
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def info_folder(name: str) -> str:
 
 
 def make(command: Path, architecture: str, folder: Path) -> Path:
-    """whence-onnx."""
+    """Makes the wheel whence-onnx."""
     name, source = project()["name"], ROOT / "python" / "whence"
     files = {f"whence/{path.relative_to(source)}": path.read_bytes()
              for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
@@ -102,7 +102,7 @@ def make(command: Path, architecture: str, folder: Path) -> Path:
     files["whence/bin/whence"] = command.read_bytes()
     files["whence/SKILL.md"] = (ROOT / "SKILL.md").read_bytes()
     info, platforms = info_folder(name), [each.format(architecture) for each in PLATFORMS]
-    # share/ of the environment, where man and the shells look for what belongs to a command on PATH.
+    # share/ of the environment: man and shells look there for commands on PATH.
     shared, data = ROOT / "build" / "share", f"{info.removesuffix('.dist-info')}.data/data/share"
     files |= {f"{data}/{path.relative_to(shared)}": path.read_bytes() for path in shared.rglob("*") if path.is_file()}
     others = (THIRD_PARTY,) if command.with_suffix(".d").exists() else ()
@@ -119,10 +119,10 @@ def make(command: Path, architecture: str, folder: Path) -> Path:
 
 
 def make_recorder(command: Path, architecture: str, folder: Path, recorders: dict[str, Path]) -> Path:
-    """whence-onnx-recorder. ``recorders``: the folder of the libraries by the version of PyTorch."""
+    """Makes the wheel whence-onnx-recorder. ``recorders``: the folder of the libraries, by version of PyTorch."""
     name = f"{project()['name']}-recorder"
     files = {"whence_recorder/bin/whence": command.read_bytes(),
-             "whence_recorder/__init__.py": b'"""What whence needs to load LibTorch: python/whence/command/recorder_library.py chooses."""\n'}
+             "whence_recorder/__init__.py": b'"""The recorder libraries; whence.command.recorder_library chooses one."""\n'}
     for torch, libraries in recorders.items():
         minor = ".".join(torch.split(".")[:2])
         for library in ("libwhence_recorder.so", "libwhence_recorder_torch.so"):

@@ -1,7 +1,7 @@
 #!/bin/sh
-# wheel.sh [aarch64]: the wheel whence-onnx in build/wheels. Links the fully static command, tries the wheel where nothing else is
-# installed, and prints its size and the seconds from pip install to the report of an annotated foreign model. For another
-# processor the command is compiled anew, and tried under qemu.
+# wheel.sh [aarch64]: makes the wheel whence-onnx in build/wheels. Links the fully static command, tries the wheel in an empty
+# environment, and prints its size and the seconds from pip install to the report of a foreign model. For another processor,
+# compiles the command for it and tries it under qemu.
 . "$(dirname "$0")/common.sh"
 
 python=build/venv/bin/python

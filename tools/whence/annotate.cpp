@@ -1,4 +1,4 @@
-// `whence annotate`: writes on every node of an exported file where it comes from.
+// `whence annotate`: writes the origin of every node into an exported file.
 #include "whence/annotate.h"
 
 #include <array>
@@ -22,28 +22,27 @@ constexpr std::array annotate_table = {
               "the sidecar of the same model; model.whence.json beside the file by default", "sidecar", "sidecar"},
     OptionRow{"from", Kind::text, "FILE",
               "the annotated file that an optimiser, quantiser or converter made this one from", "from", "source"},
-    OptionRow{
-        "weights", Kind::text, "FILE",
-        "instead of a recording, the model's weights: safetensors, an index of shards, what torch.save wrote, or a "
-        "folder with one; modules are told by the parameters that nodes read",
-        "weights", "weights"},
+    OptionRow{"weights", Kind::text, "FILE",
+              "instead of a recording, the model's weights: safetensors, an index of shards, a torch.save file, or a "
+              "folder with one; modules are found by the parameters that nodes read",
+              "weights", "weights"},
     OptionRow{"allow-different-weights", Kind::flag, "",
-              "match by structure although the weights are not the sidecar's", "allow_different_weights",
+              "match by structure although the weights differ from the sidecar's", "allow_different_weights",
               "allow_different_weights"},
     OptionRow{"value-pairs", Kind::text, "FILE",
-              "values of the file that are results of recorded operations, as `whence annotate --values` finds them: "
-              "with --values FILE the Python package runs the model (`whence annotate --values - --help`)",
+              "values of the file that are results of recorded operations, written by `whence annotate --values`, for "
+              "which the Python package runs the model (`whence annotate --values - --help`)",
               "value_pairs", "values"},
     OptionRow{"keys", Kind::text, "A,B",
-              "write only these metadata keys, full or by their last part: module,source,namespace", "keys", "keys"},
+              "write only these metadata keys, by full name or last part: module,source,namespace", "keys", "keys"},
     OptionRow{"no-names", Kind::flag, "", "leave node names as they are", "names", "names"},
     OptionRow{"functions", Kind::text, "CHOICE",
               "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB or depth=N "
-              "(`whence functions` says more)",
+              "(see `whence functions --help`)",
               "functions", "functions"},
     OptionRow{"min", Kind::list, "WHAT=PCT",
-              "exit code 1 when less is known, as `whence validate --min` says it: covered=95, exact=90@encoder.*,\n"
-              "covered=90@op:MatMul; the output is written all the same",
+              "exit code 1 if the share is lower, as in `whence validate --min`: covered=95, exact=90@encoder.*,\n"
+              "covered=90@op:MatMul; the output is written in any case",
               "minima", "minima"},
     OptionRow{"carry", Kind::flag, "",
               "also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim", "carry",
@@ -81,7 +80,7 @@ void print_people(const AnnotateReport& report, const std::string& output) {
   for (const std::string& shortfall : report.shortfalls) std::cout << "  " << shortfall << "\n";
   const auto& [known, by_bytes, by_name, by_sketch, by_shape] = report.parameters;
   if (known == 0) return;
-  std::cout << "  of " << known << " parameters " << by_bytes << " are there by their bytes, " << by_name
+  std::cout << "  of " << known << " parameters " << by_bytes << " were found by their bytes, " << by_name
             << " more by name, " << by_sketch << " more by some of their elements, " << by_shape << " more by shape\n";
 }
 
@@ -105,11 +104,11 @@ AnnotateOptions parse_options(const CommandLine& line) {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json | --from annotated.onnx | --weights FILE]",
-      "Writes on every node which module, which call of it and which source line it comes from. Files that\n"
-      "`whence export` wrote say so themselves; nodes of others are matched with the recorded program, or with\n"
-      "the annotated file that a tool made them from, or with the weights that the model was published with.\n"
-      "With none of them, the file's own names and metadata have to do. `whence strip` takes it back.");
-  line.positional("model", "an ONNX file, whoever exported or optimised it");
+      "Writes into every node its module, the call of the module and the source line. Files from `whence export`\n"
+      "contain this information; nodes of other files are matched with the recorded program, with the annotated\n"
+      "file that a tool made them from, or with the model's published weights. Without any of these, the file's\n"
+      "own names and metadata are used. `whence strip` removes the annotation.");
+  line.positional("model", "an ONNX file from any exporter or optimiser");
   declare_model_output(line, "the annotated file; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
   declare(line, annotate_table);
@@ -126,6 +125,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command annotate_command = {"annotate", "write on every ONNX node where it comes from", run};
+const Command annotate_command = {"annotate", "write the origin of every ONNX node into the file", run};
 
 }  // namespace whence

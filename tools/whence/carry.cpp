@@ -1,4 +1,4 @@
-// `whence carry`: runs a tool on an annotated file, and puts the origins on what it makes.
+// `whence carry`: runs a tool on an annotated file, and writes the origins into the tool's output.
 #include "whence/carry.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view tools_follow = "--", next_tool = "--then";
 
-// Divides the words behind `--` at each --then.
+// Splits the words after `--` at each --then.
 std::vector<ToolCommand> tools_in(std::span<char*> words) {
   std::vector<ToolCommand> tools;
   if (!words.empty()) tools.emplace_back();
@@ -82,14 +82,14 @@ void print_people(const CarryReport& report, const std::string& model, const std
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "carry", "model.onnx -o out.onnx -- TOOL {in} {out} [--then TOOL {in} {out}]...",
-      "Runs a tool on an annotated file, and writes what the tool makes with the origins of its nodes on it:\n"
-      "optimisers, quantisers and converters drop them, or leave them on nodes that they changed. {in} becomes the\n"
-      "path of a copy of the model, {out} the path for the tool's file; a tool without {out} changes {in}. Names,\n"
-      "order and weights are the tool's. Behind --then stands a further tool, which gets what the one before made.\n"
-      "For a tool that is a Python function, Python has `whence.carry(path, function)`.");
+      "Runs a tool on an annotated file, and annotates the tool's output with the origins of its nodes: optimisers,\n"
+      "quantisers and converters drop them, or leave them on nodes that they changed. {in} becomes the path of a copy\n"
+      "of the model, {out} the path for the tool's file; a tool without {out} changes {in}. Names, order and weights\n"
+      "are those of the tool. After --then comes another tool, which gets the output of the tool before.\n"
+      "For a tool that is a Python function, use `whence.carry(path, function)` in Python.");
   line.positional("model", "an annotated file; it is not changed");
   declare_model_output(line, "the tool's file, with origins", Target::another_file);
-  line.option("timeout", "SECONDS", "stop a tool that takes longer; by default a tool may take any time");
+  line.option("timeout", "SECONDS", "stop a tool that takes longer; no limit by default");
   line.example("whence carry bert.annotated.onnx -o bert.slim.onnx -- onnxslim {in} {out}");
   line.example(
       "whence carry bert.annotated.onnx -o bert.small.onnx -- onnxsim {in} {out} --then python quantise.py {in} {out}");

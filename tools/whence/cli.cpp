@@ -1,4 +1,4 @@
-// The command line over Boost.Program_options, and the printing of diagnostics.
+// Implements the command line with Boost.Program_options, and prints diagnostics.
 #include "tools/whence/cli.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Error usage_error(const std::string& message, const std::string& remedy) {
   return Error(Code::usage, message, remedy, Place{.stage = "command line"});
 }
 
-CommandDescription* described = nullptr;  // the description that parse() fills in for describe(), if any
+CommandDescription* described = nullptr;  // set by describe(): parse() fills it in instead of parsing
 
 // "output,o" -> "output"
 std::string long_name(const std::string& name) { return name.substr(0, name.find(',')); }
@@ -73,13 +73,13 @@ struct CommandLine::State {
   po::options_description hidden;
   po::positional_options_description positions;
   std::vector<std::string> positional_names, names, repeated, examples;
-  std::vector<std::string> input_names, output_names;  // names of the options that name files
-  std::map<std::string, std::string> removed;          // options of before, and what took their place
+  std::vector<std::string> input_names, output_names;  // options and arguments that are files
+  std::map<std::string, std::string> removed;          // removed options and their remedies
   bool in_place = false;
-  std::optional<ScratchFolder> standard_input;  // the folder of what came from there
+  std::optional<ScratchFolder> standard_input;  // holds the copy of standard input
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
-  CommandDescription described;  // options and arguments, as they are declared
+  CommandDescription described;  // the declared options and arguments
 
   void describe_option(const std::string& name, const std::string& placeholder, const std::string& help,
                        bool repeated = false) {
@@ -105,7 +105,7 @@ struct CommandLine::State {
     return positional ? "the " + name : "--" + name;
   }
 
-  // The files given under those of the names that the command line has.
+  // Returns the files on the command line for these arguments and options.
   std::vector<app::NamedFile> files(const std::vector<std::string>& of) const {
     std::vector<app::NamedFile> found;
     for (const std::string& name : of) {
@@ -119,7 +119,7 @@ struct CommandLine::State {
     return found;
   }
 
-  // Puts what standard input holds into a file, and that file in the place of the `-`.
+  // Copies standard input to a temporary file, and replaces `-` by its path.
   void take_standard_input() {
     for (const std::string& name : input_names) {
       if (values.count(name) == 0) continue;
@@ -135,7 +135,7 @@ struct CommandLine::State {
     if (path != "-") return;
     if (standard_input) throw usage_error("'-' was given twice", "only one file can come from standard input");
     if (isatty(STDIN_FILENO) != 0) {
-      throw usage_error("'-' stands for standard input, which is a terminal",
+      throw usage_error("'-' reads standard input, which is a terminal",
                         "whence " + command + " - < model.onnx, or ./- for a file of that name");
     }
     standard_input.emplace(temporary_path("stdin"));
@@ -278,7 +278,7 @@ bool CommandLine::parse(int argc, char** argv) {
     po::options_description all;
     all.add(state.shown).add(state.hidden);
     const std::vector<std::string> arguments(argv, argv + argc);
-    // No guessing: `--out` for `--output` would change its meaning when an option is added.
+    // Does not accept abbreviations: the meaning of `--out` for `--output` would change with a new option.
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     po::store(po::command_line_parser(arguments).options(all).positional(state.positions).style(style).run(),
               state.values);
@@ -362,7 +362,7 @@ std::optional<int> CommandLine::depth() const {
 
 void print_text(const Diagnostics& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) {
-    // The first word is the code of an error, else "warning:" or "note:".
+    // Colours the first word: the code of an error, or "warning:" or "note:".
     const std::string text = to_text(diagnostic);
     const std::size_t word = std::min(text.find(' '), text.size());
     const Color color = diagnostic.severity == Severity::error     ? Color::red

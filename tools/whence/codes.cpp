@@ -1,4 +1,4 @@
-// `whence codes`: every error code, with the exit code it leads to.
+// `whence codes`: lists every error code with its exit code.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@ namespace whence {
 namespace {
 
 ExitCode run(int argc, char** argv) {
-  CommandLine line("codes", "[--json]", "Lists the codes that whence's errors and warnings carry.");
+  CommandLine line("codes", "[--json]", "Lists the codes of whence's errors and warnings.");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.json()) {
     auto codes = nlohmann::ordered_json::array();

@@ -1,7 +1,7 @@
-// A subcommand of `whence`: one file each, which ends with its entry; commands.cpp lists the entries in one table.
+// A subcommand of `whence`. Each has a file of its own that ends with its `Command`; commands.cpp lists all of them.
 //
-// run() receives the arguments after the subcommand's own name. It throws Error for whatever goes wrong; main.cpp
-// prints the diagnostics and turns their code into the exit code.
+// run() receives the arguments after the subcommand's name. It throws Error for every failure; main.cpp prints the
+// diagnostics and converts their code to the exit code.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct Command {
   ExitCode (*run)(int argc, char** argv);
 };
 
-// The subcommands of the command itself, in the order in which a newcomer meets them. commands.cpp has the table.
+// Returns the subcommands that are not written in Python, in the order in which a new user needs them.
 std::span<const Command* const> all_commands();
 
 extern const Command annotate_command;

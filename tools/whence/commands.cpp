@@ -1,4 +1,4 @@
-// The table of subcommands.
+// The table of subcommands, in the order of `whence --help`.
 #include "tools/whence/command.h"
 
 namespace whence {

@@ -1,4 +1,4 @@
-// `whence completions`: scripts that complete the command's own command lines in a shell.
+// `whence completions`: prints scripts that complete whence's command lines in a shell.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -69,7 +69,7 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::ok;
   }
   if (words.size() != 1) {
-    throw Error(Code::usage, "completions are for one shell", "bash, zsh or fish", {.stage = "command line"});
+    throw Error(Code::usage, "completions takes one shell", "choose bash, zsh or fish", {.stage = "command line"});
   }
   const std::string script = script_for(one_of("shell", words.front(), kShells));
   const std::string output = line.text_or("output", "");
@@ -85,6 +85,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command completions_command = {"completions", "completes command lines in bash, zsh and fish", run};
+const Command completions_command = {"completions", "print scripts that complete command lines in a shell", run};
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Signal handlers. They only make system calls, and print messages that were made before.
 #include "tools/whence/crashes.h"
 
 #include <array>
@@ -23,21 +24,21 @@ constexpr bool sanitized = false;
 #endif
 
 constexpr std::array kSignals = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
-constexpr std::array kStops = {SIGHUP, SIGINT, SIGTERM};  // the user or the system ends the command
+constexpr std::array kStops = {SIGHUP, SIGINT, SIGTERM};  // sent by the user or the system to end the command
 
-// Made before anything can go wrong: a handler may not allocate.
+// Texts that are made at the start, because a handler must not allocate memory.
 struct Messages {
   std::string defect, libtorch, file_changed;
 };
 Messages messages;
 int message_fd = STDERR_FILENO;
 
-// A stack that overflowed has no room for the handler.
+// A separate stack for the handler: after a stack overflow the normal one has no space left.
 alignas(16) std::array<std::byte, 32768> handler_stack;
 
 std::string line(const Diagnostic& diagnostic, bool json) {
   if (json) return "{\"diagnostics\": [" + to_json(diagnostic) + "]}\n";
-  return (::isatty(STDERR_FILENO) != 0 ? "\n" : "") + to_text(diagnostic) + "\n";  // below a line of progress
+  return (::isatty(STDERR_FILENO) != 0 ? "\n" : "") + to_text(diagnostic) + "\n";  // starts below a progress line
 }
 
 Messages make_messages(bool json) {
@@ -45,17 +46,19 @@ Messages make_messages(bool json) {
     return line({code, Severity::error, message, {}, remedy, 1, {}}, json);
   };
   return {
-      error(Code::internal, "whence crashed; the files that it was to write are as they were",
+      error(Code::internal, "whence crashed; its output files were not changed",
             "please report this with the command line and the file"),
       error(Code::libtorch_crash, "LibTorch crashed while it read the archive; no file was written",
-            "see whether torch.jit.load reads it in Python; if it does, please report this, otherwise save the model "
+            "check whether torch.jit.load reads it in Python; if it does, please report this, otherwise save the model "
             "again"),
-      error(Code::file_changed, "an input became shorter, or could not be read any more, while it was read",
-            "keep the inputs unchanged until the command is done, and run it again"),
+      error(Code::file_changed, "an input was truncated or became unreadable while it was read",
+            "keep the inputs unchanged until the command has ended, and run it again"),
   };
 }
 
-void say(std::string_view text) { [[maybe_unused]] const auto written = ::write(message_fd, text.data(), text.size()); }
+void write_message(std::string_view text) {
+  [[maybe_unused]] const auto written = ::write(message_fd, text.data(), text.size());
+}
 
 std::uintptr_t hexadecimal(const char*& at) {
   std::uintptr_t number = 0;
@@ -71,7 +74,8 @@ std::uintptr_t hexadecimal(const char*& at) {
   }
 }
 
-// A line of /proc/self/maps, "7f00-7f10 r--p 00000000 fe:00 1234   /path", of a file that is mapped to be read as data.
+// Returns true if a line of /proc/self/maps, "7f00-7f10 r--p 00000000 fe:00 1234   /path", maps a file as data at
+// `address`.
 bool is_data_of_file(const char* line, std::uintptr_t address) {
   const std::uintptr_t begin = hexadecimal(line);
   if (*line++ != '-') return false;
@@ -80,11 +84,11 @@ bool is_data_of_file(const char* line, std::uintptr_t address) {
   return begin <= address && address < end && !executable && std::string_view(line).find('/') != std::string_view::npos;
 }
 
-// True if `address` lies in a mapping of a file. Reads with system calls alone, as a handler must.
+// Returns true if `address` is in a mapped file. Uses only system calls, as a signal handler must.
 bool in_mapped_file(const void* address) {
   const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  std::array<char, 512> line{};  // the rest of a longer one is a path
+  std::array<char, 512> line{};  // the truncated part of a longer line belongs to the path
   std::size_t length = 0;
   bool found = false;
   char letter = 0;
@@ -101,25 +105,25 @@ bool in_mapped_file(const void* address) {
   return found;
 }
 
-// Returns true for a signal that another process sent: it says nothing of what runs here.
+// Returns true for a signal that another process sent. It is not caused by the running code.
 bool was_sent(const siginfo_t& info) { return info.si_code <= 0 && info.si_pid != ::getpid(); }
 
 void end(int signal, siginfo_t* info, void*) {
   remove_temporaries();
   if (app::reading_archive != 0 && !was_sent(*info)) {
-    say(messages.libtorch);
+    write_message(messages.libtorch);
     ::_exit(static_cast<int>(ExitCode::malformed));
   }
   if (signal == SIGBUS && info->si_code == BUS_ADRERR && in_mapped_file(info->si_addr)) {
-    say(messages.file_changed);
+    write_message(messages.file_changed);
     ::_exit(static_cast<int>(ExitCode::malformed));
   }
-  say(messages.defect);
-  // The handler is gone by now (SA_RESETHAND): the signal ends the process when the handler returns.
+  write_message(messages.defect);
+  // SA_RESETHAND has removed this handler, so the signal ends the process when the handler returns.
   ::raise(signal);
 }
 
-// The signal ends the process when the handler returns.
+// Removes temporary files. The raised signal ends the process when the handler returns.
 void stop(int signal) {
   if (postpone_stop(signal)) return;
   std::signal(signal, SIG_DFL);

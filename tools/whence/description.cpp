@@ -1,3 +1,4 @@
+// Describes the subcommands in C++ by running them up to parse(), and those in Python from python_commands.json.
 #include "tools/whence/description.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Replaces "FILE|words" placeholders: `fused|plain` are the words themselves.
+// Takes the choices from a placeholder such as `fused|plain`.
 void take_choices_from_placeholder(CommandDescription::Option& option) {
   if (!option.choices.empty() || option.placeholder.find('|') == std::string::npos) return;
   const std::string& words = option.placeholder;
@@ -38,11 +39,11 @@ CommandDescription read_description(const Json& entry) {
   return found;
 }
 
-// The part that is written in Python has the same options and some more.
+// Adds the options that only the Python part of a subcommand has.
 void add_options(CommandDescription& command, const CommandDescription& part) {
   for (const auto& option : part.options) {
-    const bool known = std::ranges::any_of(command.options, [&](const auto& own) { return own.name == option.name; });
-    if (!known) command.options.push_back(option);
+    const bool exists = std::ranges::any_of(command.options, [&](const auto& own) { return own.name == option.name; });
+    if (!exists) command.options.push_back(option);
   }
 }
 

@@ -1,6 +1,6 @@
-// The command lines of all subcommands as data: completions and manual pages are made from it. A subcommand is
-// described by the options that it declares (CommandLine); those that are written in Python by python_commands.json,
-// which tools/setup/python_commands.py makes of their own parsers.
+// The command lines of all subcommands as data, for completions and manual pages. A subcommand in C++ is described by
+// the options that it declares (CommandLine). Subcommands in Python are described by python_commands.json, which
+// tools/setup/python_commands.py generates from their parsers.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct CommandDescription {
   };
   struct Option {
     std::string name;         // without --
-    std::string letter;       // "o" of -o; empty without one
+    std::string letter;       // "o" for -o; empty if there is none
     std::string placeholder;  // "FILE"; empty for a flag
     std::string help;
     bool repeated = false;
@@ -37,11 +37,11 @@ struct CommandDescription {
   bool takes_files() const;
 };
 
-// Runs the subcommand up to the place where it would parse its command line.
+// Runs the subcommand until it would parse its command line, and returns its description.
 CommandDescription describe(const Command& command);
 
-// Every subcommand, in the order of `whence --help`. An option of a subcommand's part in Python (`record --values`) is
-// among its options.
+// Returns every subcommand, in the order of `whence --help`. Options of a subcommand's Python part (`record --values`)
+// are included.
 std::vector<CommandDescription> describe_all();
 
 struct CodeMeaning {

@@ -1,4 +1,4 @@
-// `whence diff`: two ONNX files side by side, module by module.
+// `whence diff`: compares two ONNX files, module by module.
 #include "annotator/view/diff.h"
 
 #include <iostream>
@@ -15,16 +15,16 @@ namespace {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "diff", "a.onnx b.onnx [--sidecar F] [--exit-code]",
-      "Shows two annotated ONNX files side by side: the nodes and parameters of each module, and which nodes\n"
-      "were added, removed, fused, replaced, renamed or moved to another module, or have other attributes,\n"
-      "weights or inputs.");
+      "Compares two annotated ONNX files: the nodes and parameters of each module, and which nodes were added,\n"
+      "removed, fused, replaced, renamed or moved to another module, or have different attributes, weights\n"
+      "or inputs.");
   line.positional("a", "an ONNX file");
-  line.positional("b", "the file to hold against it, for example what an optimiser made of it");
-  line.option("sidecar,s", "FILE", "the sidecar of files that whence exported and that are not annotated");
+  line.positional("b", "the file to compare it with, for example the output of an optimiser");
+  line.option("sidecar,s", "FILE", "the sidecar, for files that whence exported but did not annotate");
   line.option("depth,d", "N", "levels of modules");
   line.flag("all", "also modules without a difference");
-  line.flag("nodes", "every node that changed, not the first few");
-  line.flag("exit-code", "exit with 1 when there is a difference");
+  line.flag("nodes", "every node that changed, not only the first few");
+  line.flag("exit-code", "exit with 1 if there is a difference");
   line.removed("no-pager", no_pager);
   line.example("whence diff model.onnx optimised.onnx --depth 2");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -42,6 +42,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command diff_command = {"diff", "two ONNX files side by side, module by module", run};
+const Command diff_command = {"diff", "compare two ONNX files, module by module", run};
 
 }  // namespace whence

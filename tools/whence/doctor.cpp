@@ -1,4 +1,4 @@
-// `whence doctor`: what is installed beside the command, what works with it, and what to install for the rest.
+// `whence doctor`: reports what is installed, which uses of whence work with it, and what the other uses need.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kBuild = "whence recorder build";
-constexpr double kPatience = 180;  // seconds for a Python that loads its packages from a slow disk
+constexpr double kTimeout = 180;  // seconds, for a Python that loads its packages from a slow disk
 
-// A use of whence, and what it takes beside the command: "recorder", "whence" and "torch" or a package. Of `needs`
-// divided by '|', one is enough.
+// A use of whence, and what it needs apart from the command: "recorder", "whence", "torch" or a package. If a need
+// contains '|', one of the parts is enough.
 struct Use {
   const char* use;
   std::vector<const char*> needs;
@@ -67,20 +67,20 @@ Json command_facts() {
   return {{"version", WHENCE_VERSION}, {"file", program.string()}, {"kind", kind}};
 }
 
-// Runs the text of installed.py in that Python. Throws Error: missing_file, tool_failed.
-Json look_at(const std::string& python) {
+// Runs installed.py in this Python and returns its JSON. Throws Error: missing_file, tool_failed.
+Json inspect_python(const std::string& python) {
   const ScratchFolder folder(temporary_path("doctor"));
   const std::string answer = folder.file("installed.json");
   const PostponedStops until_it_ended;
   const app::ToolEnd end =
-      app::run_tool({python, "-c", std::string(texts::installed_py), answer}, {.timeout = kPatience});
+      app::run_tool({python, "-c", std::string(texts::installed_py), answer}, {.timeout = kTimeout});
   std::ifstream file(answer);
   Json facts = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (end.status == 0 && facts.is_object()) return facts;
   throw Error(Code::tool_failed,
               python + (end.timed_out ? std::string(" took too long") : " ended with " + app::ending_text(end.status)) +
                   (end.words.empty() ? "" : ": " + end.words),
-              "name a Python of version 3.10 or newer with --python", Place{.stage = "look at Python"});
+              "give a Python of version 3.10 or newer with --python", Place{.stage = "look at Python"});
 }
 
 bool is_set(const char* variable) {
@@ -94,13 +94,13 @@ bool recorder_is_there() {
          fs::exists(this_program().parent_path().parent_path() / "lib" / "libwhence_recorder.so", ignored);
 }
 
-// Loads the recorder with the PyTorch of that Python, which is the one way to know that it fits.
-// `told`: the variables in which the package of that Python says where its recorder is.
-Json recorder_facts(const Json& torch, const Json& told, Diagnostics& findings) {
+// Loads the recorder with the PyTorch of this Python: only loading shows whether it fits. `variables` are environment
+// variables with the recorder's path, from the Python package.
+Json recorder_facts(const Json& torch, const Json& variables, Diagnostics& findings) {
   if (torch.is_object() && torch.value("libtorch", false) && !is_set("WHENCE_TORCH_DIR") && !is_set("TORCH_DIR")) {
     setenv("WHENCE_TORCH_DIR", torch.at("folder").get<std::string>().c_str(), 1);
   }
-  for (const auto& [variable, value] : told.items()) {
+  for (const auto& [variable, value] : variables.items()) {
     if (!is_set(variable.c_str())) setenv(variable.c_str(), value.get<std::string>().c_str(), 1);
   }
   try {
@@ -133,7 +133,7 @@ bool has_one(const Json& report, const std::string& need) {
   return found != nullptr && !found->contains("problem");
 }
 
-// None that is installed or that pip has fits the PyTorch.
+// Returns true if no recorder that is installed or available from pip fits the PyTorch.
 bool must_be_built(const Json& report) { return report.at("recorder").at("remedy") == kBuild; }
 
 bool has(const Json& report, const std::string& needs) {
@@ -141,7 +141,7 @@ bool has(const Json& report, const std::string& needs) {
   return std::ranges::any_of(names, [&](const std::string& need) { return has_one(report, need); });
 }
 
-// The name that pip installs it by.
+// Returns the name of the package for pip.
 std::string distribution(const std::string& need) {
   if (need == "whence") return "whence-onnx";
   if (need == "recorder") return "whence-onnx-recorder";
@@ -177,7 +177,7 @@ void find_problems(const Json& report, Diagnostics& findings) {
     findings.push_back(
         warning(Code::needs_command,
                 "the Python package is whence " + found.at("version").dump() + ", the command " WHENCE_VERSION,
-                "install both from one wheel, or name the other Python with --python",
+                "install both from one wheel, or give the other Python with --python",
                 Place{.file = found.at("folder"), .stage = "look at Python"}));
   }
   for (const Json& each : report.at("packages")) {
@@ -206,9 +206,9 @@ std::string packages_of(const Json& report, const char* kind) {
   return line.empty() ? "none" : line;
 }
 
-void print_line(std::string title, const std::string& said) {
+void print_line(std::string title, const std::string& text) {
   title.resize(12, ' ');
-  std::cout << color_out(Color::dim) << title << color_out(Color::reset) << said << "\n";
+  std::cout << color_out(Color::dim) << title << color_out(Color::reset) << text << "\n";
 }
 
 void print_people(const Json& report) {
@@ -253,11 +253,11 @@ void print_people(const Json& report) {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "doctor", "[--python PYTHON] [--json]",
-      "Says what is installed: the command, its recorder and whether that fits the PyTorch, the packages of a\n"
-      "Python environment that whence works with, and the devices of its runtimes. For every use that\n"
-      "something is missing for, it prints the command that installs it. It does not use the network. Exit\n"
-      "code 1: something that is installed does not work.");
-  line.option("python", "PYTHON", "the Python to look at; $WHENCE_PYTHON, else python3 by default");
+      "Reports what is installed: the command, its recorder and whether it fits the PyTorch, the packages of a\n"
+      "Python environment that whence works with, and the devices of its runtimes. For every use with missing\n"
+      "parts, it prints the command that installs them. It does not use the network. Exit code 1: something\n"
+      "that is installed does not work.");
+  line.option("python", "PYTHON", "the Python to inspect; $WHENCE_PYTHON, else python3 by default");
   line.example("whence doctor");
   line.example("whence doctor --python .venv/bin/python --json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -267,7 +267,7 @@ ExitCode run(int argc, char** argv) {
   Json facts = {{"whence", nullptr}, {"torch", nullptr}, {"recorder", Json::object()}, {"packages", Json::array()}},
        about = nullptr;
   try {
-    facts = look_at(python);
+    facts = inspect_python(python);
     about = {{"executable", facts.at("executable")},
              {"version", facts.at("version")},
              {"machine", facts.at("machine")},
@@ -295,7 +295,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command doctor_command = {"doctor", "what is installed, what works with it, and what to install for the rest",
-                                run};
+const Command doctor_command = {"doctor", "report what is installed, what works, and what else to install", run};
 
 }  // namespace whence

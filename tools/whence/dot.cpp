@@ -1,4 +1,4 @@
-// `whence dot`: the modules and nodes of a file as nested groups, for programs that draw graphs.
+// `whence dot`: writes the modules and nodes of a file as nested clusters, for Graphviz.
 #include "tools/whence/drawing_command.h"
 
 namespace whence {
@@ -11,13 +11,13 @@ ExitCode run(int argc, char** argv) {
   return write_drawing(
       argc, argv,
       {"dot", "model.dot",
-       "Writes the graph for Graphviz: a cluster for each module, within that of the module around it; nodes\n"
+       "Writes the graph for Graphviz: a cluster for each module, inside the cluster of its parent module; nodes\n"
        "coloured by confidence. `dot -Tsvg` draws it.",
        write_dot});
 }
 
 }  // namespace
 
-const Command dot_command = {"dot", "the graph in nested clusters, for Graphviz", run};
+const Command dot_command = {"dot", "write the graph in nested clusters, for Graphviz", run};
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Writes drawings to a file or to standard output.
 #include "tools/whence/drawing_command.h"
 
 #include <iostream>
@@ -21,7 +22,7 @@ ExitCode put_drawing(const CommandLine& line, const app::Drawing& drawing,
                      const std::function<void(const view::PutText&)>& write) {
   const std::string output = line.text_or("output", "");
   if (line.json() && output.empty()) {
-    throw Error(Code::usage, "--json describes the file that was written, and without -o there is none", "give -o FILE",
+    throw Error(Code::usage, "--json describes the written file, and without -o no file is written", "give -o FILE",
                 {.stage = "command line"});
   }
   const view::NodeGraph& graph = drawing.graph;

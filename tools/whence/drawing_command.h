@@ -1,5 +1,5 @@
-// Shared by `whence dot`, `whence graphml` and `whence model-explorer`: one file in, one drawing out, to a file or to
-// standard output.
+// Shared by `whence dot`, `whence graphml` and `whence model-explorer`, which write a drawing of one file to a file or
+// to standard output.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ struct DrawingKind {
 
 ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind);
 
-// The parts of it: the options of every drawing; and what puts one where the line says, with a line on what it holds.
+// The parts of write_drawing(): declare_drawing() declares the options of every drawing; put_drawing() writes a drawing
+// to the output of `line` and prints a summary.
 void declare_drawing(CommandLine& line, const DrawingKind& kind);
 ExitCode put_drawing(const CommandLine& line, const app::Drawing& drawing,
                      const std::function<void(const view::PutText&)>& write);

@@ -1,4 +1,4 @@
-// `whence explain`: why a node of an ONNX file belongs to the module it names.
+// `whence explain`: explains why a node of an ONNX file belongs to its module.
 #include <iostream>
 
 #include "annotator/app/views.h"
@@ -13,14 +13,13 @@ namespace whence {
 namespace {
 
 ExitCode run(int argc, char** argv) {
-  CommandLine line(
-      "explain", "model.onnx NODE [--sidecar F]",
-      "Says which module, call and source line a node comes from, how sure that is, and what it rests on.");
+  CommandLine line("explain", "model.onnx NODE [--sidecar F]",
+                   "Prints the module, call and source line that a node comes from, the confidence, and the evidence.");
   line.positional("file", "the ONNX file");
-  line.positional_word("node", "a node's name, or the name of a value that it makes");
-  line.option("sidecar,s", "FILE", "the sidecar: adds the recorded operations, calls and whole source stacks");
+  line.positional_word("node", "a node's name, or the name of one of its outputs");
+  line.option("sidecar,s", "FILE", "the sidecar: adds the recorded operations, calls and complete source stacks");
   line.option("source-root", "DIR",
-              "the folder from which paths of source files are given; the working folder by default");
+              "the folder that paths of source files are relative to; the working folder by default");
   line.removed("no-pager", no_pager);
   line.example("whence explain model.onnx /encoder/layer.0/attention/self/query/MatMul");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -38,6 +37,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command explain_command = {"explain", "why a node belongs to the module it names", run};
+const Command explain_command = {"explain", "explain why a node belongs to its module", run};
 
 }  // namespace whence

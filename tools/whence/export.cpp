@@ -1,4 +1,4 @@
-// `whence export`: from a TorchScript or torch.export archive to an ONNX file whose nodes know where they come from.
+// `whence export`: converts a TorchScript or torch.export archive to an ONNX file whose nodes contain their origins.
 #include "whence/export.h"
 
 #include <iomanip>
@@ -42,10 +42,10 @@ void print_people(const ExportReport& report, bool times) {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "export", "model.pt|model.pt2 -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
-      "Exports a TorchScript or torch.export archive to ONNX, every node stamped with the operation that it\n"
-      "comes from. TorchScript (.pt) needs LibTorch; a torch.export archive (.pt2) needs neither that nor\n"
-      "example inputs, and --dynamic gives names to the sizes that are dynamic in it.");
-  line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
+      "Exports a TorchScript or torch.export archive to ONNX, with the operation that each node comes from.\n"
+      "TorchScript (.pt) needs LibTorch; a torch.export archive (.pt2) needs neither LibTorch nor example\n"
+      "inputs, and --dynamic names the sizes that are dynamic in it.");
+  line.positional("archive", "an archive from torch.jit.save, traced or scripted, or from torch.export.save");
   declare_model_output(line, "the ONNX file to write", Target::another_file);
   declare_export_options(line);
   line.flag("profile", "print the time of each stage");
@@ -61,7 +61,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command export_command = {"export", "turn a TorchScript or torch.export archive into ONNX, its origins kept",
-                                run};
+const Command export_command = {"export", "export a TorchScript or torch.export archive to ONNX with origins", run};
 
 }  // namespace whence

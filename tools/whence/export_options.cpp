@@ -1,4 +1,4 @@
-// The table of an export's options. ../README.md says what else an option needs.
+// The table of export options. ../README.md lists what else a new option needs.
 #include "tools/whence/export_options.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr std::array inputs_table = {
               "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'", "inputs",
               "args"},
     OptionRow{"default-dtype", Kind::text, "DTYPE",
-              "what torch.set_default_dtype was given where the model is used; float32", "default_dtype", ""},
+              "the dtype that torch.set_default_dtype sets for the model; float32 by default", "default_dtype", ""},
     OptionRow{"library", Kind::list, "FILE", "a shared library that defines operators of the archive (TORCH_LIBRARY)",
               "libraries", ""},
 };
@@ -31,28 +31,28 @@ constexpr std::array export_table = {
     OptionRow{"opset", Kind::text, "N", "13 to 28, 20 by default", "opset", "opset_version"},
     OptionRow{
         "operators", Kind::text, "fused|plain",
-        "operators that came with opset 23 and later: all that the opset has, or none; by default those that ONNX "
-        "Runtime 1.32 runs",
+        "operators introduced with opset 23 and later: all operators of the opset, or none; by default the ones that "
+        "ONNX Runtime 1.32 runs",
         "operators", "operators"},
-    OptionRow{"sidecar-out", Kind::output, "", "write the sidecar too, bound to the ONNX file", "sidecar", "sidecar"},
-    OptionRow{"annotate", Kind::flag, "", "annotate the file too, as `whence annotate` does", "annotate", ""},
+    OptionRow{"sidecar-out", Kind::output, "", "also write the sidecar, bound to the ONNX file", "sidecar", "sidecar"},
+    OptionRow{"annotate", Kind::flag, "", "also annotate the file, like `whence annotate`", "annotate", ""},
     OptionRow{"report", Kind::output, "",
-              "a Markdown report, also when the export fails: what is missing, where, operators, times", "report",
-              "report"},
+              "write a Markdown report, even if the export fails: problems and their locations, operators, times",
+              "report", "report"},
     OptionRow{"on-unsupported", Kind::text, "error|domain",
               "what to do with operators that have no converter; error by default", "unsupported_as_domain",
               "operator_export_type"},
     OptionRow{"functions", Kind::text, "CHOICE",
               "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB or depth=N "
-              "(`whence functions` says more)",
+              "(see `whence functions --help`)",
               "functions", "export_modules_as_functions"},
     OptionRow{
         "converters", Kind::text, "FILE",
-        "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op",
+        "your own converters: a model file with ONNX functions; `op` in the domain `whence.mylib` converts mylib::op",
         "converters", "custom_translation_table"},
     OptionRow{"keep-operator", Kind::list, "OPERATOR",
-              "write the operator, such as aten::gelu or aten::add.Tensor, as a node of the domain whence.aten, though "
-              "it has a converter",
+              "write the operator, such as aten::gelu or aten::add.Tensor, as a node of the domain whence.aten, "
+              "although it has a converter",
               "kept_operators", "custom_translation_table"},
     OptionRow{"custom-opset", Kind::list, "NAME=VERSION",
               "write operators of the namespace NAME that have no converter as nodes of the ONNX domain NAME",
@@ -62,28 +62,26 @@ constexpr std::array export_table = {
               "input_names"},
     OptionRow{"output-names", Kind::text, "A,B", "names of the graph's outputs, in order", "output_names",
               "output_names"},
-    OptionRow{"no-optimize", Kind::flag, "",
-              "leave the graph as it was converted: no folding, no merging, nothing shared", "optimize", "optimize"},
-    OptionRow{"no-fold", Kind::flag, "",
-              "compute nothing of the weights while exporting: each is stored as the model holds it", "fold",
+    OptionRow{"no-optimize", Kind::flag, "", "do not optimise the converted graph: no folding, no merging, no sharing",
+              "optimize", "optimize"},
+    OptionRow{"no-fold", Kind::flag, "", "do not fold weights: store each one as it is in the model", "fold",
               "do_constant_folding"},
     OptionRow{"keep-bfloat16", Kind::flag, "",
-              "let operators compute in bfloat16 where ONNX Runtime has no kernel for it on the CPU; by default in "
-              "float32, between casts",
+              "keep bfloat16 for operators that ONNX Runtime cannot compute in bfloat16 on the CPU; by default they "
+              "compute in float32, between casts",
               "keep_bfloat16", "keep_bfloat16"},
     OptionRow{"weights-as-inputs", Kind::flag, "",
-              "leave the weights out: parameters and buffers become inputs, by qualified name", "weights_as_inputs",
-              "export_params"},
-    OptionRow{"keep-initializers-as-inputs", Kind::flag, "", "list the weights among the graph's inputs too",
+              "leave out the weights: parameters and buffers become inputs with their qualified names",
+              "weights_as_inputs", "export_params"},
+    OptionRow{"keep-initializers-as-inputs", Kind::flag, "", "also list the weights as inputs of the graph",
               "keep_initializers_as_inputs", "keep_initializers_as_inputs"},
-    OptionRow{"external-data", Kind::flag, "",
-              "keep the weights in a file beside the model (done by itself above 2 GiB)", "external_data",
-              "external_data"},
-    OptionRow{"external-data-per-tensor", Kind::flag, "", "a file for each of the weights: model.onnx.encoder.weight",
+    OptionRow{"external-data", Kind::flag, "", "store the weights in a file next to the model (automatic above 2 GiB)",
               "external_data", "external_data"},
+    OptionRow{"external-data-per-tensor", Kind::flag, "",
+              "store each weight in a file of its own: model.onnx.encoder.weight", "external_data", "external_data"},
     OptionRow{"external-data-threshold", Kind::text, "BYTES",
-              "weights that are not larger stay in the model file; 1024 by default", "external_data", "external_data"},
-    OptionRow{"external-data-alignment", Kind::text, "BYTES", "where weights start in the file; 4096 by default",
+              "weights up to this size stay in the model file; 1024 by default", "external_data", "external_data"},
+    OptionRow{"external-data-alignment", Kind::text, "BYTES", "the alignment of weights in the file; 4096 by default",
               "external_data", "external_data"},
 };
 
@@ -95,7 +93,7 @@ std::optional<std::uint64_t> bytes_option(const CommandLine& line, const std::st
               Place{.stage = "command line"});
 }
 
-// --custom-opset mylib=2.
+// Parses --custom-opset mylib=2.
 std::map<std::string, int> parse_custom_opsets(const CommandLine& line) {
   std::map<std::string, int> versions;
   for (const std::string& text : line.list("custom-opset")) {
@@ -104,7 +102,8 @@ std::map<std::string, int> parse_custom_opsets(const CommandLine& line) {
     const auto version = parse_number<int>(number);
     if (!version) {
       throw Error(Code::usage, "--custom-opset '" + text + "' is not a domain with a version",
-                  "give it as mylib=1; the version of ONNX's own operators is --opset", Place{.stage = "command line"});
+                  "give it as mylib=1; --opset sets the version of ONNX's own operators",
+                  Place{.stage = "command line"});
     }
     versions[text.substr(0, equals)] = *version;
   }
@@ -114,8 +113,8 @@ std::map<std::string, int> parse_custom_opsets(const CommandLine& line) {
 bool parse_on_unsupported(const CommandLine& line) {
   const std::string choice = line.text_or("on-unsupported", "error");
   if (choice == "error" || choice == "domain") return choice == "domain";
-  throw Error(Code::usage, "--on-unsupported=" + choice + " is not known",
-              "'error' stops and reports every such operator, 'domain' writes them in a domain of their own",
+  throw Error(Code::usage, "unknown --on-unsupported '" + choice + "'",
+              "choose 'error' to stop and report every such operator, or 'domain' to write them in a separate domain",
               Place{.stage = "command line"});
 }
 

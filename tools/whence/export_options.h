@@ -1,4 +1,4 @@
-// The options of `whence export` and `whence record` as those of the C++ API (whence/options.h).
+// Parses the options of `whence export` and `whence record` into those of the C++ API (whence/options.h).
 #pragma once
 
 #include "tools/whence/cli.h"
@@ -9,7 +9,7 @@ namespace whence {
 void declare_export_options(CommandLine& line);
 Options parse_export_options(const CommandLine& line);  // throws Error(usage)
 
-// --inputs, --input, --default-dtype and --library: what both subcommands take.
+// The options of both subcommands: --inputs, --input, --default-dtype and --library.
 void declare_inputs(CommandLine& line);
 void parse_inputs(const CommandLine& line, Options& options);
 

@@ -1,4 +1,4 @@
-// `whence extract`: one module of an annotated file as a model of its own.
+// `whence extract`: writes one module of an annotated file as a model of its own.
 #include <iostream>
 
 #include "annotator/text/words.h"
@@ -14,18 +14,17 @@ namespace {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "extract", "annotated.onnx --module NAME -o part.onnx [--call N]",
-      "Makes a model of one call of one module: what it reads from outside are its inputs, under the names\n"
-      "they have in the file, and what others read of it its outputs. It runs in ONNX Runtime and computes\n"
-      "what that module of the PyTorch model computes. A container that is never called, such as a\n"
-      "ModuleList, stands for the modules in it. --modules takes several, as globs: the first two layers as\n"
-      "one model. Where nodes beside the module may belong to it, nothing is\n"
-      "written unless --partial is given.");
+      "Makes a model from one call of one module. Its inputs are the values that the module reads from outside,\n"
+      "its outputs the values that other nodes read; both keep their names. The model runs in ONNX Runtime and\n"
+      "computes the same as the PyTorch module. A container that is never called, such as a ModuleList, means\n"
+      "the modules in it. --modules takes several modules, as globs: for example, the first two layers as one\n"
+      "model. If other nodes may also belong to the module, nothing is written without --partial.");
   line.positional("model", "an annotated file, or one whose exporter wrote module names");
   line.option("module,m", "NAME", "the module's qualified name: encoder.layer.3");
   line.repeated("modules", "GLOB",
                 "several modules as one model, by qualified name: 'encoder.layer.[0-1]'; or re:PATTERN");
-  line.option("call", "N", "which call of it, from 0 (the first one by default)");
-  line.flag("partial", "write the nodes that are known to be the module's, though there may be more");
+  line.option("call", "N", "the call of the module, from 0 (the first one by default)");
+  line.flag("partial", "write the nodes that certainly belong to the module, although there may be more");
   declare_model_output(line, "the model of the module", Target::another_file);
   declare_copy_data(line);
   line.example("whence extract bert.annotated.onnx --module encoder.layer.3 -o layer3.onnx");
@@ -69,6 +68,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command extract_command = {"extract", "one module as a model of its own", run};
+const Command extract_command = {"extract", "write one module as a model of its own", run};
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Pairs --format with --output and writes the reports.
 #include "tools/whence/formats.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::vector<ReportForm> report_forms(const CommandLine& line, const std::vector<
                       "give a --format for each --output");
   }
   if (chosen.size() > outputs.size() + 1) {
-    throw usage_error("several formats would go to standard output", "give an --output for each --format but one");
+    throw usage_error("several formats would go to standard output", "give an --output for all but one --format");
   }
   std::vector<ReportForm> forms;
   for (std::size_t i = 0; i < chosen.size(); ++i) {

@@ -1,4 +1,4 @@
-// `whence functions`: modules of an annotated file as ONNX functions, one for each unique block.
+// `whence functions`: turns modules of an annotated file into ONNX functions, one for each unique block.
 #include "whence/functions.h"
 
 #include <iostream>
@@ -45,9 +45,9 @@ void print_people(const FunctionsReport& report, const std::string& output) {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "functions", "annotated.onnx -o out.onnx [--modules GLOB]... [--types A,B] [--depth N] [--auto]",
-      "Makes ONNX functions of modules: one for each unique block, its weights as inputs, and one node, named after\n"
-      "the module, for each call. Metadata goes along, and `whence inline` gives the graph back: that is checked\n"
-      "before anything is written. Without a choice of modules those are taken that save the most nodes.");
+      "Turns modules into ONNX functions: one for each unique block, with its weights as inputs, and one node,\n"
+      "named after the module, for each call. Metadata is kept, and `whence inline` restores the graph, which is\n"
+      "checked before anything is written. Without a choice, takes the modules that save the most nodes.");
   line.positional("model", "an annotated file, or one whose exporter wrote module names (PyTorch's dynamo exporter)");
   declare_model_output(line, "the file with functions; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
@@ -83,6 +83,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command functions_command = {"functions", "modules as ONNX functions, one for each unique block", run};
+const Command functions_command = {"functions", "turn modules into ONNX functions, one for each unique block", run};
 
 }  // namespace whence

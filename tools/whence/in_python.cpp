@@ -1,3 +1,4 @@
+// Finds a Python with the package whence, and replaces this process by it.
 #include "tools/whence/in_python.h"
 
 #include <algorithm>
@@ -31,13 +32,13 @@ fs::path this_program() {
   return fs::read_symlink("/proc/self/exe", ignored);
 }
 
-// The folders of a command that was built and not installed.
+// The folders of a command that was built but not installed.
 struct BuildTree {
   fs::path build;
   fs::path source;
 };
 
-// Returns nothing for an installed command, which has no CMake cache beside its folder.
+// Returns none for an installed command, which has no CMake cache next to its folder.
 std::optional<BuildTree> build_tree() {
   const fs::path build = this_program().parent_path().parent_path();
   std::ifstream cache(build / "CMakeCache.txt");
@@ -51,7 +52,7 @@ std::optional<BuildTree> build_tree() {
   return std::nullopt;
 }
 
-// Returns the Python that $WHENCE_PYTHON names, else the one of the build tree's virtual environment, else python3.
+// Returns the Python in $WHENCE_PYTHON, else the one in the build tree's virtual environment, else python3.
 std::string python(const std::optional<BuildTree>& tree) {
   if (const std::string named = variable("WHENCE_PYTHON"); !named.empty()) return named;
   if (tree) {
@@ -65,19 +66,19 @@ std::string python(const std::optional<BuildTree>& tree) {
 }
 
 bool has_package(const std::string& program) {
-  // Not by running `-m whence`, of which a failure would not say whether it is the package's.
+  // Imports the package: a failure of `-m whence` could have another cause.
   const auto end = run_child({program, "-c", "import whence"}, {.environment = {}, .hide_errors = true});
   return end && WIFEXITED(end->status) && WEXITSTATUS(end->status) == 0;
 }
 
-// Lets Python find the package of the source tree, after folders that the caller named.
+// Adds the source tree's package to PYTHONPATH, after the caller's folders.
 void add_package_of(const BuildTree& tree) {
   const std::string folder = (tree.source / "python").string(), before = variable("PYTHONPATH");
   setenv("PYTHONPATH", (before.empty() ? folder : before + ":" + folder).c_str(), 1);
 }
 
-// Returns true if the Python has the package, in a build tree that of the source tree. A Python that the caller named
-// keeps its own package, if it has one.
+// Returns true if the Python has the package. In a build tree, adds the source tree's package, unless the caller chose
+// the Python and it has a package of its own.
 bool finds_package(const std::string& program, const std::optional<BuildTree>& tree) {
   const bool is_named = !variable("WHENCE_PYTHON").empty();
   if ((is_named || !tree) && has_package(program)) return true;
@@ -86,7 +87,7 @@ bool finds_package(const std::string& program, const std::optional<BuildTree>& t
   return has_package(program);
 }
 
-// Subcommands of which only a part is in Python: with recorded values, they run a model.
+// Returns true for subcommands that are partly in Python: with --values, they run a model.
 bool may_take_values(std::string_view subcommand) {
   return subcommand == "annotate" || subcommand == "record" || subcommand == "validate";
 }
@@ -114,15 +115,15 @@ void run_in_python(std::span<char*> arguments) {
   const std::optional<BuildTree> tree = build_tree();
   const std::string program = python(tree);
   if (finds_package(program, tree)) {
-    // The package has a command of its own only where it was installed with it.
+    // The package may not contain a command, so it gets this one.
     setenv("WHENCE", this_program().c_str(), 0);
     std::vector<std::string> words = {program, "-m", "whence"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     execvp(program.c_str(), null_terminated(words).data());
   }
   const std::string what = std::string(arguments.front()) + (may_take_values(arguments.front()) ? " --values" : "");
-  throw Error(Code::usage, "`whence " + what + "` is written in Python, and " + program + " has no package whence",
-              "`pip install whence-onnx` in the environment of PyTorch, or name its Python in $WHENCE_PYTHON",
+  throw Error(Code::usage, "`whence " + what + "` needs the Python package, and " + program + " has no package whence",
+              "run `pip install whence-onnx` in the environment of PyTorch, or give its Python in $WHENCE_PYTHON",
               Place{.stage = "command line"});
 }
 

@@ -1,4 +1,4 @@
-// `whence inline`: calls of ONNX functions written out again.
+// `whence inline`: replaces calls of ONNX functions by the nodes of their bodies.
 #include <iostream>
 
 #include "annotator/text/words.h"
@@ -12,12 +12,12 @@ namespace {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("inline", "functions.onnx -o flat.onnx [--all]",
-                   "Writes out the calls of functions that `whence functions` made, with the metadata that the nodes\n"
-                   "had before. --all writes out those of others, too.");
+                   "Replaces calls of functions that `whence functions` made by the nodes in them, with the metadata\n"
+                   "that the nodes had before. --all also replaces calls of other functions.");
   line.positional("model", "an ONNX file with functions");
   declare_model_output(line, "the file without them; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
-  line.flag("all", "write out every function, whoever made it");
+  line.flag("all", "inline every function, not only those made by whence");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -37,6 +37,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command inline_command = {"inline", "write out calls of ONNX functions", run};
+const Command inline_command = {"inline", "replace calls of ONNX functions by their nodes", run};
 
 }  // namespace whence

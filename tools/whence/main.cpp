@@ -1,5 +1,5 @@
-// The `whence` command: finds the subcommand, and is the last place that an error can reach.
-// LibTorch is not linked: subcommands that need it load the recorder library (recorder_library.h).
+// The `whence` command: runs the subcommand and reports errors. It does not link LibTorch: subcommands that need it
+// load the recorder library (recorder_library.h).
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ namespace whence {
 namespace {
 
 void print_help(std::ostream& out) {
-  out << "whence says where every ONNX node comes from: which module, which call of it, which source line.\n\n"
+  out << "whence shows where every ONNX node comes from: its module, the call of the module, the source line.\n\n"
          "usage: whence <command> [options]\n\ncommands:\n";
   for (const Command* command : all_commands()) {
     std::string name = command->name;
@@ -40,13 +40,13 @@ void print_help(std::ostream& out) {
     out << "  " << name << command.summary << "\n";
   }
   out << "\noptions:\n"
-         "  --help      this text; `whence <command> --help`, or `whence help <command>`, explains one\n"
+         "  --help      this text; `whence <command> --help`, or `whence help <command>`, explains a command\n"
          "  --version   version of whence\n\n"
          "exit codes: ";
   for (const CodeMeaning& each : exit_code_meanings) {
     out << (&each == &exit_code_meanings.front() ? "" : ", ") << each.code << " " << each.meaning;
   }
-  out << "\n\nnew here: `whence doctor` says what is installed and what to install; `whence skill` is a guide for "
+  out << "\n\nnew here: `whence doctor` lists what is installed and what to install; `whence skill` is a guide for "
          "agents\n";
 }
 
@@ -63,7 +63,7 @@ const Command& find_command(const std::string& name) {
               Place{.stage = "command line"});
 }
 
-// Known before the options are parsed, so that a wrong option is reported as JSON too.
+// Finds --json before the options are parsed, so that a wrong option is also reported as JSON.
 bool wants_json(std::span<char*> arguments) {
   for (const char* argument : arguments) {
     if (std::strcmp(argument, "--") == 0) return false;
@@ -103,7 +103,7 @@ ExitCode run_guarded(std::span<char*> arguments) {
     const ExitCode code = run(arguments);
     if (std::cout.flush()) return code;
     diagnostics = Error(Code::cannot_write, "standard output could not be written",
-                        "check the free space and the program that reads from whence", Place{.stage = "write"})
+                        "check the free space and the program that reads whence's output", Place{.stage = "write"})
                       .diagnostics();
   } catch (const Error& error) {
     diagnostics = error.diagnostics();
@@ -125,14 +125,14 @@ ExitCode run_guarded(std::span<char*> arguments) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the shell's limit is an error to report, not a reason to die
-  // Bins of small freed blocks are emptied at every large free, which costs a sixth of the time of a large model.
+  std::signal(SIGXFSZ, SIG_IGN);  // writing a file over the shell's limit then fails with an error
+  // Disables fast bins: malloc empties them at every large free, which takes a sixth of the time of a large model.
   mallopt(M_MXFAST, 0);
-  whence::keep_freed_memory_for_a_while();
+  whence::delay_memory_release();
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
   whence::report_crashes(whence::wants_json(arguments));
   const auto code = whence::run_guarded(arguments);
-  // Files are committed by now. Taking LibTorch's dispatcher apart at exit would cost as much as loading it did.
+  // All files are committed. Skips destructors: LibTorch's dispatcher takes as long to destroy as to load.
   std::cout.flush();
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));

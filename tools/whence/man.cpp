@@ -1,4 +1,4 @@
-// `whence man`: manual pages of the command and of each subcommand, from their tables of options.
+// `whence man`: prints manual pages of the command and its subcommands, made from their descriptions.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using Commands = std::vector<CommandDescription>;
 
-// Text for troff: a backslash and hyphens as themselves, and no line that begins as a request does.
+// Escapes text for troff: backslashes, hyphens, and a dot or quote at the start of a line, which would be a request.
 std::string roff(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -32,14 +32,14 @@ std::string roff(const std::string& text) {
   return escaped;
 }
 
-// A macro's argument: `.B "text"`, in which a quote is doubled.
+// Quotes a macro's argument, as in `.B "text"`. Quotes inside are doubled.
 std::string argument(const std::string& text) {
   std::string escaped;
   for (const char c : roff(text)) escaped += c == '"' ? std::string("\"\"") : std::string(1, c);
   return "\"" + escaped + "\"";
 }
 
-// Lines as they are: a table or a list that the text holds would be lost when it is filled.
+// Keeps line breaks: filling would destroy tables and lists in the text.
 std::string as_it_is(const std::string& text) { return ".nf\n" + roff(text) + "\n.fi\n"; }
 
 std::string head(const std::string& name, const std::string& summary) {
@@ -84,7 +84,7 @@ std::string page_of(const CommandDescription& command) {
 }
 
 std::string page_of(const Commands& commands) {
-  std::string text = head("whence", "says which PyTorch module, call and source line every ONNX node comes from") +
+  std::string text = head("whence", "shows which PyTorch module, call and source line every ONNX node comes from") +
                      ".SH SYNOPSIS\n.B whence\n.I command\n[options]\n.SH COMMANDS\n";
   for (const CommandDescription& command : commands) {
     text += ".TP\n.BR " + argument("whence-" + command.name) + " (1)\n" + roff(command.summary) + "\n";
@@ -92,8 +92,8 @@ std::string page_of(const Commands& commands) {
   text +=
       ".SH OPTIONS\n.TP\n.B \\-\\-help\nThe list of commands; after a command, its options.\n"
       ".TP\n.B \\-\\-version\nThe version of whence.\n.SH ENVIRONMENT\n"
-      ".TP\n.B WHENCE_PYTHON\nThe Python of subcommands that are written in Python.\n"
-      ".TP\n.B TORCH_DIR\nThe folder of PyTorch, for those that need LibTorch.\n"
+      ".TP\n.B WHENCE_PYTHON\nThe Python for subcommands that are written in Python.\n"
+      ".TP\n.B TORCH_DIR\nThe folder of PyTorch, for subcommands that need LibTorch.\n"
       ".TP\n.B NO_COLOR\nText without colours.\n";
   return text + exit_status();
 }
@@ -105,7 +105,7 @@ std::string named_page(const Commands& commands, const std::string& name) {
     names.push_back(command.name);
   }
   const auto near = nearest(name, names);
-  throw Error(Code::usage, "no command is called " + name,
+  throw Error(Code::usage, "unknown command " + name,
               near ? "did you mean `whence man " + *near + "`?" : "`whence --help` lists the commands",
               {.stage = "command line"});
 }
@@ -115,7 +115,7 @@ std::vector<std::string> write_pages(const Commands& commands, const std::filesy
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
-    throw Error(Code::cannot_write, "the folder could not be made: " + failed.message(), "name another one",
+    throw Error(Code::cannot_write, "the folder could not be created: " + failed.message(), "give another folder",
                 {.file = folder.string(), .stage = "write"});
   }
   std::vector<std::string> written;
@@ -133,8 +133,8 @@ std::vector<std::string> write_pages(const Commands& commands, const std::filesy
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "man", "[COMMAND] [--all DIR]",
-      "Prints the manual page of whence, or of one of its commands, for `man -l -`. With --all, all of them\n"
-      "are written into a folder, where man finds them if it is called man1 and stands in $MANPATH.");
+      "Prints the manual page of whence, or of one of its commands, for `man -l -`. With --all, writes all\n"
+      "pages into a folder; man finds them if the folder is named man1 and its parent is in $MANPATH.");
   line.optional_words("command", "the command; none for the page of whence itself");
   line.option("all", "DIR", "write every page into this folder");
   line.example("whence man export | man -l -");
@@ -150,7 +150,7 @@ ExitCode run(int argc, char** argv) {
   }
   const std::vector<std::string> words = line.list("command");
   if (words.size() > 1) {
-    throw Error(Code::usage, "a page is of one command", "--all DIR writes all of them", {.stage = "command line"});
+    throw Error(Code::usage, "man takes one command", "--all DIR writes all pages", {.stage = "command line"});
   }
   const std::string page = words.empty() ? page_of(commands) : named_page(commands, words.front());
   line.json() ? print_json({{"page", page}}) : void(std::cout << page);
@@ -159,6 +159,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command man_command = {"man", "manual pages of whence and its commands", run};
+const Command man_command = {"man", "print manual pages of whence and its commands", run};
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Sets RLIMIT_DATA to the machine's memory and swap.
 #include "tools/whence/memory_limit.h"
 
 #include <sys/resource.h>
@@ -6,7 +7,7 @@
 namespace whence {
 
 void limit_memory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map what they never use
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers map much more memory than they use
   struct sysinfo machine{};
   struct rlimit limit{};
   if (::sysinfo(&machine) != 0 || ::getrlimit(RLIMIT_DATA, &limit) != 0) return;

@@ -1,10 +1,10 @@
-// A bound on the memory of the process, so that running out of it is an error.
+// Limits the memory of the process, so that running out of memory is an error and not a kill.
 #pragma once
 
 namespace whence {
 
-// Lets the process take as much memory as the machine has. A model may take any amount when it is run, a loop that
-// doubles a tensor say; beyond this, the system would end the process, or another one, without a word.
+// Limits the process to the memory of the machine. Running a model may need any amount of memory, for example if a loop
+// doubles a tensor. Without a limit, the system would kill this process, or another one, without a message.
 void limit_memory();
 
 }  // namespace whence

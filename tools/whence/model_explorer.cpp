@@ -1,4 +1,4 @@
-// `whence model-explorer`: the modules and nodes of a file, and figures on its nodes, for Model Explorer.
+// `whence model-explorer`: writes the modules and nodes of a file, or the nodes' confidence, for Model Explorer.
 #include "annotator/view/model_explorer.h"
 
 #include "tools/whence/drawing_command.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr DrawingKind model_explorer_kind = {
     "model-explorer", "model.graph.json",
     "Writes the graph for Model Explorer: a layer for each module and call, nodes with their confidence, source\n"
-    "line and the class of their module. It opens the file as it is; `model-explorer --extensions\n"
+    "line and the class of their module. Model Explorer opens this file directly; `model-explorer --extensions\n"
     "whence.model_explorer model.onnx` opens ONNX files.",
     nullptr};
 
@@ -18,12 +18,13 @@ ExitCode run(int argc, char** argv) {
   CommandLine line(model_explorer_kind.command, "model.onnx [-o FILE] [--confidence] [--sidecar F]",
                    model_explorer_kind.description);
   declare_drawing(line, model_explorer_kind);
-  line.flag("confidence", "instead of the graph, node data: colours by confidence (model-explorer --node_data_paths)");
+  line.flag("confidence",
+            "write node data instead of the graph: colours by confidence (model-explorer --node_data_paths)");
   line.example("whence model-explorer model.annotated.onnx --confidence -o confidence.json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const bool draws = !line.has("confidence");
-  // First what needs most memory on the way.
+  // Infers shapes first, because this needs the most memory.
   const auto shapes = draws ? app::shapes_of(line.text("file")) : functions::ValueShapes();
   const app::Drawing drawing = app::draw(line.text("file"), line.optional_text("sidecar"));
   if (!draws) {
@@ -38,6 +39,7 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command model_explorer_command = {"model-explorer", "the graph and its confidence, for Model Explorer", run};
+const Command model_explorer_command = {"model-explorer", "write the graph and its confidence, for Model Explorer",
+                                        run};
 
 }  // namespace whence

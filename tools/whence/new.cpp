@@ -1,6 +1,6 @@
-// `new` by malloc, of whichever allocator is linked. That of mimalloc, which is written in C, throws nothing where
-// memory runs out: it ends the process without a message.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have their own
+// Implements `new` with malloc of the linked allocator, and throws std::bad_alloc if memory runs out. mimalloc's own
+// `new` is written in C and cannot throw: it ends the process without a message.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers have their own
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,7 +15,7 @@ void* required(void* memory) {
 
 }  // namespace
 
-// All others of the standard library call these.
+// The standard library's other forms call these.
 void* operator new(std::size_t size) { return required(std::malloc(std::max<std::size_t>(size, 1))); }
 void* operator new[](std::size_t size) { return operator new(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) {

@@ -1,4 +1,4 @@
-// `whence ops`: the PyTorch operators that export converts.
+// `whence ops`: lists the PyTorch operators that export converts.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -29,7 +29,8 @@ ExitCode missing(const CommandLine& line) {
 
 std::string without_overload(const std::string& name) { return name.substr(0, name.find('.')); }
 
-// Those that a name means, with all overloads where it has none. Throws Error(unknown_op) for a name of none.
+// Returns the operators with these names; a name without overload means all overloads. Throws Error(no_converter) if a
+// name matches no operator.
 std::vector<app::ConvertibleOperator> named(std::vector<app::ConvertibleOperator> all,
                                             const std::vector<std::string>& names) {
   if (names.empty()) return all;
@@ -37,16 +38,16 @@ std::vector<app::ConvertibleOperator> named(std::vector<app::ConvertibleOperator
   for (const std::string& given : names) {
     const std::string name = given.find("::") == std::string::npos ? "aten::" + given : given;
     const std::size_t before = found.size();
-    std::vector<std::string> known;
+    std::vector<std::string> operator_names;
     for (const app::ConvertibleOperator& each : all) {
-      known.push_back(without_overload(each.name));
-      if (each.name == name || known.back() == name) found.push_back(each);
+      operator_names.push_back(without_overload(each.name));
+      if (each.name == name || operator_names.back() == name) found.push_back(each);
     }
     if (found.size() > before) continue;
-    const auto near = nearest(without_overload(name), known);
+    const auto near = nearest(without_overload(name), operator_names);
     throw Error(Code::no_converter, name + " has no converter",
                 near ? "did you mean " + *near + "?"
-                     : "`whence ops --missing ARCHIVE` says whether an archive can be exported all the same",
+                     : "`whence ops --missing ARCHIVE` checks whether an archive can be exported anyway",
                 {.stage = "command line"});
   }
   return found;
@@ -54,14 +55,13 @@ std::vector<app::ConvertibleOperator> named(std::vector<app::ConvertibleOperator
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("ops", "[NAME...] [--json] [--missing ARCHIVE]",
-                   "Lists the operators that have a converter, each with its overload: all of them, or those of the\n"
-                   "names. An operator without one is exported where ATen composes it of others.");
+                   "Lists the operators that have a converter, with their overloads: all of them, or those with the\n"
+                   "given names. An operator without a converter can be exported if ATen composes it of others.");
   line.optional_words("name", "an operator with or without overload: aten::gelu, gelu, aten::add.Tensor");
-  line.flag("schemas", "the whole schema of each");
+  line.flag("schemas", "print the complete schema of each operator");
   line.option("missing", "ARCHIVE",
-              "instead: what of this archive (.pt, .pt2) cannot be converted, and where; exit code 4 when any");
-  line.option("inputs", "FILE",
-              "for --missing, with a scripted archive: example inputs, as `whence export` takes them");
+              "list what cannot be converted in this archive (.pt, .pt2), and where; exit code 4 if there is any");
+  line.option("inputs", "FILE", "for --missing with a scripted archive: example inputs, as for `whence export`");
   line.repeated("library", "FILE", "for --missing: a shared library that defines operators of the archive");
   line.option("opset", "N", "for --missing: 13 to 28, 20 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -80,6 +80,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command ops_command = {"ops", "the PyTorch operators that export converts", run};
+const Command ops_command = {"ops", "list the PyTorch operators that export converts", run};
 
 }  // namespace whence

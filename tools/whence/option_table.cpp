@@ -1,3 +1,4 @@
+// Declares the rows of an option table on a command line.
 #include "tools/whence/option_table.h"
 
 namespace whence {

@@ -1,6 +1,5 @@
-// OptionTable: the options of a use, once for all the ways to give them: the flag with its help, the field of the C++
-// API's struct and the keyword of Python. tests/guards/test_options_agree.py holds structs and signatures against the
-// tables.
+// Option tables: each option once, for all interfaces: its flag and help, its field in the C++ API's struct and its
+// keyword in Python. tests/guards/test_options_agree.py compares the tables with structs and signatures.
 #pragma once
 
 #include <span>
@@ -16,8 +15,8 @@ struct OptionRow {
   Kind kind;                // list: may be given several times; output: a file that is written
   const char* placeholder;  // "FILE" names a file that is read; "" for flags and outputs
   const char* help;
-  const char* field;    // member of the struct in include/whence/; "" for what the command alone has
-  const char* keyword;  // argument of the Python function; "" where Python says it by a type or not at all
+  const char* field;    // member of the struct in include/whence/; "" if only the command has the option
+  const char* keyword;  // argument of the Python function; "" if Python has none or uses a type instead
 };
 
 void declare(CommandLine& line, std::span<const OptionRow> rows);

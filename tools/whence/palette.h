@@ -1,5 +1,4 @@
-// The colours of standard output as the annotator's views take them: empty when it is not a terminal, or NO_COLOR is
-// set.
+// The colours of standard output for the annotator's views: empty if it is not a terminal or NO_COLOR is set.
 #pragma once
 
 #include "annotator/text/table.h"
@@ -12,7 +11,8 @@ inline text::Palette output_palette() {
           color_out(Color::yellow), color_out(Color::green), color_out(Color::reset)};
 }
 
-// The remedy for --no-pager, an option that the commands with colours had.
-inline constexpr const char* no_pager = "leave it out: text is printed at once; pipe it to `less -R` to page it";
+// The remedy for --no-pager, a removed option of commands with colours.
+inline constexpr const char* no_pager =
+    "leave it out: text is printed without a pager; pipe it to `less -R` to page it";
 
 }  // namespace whence

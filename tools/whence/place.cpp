@@ -1,4 +1,4 @@
-// `whence place`: modules on devices, for ONNX Runtime's layer assignment.
+// `whence place`: assigns modules to devices, for ONNX Runtime's layer assignment.
 #include "annotator/app/place.h"
 
 #include <iostream>
@@ -14,20 +14,21 @@ namespace {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "place", "annotated.onnx --rule 'gpu=encoder.**' [--rule DEVICE=GLOB]... [--default DEVICE] [-o placed.onnx]",
-      "Assigns modules to devices, and says what each has to hold and which values cross. The devices are\n"
-      "written on the nodes (layer_ann), for a session of ONNX Runtime with the settings that are printed;\n"
-      "`whence strip` takes them back. The first rule that holds a node's module decides; a glob means a\n"
-      "module and all below it. Devices: cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia, gpu:0, or\n"
-      "an execution provider by its full name. With --assigned, exit code 1 when ONNX Runtime chose otherwise.");
-  line.positional("model", "an annotated ONNX file; without a rule, one that was placed before");
+      "Assigns modules to devices, and prints the contents of each device and the values that cross between\n"
+      "them. The devices are written into the nodes (layer_ann), for an ONNX Runtime session with the printed\n"
+      "settings; `whence strip` removes them. The first rule that matches a node's module applies; a glob\n"
+      "means a module and all below it. Devices: cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia,\n"
+      "gpu:0, or the full name of an execution provider. With --assigned, exit code 1 if ONNX Runtime chose\n"
+      "other devices.");
+  line.positional("model", "an annotated ONNX file; without --rule, a file that was placed before");
   line.repeated("rule", "DEVICE=GLOB", "the modules of a device; or DEVICE=re:PATTERN");
   line.option("default", "DEVICE", "the device of all other nodes; none: left to ONNX Runtime");
   declare_model_output(line, "the file to write; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
-  line.option("profile", "FILE", "time of each device, from what a runtime measured (`whence profile` says which)");
-  line.option("optimized", "FILE", "the model as that session saved it (SessionOptions.optimized_model_filepath)");
+  line.option("profile", "FILE", "a runtime's profile, for the time of each device (see `whence profile --help`)");
+  line.option("optimized", "FILE", "the model that this session saved (SessionOptions.optimized_model_filepath)");
   line.option("assigned", "FILE", "the providers that ONNX Runtime chose, as JSON (docs/dialects.md)");
-  line.option("sidecar,s", "FILE", "the sidecar, for a file that was exported and not yet annotated");
+  line.option("sidecar,s", "FILE", "the sidecar, for a file that was exported but not annotated");
   line.example("whence place bert.onnx --rule 'gpu=encoder.**' --rule 'cpu=**' -o placed.onnx");
   line.example("whence place placed.onnx --assigned providers.json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -54,6 +55,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command place_command = {"place", "modules on devices, for ONNX Runtime", run};
+const Command place_command = {"place", "assign modules to devices, for ONNX Runtime", run};
 
 }  // namespace whence

@@ -1,3 +1,4 @@
+// Prints JSON objects and counts, and declares the options of commands that write models.
 #include "tools/whence/printing.h"
 
 #include <iostream>
@@ -54,15 +55,15 @@ std::string describe(const NodeCounts& nodes) {
 
 void declare_model_output(CommandLine& line, const std::string& help, Target target) {
   line.output("output,o", help, target);
-  line.flag(
-      "overwrite",
-      "weights in files of their own follow into another folder, under the output's name (out.onnx.data): replace "
-      "what stands there and holds other bytes, which is an error otherwise");
+  line.flag("overwrite",
+            "replace existing files of weights with other content. Weights in separate files are copied into another "
+            "folder under the output's name (out.onnx.data)");
 }
 
 void declare_copy_data(CommandLine& line) {
   line.flag("copy-data",
-            "an output in the model's folder names the model's own files of weights: give it copies, under its name");
+            "copy files of weights under the output's name, even in the model's folder, where the output otherwise "
+            "refers to the model's own files");
 }
 
 WeightFiles weight_files(const CommandLine& line) {

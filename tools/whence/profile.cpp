@@ -1,4 +1,4 @@
-// `whence profile`: where the time of a run goes, by module.
+// `whence profile`: prints the time of a run by module.
 #include <optional>
 
 #include "annotator/app/views.h"
@@ -20,7 +20,7 @@ std::vector<std::string> profiles_of(const CommandLine& line) {
   std::vector<std::string> profiles = line.list("profile");
   if (const auto other = line.optional_text("ort-profile")) profiles.insert(profiles.begin(), *other);
   if (!profiles.empty()) return profiles;
-  throw Error(Code::usage, "missing option --profile", "--profile FILE, what the runtime wrote");
+  throw Error(Code::usage, "missing option --profile", "give the runtime's profile: --profile FILE");
 }
 
 profile::ModuleProfile read_profile(const CommandLine& line, std::vector<std::string> profiles, std::string optimized) {
@@ -46,24 +46,22 @@ std::string in_format(const profile::ModuleProfile& found, const std::string& fo
 const std::vector<std::string> profile_formats = {"text", "json", "collapsed", "speedscope", "model-explorer"};
 
 void declare(CommandLine& line) {
-  line.positional("model", "the annotated file that ran");
+  line.positional("model", "the annotated file that was run");
   line.repeated("profile", "FILE",
-                "what the runtime wrote; once more for TensorRT's layer information or QNN's operator trace");
+                "the runtime's profile; repeat it for TensorRT's layer information or QNN's operator trace");
   line.option("ort-profile", "FILE", "the same as --profile");
-  line.option("optimized", "FILE", "the model as ONNX Runtime saved it (SessionOptions.optimized_model_filepath)");
-  line.repeated("against", "FILE",
-                "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
-  line.option("against-optimized", "FILE", "as --optimized, for the second profile");
-  line.option("warmup", "N", "first runs to leave out (1 of several)");
+  line.option("optimized", "FILE", "the model that ONNX Runtime saved (SessionOptions.optimized_model_filepath)");
+  line.repeated("against", "FILE", "a second profile, of any runtime, to compare each module's time with (text, json)");
+  line.option("against-optimized", "FILE", "--optimized for the second profile");
+  line.option("warmup", "N", "number of first runs to ignore (by default 1 if there are several)");
   line.repeated("format", "FORMAT",
-                "several, each with its --output: text; json; collapsed (flamegraph.pl, inferno); speedscope "
-                "(speedscope.app); model-explorer, node\n"
-                "data");
+                "text, json, collapsed (flamegraph.pl, inferno), speedscope (speedscope.app) or model-explorer (node "
+                "data);\nrepeatable, each with its --output");
   line.choices("format", profile_formats);
   declare_report_outputs(line);
-  line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
+  line.output("trace", "also write a trace of the first profile (ui.perfetto.dev, chrome://tracing)");
   line.option("depth,d", "N", "levels of modules in the text (3)");
-  line.flag("memory", "bytes by module in the text, where the profile has them");
+  line.flag("memory", "also print bytes by module in the text, if the profile has them");
   line.example("whence profile bert.annotated.onnx --profile ort.json --format speedscope -o bert.speedscope.json");
   line.example("whence profile bert.annotated.onnx --profile ort.json --against openvino_runtime.xml");
 }
@@ -71,17 +69,17 @@ void declare(CommandLine& line) {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "profile", "model.onnx --profile FILE [--against FILE] [--optimized FILE] [--format FORMAT] [-o FILE]",
-      "Folds a runtime's profile up to the module tree: time of each module and call. The file is known by\n"
-      "its content: ONNX Runtime's profile, memory or providers, OpenVINO's runtime model or counters,\n"
-      "TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept; with\n"
-      "--optimized, for what it took the place of. Time that no module is known for is shown, and counted\n"
-      "for no module.");
+      "Sums a runtime's profile over the module tree: the time of each module and call. The kind of file is\n"
+      "detected from its content: ONNX Runtime's profile, memory or providers, OpenVINO's runtime model or\n"
+      "counters, TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept;\n"
+      "with --optimized, for the nodes that it replaced. Time without a known module is shown separately.");
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::vector<std::string> against = line.list("against");
   if (against.empty() && line.has("against-optimized")) {
-    throw Error(Code::usage, "--against-optimized without --against", "--against FILE, the profile of that session");
+    throw Error(Code::usage, "--against-optimized without --against",
+                "give the profile of that session: --against FILE");
   }
   const std::vector<std::string> formats = against.empty() ? profile_formats : std::vector<std::string>{"text", "json"};
   const std::vector<ReportForm> forms = report_forms(line, formats, line.json() ? "json" : "text");
@@ -107,6 +105,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command profile_command = {"profile", "time of a run by module, from a runtime's profile", run};
+const Command profile_command = {"profile", "print the time of a run by module, from a runtime's profile", run};
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// `whence record`: from a TorchScript or torch.export archive to its sidecar.
+// `whence record`: writes the sidecar of a TorchScript or torch.export archive.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -32,17 +32,17 @@ void print_summary(const Program& program, const std::string& output, const Diag
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("record", "model.pt|model.pt2 -o model.whence.json [--inputs FILE | --input SPEC]...",
-                   "Records which module, which call of it and which source line every operation of a\n"
-                   "TorchScript or torch.export archive comes from. TorchScript (.pt) needs LibTorch; a .pt2 does\n"
-                   "not, and knows its dtypes and shapes without example inputs.");
-  line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
+                   "Records the module, the call of the module and the source line of every operation of a\n"
+                   "TorchScript or torch.export archive. TorchScript (.pt) needs LibTorch; a .pt2 does not, and\n"
+                   "contains dtypes and shapes, so it needs no example inputs.");
+  line.positional("archive", "an archive from torch.jit.save, traced or scripted, or from torch.export.save");
   line.output("output,o", "the sidecar to write");
   declare_inputs(line);
   line.option(
       "values", "FILE",
-      "also what each call of each module was given and returned, modules of --full GLOB whole, with --operations\n"
-      "what each operation returned; the Python package does that: `whence record --values - --help`");
-  line.flag("no-run", "do not run the program: operations and modules only, dtypes and shapes stay unknown");
+      "also record inputs and outputs of each call of each module, complete for modules of --full GLOB, and with\n"
+      "--operations the results of operations; needs the Python package: `whence record --values - --help`");
+  line.flag("no-run", "do not run the program: record only operations and modules, without dtypes and shapes");
   line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -57,6 +57,6 @@ ExitCode run(int argc, char** argv) {
 }  // namespace
 
 const Command record_command = {"record",
-                                "say where every operation of a TorchScript or torch.export archive comes from", run};
+                                "record the origin of every operation of a TorchScript or torch.export archive", run};
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// `whence report`: one file of all that is known of a model, to open in a browser or to put into a pull request.
+// `whence report`: writes one file with all information on a model, for a browser or a pull request.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -14,18 +14,18 @@ namespace {
 
 using Format = app::ReportFormat;
 
-// By the name of the output where --format was not given for it.
+// Returns the format of output `number`: its --format, else by the output's file name.
 Format parse_format(const std::vector<std::string>& formats, std::size_t number, const std::string& output) {
   if (number >= formats.size()) {
     if (output.ends_with(".html") || output.ends_with(".htm")) return Format::html;
     if (output.ends_with(".md") || output.ends_with(".markdown")) return Format::markdown;
-    throw Error(Code::usage, "the name " + output + " does not say which kind of report it is",
-                "call it report.html or report.md, or give --format html or --format md", {.stage = "command line"});
+    throw Error(Code::usage, "the report format is unknown: " + output + " does not end with .html or .md",
+                "name it report.html or report.md, or give --format html or --format md", {.stage = "command line"});
   }
   return one_of("format", formats[number], {"html", "md"}) == "html" ? Format::html : Format::markdown;
 }
 
-// "batch=1,seq=128"
+// Parses "batch=1,seq=128".
 std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   std::map<std::string, std::int64_t> sizes;
   for (const std::string& given : line.list("size")) {
@@ -63,24 +63,23 @@ ExitCode run(int argc, char** argv) {
   CommandLine line(
       "report", "model.onnx -o report.html [--sidecar F] [--size batch=1,seq=128]",
       "Writes one HTML page that opens from disk, without network: the module tree with search and filters,\n"
-      "the graph of each module, where each node comes from and why, what validate finds. With -o report.md, a\n"
-      "summary in Markdown for pull requests.");
+      "the graph of each module, the origin of each node with its evidence, and the findings of validate. With\n"
+      "-o report.md, writes a summary in Markdown for pull requests.");
   line.positional("file", "the ONNX file");
-  line.outputs("output,o", "the report: .html or .md; several");
-  line.option("sidecar,s", "FILE", "the sidecar: adds silent modules, recorded operations and whole source stacks");
-  line.repeated("format", "FORMAT", "html or md, one for each output in order; by its name by default");
+  line.outputs("output,o", "the report: .html or .md; repeatable");
+  line.option("sidecar,s", "FILE",
+              "the sidecar: adds modules without operations, recorded operations and complete source stacks");
+  line.repeated("format", "FORMAT", "html or md, one for each output in order; by the file name by default");
   line.choices("format", {"html", "md"});
-  line.repeated(
-      "size", "NAME=N",
-      "numbers for dynamic sizes, so that operations (FLOPs) can be counted: batch=1,seq=128, or all=1 for every "
-      "one that is not named");
+  line.repeated("size", "NAME=N",
+                "values of dynamic sizes, to count operations (FLOPs): batch=1,seq=128; all=1 sets all other sizes");
   line.example("whence report bert.annotated.onnx --sidecar bert.whence.json --size batch=1,seq=128 -o bert.html");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::vector<std::string> outputs = line.list("output"), formats = line.list("format");
   if (outputs.empty() || formats.size() > outputs.size()) {
     throw Error(Code::usage, outputs.empty() ? "missing option --output" : "there are more formats than outputs",
-                "give the report a name: -o report.html", {.stage = "command line"});
+                "give a file name for each report: -o report.html", {.stage = "command line"});
   }
   std::vector<app::ReportOutput> written;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -103,6 +102,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command report_command = {"report", "a page to look at a model: tree, graphs, evidence, findings", run};
+const Command report_command = {"report", "write a page on a model: tree, graphs, evidence, findings", run};
 
 }  // namespace whence

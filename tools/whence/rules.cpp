@@ -1,4 +1,4 @@
-// `whence rules`: what `whence validate` can find, and why each matters.
+// `whence rules`: lists the rules of `whence validate`.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +19,8 @@ namespace {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("rules", "[--rule V101]",
-                   "Lists what `whence validate` can find: code, severity, what it says; with --rule, one of them in\n"
-                   "full. Codes are stable: --allow and other tools take them.");
+                   "Lists the rules of `whence validate` with code, severity and summary; with --rule, one rule in\n"
+                   "full. Codes are stable: use them for --allow and in other tools.");
   line.option("rule", "CODE", "only this rule, by its code or name");
   line.example("whence rules --rule V203");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -53,6 +53,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command rules_command = {"rules", "what validate can find, and why it matters", run};
+const Command rules_command = {"rules", "list what validate can find, and why it matters", run};
 
 }  // namespace whence

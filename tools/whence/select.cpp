@@ -1,4 +1,4 @@
-// `whence select`: the nodes of chosen modules, in the form that other tools take.
+// `whence select`: writes the nodes of chosen modules in the formats of other tools.
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -38,7 +38,7 @@ std::vector<std::string> format_names() {
   return names;
 }
 
-// The formats, at the end of the description.
+// Returns the list of formats for the end of the description.
 std::string formats_text() {
   text::Table table({}, {text::Align::left, text::Align::left}, "  ");
   for (const dialect::Dialect* dialect : dialect::all_dialects()) {
@@ -54,23 +54,23 @@ ExitCode run(int argc, char** argv) {
   CommandLine line(
       "select",
       "annotated.onnx --modules GLOB [--types A,B] [--not GLOB]... [--ops A,B] [--format FORMAT] [--as SETTING]",
-      "Writes the nodes of modules in the form that a tool takes: to leave them out of a quantisation, to set\n"
-      "their precision, or to partition a model. A choice that the tool would ignore in part is an error.\n"
+      "Writes the nodes of modules in the format of another tool: to exclude them from quantisation, to set\n"
+      "their precision, or to partition a model. A choice that the tool would partly ignore is an error.\n"
       "A glob means a module and all below it: `*` is one segment or a part of one, `**` any number of\n"
       "segments, `[0-3]` one of a set. `re:PATTERN` is a regular expression of RE2 for the whole name.\n" +
           formats_text());
   line.positional("file", "an annotated ONNX file");
   line.repeated("modules", "GLOB", "modules by qualified name; all by default");
-  line.option("types", "A,B", "modules by class, beside those of --modules: BertLayer,LayerNorm");
-  line.repeated("not", "GLOB", "but not these");
+  line.option("types", "A,B", "modules by class, in addition to --modules: BertLayer,LayerNorm");
+  line.repeated("not", "GLOB", "modules to exclude");
   line.option("ops", "A,B",
-              "only nodes of these operator types, of which the file need not have all; re:PATTERN at the end");
-  line.repeated("format", "FORMAT", "one of the formats above; several, each with its --output");
+              "only nodes of these operator types, which may be missing in the file; re:PATTERN may come last");
+  line.repeated("format", "FORMAT", "one of the formats above; repeatable, each with its --output");
   line.choices("format", format_names());
   declare_report_outputs(line);
-  line.option("as", "SETTING", "what the nodes are to be, for formats that say it: fp32, DLA");
-  line.flag("partial", "leave out nodes that the tool cannot be given, with a warning");
-  line.option("sidecar,s", "FILE", "the sidecar, for a file that was exported and not yet annotated");
+  line.option("as", "SETTING", "the setting for the nodes, in formats that have one: fp32, DLA");
+  line.flag("partial", "leave out nodes that the tool cannot accept, with a warning");
+  line.option("sidecar,s", "FILE", "the sidecar, for a file that was exported but not annotated");
   line.example("whence select bert.onnx --modules 'encoder.layer.[0-3]' --not '**.LayerNorm' --ops MatMul,Gemm");
   line.example("whence select bert.onnx --modules '**.LayerNorm' --format trt-precisions --as fp32");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -91,10 +91,10 @@ ExitCode run(int argc, char** argv) {
     shown_format = forms.back().format;
     forms.pop_back();
   }
-  std::set<std::string> said;  // notes of the file, which are those of every format
+  std::set<std::string> printed;  // notes of the file, which all formats repeat
   const auto text_of = [&](const ReportForm& form) {
     app::SelectReport report = select(form.format);
-    std::erase_if(report.notes, [&](const Diagnostic& each) { return !said.insert(to_text(each)).second; });
+    std::erase_if(report.notes, [&](const Diagnostic& each) { return !printed.insert(to_text(each)).second; });
     if (!line.json()) print_text(report.notes);
     return report.text;
   };
@@ -112,6 +112,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command select_command = {"select", "the nodes of chosen modules, in the form that other tools take", run};
+const Command select_command = {"select", "write the nodes of chosen modules in the formats of other tools", run};
 
 }  // namespace whence

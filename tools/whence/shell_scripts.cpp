@@ -1,3 +1,4 @@
+// Writes completion scripts for bash, zsh and fish.
 #include "tools/whence/shell_scripts.h"
 
 #include <functional>
@@ -21,14 +22,14 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-// The first clause of a help text: shells show one line.
+// Returns the first clause of a help text, because shells show only one line.
 std::string clause(const std::string& help) {
   const std::string line = replaced(help, "\n", " ");
   const std::size_t end = std::min(line.find("; "), line.size());
   return end <= 90 ? line.substr(0, end) : line.substr(0, line.rfind(' ', 90)) + " ...";
 }
 
-// "--output", "-o"
+// Returns the flags of an option: "--output", "-o".
 std::vector<std::string> flags(const Option& option) {
   std::vector<std::string> words = {"--" + option.name};
   if (!option.letter.empty()) words.push_back("-" + option.letter);
@@ -50,7 +51,7 @@ std::vector<std::string> names(const Commands& commands) {
   return words;
 }
 
-// The words that a subcommand takes as arguments.
+// Returns the words that a subcommand accepts as arguments.
 std::vector<std::string> argument_choices(const CommandDescription& command) {
   std::vector<std::string> words;
   for (const Argument& argument : command.arguments) {
@@ -59,15 +60,15 @@ std::vector<std::string> argument_choices(const CommandDescription& command) {
   return words;
 }
 
-// A line of a `case` over the word before the one that is completed; nothing without words.
+// Returns a line of a `case` on the word before the completed one; "" if there are no words.
 std::string bash_case(const std::vector<std::string>& words, const std::string& action) {
   return words.empty() ? "" : "        " + joined(words, "|") + ") " + action + "; return ;;\n";
 }
 
-// "'text'" for zsh and fish, where a quote inside is closed, escaped and opened again.
+// Returns 'text' in single quotes for zsh and fish. A quote inside is closed, escaped and opened again.
 std::string in_quotes(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
-// The text of a message within an argument of zsh's _arguments.
+// Escapes the text of a message in an argument of zsh's _arguments.
 std::string zsh_text(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -86,7 +87,7 @@ std::string zsh_action(bool is_file, bool is_folder, const std::vector<std::stri
 std::string zsh_option(const Option& option) {
   std::string text;
   for (const std::string& flag : flags(option)) {
-    // A value stands in the next word, or behind = of a long flag and directly behind a short one.
+    // A value is in the next word, or follows = after a long flag, or directly follows a short flag.
     const std::string with_value = option.is_flag() ? "" : flag.starts_with("--") ? "=" : "+";
     std::string spec = (option.repeated ? "*" : "") + flag + with_value + "[" + zsh_text(clause(option.help)) + "]";
     if (!option.is_flag()) {
@@ -137,7 +138,7 @@ std::string bash_script(const Commands& commands) {
       " help --help --version\"\n"
       "    return\n"
       "  fi\n"
-      "  # Behind -- stands another command (carry).\n"
+      "  # After -- comes another command (carry).\n"
       "  if [[ \" ${COMP_WORDS[*]:0:COMP_CWORD} \" == *\" -- \"* ]]; then\n"
       "    if [[ $before == -- || $before == --then ]]; then _whence_files -c; else _whence_files -f; fi\n"
       "    return\n"

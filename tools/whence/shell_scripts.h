@@ -1,4 +1,4 @@
-// Scripts that complete a command line of `whence` in a shell, from the descriptions of its subcommands alone.
+// Scripts that complete command lines of `whence` in a shell, made from the descriptions of its subcommands.
 #pragma once
 
 #include <string>

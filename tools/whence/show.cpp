@@ -1,4 +1,4 @@
-// `whence show`: the module tree of a sidecar, of an archive or of an annotated ONNX file.
+// `whence show`: prints the module tree of a sidecar, an archive or an annotated ONNX file.
 #include <iostream>
 
 #include "annotator/app/views.h"
@@ -18,10 +18,11 @@ ExitCode run(int argc, char** argv) {
                    "or of an annotated ONNX file, with the nodes that belong to each module. TorchScript archives\n"
                    "need LibTorch.");
   line.positional("file", "a sidecar (.whence.json), an archive (.pt2, .pt) or an ONNX file");
-  line.option("sidecar,s", "FILE", "with an ONNX file: the sidecar that knows types, aliases and silent modules");
+  line.option("sidecar,s", "FILE",
+              "for an ONNX file: the sidecar, which adds types, aliases and modules without operations");
   line.option("depth,d", "N", "levels below the first one shown");
   line.option("select", "GLOB",
-              "only modules that match, and what lies below them; * is one segment, ** any number; or re:PATTERN");
+              "only modules that match, with all modules below; * is one segment, ** any number; or re:PATTERN");
   line.removed("no-pager", no_pager);
   line.example("whence show model.onnx --depth 2");
   line.example("whence show model.pt2");
@@ -43,6 +44,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command show_command = {"show", "the module tree of a sidecar, an archive or an annotated ONNX file", run};
+const Command show_command = {"show", "print the module tree of a sidecar, an archive or an annotated ONNX file", run};
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// `whence skill`: the guide for agents, SKILL.md of the repository.
+// `whence skill`: prints the guide for agents, SKILL.md of the repository.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +12,8 @@ namespace {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("skill", "[--json]",
-                   "Prints a guide for agents: which command answers which question, what it prints with --json, what\n"
-                   "its exit code means. `whence skill > SKILL.md` puts it where an agent looks for skills.");
+                   "Prints a guide for agents: the command for each question, its JSON output and its exit codes.\n"
+                   "`whence skill > SKILL.md` writes it to a file that agents read.");
   line.example("whence skill > skills/whence/SKILL.md");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   line.json() ? print_json({{"skill", texts::skill}}) : void(std::cout << texts::skill);
@@ -22,6 +22,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command skill_command = {"skill", "a guide for agents: which command answers which question", run};
+const Command skill_command = {"skill", "print a guide for agents: the command for each question", run};
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// `whence strip`: takes back what `whence annotate` wrote.
+// `whence strip`: removes everything that `whence annotate` wrote.
 #include <iostream>
 
 #include "annotator/text/words.h"
@@ -13,9 +13,9 @@ namespace {
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "strip", "annotated.onnx -o plain.onnx",
-      "Takes back what `whence annotate` wrote and gives the file as it was before, byte for byte. Calls of\n"
-      "functions that whence made are written out first: then it is the same graph, under the same names\n"
-      "of nodes. Weights in files of their own get the names back that they had, where those are free.");
+      "Removes everything that `whence annotate` wrote and restores the original file, byte for byte. If whence\n"
+      "made functions in it, their calls are inlined first; then graph and node names are restored. Files of\n"
+      "weights get their former names back, if these are free.");
   line.positional("model", "a file that `whence annotate` wrote");
   declare_model_output(line, "the stripped file; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
@@ -37,6 +37,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command strip_command = {"strip", "take back what annotate wrote", run};
+const Command strip_command = {"strip", "remove what annotate wrote", run};
 
 }  // namespace whence

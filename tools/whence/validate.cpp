@@ -1,4 +1,4 @@
-// `whence validate`: coverage of an ONNX file by modules, and the checks that onnx's own checker does not make.
+// `whence validate`: reports how many nodes have a module, and problems that onnx's own checker does not find.
 #include <algorithm>
 #include <array>
 
@@ -24,43 +24,45 @@ using Kind = OptionRow::Kind;
 
 constexpr std::array validate_table = {
     OptionRow{"sidecar,s", Kind::text, "FILE",
-              "the sidecar: adds what became of each recorded operation and parameter, modules without a node,\n"
-              "and reads stamps of files not yet annotated",
+              "the sidecar: adds the outcome of each recorded operation and parameter and modules without a node,\n"
+              "and resolves stamps of files not yet annotated",
               "sidecar", "sidecar"},
-    OptionRow{"min-covered", Kind::text, "PCT", "the least share of nodes that are exact, matched or inferred",
-              "minima", "min_covered"},
+    OptionRow{"min-covered", Kind::text, "PCT", "minimum share of nodes that are exact, matched or inferred", "minima",
+              "min_covered"},
     OptionRow{"min", Kind::list, "WHAT=PCT",
-              "the least share of one confidence: exact=95; of modules, covered=99@encoder.*; of an\n"
-              "operator type, covered=90@op:MatMul",
+              "minimum share of a confidence: exact=95; within modules: covered=99@encoder.*; for an operator\n"
+              "type: covered=90@op:MatMul",
               "minima", "minima"},
     OptionRow{"require", Kind::list, "GLOB", "modules that must have nodes, all of them covered; or re:PATTERN",
               "required", "required"},
     OptionRow{"baseline", Kind::text, "FILE",
-              "the file before, or what --json printed of it: shows both; coverage may not fall", "baseline",
+              "the previous file, or its --json output: shows both; lower coverage is an error", "baseline",
               "baseline"},
     OptionRow{"conformance", Kind::text, "FILE",
-              "the file that a tool made this one from: also checks that the tool followed docs/metadata-spec.md",
+              "the input of the tool that made this file: also checks that the tool followed docs/metadata-spec.md",
               "conformance", "conformance"},
     OptionRow{"config", Kind::text, "FILE",
-              "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"tolerance\": "
+              "these options as JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"tolerance\": "
               "[...],\n\"baseline\": F}",
               "", "config"},
-    OptionRow{"format", Kind::list, "FORMAT",
-              "text, json, sarif (code scanning), junit, github (annotations of a workflow); several, each with its\n"
-              "--output",
-              "", ""},
-    OptionRow{"allow", Kind::list, "CODE",
-              "findings of this check do not count, for example V101 or V503; or re:PATTERN", "allowed", "allowed"},
+    OptionRow{
+        "format", Kind::list, "FORMAT",
+        "text, json, sarif (code scanning), junit, github (annotations of a workflow); repeatable, each with its\n"
+        "--output",
+        "", ""},
+    OptionRow{"allow", Kind::list, "CODE", "ignore findings of this check, for example V101 or V503; or re:PATTERN",
+              "allowed", "allowed"},
     OptionRow{"tolerance", Kind::list, "[CODE=]N",
-              "findings do not count while a check has no more than N of them, or N% of the file's nodes: 3, 0.5%,\n"
+              "ignore findings of a check if there are at most N of them, or N% of the file's nodes: 3, 0.5%,\n"
               "V503=2",
               "tolerances", "tolerances"},
     OptionRow{"depth,d", Kind::text, "N", "levels of modules in the tables (2)", "", ""},
-    OptionRow{"all", Kind::flag, "", "every module, node and parameter, however long the report", "", ""},
-    OptionRow{"full", Kind::flag, "", "run onnx's checker and shape inference too; loads the weights", "full", "full"},
+    OptionRow{"all", Kind::flag, "", "list every module, node and parameter", "", ""},
+    OptionRow{"full", Kind::flag, "", "also run onnx's checker and shape inference, which load the weights", "full",
+              "full"},
 };
 
-// The codes and what they stand for, at the end of the description: --allow takes them.
+// Returns the list of codes, which --allow accepts, for the end of the description.
 std::string checks_text() {
   text::Table table({}, {text::Align::left, text::Align::left}, "  ");
   for (const validation::Check* check : validation::all_checks()) {
@@ -74,7 +76,7 @@ std::string checks_text() {
   return "\nchecks:\n" + table.text();
 }
 
-// The settings of --config and those of the command line together; one baseline only, which is the command line's.
+// Combines the settings of --config and the command line. The command line's baseline replaces the one in the file.
 ValidateOptions parse_options(const CommandLine& line) {
   ValidateOptions options;
   if (line.has("config")) options = app::read_validate_config(line.text("config"));
@@ -93,7 +95,7 @@ ValidateOptions parse_options(const CommandLine& line) {
   return options;
 }
 
-// The file as code scanning knows it: by its path from the root of the repository, or by its whole path.
+// Returns the file's path for code scanning: relative to the root of the repository, or absolute.
 std::string place_of_findings(const CommandLine& line) {
   const std::string path = line.text("file");
   return SourceRoot(line.text_or("source-root", "")).below(path).value_or(place_of(path));
@@ -104,8 +106,8 @@ const std::vector<std::string> validate_formats = {"text", "json", "sarif", "jun
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "validate", "model.onnx [--sidecar F] [--min-covered PCT] [--min exact=95]...",
-      "Says how many nodes have a module and how surely, which modules have no node, and what is wrong with\n"
-      "the file that onnx's own checker does not see. Exit code 1 when a check finds something or a\n"
+      "Reports how many nodes have a module, with which confidence, which modules have no node, and problems\n"
+      "of the file that onnx's own checker does not find. Exit code 1 if a check finds something or a\n"
       "threshold is not reached.\n" +
           checks_text());
   line.positional("file", "the ONNX file");
@@ -113,10 +115,10 @@ ExitCode run(int argc, char** argv) {
   line.choices("format", validate_formats);
   declare_report_outputs(line);
   line.option("values", "FILE",
-              "also run the file on recorded inputs, and count the modules whose results are the recorded ones; the\n"
-              "Python package does that: `whence validate --values - --help`");
+              "also run the file on recorded inputs, and count the modules whose results equal the recorded ones;\n"
+              "needs the Python package: `whence validate --values - --help`");
   line.option("source-root", "DIR",
-              "the folder from which sarif and github give the file's path; the working folder by default");
+              "the folder that the file's path in sarif and github is relative to; the working folder by default");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   line.example("whence validate optimised.onnx --conformance model.onnx");
   line.example("whence validate model.onnx --format sarif -o model.sarif --format junit -o model.xml --format text");
@@ -141,6 +143,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command validate_command = {"validate", "how much of a file is known, and what is wrong with it", run};
+const Command validate_command = {"validate", "report how many nodes have a module, and problems of the file", run};
 
 }  // namespace whence

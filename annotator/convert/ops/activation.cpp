@@ -1,4 +1,4 @@
-// Activation functions. All work element by element on floating tensors unless said otherwise; formulas are those of
+// Activation functions. All work element by element on floating tensors unless stated otherwise; formulas are those of
 // torch.nn.functional.
 #include <cmath>
 #include <numbers>
@@ -10,19 +10,20 @@
 namespace whence::convert {
 namespace {
 
-// A constant of the dtype that the result has.
+// A constant of the result's dtype.
 Val number(Ctx& c, double value) { return c.constant_number(value, c.output_dtype()); }
 
-// Some operators are functions to runtimes, made of others that they have in 32 bits and less.
+// Returns true if the operator itself can be used. Runtimes expand some operators as functions of others, which they
+// have only in 32 bits or fewer.
 bool has_function(Ctx& c, int since) { return c.opset() >= since && c.output_dtype() != DType::float64; }
 
-// x * Phi(x), Phi by the error function; spelled so that runtimes recognise and fuse it.
+// x * Phi(x), with Phi computed by Erf in the form that runtimes recognise and fuse.
 Val gelu_erf(Ctx& c, Val x) {
   const Val erf = c.emit("Erf", {c.emit("Div", {x, number(c, std::numbers::sqrt2)})});
   return c.emit("Mul", {c.emit("Mul", {x, c.emit("Add", {erf, number(c, 1)})}), number(c, 0.5)});
 }
 
-// x * Phi(x), Phi by tanh(sqrt(2 / pi) * (x + 0.044715 x^3)).
+// x * Phi(x), with Phi approximated by tanh(sqrt(2 / pi) * (x + 0.044715 x^3)).
 Val gelu_tanh(Ctx& c, Val x) {
   const Val cube = c.emit("Mul", {c.emit("Pow", {x, number(c, 3)}), number(c, 0.044715)});
   const Val inner = c.emit("Mul", {c.emit("Add", {x, cube}), number(c, std::sqrt(2 / std::numbers::pi))});
@@ -58,8 +59,8 @@ void silu(Ctx& c) {
   c.yield(c.emit("Mul", {x, c.emit("Sigmoid", {x})}));
 }
 
-// log(1 + exp(beta x)) / beta, and x itself where beta x > threshold. In 32 bits and below both agree from 20 on, so
-// that the default needs no selection.
+// log(1 + exp(beta x)) / beta, and x itself where beta x > threshold. In 32 bits or fewer both agree from 20 on, so the
+// default threshold needs no Where.
 void softplus(Ctx& c) {
   const Val x = c.tensor("self");
   const double beta = c.number("beta"), threshold = c.number("threshold");
@@ -77,8 +78,8 @@ void log_sigmoid(Ctx& c) { c.yield(c.emit("Neg", {softplus_of(c, c.emit("Neg", {
 
 Val scaled(Ctx& c, Val x, double factor) { return factor == 1 ? x : c.emit("Mul", {x, number(c, factor)}); }
 
-// x where x > 0, alpha * (exp(x) - 1) elsewhere. Runtimes have Elu of up to 32 bits: 64 are spelled out, which also
-// keeps alpha from becoming a float.
+// x where x > 0, alpha * (exp(x) - 1) elsewhere. Runtimes have no Elu in float64, so there it is composed, which also
+// keeps alpha in float64.
 Val elu_of(Ctx& c, Val x, double alpha) {
   if (c.output_dtype() != DType::float64) return c.emit("Elu", {x}, {{"alpha", static_cast<float>(alpha)}});
   const Val zero = number(c, 0);
@@ -95,7 +96,7 @@ void elu(Ctx& c) {
   c.yield(scaled(c, y, c.number("scale")));
 }
 
-// elu with alpha and scale of Klambauer et al. 2017, as ATen has them.
+// elu with the alpha and scale of Klambauer et al. 2017, as in ATen.
 void selu(Ctx& c) {
   if (c.output_dtype() != DType::float64) return c.yield(c.emit("Selu", {c.tensor("self")}));
   constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
@@ -129,7 +130,7 @@ void prelu(Ctx& c) {
   c.yield(prelu_of(c, x, slope));
 }
 
-// The weight already has the shape to broadcast.
+// The weight already has a shape that broadcasts.
 void prelu_kernel(Ctx& c) { c.yield(prelu_of(c, c.tensor("self"), c.tensor("weight"))); }
 
 // a * sigmoid(b), where a and b are the halves of self along dim.
@@ -155,7 +156,7 @@ void mish(Ctx& c) {
   c.yield(c.emit("Mul", {x, c.emit("Tanh", {softplus_of(c, x)})}));
 }
 
-// x moved towards zero by `bias` where |x| > lambd, 0 elsewhere; NaN stays, of which Shrink makes 0.
+// x moved towards zero by `bias` where |x| > lambd, 0 elsewhere. NaN stays NaN, but Shrink gives 0 for it.
 void shrink(Ctx& c, float bias) {
   const Val x = c.tensor("self");
   const Val moved = c.emit("Shrink", {x}, {{"lambd", static_cast<float>(c.number("lambd"))}, {"bias", bias}});
@@ -172,7 +173,7 @@ void threshold(Ctx& c) {
   c.yield(c.emit("Where", {low, c.scalar("value", dtype), x}));
 }
 
-// log(x / (1 - x)), x first clamped to [eps, 1 - eps] when eps is given.
+// log(x / (1 - x)); x is first clamped to [eps, 1 - eps] if eps is not None.
 void logit(Ctx& c) {
   Val x = self_as_result(c);
   if (c.has("eps")) {
@@ -182,7 +183,7 @@ void logit(Ctx& c) {
   c.yield(c.emit("Log", {c.emit("Div", {x, c.emit("Sub", {number(c, 1), x})})}));
 }
 
-// Outside training the slope is the mean of what it is drawn from.
+// In evaluation mode the slope is the mean of its distribution.
 Val mean_slope(Ctx& c) {
   if (c.flag("training")) c.refuse("rrelu draws its slopes while training", "export the model in evaluation mode");
   const double slope = (c.number("lower") + c.number("upper")) / 2;

@@ -1,8 +1,8 @@
-// Pooling to a given output size. Element i of an axis covers input [floor(i * in / out), ceil((i + 1) * in / out)).
-// ONNX knows only the global form, so other sizes become a fixed window where `in` is a multiple of `out`. Otherwise
-// windows differ in length and may overlap. They are separable, so each axis is pooled on its own: averages are
-// products with a matrix of weights, maxima are taken over the gathered elements of each window. Where `in` is dynamic,
-// matrix and positions are computed.
+// Pooling to a given output size. Output i of an axis covers inputs [floor(i * in / out), ceil((i + 1) * in / out)).
+// ONNX has only global pooling, so other sizes use a fixed window if `in` is a multiple of `out`. Otherwise windows
+// differ in length and may overlap. They are separable, so each axis is pooled separately: averages multiply by a
+// matrix of weights, maxima reduce the gathered elements of each window. If `in` is dynamic, the graph computes the
+// matrix and the indices.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -18,31 +18,31 @@ namespace {
 struct Adaptive {
   Val input;
   int axes = 0;         // number of spatial axes
-  Ints output;          // wanted size of each; `kept` where it is that of the input, which is dynamic
+  Ints output;          // requested sizes; `unchanged_size` for an axis that keeps its dynamic size
   bool batched = true;  // [N, C, *spatial]
 };
 
-constexpr std::int64_t kept = -1;
+constexpr std::int64_t unchanged_size = -1;
 
-// None: nn.AdaptiveAvgPool2d((1, None)).
+// Returns the requested sizes. nn.AdaptiveAvgPool2d((1, None)) keeps the size of an axis.
 Ints output_sizes(Ctx& c, Val input, std::int64_t first_axis, std::size_t axes) {
-  const std::vector<Size> asked = c.sizes("output_size");
+  const std::vector<Size> requested = c.sizes("output_size");
   const auto result = c.output_dims();
   const auto keeps = [&](std::size_t i) {
-    if (c.static_size(asked[i])) return false;
+    if (c.static_size(requested[i])) return false;
     const std::int64_t axis = first_axis + static_cast<std::int64_t>(i);
     const SymbolId size = c.dims(input)[axis].symbol;
-    return c.same_size(asked[i], input, axis) || (result && size != none_id && (*result)[axis].symbol == size);
+    return c.same_size(requested[i], input, axis) || (result && size != none_id && (*result)[axis].symbol == size);
   };
   bool any = false;
-  for (std::size_t i = 0; i < asked.size(); ++i) any |= keeps(i);
-  if (!any || asked.size() != axes) return c.counts("output_size", axes);
+  for (std::size_t i = 0; i < requested.size(); ++i) any |= keeps(i);
+  if (!any || requested.size() != axes) return c.counts("output_size", axes);
   Ints sizes;
   for (std::size_t i = 0; i < axes; ++i) {
-    const auto known = c.static_size(asked[i]);
+    const auto known = c.static_size(requested[i]);
     if (!known && !keeps(i)) return c.counts("output_size", axes);
-    if (known) c.expect(*known > 0, "sizes of the result above 0");
-    sizes.push_back(known.value_or(kept));
+    if (known) c.expect(*known > 0, "output_size must be above 0");
+    sizes.push_back(known.value_or(unchanged_size));
   }
   return sizes;
 }
@@ -51,7 +51,7 @@ Adaptive read(Ctx& c) {
   Adaptive pool;
   pool.input = c.tensor("self");
   pool.axes = c.schema().find("output_size")->type.list_size;
-  c.expect(c.rank(pool.input) > pool.axes, "its input needs an axis of channels before the spatial ones");
+  c.expect(c.rank(pool.input) > pool.axes, "the input must have a channel axis before the spatial axes");
   pool.output = output_sizes(c, pool.input, c.rank(pool.input) - pool.axes, static_cast<std::size_t>(pool.axes));
   for (const std::int64_t size : pool.output) c.table_size({std::max<std::int64_t>(size, 1)});
   pool.batched = c.rank(pool.input) == pool.axes + 2;
@@ -60,7 +60,7 @@ Adaptive read(Ctx& c) {
 
 bool to_one(const Adaptive& pool) { return pool.output == Ints(pool.axes, 1); }
 
-// Sizes of the spatial axes, when all are fixed.
+// Returns the sizes of the spatial axes if all are static.
 std::optional<Ints> input_sizes(Ctx& c, const Adaptive& pool) {
   Ints sizes;
   for (int i = 0; i < pool.axes; ++i) {
@@ -71,7 +71,7 @@ std::optional<Ints> input_sizes(Ctx& c, const Adaptive& pool) {
   return sizes;
 }
 
-// The first position of each window of an axis, and the position behind its last, [out].
+// The first index of each window of an axis, and the index after its last, [out].
 struct Windows {
   Val begins, ends, size;  // the size of the input's axis, a scalar
 };
@@ -84,7 +84,7 @@ Windows windows(Ctx& c, Val x, std::int64_t axis, std::int64_t out) {
   return {c.emit("Div", {c.emit("Mul", {c.constant_ints(first), size}), count}), c.emit("Div", {above, count}), size};
 }
 
-// The axis as the last one, for which `pooled` gives the last axis of the result; and back in its place.
+// Makes `axis` the last axis, which `pooled` replaces by that of the result, and moves it back.
 Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& pooled) {
   const Ints order = exchanged_axes(c.rank(x), axis, c.rank(x) - 1);
   const DType dtype = c.dtype(x);
@@ -94,17 +94,18 @@ Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& poole
   return c.transpose(y, order);
 }
 
-// [*, n] -> [*, out] by a matrix [n, out], whose column i holds 1 / length over the window of output i.
+// [*, n] -> [*, out] by a matrix [n, out]; its column i holds 1 / length in the window of output i.
 Val average_of_windows(Ctx& c, Val x, std::int64_t out) {
   const DType dtype = c.dtype(x);
   const Windows w = windows(c, x, c.rank(x) - 1, out);
-  const Val place = c.unsqueeze(c.emit("Range", {c.constant_int(0), w.size, c.constant_int(1)}), {1});
-  const Val inside = c.emit("And", {c.emit("GreaterOrEqual", {place, w.begins}), c.emit("Less", {place, w.ends})});
+  const Val index = c.unsqueeze(c.emit("Range", {c.constant_int(0), w.size, c.constant_int(1)}), {1});
+  const Val inside = c.emit("And", {c.emit("GreaterOrEqual", {index, w.begins}), c.emit("Less", {index, w.ends})});
   const Val length = c.cast(c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), dtype);
   return c.emit("MatMul", {x, c.emit("Div", {c.cast(c.typed(inside, DType::boolean), dtype), length})});
 }
 
-// [*, n] -> [*, out]: positions [out, w] with the longest window's w; shorter ones repeat their last element.
+// [*, n] -> [*, out]: gathers indices [out, w], with w of the longest window; shorter windows repeat their last
+// element.
 Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
   const DType dtype = c.dtype(x);
   const int rank = c.rank(x);
@@ -112,14 +113,14 @@ Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
   const Val longest = reduce(c, "ReduceMax", c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), {0}, false);
   const Val step = c.emit("Range", {c.constant_int(0), longest, c.constant_int(1)});
   const Val last = c.emit("Sub", {w.ends, c.constant_int(1)});
-  const Val places = c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
-  const Val gathered = c.emit("Gather", {x, places}, {{"axis", rank - 1}});
+  const Val indices = c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
+  const Val gathered = c.emit("Gather", {x, indices}, {{"axis", rank - 1}});
   return reduce(c, "ReduceMax", c.typed(gathered, dtype, std::vector<Dim>(rank + 1, Dim{-1, true})), {-1}, false);
 }
 
-// Axes that are pooled to one element are reduced, beside others that keep their size.
+// Reduces the axes that are pooled to one element, if other axes keep their size.
 void reduce_ones(Ctx& c, Adaptive& pool, Val (*reduced)(Ctx&, Val, const Ints&)) {
-  if (std::ranges::find(pool.output, kept) == pool.output.end()) return;
+  if (std::ranges::find(pool.output, unchanged_size) == pool.output.end()) return;
   std::vector<Dim> dims = c.dims(pool.input);
   Ints ones;
   for (int i = 0; i < pool.axes; ++i) {
@@ -135,14 +136,14 @@ void reduce_ones(Ctx& c, Adaptive& pool, Val (*reduced)(Ctx&, Val, const Ints&))
 Val mean_of(Ctx& c, Val x, const Ints& axes) { return reduce(c, "ReduceMean", x, axes, true); }
 Val maximum_of(Ctx& c, Val x, const Ints& axes) { return reduce(c, "ReduceMax", x, axes, true); }
 
-// Every spatial axis on its own.
+// Pools each spatial axis separately.
 Val by_axis(Ctx& c, const Adaptive& pool, Val (*pooled)(Ctx&, Val, std::int64_t)) {
   Val x = pool.input;
   const DType dtype = c.dtype(x);
   std::vector<Dim> dims = c.dims(x);
   for (int i = 0; i < pool.axes; ++i) {
     const std::int64_t axis = c.rank(pool.input) - pool.axes + i;
-    if (pool.output[i] == kept || (dims[axis].is_static() && dims[axis].size == pool.output[i])) continue;
+    if (pool.output[i] == unchanged_size || (dims[axis].is_static() && dims[axis].size == pool.output[i])) continue;
     dims[axis] = Dim{pool.output[i], false, none_id};
     x = c.typed(along(c, x, axis, [&](Val y) { return pooled(c, y, pool.output[i]); }), dtype, dims);
   }
@@ -162,7 +163,7 @@ bool divisible(const Ints& in, const Ints& out) {
   return true;
 }
 
-// [out, in] or, transposed, [in, out]: row i holds 1 / length over the window of output i.
+// [out, in] or, transposed, [in, out]: row i holds 1 / length in the window of output i.
 Val averaging_matrix(Ctx& c, std::int64_t in, std::int64_t out, bool transpose) {
   std::vector<float> weights(c.table_size({in, out}), 0.0F);
   for (std::int64_t i = 0; i < out; ++i) {
@@ -178,8 +179,8 @@ Val averaging_matrix(Ctx& c, std::int64_t in, std::int64_t out, bool transpose) 
   return c.cast(matrix, c.output_dtype());
 }
 
-// The windows are separable, so each axis is averaged on its own: the last two by a matrix on either side, the first
-// of three after the others have been flattened into one.
+// The windows are separable, so each axis is averaged separately: the last two by a matrix on either side, the first of
+// three after the other two have been flattened into one.
 Val average_by_matrices(Ctx& c, const Adaptive& pool, const Ints& in) {
   Val x = pool.input;
   const int last = pool.axes - 1;
@@ -202,7 +203,7 @@ Ints plane_axes(const Adaptive& pool) {
   return axes;
 }
 
-// Returns true if runtimes pool in this dtype: in float64 they have reductions only.
+// Returns true if runtimes have global pooling for this dtype: in float64 they have only reductions.
 bool has_global_pooling(Ctx& c, const Adaptive& pool) { return pool.batched && c.output_dtype() != DType::float64; }
 
 void adaptive_avg_pool(Ctx& c) {
@@ -223,7 +224,7 @@ void adaptive_avg_pool(Ctx& c) {
   c.yield(fits ? average_by_matrices(c, pool, *in) : by_axis(c, pool, average_of_windows));
 }
 
-// Values and indices within the plane; uneven windows give values only.
+// Yields values and their indices within the plane; uneven windows yield only values.
 void adaptive_max_pool(Ctx& c) {
   Adaptive pool = read(c);
   if (to_one(pool) && pool.batched && !c.result_used(1)) {
@@ -235,7 +236,7 @@ void adaptive_max_pool(Ctx& c) {
   if (!sizes || !divisible(*sizes, pool.output)) {
     if (!c.result_used(1)) return c.yield({by_axis(c, pool, maximum_of_windows), absent});
     c.refuse(
-        "the positions of adaptive max pooling, to a size that does not divide the input's or of a dynamic axis",
+        "indices of adaptive max pooling need a static input size that is a multiple of output_size",
         "leave return_indices out, choose an input size that is a multiple of output_size, or use max_pool with an "
         "explicit window");
   }

@@ -1,12 +1,12 @@
 // Sums, products, powers, bounds: arithmetic between two tensors that broadcast against each other, or a tensor and a
-// number. The result's dtype is PyTorch's; operands are cast to it before the computation, as PyTorch does.
+// number. Operands are cast to the result's dtype before the computation, as in PyTorch.
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "annotator/convert/float64_forms.h"
 #include "annotator/convert/lerp.h"
-#include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/narrow_constants.h"
 #include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
@@ -14,18 +14,19 @@
 namespace whence::convert {
 namespace {
 
-// op(x, y) in the result's dtype; yield() casts what narrow integers, or halves and a number, were computed in.
+// op(x, y) in the result's dtype, or in a wider one for narrow integers and for float16 with a number; yield() casts
+// back.
 Val combine(Ctx& c, const char* op, Val x, Val y) {
   const DType dtype = dtype_for_numbers(c, arithmetic_dtype(c.output_dtype()), x, y);
   return c.emit(op, {c.cast(x, dtype), c.cast(y, dtype)});
 }
 
-// The same for operators that PyTorch also has for booleans, for which ONNX has no arithmetic.
+// Like combine() above, for operators that PyTorch also has for booleans, which ONNX's arithmetic does not accept.
 Val combine(Ctx& c, const char* op, const char* boolean_op, Val x, Val y) {
   return combine(c, c.output_dtype() == DType::boolean ? boolean_op : op, x, y);
 }
 
-// `alpha` times x.
+// alpha * x.
 Val scaled(Ctx& c, Val x) {
   const DType dtype = arithmetic_dtype(c.output_dtype());
   return times_scalar(c, c.cast(x, dtype), "alpha", dtype);
@@ -38,7 +39,7 @@ void mul(Ctx& c) { c.yield(combine(c, "Mul", "And", c.tensor("self"), c.tensor("
 void maximum(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("other"))); }
 void minimum(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("other"))); }
 
-// The other operand where one is NaN.
+// If one operand is NaN, the result is the other operand.
 void extreme_number(Ctx& c, const char* op, const char* boolean_op) {
   const Val x = c.cast(c.tensor("self"), c.output_dtype()), y = c.cast(c.tensor("other"), c.output_dtype());
   if (!is_floating(c.output_dtype())) return c.yield(combine(c, op, boolean_op, x, y));
@@ -49,15 +50,15 @@ void extreme_number(Ctx& c, const char* op, const char* boolean_op) {
 void fmax(Ctx& c) { extreme_number(c, "Max", "Or"); }
 void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
 
-// Integer bases with integer exponents stay integers; a floating exponent makes the result floating. float_power
-// computes in float64 whatever it is given.
+// Integer bases with integer exponents stay integers; a floating exponent makes the result floating. float_power always
+// computes in float64.
 void pow(Ctx& c) {
   const Val base = c.tensor("self"), exponent = c.tensor("exponent");
   const Val power = combine(c, "Pow", base, exponent);
-  const DType dtype = c.output_dtype(), given = c.dtype(exponent);
-  const bool has_sign = is_integral(given) && !is_unsigned(given);
+  const DType dtype = c.output_dtype(), exponent_dtype = c.dtype(exponent);
+  const bool has_sign = is_integral(exponent_dtype) && !is_unsigned(exponent_dtype);
   if (is_floating(dtype) || !has_sign || never_negative(c, exponent)) return c.yield(power);
-  // 0 to a negative power is infinite for ONNX Runtime, which makes an integer of that; PyTorch makes it 0.
+  // ONNX Runtime computes 0 to a negative power as infinity and casts that to an integer; PyTorch gives 0.
   const auto compared = [&](const char* op, Val x) {
     return c.emit(op, {c.cast(x, DType::int64), c.constant_number(0, DType::int64)});
   };
@@ -65,7 +66,8 @@ void pow(Ctx& c) {
   c.yield(c.emit("Where", {infinite, c.constant_number(0, dtype), c.typed(power, dtype)}));
 }
 
-// Except for halves, PyTorch takes the root for 0.5, which minus infinity has none of, and for -0.5 its reciprocal.
+// Except in float16, PyTorch computes the power 0.5 as Sqrt, which is NaN for minus infinity, and -0.5 as its
+// reciprocal.
 void pow_scalar(Ctx& c) {
   const auto* exponent = c.node().find("exponent");
   const auto* number = exponent == nullptr ? nullptr : exponent->as<double>();
@@ -98,8 +100,8 @@ void lerp(Ctx& c) {
   c.yield(lerp_by(c, c.tensor("self"), c.tensor("end"), c.cast(c.tensor("weight"), c.output_dtype())));
 }
 
-// Bounds that are numbers. Where min > max, max wins, in PyTorch and in ONNX. Of one bound it is Max or Min: runtimes
-// take the largest number for the other one of Clip, which cuts infinity.
+// Bounds that are numbers. If min > max, max wins, in PyTorch and in ONNX. A single bound uses Max or Min: in Clip,
+// runtimes replace a missing bound by the largest finite number, which cuts off infinity.
 void clamp_between(Ctx& c, bool has_min, bool has_max) {
   const DType dtype = arithmetic_dtype(c.output_dtype());
   std::vector<Val> inputs{c.cast(c.tensor("self"), dtype)};
@@ -111,7 +113,7 @@ void clamp(Ctx& c) { clamp_between(c, c.has("min"), c.has("max")); }
 void clamp_min(Ctx& c) { clamp_between(c, true, false); }
 void clamp_max(Ctx& c) { clamp_between(c, false, true); }
 
-// Bounds that are tensors and broadcast.
+// Bounds that are tensors, which broadcast.
 void clamp_tensor(Ctx& c) {
   Val x = c.tensor("self");
   if (const Val low = c.optional_tensor("min")) x = combine(c, "Max", "Or", x, low);
@@ -121,8 +123,8 @@ void clamp_tensor(Ctx& c) {
 void clamp_min_tensor(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("min"))); }
 void clamp_max_tensor(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("max"))); }
 
-// The angle of the point (other, self): that of (|other|, self), mirrored where other is negative. Equal sizes have the
-// slope 1, or 0 where both are 0, infinite ones included.
+// The angle of the point (other, self): that of (|other|, self), mirrored where other is negative. If |self| and
+// |other| are equal, infinities included, the slope is the sign of self.
 void atan2(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val y = self_as_result(c), x = c.cast(c.tensor("other"), dtype);
@@ -134,8 +136,8 @@ void atan2(Ctx& c) {
   c.yield(c.emit("Where", {c.emit("Less", {x, zero}), c.emit("Sub", {half_turn, angle}), angle}));
 }
 
-// log(exp(self) + exp(other)) as max + log(1 + exp(-|difference|)), which does not overflow. Equal infinities differ by
-// nothing. `unit`: the natural logarithm of the base.
+// log(exp(self) + exp(other)) as max + log(1 + exp(-|difference|)), which does not overflow. The difference of equal
+// infinities counts as 0. `unit`: the natural logarithm of the base.
 void log_of_sum(Ctx& c, double unit) {
   const DType dtype = c.output_dtype();
   const Val x = c.cast(c.tensor("self"), dtype), y = c.cast(c.tensor("other"), dtype);
@@ -148,11 +150,11 @@ void log_of_sum(Ctx& c, double unit) {
 void logaddexp(Ctx& c) { log_of_sum(c, 1); }
 void logaddexp2(Ctx& c) { log_of_sum(c, std::numbers::ln2); }
 
-// self * 2^other, in two steps: 2^other alone may overflow where the result does not. Narrow dtypes as float32. Of an
-// infinite exponent the second step would be infinity minus infinity.
+// self * 2^other in two steps, because 2^other may overflow where the result does not. Narrow dtypes are computed in
+// float32. The exponent is clipped: an infinite one would give infinity minus infinity in the second step.
 void ldexp(Ctx& c) {
   const DType dtype = c.output_dtype() == DType::float64 ? DType::float64 : DType::float32;
-  constexpr double beyond_all = 5000;  // half of it is more than any exponent there is
+  constexpr double beyond_all = 5000;  // half of it exceeds every floating exponent
   const Val exponent = c.emit("Clip", {c.cast(c.tensor("other"), dtype), c.constant_number(-beyond_all, dtype),
                                        c.constant_number(beyond_all, dtype)});
   const Val half = c.emit("Floor", {c.emit("Mul", {exponent, c.constant_number(0.5, dtype)})});
@@ -169,7 +171,7 @@ void hypot(Ctx& c) {
   const Val ratio = c.emit("Div", {smaller, larger});
   const Val one_more = c.emit("Add", {c.emit("Mul", {ratio, ratio}), c.constant_number(1, dtype)});
   const Val length = c.emit("Mul", {larger, c.emit("Sqrt", {one_more})});
-  // Nothing to divide where both are 0, or by where one is infinite, whatever the other is.
+  // The ratio is NaN if both are 0 or both infinite; if one is infinite, the result is.
   const Val infinity = c.constant_number(std::numeric_limits<double>::infinity(), dtype);
   const Val endless = c.emit("Or", {c.emit("Equal", {x, infinity}), c.emit("Equal", {y, infinity})});
   c.yield(c.emit(
@@ -177,7 +179,7 @@ void hypot(Ctx& c) {
       {endless, infinity, c.emit("Where", {c.emit("Equal", {smaller, c.constant_number(0, dtype)}), larger, length})}));
 }
 
-// |self| with the sign of other, of whose zeros one is negative: 1 / -0 is minus infinity.
+// |self| with the sign of other. For zeros the reciprocal gives the sign: 1 / -0 is minus infinity.
 void copysign(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val size = c.emit("Abs", {self_as_result(c)}), other = c.cast(c.tensor("other"), dtype);

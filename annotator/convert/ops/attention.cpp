@@ -1,7 +1,7 @@
 // scaled_dot_product_attention: softmax(query key^T * scale + mask) value.
-// query [*, heads, L, E], key [*, heads, S, E], value [*, heads, S, Ev]; a mask broadcasts to [*, heads, L, S] and says
-// what to keep (boolean) or what to add (floating). A row that masks every position gives zeros, as in PyTorch 2.5 and
-// newer. ONNX has it as Attention since opset 23; before, it is written out.
+// query [*, heads, L, E], key [*, heads, S, E], value [*, heads, S, Ev]. A mask broadcasts to [*, heads, L, S]; it
+// marks the kept scores (boolean) or is added to the scores (floating). A fully masked row gives zeros, as in PyTorch
+// 2.5 and newer. ONNX has Attention since opset 23; for older opsets it is decomposed.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,13 +18,13 @@
 namespace whence::convert {
 namespace {
 
-// Causal masks up to this many elements are stored as constants, larger ones are computed by the graph.
+// Causal masks of up to this many elements are stored as constants; larger ones are computed by the graph.
 constexpr std::int64_t kLargestConstantMask = std::int64_t{1} << 22;
 
 struct Attention {
   Val query, key, value, mask;
   double scale = 1;
-  Val divisor = absent;  // divides the queries, where the size of the heads is known when the graph runs
+  Val divisor = absent;  // divides the queries if the head size is known only at run time
   bool causal = false;
   double dropout = 0;
 };
@@ -48,7 +48,7 @@ Attention read(Ctx& c, std::string_view mask_argument = "attn_mask") {
 
 // ---- the operator -----------------------------------------------------------------------------------------------
 
-// The operator lets several query heads share a head of keys and values, and broadcasts nothing else of them.
+// Attention lets several query heads share a head of keys and values; otherwise it does not broadcast them.
 bool shapes_fit_operator(Ctx& c, const Attention& attention) {
   if (c.rank(attention.query) != 4 || c.rank(attention.key) != 4 || c.rank(attention.value) != 4) return false;
   const auto &query = c.dims(attention.query), &key = c.dims(attention.key), &value = c.dims(attention.value);
@@ -58,8 +58,8 @@ bool shapes_fit_operator(Ctx& c, const Attention& attention) {
   return heads && key_heads && *key_heads != 0 && *heads % *key_heads == 0;
 }
 
-// Attention multiplies queries and keys by the root of the scale. It takes batches of heads, and ONNX Runtime takes
-// masks that are full in their last two axes and numbers of up to 32 bits.
+// Attention multiplies queries and keys by the square root of the scale. It takes batches of heads; ONNX Runtime takes
+// masks with full last two axes, and dtypes of up to 32 bits.
 bool operator_serves(Ctx& c, const Attention& attention) {
   if (!c.writes("Attention") || c.output_dtype() == DType::float64 || attention.dropout != 0 ||
       !(attention.scale > 0) || !shapes_fit_operator(c, attention))
@@ -72,8 +72,8 @@ bool operator_serves(Ctx& c, const Attention& attention) {
   return mask.size() >= 2 && mask.size() <= 4 && mask[mask.size() - 2] == query[2] && mask.back() == key[2];
 }
 
-// ONNX Runtime gives zeros for a row of a mask that is the lowest finite number throughout. PyTorch gives zeros for
-// -inf alone; half of that number masks as well.
+// ONNX Runtime gives zeros for a mask row that holds only the lowest finite number. PyTorch gives zeros only for rows
+// of -inf; half of the lowest number masks as well.
 Val without_lowest_rows(Ctx& c, Val mask) {
   const DType dtype = c.dtype(mask);
   if (!may_fill_row_with_lowest(c, mask)) return mask;
@@ -91,7 +91,7 @@ Val attention_operator(Ctx& c, const Attention& attention) {
   return c.emit("Attention", std::move(inputs), std::move(attributes));
 }
 
-// ---- written out ------------------------------------------------------------------------------------------------
+// ---- decomposed -------------------------------------------------------------------------------------------------
 
 Val scaled(Ctx& c, const Attention& attention, Val query) {
   if (attention.divisor) return c.emit("Div", {query, attention.divisor});
@@ -126,7 +126,7 @@ Val mask_causally(Ctx& c, Val scores, const Attention& attention) {
   return c.emit("Add", {scores, c.emit("Trilu", {block, c.constant_int(1)})});
 }
 
-// softmax of the masked scores, with zeros for rows in which nothing is kept.
+// softmax of the masked scores, with zeros for fully masked rows.
 Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
   const DType dtype = c.output_dtype();
   const Attributes over_last{{"axis", -1}};
@@ -137,26 +137,26 @@ Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
   if (c.dtype(attention.mask) == DType::boolean) {
     const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
     const Val result = c.emit("Softmax", {c.emit("Where", {mask, scores, minus_infinity})}, over_last);
-    // Masked scores are zero already, or the NaN of a row of -inf.
+    // The result at masked positions is 0 already, or NaN in a row of -inf.
     return zero_rows ? c.emit("Where", {mask, result, c.constant_number(0, dtype)}) : result;
   }
-  const auto [left, right] = c.promoted(c.typed(scores, dtype), mask);  // a mask may be of another dtype
+  const auto [left, right] = c.promoted(c.typed(scores, dtype), mask);  // a mask may have another dtype
   const Val result = c.typed(c.emit("Softmax", {c.emit("Add", {left, right})}, over_last), c.dtype(left));
   const Val zero = c.constant_number(0, c.dtype(left));
   return c.cast(zero_rows ? c.typed(c.emit("Where", {c.emit("IsNaN", {result}), zero, result}), c.dtype(left)) : result,
                 dtype);
 }
 
-Val plain(Ctx& c, const Attention& attention) {
+Val plain_attention(Ctx& c, const Attention& attention) {
   const Val query = scaled(c, attention, attention.query);
   const Val scores = c.emit("MatMul", {query, swap_last_two(c, attention.key, c.rank(attention.key))});
   const Val weights = probabilities(c, scores, attention.mask, attention);
   return c.emit("MatMul", {training_dropout(c, weights, attention.dropout), attention.value});
 }
 
-// Several query heads share each key and value head: query heads are split into [kv heads, group], so that MatMul
-// broadcasts keys and values over the group, and nothing is repeated in memory.
-Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t group) {
+// Several query heads share each key and value head. Query heads are split into [kv heads, group], so that MatMul
+// broadcasts keys and values over the group without copying them.
+Val grouped_attention(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t group) {
   const int rank = c.rank(attention.query);
   const auto split = [&](Val x) {  // [*, kv heads * group, a, b] -> [*, kv heads, group, a, b]
     std::vector<Size> shape;
@@ -182,35 +182,40 @@ Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t gr
   return c.reshape_to_output(c.emit("MatMul", {training_dropout(c, weights, attention.dropout), value}));
 }
 
-// x [*, few, S, E] with each head repeated until there are `heads`.
+// Repeats each head of x [*, shared_heads, S, E] until there are `heads`.
 Val repeated_heads(Ctx& c, Val x, std::int64_t heads) {
   const int axis = c.rank(x) - 3;
-  const auto few = c.static_dim(x, axis);
-  if (!few) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
-  if (*few == heads) return x;
-  c.expect(*few > 0 && heads % *few == 0, "a number of heads that is a multiple of those that share them");
-  Ints places(c.table_size({heads}));
-  for (std::int64_t head = 0; head < heads; ++head) places[static_cast<std::size_t>(head)] = head / (heads / *few);
-  return c.emit("Gather", {x, c.constant_ints(places)}, {{"axis", axis}});
+  const auto shared_heads = c.static_dim(x, axis);
+  if (!shared_heads)
+    c.refuse("enable_gqa with a dynamic number of heads is not supported", "keep the axis of the heads fixed");
+  if (*shared_heads == heads) return x;
+  c.expect(*shared_heads > 0 && heads % *shared_heads == 0,
+           "the number of query heads must be a multiple of the number of shared heads");
+  Ints indices(c.table_size({heads}));
+  for (std::int64_t head = 0; head < heads; ++head)
+    indices[static_cast<std::size_t>(head)] = head / (heads / *shared_heads);
+  return c.emit("Gather", {x, c.constant_ints(indices)}, {{"axis", axis}});
 }
 
 Val attend(Ctx& c, Attention attention) {
   if (operator_serves(c, attention)) return attention_operator(c, attention);
   const bool may_group = c.schema().find("enable_gqa") && c.flag("enable_gqa");
-  if (!may_group) return plain(c, attention);
+  if (!may_group) return plain_attention(c, attention);
   const auto heads = c.static_dim(attention.query, -3), key_heads = c.static_dim(attention.key, -3);
-  if (!heads || !key_heads) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
-  c.expect(*key_heads > 0 && *heads % *key_heads == 0, "query heads that are a multiple of the key's");
+  if (!heads || !key_heads)
+    c.refuse("enable_gqa with a dynamic number of heads is not supported", "keep the axis of the heads fixed");
+  c.expect(*key_heads > 0 && *heads % *key_heads == 0,
+           "the number of query heads must be a multiple of the number of key heads");
   if (*heads != *key_heads && c.static_dim(attention.value, -3) == key_heads)
-    return grouped(c, attention, *key_heads, *heads / *key_heads);
+    return grouped_attention(c, attention, *key_heads, *heads / *key_heads);
   attention.key = repeated_heads(c, attention.key, *heads);
   attention.value = repeated_heads(c, attention.value, *heads);
-  return plain(c, attention);
+  return plain_attention(c, attention);
 }
 
 void scaled_dot_product_attention(Ctx& c) { c.yield(attend(c, read(c))); }
 
-// The fused kernels also save what the backward pass needs, which is not made.
+// The fused kernels also return tensors for the backward pass, which are not made.
 void fused_attention(Ctx& c, std::string_view mask_argument) {
   std::vector<Val> results(c.schema().returns.size(), absent);
   results.front() = attend(c, read(c, mask_argument));

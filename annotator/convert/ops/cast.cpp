@@ -1,5 +1,5 @@
-// Conversions between dtypes, between tensors and Python numbers, and the operators that leave values as they are:
-// copies, views without change, and moves between devices, none of which a graph has.
+// Conversions between dtypes, between tensors and Python numbers, and the operators that leave values unchanged. A
+// graph has no copies, no views that change nothing, and no moves between devices.
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
@@ -7,17 +7,18 @@ namespace {
 
 // ---- dtypes -----------------------------------------------------------------------------------------------------
 
-// All forms of .to(), .float(), type_as: the recorded result says which dtype they come to.
+// All forms of .to(), .float(), type_as: the target dtype is that of the recorded result.
 void to_dtype(Ctx& c) { c.yield(c.cast(c.tensor("self"), c.output_dtype())); }
 void convert_element_type(Ctx& c) { c.yield(c.cast(c.tensor("a"), c.output_dtype())); }
 
-// The bits of self as numbers of another dtype.
+// Reinterprets the bits of self as another dtype.
 void reinterpreted(Ctx& c) {
   const Val x = c.tensor("self");
   const DType from = c.dtype(x), to = c.output_dtype();
   if (from == to) return c.yield(x);
   if (size_of(from) != size_of(to) || is_complex(from) || is_complex(to)) {
-    c.refuse("view() as numbers of another size, or of complex ones", "view it as numbers of as many bits");
+    c.refuse("view() as a dtype of another size or a complex dtype is not supported",
+             "view it as a dtype of as many bits");
   }
   if (const TensorData* known = c.constant(x)) {
     return c.yield(c.constant_tensor({to, known->shape, known->bytes}));
@@ -26,15 +27,15 @@ void reinterpreted(Ctx& c) {
   c.yield(c.emit("BitCast", {x}, {{"to", std::int64_t{to_onnx(to)}}}));
 }
 
-// self as it is.
+// Yields self unchanged.
 void same(Ctx& c) { c.yield(c.tensor("self")); }
 
 // ---- tensors and numbers ----------------------------------------------------------------------------------------
 
-// The one element of a tensor, as a 0-d value.
+// Returns the single element of a tensor as a 0-d value.
 Val element(Ctx& c, Val x) { return c.rank(x) == 0 ? x : c.emit("Reshape", {x, c.constant_ints({})}); }
 
-// Tensor to number. int() of a fraction rounds towards zero, as Cast does.
+// Tensor to number. int() of a fraction rounds towards zero, like Cast.
 template <const char* argument>
 void number_of(Ctx& c) {
   c.yield(c.cast(element(c, c.tensor(argument)), c.output_dtype()));
@@ -48,7 +49,7 @@ void size(Ctx& c) {
   c.yield(c.dim_of(x, c.integer("dim")));
 }
 
-// Every size of self, as a list of numbers.
+// Yields all sizes of self, as a list of numbers.
 void sizes(Ctx& c) {
   const Val x = c.tensor("self");
   std::vector<Val> all;

@@ -1,4 +1,4 @@
-// Comparisons, logic and bitwise operators. Comparisons happen in the dtype that PyTorch promotes both sides to.
+// Comparisons, logic and bitwise operators. Comparisons are computed in the dtype that PyTorch promotes both sides to.
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
@@ -21,7 +21,7 @@ void comparison(Ctx& c) {
 
 void not_equal(Ctx& c) { c.yield(c.emit("Not", {compare(c, "Equal", c.tensor("self"), c.tensor("other"))})); }
 
-// True for each of `elements` that occurs among `test_elements`, or does not.
+// Yields true for each of `elements` that occurs in `test_elements`; with `invert`, for each that does not.
 void isin(Ctx& c) {
   const auto [elements, tests] = c.promoted(c.tensor("elements"), c.tensor("test_elements"));
   const DType dtype = arithmetic_dtype(c.dtype(elements));
@@ -40,7 +40,7 @@ void isin_scalar(Ctx& c) {
   c.yield(c.flag("invert") ? c.emit("Not", {equal}) : equal);
 }
 
-// Operands count as true where they are not zero.
+// Operands count as true if they are not zero.
 template <OpName op>
 void logical(Ctx& c) {
   c.yield(c.emit(op.text, {c.cast(c.tensor("self"), DType::boolean), c.cast(c.tensor("other"), DType::boolean)}));
@@ -48,7 +48,7 @@ void logical(Ctx& c) {
 
 void logical_not(Ctx& c) { c.yield(c.emit("Not", {c.cast(c.tensor("self"), DType::boolean)})); }
 
-// Logic on booleans, on integers bit by bit.
+// Logical operators on booleans, bitwise ones on integers.
 void bitwise(Ctx& c, const char* on_booleans, const char* on_integers) {
   const DType dtype = c.output_dtype();
   const Val x = c.cast(c.tensor("self"), dtype), y = c.cast(c.tensor("other"), dtype);

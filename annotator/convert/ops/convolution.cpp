@@ -21,16 +21,16 @@ struct Convolution {
 
 std::size_t spatial_rank(Ctx& c) {
   const int rank = c.rank(c.tensor("weight"));
-  c.expect(rank >= 3, "the weight has an axis for each axis of the kernel");
+  c.expect(rank >= 3, "the weight must have at least 3 axes");
   return static_cast<std::size_t>(rank) - 2;
 }
 
-// One value stands for all spatial axes.
+// A single value applies to all spatial axes.
 Ints per_axis(Ctx& c, std::string_view argument, std::int64_t least) {
   return c.counts(argument, spatial_rank(c), least);
 }
 
-// Reads the arguments that all forms have in common; the caller reads padding and the transposed form's arguments.
+// Reads the arguments that all forms share; the caller reads padding and the transposed form's arguments.
 Convolution read(Ctx& c) {
   Convolution conv;
   conv.input = c.tensor("input");
@@ -52,38 +52,38 @@ std::optional<Ints> kernel_shape(Ctx& c, const Convolution& conv) {
   return kernel;
 }
 
-// Elements added to the end of each spatial axis that no part of the kernel reaches: as many zeros, and the bias.
-Val with_room_at_the_end(Ctx& c, Val result, const Ints& room, Val bias) {
-  Ints pads(2 * (room.size() + 2), 0);
-  std::copy(room.begin(), room.end(), pads.end() - static_cast<std::ptrdiff_t>(room.size()));
+// Appends elements that the kernel does not reach to the end of each spatial axis: zeros plus the bias.
+Val padded_at_end(Ctx& c, Val result, const Ints& extra, Val bias) {
+  Ints pads(2 * (extra.size() + 2), 0);
+  std::copy(extra.begin(), extra.end(), pads.end() - static_cast<std::ptrdiff_t>(extra.size()));
   const Val padded = c.emit("Pad", {result, c.constant_ints(pads), c.constant_number(0, c.output_dtype())});
   if (!bias) return padded;
-  Ints shape(room.size() + 1, 1);
+  Ints shape(extra.size() + 1, 1);
   shape.front() = -1;
   return c.emit("Add", {padded, c.emit("Reshape", {bias, c.constant_ints(shape)})});
 }
 
-// output_padding takes back padding at the end, and what is left is room that only the bias fills. Runtimes are
-// promised an output_padding below the stride; PyTorch allows one below the dilation, too.
+// Takes output_padding out of the padding at the end. Returns the remainder: elements that hold only the bias. ONNX
+// limits output_padding to below the stride; PyTorch also allows one below the dilation.
 Ints take_from_padding(Convolution& conv) {
-  Ints room = conv.output_padding;
-  for (std::size_t i = 0; i < room.size(); ++i) {
-    const std::int64_t taken = std::min(room[i], conv.end[i]);
+  Ints extra = conv.output_padding;
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    const std::int64_t taken = std::min(extra[i], conv.end[i]);
     conv.end[i] -= taken;
-    room[i] -= taken;
+    extra[i] -= taken;
   }
-  conv.output_padding.assign(room.size(), 0);
-  return room;
+  conv.output_padding.assign(extra.size(), 0);
+  return extra;
 }
 
 void emit(Ctx& c, Convolution conv) {
   const Val bias = conv.bias;
-  Ints room(conv.stride.size(), 0);
+  Ints extra(conv.stride.size(), 0);
   if (!conv.output_padding.empty() && !std::ranges::equal(conv.output_padding, conv.stride, std::less<>())) {
-    room = take_from_padding(conv);
+    extra = take_from_padding(conv);
   }
-  const bool has_room = room != Ints(room.size(), 0);
-  if (has_room) conv.bias = absent;
+  const bool has_extra = extra != Ints(extra.size(), 0);
+  if (has_extra) conv.bias = absent;
   Attributes attributes{{"dilations", conv.dilation}, {"group", conv.groups}};
   if (auto kernel = kernel_shape(c, conv)) attributes.push_back({"kernel_shape", *kernel});
   Ints pads = conv.begin;
@@ -97,7 +97,7 @@ void emit(Ctx& c, Convolution conv) {
   std::vector<Val> inputs{batched ? conv.input : c.unsqueeze(conv.input, {0}), conv.weight};
   if (conv.bias) inputs.push_back(conv.bias);
   Val result = c.emit(conv.transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attributes));
-  if (has_room) result = with_room_at_the_end(c, result, room, bias);
+  if (has_extra) result = padded_at_end(c, result, extra, bias);
   c.yield(batched ? result : c.squeeze(result, {0}));
 }
 
@@ -117,16 +117,17 @@ void convolution_transposed(Ctx& c) {
   emit(c, conv);
 }
 
-// padding by name. "same" keeps the sizes; an odd total puts the extra element at the end.
+// Padding by name. "same" keeps the sizes; if the total is odd, the extra element goes to the end.
 void convolution_mode(Ctx& c) {
   Convolution conv = read(c);
   const std::size_t axes = spatial_rank(c);
   conv.begin = conv.end = Ints(axes, 0);
   if (c.one_of("padding", {"same", "valid"}) == "same") {
     const auto kernel = kernel_shape(c, conv);
-    if (!kernel) c.refuse("padding='same' with a kernel of dynamic size", "give the padding as numbers");
+    if (!kernel)
+      c.refuse("padding='same' with a kernel of dynamic size is not supported", "give the padding as numbers");
     for (std::size_t i = 0; i < axes; ++i) {
-      c.expect((*kernel)[i] >= 1 && (*kernel)[i] <= most_counted, "a kernel of some elements, and not too many");
+      c.expect((*kernel)[i] >= 1 && (*kernel)[i] <= max_count, "the kernel size must be above 0 and fit into 32 bits");
       const std::int64_t total = conv.dilation[i] * ((*kernel)[i] - 1);
       conv.begin[i] = total / 2;
       conv.end[i] = total - total / 2;
@@ -135,7 +136,7 @@ void convolution_mode(Ctx& c) {
   emit(c, conv);
 }
 
-// Along time-major sequences: x [T, N, in], weight [kernel, in, out] -> [T + 2 * pad - kernel + 1, N, out]
+// Convolves time-major sequences: x [T, N, in], weight [kernel, in, out] -> [T + 2 * pad - kernel + 1, N, out]
 void conv_tbc(Ctx& c) {
   const std::int64_t pad = c.count("pad", 0);
   const Val x = c.transpose(c.tensor("self"), {1, 2, 0}), weight = c.transpose(c.tensor("weight"), {2, 1, 0});

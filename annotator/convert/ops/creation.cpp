@@ -1,5 +1,5 @@
-// New tensors: filled, counted, triangular. Those that depend on no input arrive as constants; what is left here takes
-// its shape or its bounds from inputs.
+// New tensors: filled, ranges, triangular. Tensors that depend on no input arrive as constants; the converters here
+// take a shape or bounds from inputs.
 #include <algorithm>
 
 #include "annotator/convert/ops/families.h"
@@ -22,7 +22,7 @@ Val shape_argument(Ctx& c) {
   return c.constant_ints(sizes);
 }
 
-// A tensor of `shape` whose elements all are `value`, a scalar of the result's dtype.
+// Returns a tensor of `shape` in which every element is `value`, a scalar of the result's dtype.
 Val filled(Ctx& c, Val shape, Val value) {
   const TensorData* known = c.constant(value);
   if (!known) return c.emit("Expand", {value, shape});
@@ -39,16 +39,16 @@ void ones(Ctx& c) { fill_with(c, 1); }
 
 void full(Ctx& c) { c.yield(filled(c, shape_argument(c), c.scalar("fill_value", c.output_dtype()))); }
 
-// ---- counted ----------------------------------------------------------------------------------------------------
+// ---- ranges -----------------------------------------------------------------------------------------------------
 
-// The dtype to count in: ONNX Range has few of them.
+// Returns the dtype for ONNX Range, which supports only a few.
 DType range_dtype(DType result) {
   if (is_floating(result)) return result == DType::float64 ? result : DType::float32;
   return result == DType::int32 ? result : DType::int64;
 }
 
-// Integers between fractional bounds count from the truncated start in truncated steps. int64 has the truncated end
-// too; the others have as many elements as there are between the bounds as they are.
+// Integer ranges between fractional bounds use the truncated start and the truncated step. int64 also truncates the
+// end; the other dtypes have as many elements as the fractional bounds give.
 Val end_between_fractions(Ctx& c, Val start, Val step) {
   const DType fractions = DType::float64, dtype = c.dtype(start);
   const auto bound = [&](const char* name, double otherwise) {
@@ -61,9 +61,9 @@ Val end_between_fractions(Ctx& c, Val start, Val step) {
 
 // start, start + step, ... below end.
 void arange(Ctx& c) {
-  std::vector<Val> given{c.tensor("end")};
-  if (c.schema().find("start")) given.insert(given.begin(), c.tensor("start"));
-  if (c.schema().find("step")) given.push_back(c.tensor("step"));
+  std::vector<Val> operands{c.tensor("end")};
+  if (c.schema().find("start")) operands.insert(operands.begin(), c.tensor("start"));
+  if (c.schema().find("step")) operands.push_back(c.tensor("step"));
   const DType dtype = range_dtype(c.output_dtype());
   const auto bound = [&](const char* name, double otherwise) {
     return c.schema().find(name) ? c.scalar(name, dtype) : c.constant_number(otherwise, dtype);
@@ -73,20 +73,21 @@ void arange(Ctx& c) {
     const TensorData* known = c.constant(value);
     return known ? program::single_number(*known) : std::nullopt;
   };
-  const bool fractional = is_integral(dtype) && is_floating(c.promoted_dtype(given));
+  const bool fractional = is_integral(dtype) && is_floating(c.promoted_dtype(operands));
   if (fractional && number(step) == 0.0)
-    c.refuse("integers in steps below 1", "count in fractions and cast the result");
+    c.refuse("an integer range in steps below 1 is not supported", "count in fractions and cast the result");
   const bool by_count = fractional && c.output_dtype() != DType::int64;
   Val end = by_count ? end_between_fractions(c, start, step) : c.scalar("end", dtype);
-  // Bounds are counted in float64 by PyTorch: in float32 an end that is barely past an element may be lost or met.
+  // PyTorch counts the elements in float64. In float32 the end could include or lose one, so it is set between two
+  // elements.
   const auto dims = c.output_dims();
   if (dtype == DType::float32 && dims && dims->front().is_static() && number(start) && number(step) && number(end)) {
     const double half = static_cast<double>(dims->front().size) - 0.5;
     if (half > 0) end = c.constant_number(*number(start) + half * *number(step), dtype);
   }
   if (!is_integral(dtype) || number(step).value_or(1) > 0) return c.yield(c.emit("Range", {start, end, step}));
-  // Counting down is counting up between the negatives. ONNX Runtime (1.31) turns a Gather by a Range with a negative
-  // step into a Slice that holds nothing.
+  // Counts down as the negative of counting up: ONNX Runtime (1.31) turns a Gather by a Range with a negative step into
+  // an empty Slice.
   const auto negative = [&](Val value) {
     const auto known = number(value);
     return known ? c.constant_number(-*known, dtype) : c.emit("Neg", {value});
@@ -94,7 +95,8 @@ void arange(Ctx& c) {
   c.yield(c.emit("Neg", {c.emit("Range", {negative(start), negative(end), negative(step)})}));
 }
 
-// Yields `steps` numbers from start to end, a count that the model computes; a single one is the start.
+// Returns `steps` numbers from start to end, for a number of steps that the graph computes; a single number is the
+// start.
 Val linspace_of(Ctx& c, Val start, Val end, Val steps) {
   const DType dtype = c.output_dtype();
   const Val numbers = c.emit("Range", {c.constant_int(0), steps, c.constant_int(1)});
@@ -104,7 +106,7 @@ Val linspace_of(Ctx& c, Val start, Val end, Val steps) {
   return c.emit("Add", {start, c.emit("Mul", {as_result(numbers), unit})});
 }
 
-// `steps` numbers from start to end, both included, equally far apart.
+// `steps` evenly spaced numbers from start to end, both included.
 Val evenly_spaced(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val start = c.scalar("start", dtype), end = c.scalar("end", dtype);
@@ -118,16 +120,18 @@ Val evenly_spaced(Ctx& c) {
   }
   const TensorData data{DType::float64, {steps}, Bytes::copy_of(shares.data(), shares.size() * sizeof(double))};
   const auto share = program::cast_tensor(data, dtype);
-  if (!share) c.refuse("linspace of dtype " + std::string(name_of(dtype)), "make float32 and convert");
+  if (!share)
+    c.refuse("linspace of dtype " + std::string(name_of(dtype)) + " is not supported", "make float32 and convert");
   const Val way = c.emit("Mul", {c.emit("Sub", {end, start}), c.constant_tensor(*share)});
   return c.emit("Add", {start, way});
 }
 void linspace(Ctx& c) { c.yield(evenly_spaced(c)); }
 
-// base to the power of each of them.
+// base to the power of evenly spaced exponents.
 void logspace(Ctx& c) {
   const DType dtype = c.output_dtype();
-  if (!is_floating(dtype)) c.refuse("logspace of dtype " + std::string(name_of(dtype)), "make float32 and convert");
+  if (!is_floating(dtype))
+    c.refuse("logspace of dtype " + std::string(name_of(dtype)) + " is not supported", "make float32 and convert");
   c.yield(c.emit("Pow", {c.constant_number(c.number("base"), dtype), c.typed(evenly_spaced(c), dtype)}));
 }
 
@@ -142,17 +146,17 @@ void eye(Ctx& c) {
   const Size rows = c.size("n"), columns = c.schema().find("m") ? c.size("m") : rows;
   const DType dtype = c.output_dtype();
   const Val empty = filled(c, c.to_vector({rows, columns}), c.constant_number(0, DType::int32));
-  // ONNX Runtime has it for these alone.
+  // ONNX Runtime has EyeLike only for these.
   const bool own = dtype == DType::float32 || dtype == DType::float64 || dtype == DType::int32 || dtype == DType::int64;
-  const DType made = own ? dtype : DType::float32;
-  const Val ones = c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(made))}});
-  c.yield(c.cast(c.typed(ones, made), dtype));
+  const DType eye_dtype = own ? dtype : DType::float32;
+  const Val ones = c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(eye_dtype))}});
+  c.yield(c.cast(c.typed(ones, eye_dtype), dtype));
 }
 
-// Before opset 14 there is no Trilu: the mask of the elements that stay is a constant.
+// Opsets before 14 have no Trilu: a constant mask selects the kept elements.
 Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
   const auto rows = c.static_dim(x, -2), columns = c.static_dim(x, -1);
-  if (!rows || !columns) c.refuse("ONNX has triangles of dynamic matrices from opset 14", "use --opset 14 or newer");
+  if (!rows || !columns) c.refuse("the triangle of a dynamic matrix needs opset 14", "use --opset 14 or newer");
   std::vector<std::uint8_t> stays;
   stays.reserve(c.table_size({*rows, *columns}));
   for (std::int64_t i = 0; i < *rows; ++i) {
@@ -162,7 +166,7 @@ Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
   return select(c, mask, x, c.constant_number(0, c.dtype(x)));
 }
 
-// The elements on one side of the given diagonal, zeros elsewhere. Of the integers, runtimes have it for int64 only.
+// The elements on one side of the given diagonal, zeros elsewhere. Of the integers, runtimes have Trilu for int64 only.
 void triangle(Ctx& c, bool upper) {
   Val x = c.tensor("self");
   if (is_integral(c.dtype(x))) x = c.cast(x, DType::int64);
@@ -174,7 +178,7 @@ void triangle(Ctx& c, bool upper) {
   if (!upper) attributes.push_back({"upper", 0});
   c.yield(c.emit("Trilu", inputs, attributes));
 }
-// The positions of the elements on one side of a diagonal of a row x col matrix, in row-major order: [2, n].
+// The indices of the elements on one side of a diagonal of a row x col matrix, in row-major order: [2, n].
 template <bool upper>
 void triangle_indices(Ctx& c) {
   const auto numbers = [&](const char* name) {

@@ -1,5 +1,5 @@
-// torchvision's operators on boxes, which ONNX has as well. Boxes are [K, 4]: x1, y1, x2, y2; regions are [K, 5], with
-// the number of their image in the batch before the box.
+// torchvision's operators on boxes that ONNX also has. Boxes are [K, 4]: x1, y1, x2, y2; regions are [K, 5], with the
+// index of their image in the batch before the box.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -9,8 +9,8 @@
 namespace whence::convert {
 namespace {
 
-// The places of the boxes that are kept, the best first. ONNX wants [1, K, 4] and [1, 1, K], takes any two opposite
-// corners, so that it does not matter that its axes are y and x, and gives rows of image, class, place.
+// The indices of the kept boxes, best first. ONNX takes boxes [1, K, 4] and scores [1, 1, K], and gives rows of image,
+// class, index. It accepts any two opposite corners, so its order y, x does not matter.
 void nms(Ctx& c) {
   const Val boxes = c.unsqueeze(c.cast(c.tensor("dets"), DType::float32), {0});
   const Val scores = c.unsqueeze(c.cast(c.tensor("scores"), DType::float32), {0, 1});
@@ -21,29 +21,29 @@ void nms(Ctx& c) {
   c.yield(c.emit("Gather", {kept, c.constant_int(2)}, {{"axis", 1}}));
 }
 
-// Regions apart: [K, 4], and the numbers of their images [K].
-std::pair<Val, Val> apart(Ctx& c, Val regions) {
+// Splits regions into boxes [K, 4] and the indices of their images [K].
+std::pair<Val, Val> split_regions(Ctx& c, Val regions) {
   const Val axis = c.constant_ints({1}), end = c.constant_ints({5});
   const Val boxes = c.emit("Slice", {regions, axis, end, axis});
   const Val images = c.emit("Gather", {regions, c.constant_int(0)}, {{"axis", 1}});
   return {boxes, c.emit("Cast", {images}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}})};
 }
 
-// Boxes, and how many pixels of the features one of the image is. ONNX has that as an attribute: where the model
-// computes it (from the sizes of image and features), the boxes are multiplied instead.
+// Returns the boxes and spatial_scale, the number of feature pixels per image pixel. ONNX takes the scale as an
+// attribute: if the model computes it (from the sizes of image and features), the boxes are multiplied by it instead.
 std::pair<Val, float> to_features(Ctx& c, Val boxes) {
   const Val scale = c.scalar("spatial_scale", c.dtype(c.tensor("rois")));
   if (c.constant(scale) != nullptr) return {boxes, static_cast<float>(c.number("spatial_scale"))};
   return {c.emit("Mul", {boxes, scale}), 1.0F};
 }
 
-// Means of points between the pixels of each region, [K, C, height, width].
+// Averages of sampled points between the pixels of each region, [K, C, height, width].
 void roi_align(Ctx& c) {
   const bool aligned = c.flag("aligned");
   if (aligned && c.opset() < 16) {
-    c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
+    c.refuse("RoiAlign has no aligned regions before opset 16", "use --opset 16 or newer");
   }
-  const auto [regions, images] = apart(c, c.tensor("rois"));
+  const auto [regions, images] = split_regions(c, c.tensor("rois"));
   const auto [boxes, scale] = to_features(c, regions);
   Attributes attributes{{"spatial_scale", scale},
                         {"output_height", c.integer("pooled_height")},
@@ -55,32 +55,32 @@ void roi_align(Ctx& c) {
   c.yield(c.emit("RoiAlign", {c.tensor("input"), boxes, images}, std::move(attributes)));
 }
 
-// The largest pixel of each part of each region. Where it was is not to be had.
+// The maximum of each part of each region. ONNX does not return its index.
 void roi_pool(Ctx& c) {
-  if (c.result_used(1)) c.refuse("ONNX does not say where the largest pixels were", "use the first result alone");
+  if (c.result_used(1)) c.refuse("ONNX does not return the indices of the maxima", "use only the first result");
   const Ints shape{c.integer("pooled_height"), c.integer("pooled_width")};
-  const Val axis = c.constant_ints({1}), whole = c.tensor("rois");
-  const auto [boxes, scale] = to_features(c, whole);
-  // The number of the image, in the first column, has no scale.
-  const Val regions = boxes == whole ? whole
-                                     : c.emit("Concat",
-                                              {c.emit("Slice", {whole, c.constant_ints({0}), axis, axis}),
-                                               c.emit("Slice", {boxes, axis, c.constant_ints({5}), axis})},
-                                              {{"axis", 1}});
+  const Val axis = c.constant_ints({1}), rois = c.tensor("rois");
+  const auto [boxes, scale] = to_features(c, rois);
+  // The image index in the first column is not scaled.
+  const Val regions = boxes == rois ? rois
+                                    : c.emit("Concat",
+                                             {c.emit("Slice", {rois, c.constant_ints({0}), axis, axis}),
+                                              c.emit("Slice", {boxes, axis, c.constant_ints({5}), axis})},
+                                             {{"axis", 1}});
   const Val pooled =
       c.emit("MaxRoiPool", {c.tensor("input"), regions}, {{"pooled_shape", shape}, {"spatial_scale", scale}});
   c.yield({pooled, absent});
 }
 
-// Means of points, every part of a region in channels of its own: [K, C / parts, height, width]. ONNX's operator
-// averages every channel in every part, of which the part's own are taken.
+// Averages of sampled points; each part of a region has its own channels: [K, C / parts, height, width]. ONNX's
+// operator averages every channel in every part, and each part's own channels are selected from that.
 void ps_roi_align(Ctx& c) {
-  if (c.result_used(1)) c.refuse("ONNX does not say which channels were read", "use the first result alone");
-  if (c.opset() < 16) c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
+  if (c.result_used(1)) c.refuse("ONNX does not return the channel mapping", "use only the first result");
+  if (c.opset() < 16) c.refuse("RoiAlign has no aligned regions before opset 16", "use --opset 16 or newer");
   const std::int64_t height = c.count("pooled_height"), width = c.count("pooled_width");
   Ints diagonal(c.table_size({height, width}));
   const std::int64_t parts = height * width;
-  const auto [regions, images] = apart(c, c.tensor("rois"));
+  const auto [regions, images] = split_regions(c, c.tensor("rois"));
   const auto [boxes, scale] = to_features(c, regions);
   const Val every = c.emit("RoiAlign", {c.tensor("input"), boxes, images},
                            {{"spatial_scale", scale},
@@ -88,7 +88,7 @@ void ps_roi_align(Ctx& c) {
                             {"output_width", width},
                             {"sampling_ratio", std::max<std::int64_t>(c.integer("sampling_ratio"), 0)},
                             {"coordinate_transformation_mode", std::string("half_pixel")}});
-  // [K, C / parts, parts of the channel * parts of the region], of which the diagonal is taken.
+  // [K, C / parts, parts of the channel * parts of the region]; the diagonal of the last axis is selected.
   const Val flat = c.emit("Reshape", {every, c.constant_ints({0, -1, parts * parts})});
   for (std::int64_t part = 0; part < parts; ++part) diagonal[static_cast<std::size_t>(part)] = part * (parts + 1);
   const Val own = c.emit("Gather", {flat, c.constant_ints(diagonal)}, {{"axis", 2}});
@@ -96,7 +96,7 @@ void ps_roi_align(Ctx& c) {
 }
 
 void deform_conv2d(Ctx& c) {
-  if (c.opset() < 19) c.refuse("DeformConv came with opset 19", "use --opset 19 or newer");
+  if (c.opset() < 19) c.refuse("ONNX has DeformConv from opset 19", "use --opset 19 or newer");
   const std::int64_t down = c.integer("pad_h"), along = c.integer("pad_w");
   std::vector<Val> operands{c.tensor("input"), c.tensor("weight"), c.tensor("offset"), c.tensor("bias")};
   if (c.flag("use_mask")) operands.push_back(c.tensor("mask"));

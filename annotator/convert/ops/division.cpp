@@ -1,8 +1,8 @@
-// Division, remainders and shifts: everything where rounding and signs decide.
+// Division, remainders and shifts: operators whose results depend on rounding and signs.
 #include "annotator/convert/ops/division.h"
 
 #include "annotator/convert/broadcast.h"
-#include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/narrow_constants.h"
 #include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
@@ -11,7 +11,7 @@ namespace whence::convert {
 
 namespace {
 
-// True if a remainder of floating dtype and the divisor have opposite signs; false where the remainder is 0 or NaN.
+// Returns true if a floating remainder and the divisor have opposite signs; false if the remainder is 0 or NaN.
 Val opposite_signs(Ctx& c, Val rest, Val y, DType dtype) {
   return c.emit("Less", {c.emit("Mul", {c.emit("Sign", {rest}), y}), c.constant_number(0, dtype)});
 }
@@ -39,7 +39,7 @@ Val floor_quotient(Ctx& c, Val x, Val y, DType dtype) {
   return c.emit("Div", {c.emit("Sub", {x, c.emit("Mod", {x, y})}), y});
 }
 
-// ONNX allows floating operands for the C form of Mod only. Its result is exact; y is added where the signs differ.
+// For floating operands ONNX has only the C form of Mod. Its result is exact; y is added where the signs differ.
 Val floor_remainder(Ctx& c, Val x, Val y, DType dtype) {
   if (!is_floating(dtype)) return c.emit("Mod", {x, y});
   const Val rest = c.emit("Mod", {x, y}, {{"fmod", 1}});
@@ -50,15 +50,15 @@ namespace {
 
 struct Operands {
   Val x, y;
-  DType dtype;  // in which the operation is computed
+  DType dtype;  // dtype of the computation
 };
 
-// Both operands in the result's dtype, or the wider one that narrow integers, or halves and a number, are computed in;
-// yield() casts back.
+// Both operands in the dtype of the computation: the result's, or a wider one for narrow integers and for float16 with
+// a number. yield() casts back.
 Operands operands(Ctx& c, std::string_view x, std::string_view y) {
   const DType result = c.output_dtype();
   const DType dtype = dtype_for_numbers(c, arithmetic_dtype(result), c.tensor(x), c.tensor(y));
-  // A number wraps around before it divides: -3 is 253 among uint8.
+  // A number wraps around before the division: -3 is 253 in uint8.
   const auto operand = [&](std::string_view name) {
     const Val value = c.tensor(name);
     return c.cast(is_integral(result) && dtype != result ? c.cast(value, result) : value, dtype);
@@ -72,7 +72,7 @@ Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype) {
   return is_floating(dtype) ? truncated(c, quotient) : quotient;
 }
 
-// Integers become floating before they are divided: the result's dtype says so.
+// True division: integers are first cast to the floating dtype of the result.
 void div(Ctx& c) {
   const Operands o = operands(c, "self", "other");
   c.yield(c.emit("Div", {o.x, o.y}));
@@ -96,7 +96,7 @@ void remainder(Ctx& c) {
   c.yield(floor_remainder(c, o.x, o.y, o.dtype));
 }
 
-// The remainder with the sign of self, as C's.
+// The remainder with the sign of self, as in C.
 void fmod(Ctx& c) {
   const Operands o = operands(c, "self", "other");
   c.yield(c.emit("Mod", {o.x, o.y}, {{"fmod", 1}}));
@@ -105,8 +105,8 @@ void fmod(Ctx& c) {
 // 2^n for a count n of bits.
 Val power_of_two(Ctx& c, Val bits, DType dtype) { return c.emit("Pow", {c.constant_number(2, dtype), bits}); }
 
-// Shifts of signed integers, which ONNX BitShift does not take: to the left multiplies, to the right divides and rounds
-// towards minus infinity.
+// Shifts of signed integers, which ONNX BitShift does not accept: a left shift multiplies, a right shift divides and
+// rounds towards minus infinity.
 void shift_left(Ctx& c) {
   const Operands o = operands(c, "self", "other");
   c.yield(c.emit("Mul", {o.x, power_of_two(c, o.y, o.dtype)}));
@@ -117,13 +117,13 @@ void shift_right(Ctx& c) {
   c.yield(floor_quotient(c, o.x, power_of_two(c, o.y, o.dtype), o.dtype));
 }
 
-// Rounds of Euclid's algorithm that suffice for numbers of that dtype: consecutive Fibonacci numbers take the most.
+// Returns how many rounds of Euclid's algorithm suffice for this dtype: consecutive Fibonacci numbers need the most.
 std::int64_t rounds_for(DType dtype) {
   return static_cast<std::int64_t>(1.4405 * 8 * static_cast<double>(size_of(dtype))) + 2;
 }
 
-// The greatest common divisor of the absolute values, int64; gcd(0, b) is |b|. A round takes a and b to b and a mod b,
-// and leaves them as they are once b is 0.
+// The greatest common divisor of the absolute values, int64; gcd(0, b) is |b|. Each round replaces (a, b) by (b, a mod
+// b), and changes nothing once b is 0.
 Val common_divisor(Ctx& c, Val x, Val y) {
   const auto dims = c.output_dims() ? std::optional<std::vector<Dim>>(*c.output_dims()) : std::nullopt;
   const auto start = [&](Val value, Val other) { return c.typed(broadcast(c, value, {other}), DType::int64, dims); };
@@ -137,7 +137,7 @@ Val common_divisor(Ctx& c, Val x, Val y) {
   return c.loop(c.constant_int(rounds_for(c.output_dtype())), {start(x, y), start(y, x)}, step).front();
 }
 
-// |self| and |other| in int64, whatever integers they are.
+// |self| and |other| in int64, for any integer dtype.
 std::pair<Val, Val> absolute_integers(Ctx& c) {
   const auto absolute = [&](std::string_view name) {
     const Val value = c.cast(c.tensor(name), DType::int64);

@@ -1,4 +1,4 @@
-// einsum: PyTorch's notation is ONNX's but for spaces and the path hint.
+// einsum: PyTorch's notation equals ONNX's except for spaces and the path argument.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace whence::convert {
 namespace {
 
-// "ab, bc -> ac" taken apart. `output` is empty when it is left implicit.
+// A parsed equation such as "ab, bc -> ac". `output` is empty if it is implicit.
 struct Equation {
   std::vector<std::string> operands;
   std::string output;
@@ -41,7 +41,8 @@ std::string to_text(const Equation& equation) {
   return equation.explicit_output ? text + "->" + equation.output : text;
 }
 
-// "bij,bjk->bik": equal batch letters in front, one row, one contracted and one column letter.
+// Returns true for a form like "bij,bjk->bik": equal batch letters first, one row, one contracted and one column
+// letter.
 bool is_matmul(const Equation& equation) {
   if (equation.operands.size() != 2 || !equation.explicit_output) return false;
   const std::string &a = equation.operands[0], &b = equation.operands[1], &y = equation.output;
@@ -56,8 +57,8 @@ bool is_matmul(const Equation& equation) {
   return b == batch + a[rank - 1] + b[rank - 1] && y == batch + a[rank - 2] + b[rank - 1];
 }
 
-// An ellipsis that the output lacks stands for axes that are summed over, as letters that it lacks are. ONNX has that
-// for letters alone, so the axes get some.
+// Axes of an ellipsis that is missing in the output are summed, like letters that are missing there. ONNX supports this
+// only for letters, so these axes get letters.
 void name_dropped_axes(Ctx& c, Equation& equation, const std::vector<Val>& operands) {
   constexpr std::string_view dots = "...";
   const bool is_dropped = equation.explicit_output && equation.output.find(dots) == std::string::npos;
@@ -73,8 +74,8 @@ void name_dropped_axes(Ctx& c, Equation& equation, const std::vector<Val>& opera
     if (at == std::string::npos) continue;
     const std::size_t axes =
         static_cast<std::size_t>(c.rank(operands[i])) - (equation.operands[i].size() - dots.size());
-    c.expect(axes <= unused.size(), "no more axes than there are letters");
-    equation.operands[i].replace(at, dots.size(), unused.substr(unused.size() - axes));  // aligned at the last one
+    c.expect(axes <= unused.size(), "the equation has more axes than there are letters");
+    equation.operands[i].replace(at, dots.size(), unused.substr(unused.size() - axes));  // aligned at the last axis
   }
 }
 
@@ -83,18 +84,19 @@ void einsum(Ctx& c) {
   std::vector<Val> operands = c.tensors("tensors");
   const DType dtype = c.promoted_dtype(operands);
   for (Val& operand : operands) operand = c.cast(operand, dtype);
-  c.expect(equation.operands.size() == operands.size(), "an operand for each part of the equation");
+  c.expect(equation.operands.size() == operands.size(), "the equation must have one part for each operand");
   name_dropped_axes(c, equation, operands);
   if (is_matmul(equation)) return c.yield(c.emit("MatMul", operands));
   c.yield(c.emit("Einsum", operands, {{"equation", to_text(equation)}}));
 }
 
-// Sums over dims_self of one and dims_other of the other, in order; the axes left over follow each other.
+// Contracts dims_self of self with dims_other of other, in order; the result has the remaining axes of self, then of
+// other.
 void tensordot(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("other");
   const Ints axes_a = c.integers("dims_self"), axes_b = c.integers("dims_other");
-  c.expect(axes_a.size() == axes_b.size(), "it has to sum over as many axes of one tensor as of the other");
-  c.expect(c.rank(a) <= 26 && c.rank(b) <= 26, "its tensors can have 26 axes at most");
+  c.expect(axes_a.size() == axes_b.size(), "dims_self and dims_other must have the same length");
+  c.expect(c.rank(a) <= 26 && c.rank(b) <= 26, "tensors can have at most 26 axes");
   Equation equation{{"", ""}, "", true};
   for (int i = 0; i < c.rank(a); ++i) equation.operands[0].push_back(static_cast<char>('a' + i));
   for (int i = 0; i < c.rank(b); ++i) equation.operands[1].push_back(static_cast<char>('A' + i));

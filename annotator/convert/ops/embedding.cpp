@@ -1,5 +1,5 @@
-// Table look-ups: embedding, and embedding_bag, which reduces the rows of each bag.
-// padding_idx, scale_grad_by_freq and sparse concern gradients only, except for bags, where padding is left out.
+// Table look-ups: embedding, and embedding_bag, which reduces the rows of each bag. padding_idx, scale_grad_by_freq and
+// sparse affect only gradients, except that a bag leaves out rows of padding_idx.
 #include <limits>
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace {
 // weight [rows, size], indices [*] -> [*, size]
 void embedding(Ctx& c) { c.yield(c.emit("Gather", {c.tensor("weight"), c.tensor("indices")})); }
 
-// weight with those rows that `indices` names cut to the length max_norm, where they are longer.
+// Scales the rows of weight that `indices` selects down to the length max_norm if they are longer.
 void embedding_renorm(Ctx& c) {
   const Val weight = c.tensor("self");
   const DType dtype = c.output_dtype();
@@ -21,7 +21,7 @@ void embedding_renorm(Ctx& c) {
   const Val rows = c.typed(c.emit("Gather", {weight, index}), dtype, std::vector{Dim{}, c.dims(weight)[1]});
   const Val norm = vector_norm(c, rows, c.number("norm_type"), {1}, true);
   const Val limit = c.constant_number(c.number("max_norm"), dtype);
-  // ATen adds 1e-7 too, so that the length is a little below the limit.
+  // ATen also adds 1e-7, so that the length is slightly below the limit.
   const Val factor = c.emit("Div", {limit, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
   const Val cut = c.emit("Where", {c.emit("Greater", {norm, limit}), c.emit("Mul", {rows, factor}), rows});
   c.yield(c.emit("ScatterND", {weight, c.unsqueeze(c.cast(index, DType::int64), {1}), cut}));
@@ -33,7 +33,7 @@ struct Bags {
   Val weight, indices, offsets, sample_weights;
   BagMode mode = BagMode::sum;
   bool last_offset_included = false;
-  std::optional<std::int64_t> padding = std::nullopt;  // the index that is left out
+  std::optional<std::int64_t> padding = std::nullopt;  // index that is left out
 };
 
 Bags read(Ctx& c) {
@@ -41,27 +41,28 @@ Bags read(Ctx& c) {
   bags.mode = static_cast<BagMode>(c.integer("mode"));
   bags.last_offset_included = c.flag("include_last_offset");
   if (c.schema().find("padding_idx") && c.has("padding_idx")) {
-    // -1 stands for None in schemas that do not allow None.
+    // -1 means None in schemas that do not allow None.
     const std::int64_t padding = c.integer("padding_idx");
     const bool optional = c.schema().find("padding_idx")->type.optional;
     if (padding >= 0) bags.padding = padding;
     if (padding < 0 && optional) {
       const auto rows = c.static_dim(bags.weight, 0);
-      if (!rows) c.refuse("a negative padding_idx of a dynamic table", "count padding_idx from the first row");
+      if (!rows)
+        c.refuse("a negative padding_idx of a dynamic table is not supported", "count padding_idx from the first row");
       bags.padding = padding + *rows;
     }
   }
   return bags;
 }
 
-// The rows to reduce, [n, size], weighted when asked for.
+// The rows to reduce, [n, size], multiplied by sample weights if there are any.
 Val looked_up(Ctx& c, const Bags& bags) {
   const Val looked = c.emit("Gather", {bags.weight, bags.indices});
   if (!bags.sample_weights) return looked;
   return c.emit("Mul", {looked, c.unsqueeze(bags.sample_weights, {1})});
 }
 
-// The common length of all bags, when the offsets are constant and evenly spaced.
+// Returns the common length of all bags if the offsets are constant and evenly spaced.
 std::optional<std::int64_t> even_length(Ctx& c, const Bags& bags) {
   const auto total = c.static_dim(bags.indices, 0);
   const auto offsets = c.graph().integers(bags.offsets.id);
@@ -77,13 +78,13 @@ std::optional<std::int64_t> even_length(Ctx& c, const Bags& bags) {
 
 Val even_bags(Ctx& c, const Bags& bags, std::int64_t length) {
   const auto size = c.static_dim(bags.weight, 1);
-  if (!size) c.refuse("an embedding of dynamic size", "keep the weight's sizes fixed when exporting");
+  if (!size) c.refuse("an embedding of dynamic size is not supported", "keep the weight's sizes fixed when exporting");
   const Val grouped = c.emit("Reshape", {looked_up(c, bags), c.constant_ints({-1, length, *size})});
   const char* const reductions[] = {"ReduceSum", "ReduceMean", "ReduceMax"};
   return reduce(c, reductions[static_cast<std::int64_t>(bags.mode)], grouped, {1}, false);
 }
 
-// True for a row that is in a bag: [bags, n], boolean.
+// True if a row is in a bag: [bags, n], boolean.
 Val membership(Ctx& c, const Bags& bags) {
   const Val count = c.dim_of(bags.indices, 0);
   const Val offsets = c.cast(bags.offsets, DType::int64);
@@ -106,7 +107,7 @@ Val membership(Ctx& c, const Bags& bags) {
   return c.typed(member, DType::boolean, std::vector<Dim>(2, Dim{-1, true, none_id}));
 }
 
-// The greatest of each bag's rows, element by element; 0 for a bag without any.
+// The element-wise maximum of each bag's rows; 0 for an empty bag.
 Val greatest_rows(Ctx& c, const Bags& bags, Val member) {
   const DType dtype = c.output_dtype();
   const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
@@ -116,7 +117,7 @@ Val greatest_rows(Ctx& c, const Bags& bags, Val member) {
   return c.emit("Where", {filled, greatest, c.constant_number(0, dtype)});
 }
 
-// Bags of any length: a matrix of ones says which row is in which bag, and multiplies the rows.
+// Bags of any length: multiplies the rows by a 0/1 matrix that marks which row is in which bag.
 Val uneven_bags(Ctx& c, const Bags& bags) {
   const DType dtype = c.output_dtype();
   const Val member = membership(c, bags);
@@ -128,7 +129,7 @@ Val uneven_bags(Ctx& c, const Bags& bags) {
   return c.emit("Div", {sum, lengths});
 }
 
-// Results: the bags [bags, size]; three tables for the backward pass, which are not made.
+// Results: the bags [bags, size], and three tables for the backward pass, which are not made.
 void embedding_bag(Ctx& c) {
   const Bags bags = read(c);
   const auto length = bags.padding ? std::nullopt : even_length(c, bags);

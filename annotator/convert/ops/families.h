@@ -1,5 +1,5 @@
-// The operator families: one file each, one accessor each. A family's table stands at the end of its file; op_table.cpp
-// lists the families. Adding an operator touches none of this, adding a family touches this list and op_table.cpp.
+// The operator families: one file and one accessor each. A family's table is at the end of its file; op_table.cpp lists
+// the families. A new operator needs no change here; a new family needs one line here and one in op_table.cpp.
 #pragma once
 
 #include <span>
@@ -43,7 +43,7 @@ OpFamily grid_ops();
 OpFamily rearrange_ops();
 OpFamily padding_ops();
 
-// the rest
+// other families
 OpFamily sorting_ops();
 OpFamily repeat_ops();
 OpFamily segment_ops();

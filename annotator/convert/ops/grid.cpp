@@ -1,4 +1,4 @@
-// Sampling an image at given places: grid_sampler, and the grid of an affine transformation.
+// Samples an image at given coordinates: grid_sampler, and the grid of an affine transformation.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ const char* interpolation(Ctx& c) {
     case 2:
       return renamed ? "cubic" : "bicubic";
     default:
-      c.refuse("an interpolation mode other than bilinear, nearest or bicubic", "use one of these");
+      c.refuse("an interpolation mode other than bilinear, nearest or bicubic is not supported", "use one of these");
   }
 }
 
@@ -34,16 +34,16 @@ const char* padding(Ctx& c) {
     case 2:
       return "reflection";
     default:
-      c.refuse("a padding mode other than zeros, border or reflection", "use one of these");
+      c.refuse("a padding mode other than zeros, border or reflection is not supported", "use one of these");
   }
 }
 
-// input [N, C, H, W], grid [N, out H, out W, 2] with x before y in [-1, 1]; or the same with a depth.
+// input [N, C, H, W], grid [N, out H, out W, 2] with x before y in [-1, 1]; both may have a depth axis.
 void grid_sampler(Ctx& c) {
   const Val x = c.tensor("input");
   const int needed = c.rank(x) == 5 ? 20 : 16;
   if (c.opset() < needed) {
-    c.refuse("grid_sampler over " + std::to_string(c.rank(x) - 2) + " axes",
+    c.refuse("grid_sampler over " + std::to_string(c.rank(x) - 2) + " axes needs opset " + std::to_string(needed),
              "export with --opset " + std::to_string(needed) + " or newer");
   }
   Attributes attributes;
@@ -55,27 +55,27 @@ void grid_sampler(Ctx& c) {
 
 // Coordinates of `size` pixel centres in [-1, 1].
 std::vector<double> coordinates(std::int64_t size, bool align_corners) {
-  std::vector<double> places;
+  std::vector<double> positions;
   for (std::int64_t i = 0; i < size; ++i) {
-    const double place = align_corners
-                             ? (size == 1 ? 0.0 : -1 + 2.0 * static_cast<double>(i) / static_cast<double>(size - 1))
-                             : (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
-    places.push_back(place);
+    const double position = align_corners
+                                ? (size == 1 ? 0.0 : -1 + 2.0 * static_cast<double>(i) / static_cast<double>(size - 1))
+                                : (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
+    positions.push_back(position);
   }
-  return places;
+  return positions;
 }
 
-// (x, y, 1) of every pixel of the wanted size in row-major order, as a constant [pixels, axes + 1] of `dtype`.
+// (x, y, 1) of every output pixel in row-major order, as a constant [pixels, axes + 1] of `dtype`.
 Val base_grid(Ctx& c, const Ints& spatial, bool align_corners, DType dtype) {
   std::int64_t pixels = 1;
   for (const std::int64_t size : spatial) pixels = static_cast<std::int64_t>(c.table_size({pixels, size}));
-  std::vector<std::vector<double>> places;
-  for (const std::int64_t size : spatial) places.push_back(coordinates(size, align_corners));
+  std::vector<std::vector<double>> positions;
+  for (const std::int64_t size : spatial) positions.push_back(coordinates(size, align_corners));
   std::vector<double> grid;
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     std::int64_t rest = pixel;
     for (std::size_t axis = spatial.size(); axis-- > 0; rest /= spatial[axis]) {  // the last axis, x, comes first
-      grid.push_back(places[axis][rest % spatial[axis]]);
+      grid.push_back(positions[axis][rest % spatial[axis]]);
     }
     grid.push_back(1);
   }
@@ -83,7 +83,7 @@ Val base_grid(Ctx& c, const Ints& spatial, bool align_corners, DType dtype) {
                         {pixels, static_cast<std::int64_t>(spatial.size()) + 1},
                         Bytes::copy_of(grid.data(), grid.size() * sizeof(double))};
   const auto data = program::cast_tensor(wide, dtype);
-  if (!data) c.refuse("affine_grid of dtype " + std::string(name_of(dtype)), "use float32");
+  if (!data) c.refuse("affine_grid of dtype " + std::string(name_of(dtype)) + " is not supported", "use float32");
   return c.constant_tensor(*data);
 }
 
@@ -104,7 +104,7 @@ void affine_grid_generator(Ctx& c) {
     return c.yield(c.emit("AffineGrid", {theta, c.to_vector(size)}, {{"align_corners", align_corners ? 1 : 0}}));
   }
   if (std::count(spatial.begin(), spatial.end(), -1) != 0) {
-    c.refuse("affine_grid of dynamic size", "export with --opset 20 or newer, or with a fixed size");
+    c.refuse("affine_grid of dynamic size needs opset 20", "export with --opset 20 or newer, or with a fixed size");
   }
   const Val grid =
       c.emit("MatMul", {base_grid(c, spatial, align_corners, c.dtype(theta)), c.transpose(theta, {0, 2, 1})});

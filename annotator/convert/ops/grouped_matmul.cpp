@@ -1,7 +1,7 @@
-// _grouped_mm: one matrix product for each group of rows, as mixtures of experts use it. `offs` holds where each group
-// ends along the grouped axis, mostly computed by a router while the model runs. ONNX has no ragged product, so every
-// group multiplies everything and a mask picks, for each place, its own group's result: G times the arithmetic of a
-// ragged product, but no loop, and any routing.
+// _grouped_mm: one matrix product for each group of rows, as in mixtures of experts. `offs` holds the end of each group
+// along the grouped axis; usually a router computes it at run time. ONNX has no ragged product, so every group
+// multiplies everything, and a mask selects the result of each position's own group. This takes G times the arithmetic
+// of a ragged product, but needs no loop and supports any routing.
 #include <numeric>
 #include <vector>
 
@@ -11,11 +11,11 @@
 namespace whence::convert {
 namespace {
 
-// [G, length]: whether place j belongs to group g, that is, whether exactly g groups end at or before j.
+// [G, length]: true if position j belongs to group g, that is, if exactly g groups end at or before j.
 Val membership(Ctx& c, const Size& length, std::int64_t groups) {
   const Val ends = c.unsqueeze(c.cast(c.tensor("offs"), DType::int64), {1});
-  const Val place = c.emit("Range", {c.constant_int(0), c.to_scalar_value(length), c.constant_int(1)});
-  const Val passed = c.typed(c.emit("GreaterOrEqual", {place, ends}), DType::boolean);
+  const Val position = c.emit("Range", {c.constant_int(0), c.to_scalar_value(length), c.constant_int(1)});
+  const Val passed = c.typed(c.emit("GreaterOrEqual", {position, ends}), DType::boolean);
   const Val group = reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, true);
   Ints numbers(c.table_size({groups}));
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -29,13 +29,14 @@ Size extent(Ctx& c, Val x, std::int64_t axis) {
   return c.dim_of(x, axis);
 }
 
-// Grouped by rows (self [M, K], mat2 [G, K, N]), by columns (self [G, M, K], mat2 [K, N]) or by what is summed over
-// (self [M, K], mat2 [K, N], result [G, M, N]); plain batches without `offs`.
+// Grouped by rows (self [M, K], mat2 [G, K, N]), by columns (self [G, M, K], mat2 [K, N]) or by the contracted axis
+// (self [M, K], mat2 [K, N], result [G, M, N]).
 void multiply_groups(Ctx& c, Val a, Val b) {
   const bool by_rows = c.rank(b) == 3, by_columns = c.rank(a) == 3;
-  auto groups = c.static_dim(c.tensor("offs"), 0);  // the router computes them: their number may be unknown
+  auto groups = c.static_dim(c.tensor("offs"), 0);  // unknown if the router computes it
   if (!groups && (by_rows || by_columns)) groups = c.static_dim(by_rows ? b : a, 0);
-  if (!groups) c.refuse("a dynamic number of groups", "keep the number of experts fixed when exporting");
+  if (!groups)
+    c.refuse("a dynamic number of groups is not supported", "keep the number of experts fixed when exporting");
 
   const Val mask = membership(c, by_columns ? extent(c, b, 1) : extent(c, a, by_rows ? 0 : 1), *groups);
   const Val zero = c.constant_number(0, c.dtype(a));
@@ -49,12 +50,12 @@ void multiply_groups(Ctx& c, Val a, Val b) {
 
 void grouped_mm(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("mat2");
-  if (c.has("bias")) c.refuse("_grouped_mm with a bias", "add the bias to the result");
+  if (c.has("bias")) c.refuse("_grouped_mm with a bias is not supported", "add the bias to the result");
   if (!c.has("offs")) return c.yield(c.emit("MatMul", {a, b}));
   multiply_groups(c, a, b);
 }
 
-// The operator that transformers registers for its mixtures of experts where PyTorch's own kernel does not run: by
+// The operator that transformers registers for mixtures of experts if PyTorch's own kernel does not run. It groups by
 // rows.
 void transformers_grouped_mm(Ctx& c) { multiply_groups(c, c.tensor("input"), c.tensor("weight")); }
 

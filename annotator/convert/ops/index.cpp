@@ -1,4 +1,4 @@
-// Reading elements by position or mask: indexing with tensors, gather, where, nonzero.
+// Reads elements by index or mask: indexing with tensors, gather, where, nonzero.
 #include "annotator/convert/advanced_index.h"
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
@@ -7,10 +7,10 @@
 namespace whence::convert {
 namespace {
 
-// ---- by position ------------------------------------------------------------------------------------------------
+// ---- by index ---------------------------------------------------------------------------------------------------
 
-// The elements where `mask` is true, along one new axis. Absent where masks need the general form: those over several
-// axes behind others.
+// The elements where `mask` is true, along one new axis. Returns absent if the mask needs the general form: several
+// axes, the first of which is not axis 0.
 Val masked_elements(Ctx& c, Val x, const IndexedAxis& mask) {
   const int covered = c.rank(mask.index);
   if (covered == 1) return c.emit("Compress", {x, mask.index}, {{"axis", mask.axis}});
@@ -27,7 +27,7 @@ void index(Ctx& c) {
   }
   const std::vector<IndexedAxis> axes = indexed_axes(c, indices);
   if (axes.empty()) return c.yield(x);
-  c.expect(axes.back().axis < c.rank(x), "no more indices than self has axes");
+  c.expect(axes.back().axis < c.rank(x), "self must have an axis for each index");
   if (axes.size() == 1) return c.yield(c.emit("Gather", {x, axes[0].index}, {{"axis", axes[0].axis}}));
 
   const int rank = c.rank(x);
@@ -37,7 +37,7 @@ void index(Ctx& c) {
   c.yield(c.transpose(found, result_order(layout, result_rank)));
 }
 
-// Index is one-dimensional or a scalar, which counts as one element.
+// The index is a vector, or a scalar, which counts as one element.
 void index_select(Ctx& c) {
   const Val x = c.tensor("self");
   Val index = c.tensor("index");
@@ -46,7 +46,7 @@ void index_select(Ctx& c) {
   c.yield(c.emit("Gather", {x, index}, {{"axis", c.axis(c.integer("dim"), c.rank(x))}}));
 }
 
-// result[i, j] = self[i, index[i, j]] for dim 1, likewise for others.
+// result[i, j] = self[i, index[i, j]] for dim 1; other dims accordingly.
 Val gathered(Ctx& c, Val x, Val index, std::int64_t dim) {
   if (c.rank(x) == 0) return c.rank(index) == 0 ? x : c.unsqueeze(x, {0});
   if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
@@ -57,14 +57,14 @@ void gather(Ctx& c) { c.yield(gathered(c, c.tensor("self"), c.tensor("index"), c
 
 Val flat(Ctx& c, Val x) { return c.rank(x) == 1 ? x : c.emit("Reshape", {x, c.constant_ints({-1})}); }
 
-// gather with both sides broadcast against each other, except along dim; without dim, both flattened.
+// gather, after broadcasting both tensors against each other except along dim; without dim, both are flattened.
 void take_along_dim(Ctx& c) {
   Val x = c.tensor("self"), index = c.tensor("indices");
   if (!c.has("dim")) return c.yield(c.emit("Gather", {flat(c, x), flat(c, index)}));
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const std::vector<Size> of_x = shape_of(c, x), of_index = shape_of(c, index);
-  c.expect(of_x.size() == of_index.size(), "indices with the axes of self");
-  // Expand leaves an axis as it is where it is asked for 1.
+  c.expect(of_x.size() == of_index.size(), "indices must have as many axes as self");
+  // Expand leaves an axis unchanged if its target size is 1.
   std::vector<Size> wider_x(of_x.size(), Size{1}), wider_index = wider_x;
   for (std::size_t i = 0; i < of_x.size(); ++i) {
     if (static_cast<std::int64_t>(i) == axis || of_x[i] == of_index[i]) continue;
@@ -77,7 +77,7 @@ void take_along_dim(Ctx& c) {
   c.yield(gathered(c, x, index, axis));
 }
 
-// Positions in the flattened tensor.
+// Indices into the flattened tensor.
 void take(Ctx& c) { c.yield(c.emit("Gather", {flat(c, c.tensor("self")), c.tensor("index")})); }
 
 // ---- by mask ----------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ void masked_fill_tensor(Ctx& c) {
   c.yield(select(c, mask, value, c.tensor("self")));
 }
 
-// The elements where the mask is true, in a row.
+// The elements where the mask is true, as a vector.
 void masked_select(Ctx& c) {
   const Val x = c.tensor("self"), mask = c.tensor("mask");
   if (c.rank(x) == 0 && c.rank(mask) == 0) {
@@ -109,28 +109,28 @@ void masked_select(Ctx& c) {
   c.yield(c.emit("Compress", {broadcast(c, x, {mask}), condition}));
 }
 
-// The positions of the elements that are not zero: [n, rank].
+// The indices of the elements that are not zero: [n, rank].
 void nonzero(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) > 0) return c.yield(mask_positions(c, x));
-  // A scalar has no axes to count along, but is one element or none.
+  // A scalar has no axes, but counts as one element or none.
   const Val positions = mask_positions(c, c.unsqueeze(x, {0}));
   c.yield(c.emit("Slice", {positions, c.constant_ints({0}), c.constant_ints({0}), c.constant_ints({1})}));
 }
 
-// Yields `size` positions: missing ones are filled up, further ones are cut.
+// Yields `size` rows of indices: missing rows are filled, further ones are cut off.
 void nonzero_static(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t size = c.integer("size"), fill = c.integer("fill_value");
-  if (c.rank(x) == 0) c.refuse("nonzero_static of a scalar", "give it an axis");
+  if (c.rank(x) == 0) c.refuse("nonzero_static of a scalar is not supported", "pass x.unsqueeze(0)");
   const Val filler = c.emit("Expand", {c.constant_int(fill), c.constant_ints({size, c.rank(x)})});
   const Val all = c.emit("Concat", {mask_positions(c, x), filler}, {{"axis", 0}});
   c.yield(c.emit("Slice", {all, c.constant_ints({0}), c.constant_ints({size}), c.constant_ints({0})}));
 }
 
-// The same, one vector for each axis. A scalar counts as a vector.
+// Like nonzero, with one vector for each axis. A scalar counts as a vector.
 void nonzero_by_axis(Ctx& c, Val x) {
-  const Val positions = c.emit("NonZero", {countable(c, c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x)});
+  const Val positions = c.emit("NonZero", {nonzero_operand(c, c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x)});
   std::vector<Val> results;
   for (int i = 0; i < c.output_count(); ++i) results.push_back(c.emit("Gather", {positions, c.constant_int(i)}));
   c.yield(results);

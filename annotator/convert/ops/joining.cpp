@@ -1,4 +1,4 @@
-// Tensors put together and taken apart: cat and stack, split, chunk and unbind.
+// Joins and splits tensors: cat and stack, split, chunk and unbind.
 #include <algorithm>
 #include <numeric>
 
@@ -7,18 +7,18 @@
 namespace whence::convert {
 namespace {
 
-// ---- together ---------------------------------------------------------------------------------------------------
+// ---- joining ----------------------------------------------------------------------------------------------------
 
-// The parts one after the other along `axis`. Their dtypes are promoted.
+// Concatenates the parts along `axis`. Their dtypes are promoted.
 void concatenate(Ctx& c, std::vector<Val> parts, std::int64_t axis) {
   for (Val& part : parts) part = c.cast(part, c.output_dtype());
   c.yield(parts.size() == 1 ? parts[0] : c.emit("Concat", parts, {{"axis", axis}}));
 }
 
-// Vectors of no elements join anything, whatever the rank of the rest.
+// An empty vector can be joined with tensors of any rank.
 bool is_empty_vector(Ctx& c, Val x) { return c.rank(x) == 1 && c.static_dim(x, 0) == 0; }
 
-// A list whose length depends on data is joined as it is; its elements are of one dtype.
+// Joins a list whose length depends on data without taking it apart; its elements have the same dtype.
 bool join_sequence(Ctx& c, bool new_axis) {
   const Val list = c.sequence("tensors");
   if (!list) return false;
@@ -30,7 +30,7 @@ bool join_sequence(Ctx& c, bool new_axis) {
 void cat(Ctx& c) {
   if (join_sequence(c, false)) return;
   std::vector<Val> parts = c.tensors("tensors");
-  c.expect(!parts.empty(), "it needs tensors to join");
+  c.expect(!parts.empty(), "the list of tensors must not be empty");
   const std::vector<Val> all = parts;
   std::erase_if(parts, [&c](Val part) { return is_empty_vector(c, part); });
   if (parts.empty()) return c.yield(all.front());
@@ -38,17 +38,17 @@ void cat(Ctx& c) {
   concatenate(c, std::move(parts), axis);
 }
 
-// The parts side by side along a new axis.
+// Joins the parts along a new axis.
 void stack(Ctx& c) {
   if (join_sequence(c, true)) return;
   std::vector<Val> parts = c.tensors("tensors");
-  c.expect(!parts.empty(), "it needs tensors to join");
+  c.expect(!parts.empty(), "the list of tensors must not be empty");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]) + 1);
   for (Val& part : parts) part = c.unsqueeze(c.cast(part, c.output_dtype()), {axis});
   concatenate(c, std::move(parts), axis);
 }
 
-// Along axis 1; vectors and scalars along axis 0.
+// Joins along axis 1; vectors and scalars along axis 0.
 void hstack(Ctx& c) {
   std::vector<Val> parts = c.tensors("tensors");
   const int rank = c.rank(parts[0]);
@@ -56,7 +56,7 @@ void hstack(Ctx& c) {
   concatenate(c, std::move(parts), rank < 2 ? 0 : 1);
 }
 
-// Along axis 0, where vectors and scalars are rows.
+// Joins along axis 0; vectors and scalars become rows.
 void vstack(Ctx& c) {
   std::vector<Val> parts = c.tensors("tensors");
   for (Val& part : parts) {
@@ -66,7 +66,7 @@ void vstack(Ctx& c) {
   concatenate(c, std::move(parts), 0);
 }
 
-// ---- apart ------------------------------------------------------------------------------------------------------
+// ---- splitting --------------------------------------------------------------------------------------------------
 
 // Yields one equal piece for each of the operator's results; the last may be smaller.
 void split_evenly(Ctx& c, Val x, std::int64_t axis) {
@@ -84,8 +84,8 @@ void split_into(Ctx& c, Val x, std::int64_t axis, const std::vector<Size>& sizes
   c.yield(c.emit_many("Split", {x, c.to_vector(sizes)}, {{"axis", axis}}, static_cast<int>(sizes.size())));
 }
 
-// A sequence of pieces of `size` along axis. Of an axis without elements PyTorch makes `of_none` empty pieces, ONNX
-// none; so where the axis may be one, the lengths of all pieces are computed.
+// A sequence of pieces of `size` along axis. For an empty axis PyTorch makes `of_none` empty pieces and ONNX makes
+// none; so if the axis may be empty, the lengths of all pieces are computed.
 void split_to_sequence(Ctx& c, Val x, std::int64_t axis, const Size& size, const Size& of_none) {
   const Val piece = c.to_scalar_value(size);
   if (c.static_dim(x, axis).value_or(0) > 0) return c.yield(c.emit("SplitToSequence", {x, piece}, {{"axis", axis}}));
@@ -98,17 +98,17 @@ void split_to_sequence(Ctx& c, Val x, std::int64_t axis, const Size& size, const
   c.yield(c.emit("SplitToSequence", {x, lengths}, {{"axis", axis}}));
 }
 
-// Pieces of `size` along axis; the last takes what is left. `of_none`: how many PyTorch makes of an axis that is empty.
+// Pieces of `size` along axis; the last takes the remainder. `of_none`: how many pieces PyTorch makes of an empty axis.
 void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size, const Size& of_none) {
   if (c.yields_sequence()) return split_to_sequence(c, x, axis, size, of_none);
   const int pieces = c.output_count();
-  c.expect(pieces > 0, "pieces that it yields");
+  c.expect(pieces > 0, "it must yield at least one piece");
   std::vector<Size> sizes(pieces, size);
   const auto axis_size = c.static_dim(x, axis), piece = c.static_size(size);
   if (axis_size && piece) {
-    std::int64_t before = 0;  // the last piece
+    std::int64_t before = 0;  // elements before the last piece
     c.expect(*piece >= 0 && !__builtin_mul_overflow(*piece, pieces - 1, &before) && before <= *axis_size,
-             "as many pieces as fit into the axis");
+             "the pieces must fit into the axis");
     std::fill(sizes.begin(), sizes.end(), *piece);
     sizes.back() = *axis_size - before;
   } else if (pieces > 1) {
@@ -130,27 +130,27 @@ void split_sizes(Ctx& c) {
 }
 constexpr char kSplitSize[] = "split_size", kSplitSizes[] = "split_sizes";
 
-// Pieces of ceil(n / chunks) elements, of which there may be fewer than asked for.
+// Pieces of ceil(n / chunks) elements; there may be fewer than `chunks`.
 void chunk(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Size chunks = c.size("chunks");
   const auto axis_size = c.static_dim(x, axis), count = c.static_size(chunks);
-  c.expect(!count || *count >= 1, "it needs at least one chunk");
+  c.expect(!count || *count >= 1, "chunks must be at least 1");
   if (axis_size && count)
     return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0), chunks);
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
              "give an example that is long enough, or keep that axis fixed");
   }
-  // Rounds up as chunk does.
+  // Split rounds up, like chunk.
   if (count && c.opset() >= 18 && !c.yields_sequence()) return split_evenly(c, x, axis);
   const Val number = c.to_scalar_value(chunks);
   const Val rounded = c.emit("Add", {c.dim_of(x, axis), c.emit("Sub", {number, c.constant_int(1)})});
   split_by_size(c, x, axis, c.emit("Div", {rounded, number}), chunks);
 }
 
-// The sizes of tensor_split, computed: n / sections each, and one more for the first n % sections.
+// Computes the sizes of tensor_split: n / sections, plus one for the first n % sections pieces.
 void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections) {
   if (sections == 1) return c.yield(std::vector{x});
   Ints numbers(sections);
@@ -162,7 +162,7 @@ void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections)
   c.yield(c.emit_many("Split", {x, sizes}, {{"axis", axis}}, static_cast<int>(sections)));
 }
 
-// hsplit, vsplit and dsplit have their axis in the name.
+// hsplit, vsplit and dsplit name their axis only in the operator's name.
 std::int64_t split_axis(Ctx& c, Val x) {
   const int rank = c.rank(x);
   if (c.schema().find("dim")) return c.axis(c.integer("dim"), rank);
@@ -174,7 +174,7 @@ std::int64_t split_axis(Ctx& c, Val x) {
 void tensor_split_sections(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = split_axis(c, x), sections = c.count("sections");
-  c.expect(c.yields_sequence() || sections == c.output_count(), "a piece for each section");
+  c.expect(c.yields_sequence() || sections == c.output_count(), "it must yield one piece for each section");
   c.table_size({sections});
   const auto axis_size = c.static_dim(x, axis);
   if (!axis_size) return split_dynamic_axis(c, x, axis, sections);
@@ -184,7 +184,7 @@ void tensor_split_sections(Ctx& c) {
   split_into(c, x, axis, sizes);
 }
 
-// Cuts that are computed, or count from an end that is: slices, which clamp as PyTorch does.
+// Splits by slices, which clamp like PyTorch, if a cut or the size that it counts from is known only at run time.
 void slice_between(Ctx& c, Val x, std::int64_t axis, std::vector<Size> cuts) {
   cuts.insert(cuts.begin(), Size{0});
   cuts.push_back(Size{INT64_MAX});
@@ -195,14 +195,15 @@ void slice_between(Ctx& c, Val x, std::int64_t axis, std::vector<Size> cuts) {
   c.yield(pieces);
 }
 
-// Cuts before each of `indices`.
+// Splits before each of `indices`.
 void tensor_split_indices(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = split_axis(c, x);
   const auto axis_size = c.static_dim(x, axis);
-  std::vector<Size> given = c.sizes("indices");
-  if (!axis_size || std::any_of(given.begin(), given.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
-    return slice_between(c, x, axis, std::move(given));
+  std::vector<Size> requested_cuts = c.sizes("indices");
+  if (!axis_size ||
+      std::any_of(requested_cuts.begin(), requested_cuts.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
+    return slice_between(c, x, axis, std::move(requested_cuts));
   }
   std::vector<Size> sizes;
   std::int64_t from = 0;
@@ -216,23 +217,25 @@ void tensor_split_indices(Ctx& c) {
   split_into(c, x, axis, sizes);
 }
 
-// The indices, or the number of sections, as a tensor. How many pieces there are was settled when it was recorded.
+// Takes the indices, or the number of sections, from a tensor. The number of pieces was fixed when the program was
+// recorded.
 void tensor_split_tensor(Ctx& c) {
-  const Val x = c.tensor("self"), given = c.tensor("tensor_indices_or_sections");
+  const Val x = c.tensor("self"), indices_or_sections = c.tensor("tensor_indices_or_sections");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  if (c.rank(given) == 0) {
-    if (!c.static_size(Size{given})) c.refuse("the number of pieces is computed", "give it as a number");
+  if (c.rank(indices_or_sections) == 0) {
+    if (!c.static_size(Size{indices_or_sections}))
+      c.refuse("the number of pieces is known only at run time", "pass it as a number");
     return split_dynamic_axis(c, x, axis, c.output_count());
   }
   std::vector<Size> cuts;
   for (int i = 0; i + 1 < c.output_count(); ++i) {
-    cuts.emplace_back(
-        c.typed(c.emit("Gather", {c.cast(given, DType::int64), c.constant_int(i)}), DType::int64, std::vector<Dim>()));
+    cuts.emplace_back(c.typed(c.emit("Gather", {c.cast(indices_or_sections, DType::int64), c.constant_int(i)}),
+                              DType::int64, std::vector<Dim>()));
   }
   slice_between(c, x, axis, std::move(cuts));
 }
 
-// The slices along dim, without that axis: one Gather each.
+// The slices along dim without that axis, one Gather each.
 void unbind(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));

@@ -1,4 +1,4 @@
-// Matrix products: linear layers, addmm and matmul with their relatives; determinants.
+// Matrix products: linear layers, addmm and matmul with related operators.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@ namespace whence::convert {
 
 namespace {
 
-// Gemm is defined for floating types everywhere; its integer forms are missing from runtimes.
+// Returns true if Gemm can be used: it is defined for integers, but runtimes lack those forms.
 bool gemm_serves(Ctx& c, Val x) { return is_floating(c.dtype(x)); }
 
 Val plus(Ctx& c, Val x, Val bias) { return bias ? c.emit("Add", {x, bias}) : x; }
@@ -25,10 +25,10 @@ Val gemm(Ctx& c, Val a, Val b, Val addend, Attributes attributes) {
   return c.emit("Gemm", addend ? std::vector{a, b, addend} : std::vector{a, b}, std::move(attributes));
 }
 
-// True if the program reads the weight of a linear layer only as such, and always with more axes than Gemm takes.
+// Returns true if the program reads the weight only in linear layers, and always with more axes than Gemm accepts.
 bool only_multiplied_transposed(Ctx& c) {
   const auto value_of = [](const Argument* argument) {
-    return argument == nullptr ? nullptr : argument->as<ValueRef>();  // a sidecar may say anything
+    return argument == nullptr ? nullptr : argument->as<ValueRef>();  // a sidecar may contain anything
   };
   const ValueRef* weight = value_of(c.node().find("weight"));
   if (weight == nullptr) return false;
@@ -43,14 +43,14 @@ bool only_multiplied_transposed(Ctx& c) {
   return true;
 }
 
-// `weight` [out, in] as [in, out], when that costs no second copy in the file: a constant that nothing reads in its own
-// layout is written transposed, or one so small that a second copy is nothing; a computed one gets a Transpose node.
-// Absent otherwise.
+// Returns `weight` [out, in] as [in, out], or absent if that would store a second copy in the file. A constant that
+// nothing reads in its own layout is written transposed. A small constant, whose copy costs little, and a computed
+// weight get a Transpose node.
 Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
   if (only_multiplied_transposed(c)) return derived_constant(c, weight, "T", transposed_when_written);
   const TensorData& data = *c.constant(weight);
-  const bool copied = c.session().as_other_exporters() || may_be_stored_besides(data, data.bytes.size());
+  const bool copied = c.session().as_other_exporters() || may_store_additionally(data, data.bytes.size());
   return copied ? c.transpose(weight, {1, 0}) : absent;
 }
 
@@ -61,20 +61,20 @@ void linear(Ctx& c) {
   if (c.rank(x) == 2 && gemm_serves(c, x)) return c.yield(gemm(c, x, weight, bias, {{"transB", 1}}));
 
   if (const Val matrix = transposed_weight(c, weight)) return c.yield(plus(c, c.emit("MatMul", {x, matrix}), bias));
-  // The weight is read as it is elsewhere too (an embedding tied to the output layer): a transposed copy would store it
-  // twice, so the rows are flattened for Gemm, which reads it transposed.
+  // The weight is also read in its own layout (an embedding tied to the output layer), so a transposed copy would store
+  // it twice. The rows are flattened for Gemm instead, which reads the weight transposed.
   const std::int64_t features = c.constant(weight)->shape[1];
   const Val product = gemm(c, c.reshape(x, {-1, features}), weight, bias, {{"transB", 1}});
   c.yield(c.reshape_to_output(product));
 }
 
-// The number that a Scalar argument is, when it is known while exporting.
+// Returns the number of a Scalar argument if it is known at export.
 std::optional<double> known_number(Ctx& c, const char* name) {
   const TensorData* known = c.constant(c.scalar(name, DType::float64));
   return known == nullptr ? std::nullopt : program::single_number(*known);
 }
 
-// beta * self + alpha * product, for those products and factors that Gemm does not take.
+// beta * self + alpha * product, for products and factors that Gemm does not accept.
 Val scaled_sum(Ctx& c, Val product) {
   const DType dtype = c.output_dtype();
   product = times_scalar(c, product, "alpha", dtype);
@@ -85,7 +85,7 @@ Val scaled_sum(Ctx& c, Val product) {
 // beta * self + alpha * (mat1 @ mat2). mat1 [n, k], mat2 [k, m], self broadcasts to [n, m].
 void addmm(Ctx& c) {
   const Val a = c.tensor("mat1"), b = c.tensor("mat2");
-  // ONNX Runtime's Gemm forgets beta where there is nothing to sum.
+  // ONNX Runtime's Gemm ignores beta if the summed axis is empty.
   const bool nothing = c.static_dim(a, 1) == std::int64_t{0};
   const auto alpha = known_number(c, "alpha"), beta = known_number(c, "beta");
   if (nothing || !gemm_serves(c, a) || !alpha || !beta) return c.yield(scaled_sum(c, c.emit("MatMul", {a, b})));
@@ -113,13 +113,13 @@ void addbmm(Ctx& c) {
   c.yield(scaled_sum(c, reduce(c, "ReduceSum", products, {0}, false)));
 }
 
-// PyTorch and ONNX both follow NumPy's rules for vectors and batches, so these differ in argument names only.
+// PyTorch and ONNX both follow NumPy's rules for vectors and batches, so these differ only in argument names.
 void matmul(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
 void mm(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("mat2")})); }
 void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")})); }
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
-// Real vectors only, which are their own conjugates.
+// Real vectors only, which equal their conjugates.
 void vdot(Ctx& c) { matmul(c); }
 
 // [n] x [m] -> [n, m]
@@ -128,7 +128,7 @@ void outer(Ctx& c) {
   c.yield(c.emit("Mul", {c.unsqueeze(a, {1}), b}));
 }
 
-// Sums over the last axis of both: [..., k] x [..., k] -> [..., ...]; a product where one is a scalar.
+// Sums over the last axis of both: [..., k] x [..., k] -> [..., ...]; an element-wise product if one is a scalar.
 void inner(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("other");
   if (c.rank(a) == 0 || c.rank(b) == 0) return c.yield(c.emit("Mul", {a, b}));
@@ -155,7 +155,7 @@ void bilinear(Ctx& c) {
   c.yield(y);
 }
 
-// The product of three tensors that axes are added to (`expand`, in order), summed over `sumdim`.
+// The product of three tensors, each with new axes (`expand`, in order), summed over `sumdim`.
 void trilinear(Ctx& c) {
   Val product;
   for (const auto& [tensor, expand] : {std::pair{"i1", "expand1"}, {"i2", "expand2"}, {"i3", "expand3"}}) {

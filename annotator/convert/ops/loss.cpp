@@ -1,4 +1,4 @@
-// Loss functions: a value for each element (or sample), then none, mean or sum over all of them.
+// Loss functions: a value for each element (or sample), which is kept, averaged or summed.
 #include <numeric>
 #include <optional>
 #include <string>
@@ -49,7 +49,7 @@ void mse_loss(Ctx& c) {
 // |x - y|
 void l1_loss(Ctx& c) { c.yield(reduced(c, c.emit("Abs", {difference(c)}))); }
 
-// scale * d^2 for |d| < bound, slope * (|d| - bound / 2) beyond.
+// scale * d^2 for |d| < bound, slope * (|d| - bound / 2) otherwise.
 Val quadratic_then_linear(Ctx& c, double bound, double scale, double slope) {
   const Val d = c.emit("Abs", {difference(c)});
   const Val quadratic = c.emit("Mul", {c.emit("Mul", {d, d}), number(c, scale)});
@@ -74,7 +74,7 @@ Val weighted(Ctx& c, Val loss) {
   return weight ? c.emit("Mul", {loss, c.cast(weight, c.output_dtype())}) : loss;
 }
 
-// -(y log x + (1 - y) log(1 - x)), with logarithms not below -100
+// -(y log x + (1 - y) log(1 - x)), with logarithms of at least -100
 void binary_cross_entropy(Ctx& c) {
   const Pair pair = read(c);
   const Val one = number(c, 1), floor = number(c, -100);
@@ -99,7 +99,7 @@ void binary_cross_entropy_with_logits(Ctx& c) {
   c.yield(reduced(c, weighted(c, c.emit("Add", {rest, log}))));
 }
 
-// y log y - y x, where 0 log 0 is 0; or y given by its logarithm
+// y log y - y x, where 0 log 0 is 0; with log_target, y is passed as its logarithm
 void kl_div(Ctx& c) {
   const Pair pair = read(c);
   if (c.flag("log_target")) {
@@ -112,7 +112,7 @@ void kl_div(Ctx& c) {
   c.yield(reduced(c, c.emit("Sub", {own, c.emit("Mul", {pair.target, pair.input})})));
 }
 
-// Classes by number: scores [N, C, *] or [C], target [N, *] or [].
+// Target classes as indices: scores [N, C, *] or [C], target [N, *] or [].
 void by_class(Ctx& c, std::string_view op_type) {
   Val scores = c.tensor("self"), target = c.tensor("target");
   const bool batched = c.rank(scores) > 1;
@@ -130,7 +130,7 @@ void by_class(Ctx& c, std::string_view op_type) {
 
 void nll_loss(Ctx& c) { by_class(c, "NegativeLogLikelihoodLoss"); }
 
-// Weights [C] of classes, for axis `classes` of a tensor of `rank` axes.
+// Class weights [C], shaped for axis `classes` of a tensor with `rank` axes.
 Val weight_of_classes(Ctx& c, int rank, std::int64_t classes) {
   const Val weight = c.cast(c.tensor("weight"), c.output_dtype());
   Ints shape(static_cast<std::size_t>(rank), 1);
@@ -138,14 +138,15 @@ Val weight_of_classes(Ctx& c, int rank, std::int64_t classes) {
   return c.emit("Reshape", {weight, c.constant_ints(shape)});
 }
 
-// The number of classes over which a share of the loss is spread.
+// Returns the number of classes over which label smoothing spreads a share of the loss.
 double smoothed_classes(Ctx& c, Val scores, std::int64_t axis) {
   const auto count = c.static_dim(scores, axis);
-  if (!count) c.refuse("label_smoothing over a dynamic number of classes", "keep the axis of the classes fixed");
+  if (!count)
+    c.refuse("label_smoothing over a dynamic number of classes is not supported", "keep the axis of the classes fixed");
   return static_cast<double>(*count);
 }
 
-// - sum of weight * target * log softmax over the classes. The mean is over samples, whatever the weights.
+// - sum of weight * target * log softmax over the classes. The mean is over samples, regardless of the weights.
 void by_probability(Ctx& c, Val scores, Val target, double smoothing) {
   const DType dtype = c.output_dtype();
   const int rank = c.rank(scores);
@@ -161,8 +162,8 @@ void by_probability(Ctx& c, Val scores, Val target, double smoothing) {
   c.yield(c.emit("Neg", {rank == 1 ? each : reduced(c, each)}));
 }
 
-// Spreads a share e of the loss by class over all classes: (1 - e) loss - e / C * sum over all classes of weight * log
-// softmax. Ignored targets count for neither; the mean divides by the weights of the targets that count.
+// Spreads a share e of the loss over all classes: (1 - e) * loss - e / C * sum over all classes of weight * log
+// softmax. Ignored targets count in neither term; the mean divides by the weights of the other targets.
 void smoothed(Ctx& c, double smoothing) {
   const DType dtype = c.output_dtype();
   Val scores = c.tensor("self"), target = c.tensor("target");
@@ -193,7 +194,7 @@ void smoothed(Ctx& c, double smoothing) {
   c.yield(kind == "sum" ? loss : c.emit("Div", {loss, reduce(c, "ReduceSum", c.typed(weights, dtype), {}, false)}));
 }
 
-// Classes by number or, with a floating target shaped like the scores, by probability.
+// Target classes as indices, or as probabilities if the target is floating and shaped like the scores.
 void cross_entropy_loss(Ctx& c) {
   const double smoothing = c.number("label_smoothing");
   const Val scores = c.tensor("self"), target = c.tensor("target");
@@ -202,7 +203,7 @@ void cross_entropy_loss(Ctx& c) {
   by_class(c, "SoftmaxCrossEntropyLoss");
 }
 
-// 0, 1, ... C - 1 for scores [N, C] or [C].
+// Returns 0, 1, ... C - 1 for scores [N, C] or [C].
 Ints class_numbers(Ctx& c, Val scores) {
   const auto count = c.static_dim(scores, -1);
   if (!count) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
@@ -211,8 +212,8 @@ Ints class_numbers(Ctx& c, Val scores) {
   return numbers;
 }
 
-// For scores x [N, C] or [C], and the right class y of each: the mean over the classes j of weight[y] * max(0, margin -
-// x[y] + x[j])^p, where the term of y itself is 0.
+// For scores x [N, C] or [C] with the target class y of each: the mean over the classes j of weight[y] * max(0, margin
+// - x[y] + x[j])^p, where the term of y itself is 0.
 void multi_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val scores = at_least_vector(c, c.tensor("self"));
@@ -231,7 +232,7 @@ void multi_margin_loss(Ctx& c) {
   c.yield(reduction(c) == "none" && c.rank(c.tensor("target")) == 0 ? c.squeeze(loss, {0}) : loss);
 }
 
-// For scores x [N, C] or [C], and the right classes y of each, up to the first -1: the sum over these and over all
+// For scores x [N, C] or [C] with the target classes y of each, up to the first -1: the sum over these and over all
 // other classes i of max(0, 1 - x[y] + x[i]), divided by C.
 void multilabel_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
@@ -255,7 +256,7 @@ void multilabel_margin_loss(Ctx& c) {
   const Val loss = c.emit("Where", {other, c.emit("Max", {margin, number(c, 0)}), number(c, 0)});
   const Val sum = c.typed(reduce(c, "ReduceSum", loss, {1, 2}, false), dtype);
   const Val result = reduced(c, c.emit("Div", {sum, number(c, static_cast<double>(classes.size()))}));
-  const auto dims = c.output_dims();  // torch.export says [1] of what is a number
+  const auto dims = c.output_dims();  // torch.export records [1] for a scalar result
   c.yield(reduction(c) == "none" && rank == 1 && dims && dims->empty() ? c.squeeze(result, {0}) : result);
 }
 

@@ -1,4 +1,4 @@
-// Matrices: norms that need no singular values, determinants, the diagonal put into one and summed.
+// Matrices: norms that need no singular values, determinants, diagonals, covariance.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -15,25 +15,25 @@ namespace {
 // ---- norms ------------------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_singular_values(Ctx& c, const std::string& order) {
-  c.refuse("a matrix norm of order " + order + " is made of singular values, which ONNX cannot compute",
+  c.refuse("a matrix norm of order " + order + " needs singular values, which ONNX cannot compute",
            "use the Frobenius norm, or order 1 or infinity");
 }
 
-// The axes of the matrices, not negative.
+// Returns the axes of the matrices as nonnegative numbers.
 Ints matrix_axes(Ctx& c, Val x) {
   Ints axes = c.schema().find("dim") && c.has("dim") ? c.integers("dim") : Ints{-2, -1};
   for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
   return axes;
 }
 
-// The greatest (for a negative order the least) sum of absolute values of a column, or with infinity of a row. The
-// greatest of none is 0.
+// The greatest sum of absolute values of a column, or of a row if the order is infinite; a negative order takes the
+// least. The greatest of no sums is 0.
 Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
   if (std::abs(order) != 1 && !std::isinf(order)) {
-    const bool whole = std::abs(order) < 1e9 && order == std::floor(order);
-    refuse_singular_values(c, whole ? std::to_string(static_cast<int>(order)) : std::to_string(order));
+    const bool is_integer = std::abs(order) < 1e9 && order == std::floor(order);
+    refuse_singular_values(c, is_integer ? std::to_string(static_cast<int>(order)) : std::to_string(order));
   }
-  c.expect(axes.size() == 2, "the two axes of its matrices");
+  c.expect(axes.size() == 2, "dim must name two axes");
   const std::int64_t summed = std::isinf(order) ? axes[1] : axes[0], other = std::isinf(order) ? axes[0] : axes[1];
   const Val sums = reduce(c, "ReduceL1", x, {summed}, true);
   Val found = reduce_with_nan(c, order > 0 ? "ReduceMax" : "ReduceMin", sums, {other}, true);
@@ -61,7 +61,7 @@ void norm_by_name(Ctx& c) {
 
 void nuclear_norm(Ctx& c) { refuse_singular_values(c, "'nuc'"); }
 
-// Without an order the 2-norm of all elements, or of the given axes; with one, that of vectors or matrices.
+// Without an order: the 2-norm of all elements, or over the given axes. With an order: the norm of vectors or matrices.
 void linalg_norm(Ctx& c) {
   const Val x = c.tensor("self");
   const bool one_axis = c.has("dim") ? c.integers("dim").size() == 1 : c.rank(x) == 1;
@@ -80,13 +80,13 @@ void det(Ctx& c) {
 }
 constexpr char kSelf[] = "self", kA[] = "A";
 
-// With the factors of the decomposition, which serve the backward pass.
+// Also returns the factors of the LU decomposition, for the backward pass.
 void det_with_factors(Ctx& c) {
   if (c.result_used(1) || c.result_used(2)) c.refuse("ONNX has no LU decomposition", "use the determinant only");
   c.yield({c.emit("Det", {c.tensor("A")}), absent, absent});
 }
 
-// Sign and logarithm of the size; the factors serve the backward pass.
+// Sign, and logarithm of the absolute value; the factors are for the backward pass.
 void slogdet(Ctx& c) {
   const Val det = c.typed(c.emit("Det", {c.tensor("A")}), c.output_dtype());
   if (c.schema().returns.size() > 2 && (c.result_used(2) || c.result_used(3))) {
@@ -99,7 +99,7 @@ void logdet(Ctx& c) { c.yield(c.emit("Log", {c.typed(c.emit("Det", {c.tensor("se
 
 // ---- diagonals --------------------------------------------------------------------------------------------------
 
-// True where column - row is `offset`: [rows, columns].
+// True where column - row equals `offset`: [rows, columns].
 Val on_diagonal(Ctx& c, Val rows, Val columns, std::int64_t offset) {
   const auto numbers = [&](std::int64_t from, Val count) {
     const Val to = from == 0 ? count : c.emit("Add", {count, c.constant_int(from)});
@@ -116,8 +116,8 @@ void trace(Ctx& c) {
   c.yield(reduce(c, "ReduceSum", c.typed(diagonal, c.dtype(x)), {}, false));
 }
 
-// [*, n] -> [*, n + |offset|, n + |offset|], whose last two axes go to dim1 and dim2. In row i stands x[i] of the
-// vector of n + |offset| elements that x is padded to, after it or, below the diagonal, before it.
+// [*, n] -> [*, n + |offset|, n + |offset|], whose last two axes move to dim1 and dim2. x is first padded to n +
+// |offset| elements, at its end or, for a diagonal below the main one, at its start; row i then contains x[i].
 void diag_embed(Ctx& c) {
   Val x = c.tensor("self");
   const DType dtype = c.dtype(x);
@@ -141,8 +141,9 @@ void diag_embed(Ctx& c) {
   c.yield(c.transpose(matrices, order));
 }
 
-// The diagonal replaced by src [*, k]: the axes of the matrix go last, src[i] is gathered for each row that has an
-// element on the diagonal, and chosen there. A diagonal that may be empty gets an element more, which is never chosen.
+// Replaces the diagonal by src [*, k]: moves the axes of the matrix to the end, gathers src[i] for each row with an
+// element on the diagonal, and selects it there. A diagonal that may be empty gets one more element, which is never
+// selected.
 void diagonal_scatter(Ctx& c) {
   const Val x = c.tensor("self");
   Val src = c.cast(c.tensor("src"), c.dtype(x));
@@ -168,18 +169,18 @@ void diagonal_scatter(Ctx& c) {
     pads.back() = 1;
     src = c.typed(c.emit("Pad", {src, c.constant_ints(pads)}), c.dtype(src), c.dims(src));
   }
-  const Val places = c.emit("Clip", {numbers, c.constant_int(0), last});
+  const Val indices = c.emit("Clip", {numbers, c.constant_int(0), last});
   std::vector<Dim> dims = c.dims(src);
   dims.back() = c.dims(x)[static_cast<std::size_t>(row)];
-  const Val spread = c.typed(c.emit("Gather", {src, places}, {{"axis", rank - 2}}), c.dtype(src), dims);
+  const Val spread = c.typed(c.emit("Gather", {src, indices}, {{"axis", rank - 2}}), c.dtype(src), dims);
   const Val matrices = c.transpose(x, order);
   c.yield(c.transpose(select(c, mask, c.unsqueeze(spread, {rank - 1}), matrices), back));
 }
 
 // ---- covariance -------------------------------------------------------------------------------------------------
 
-// Observations [variables, n] with weights w: deviations from the weighted mean, (d w) d^T divided by
-// sum w - correction * sum (w a) / sum w, where a are the weights that are not counts.
+// Covariance of observations [variables, n] with weights w: with d the deviations from the weighted mean, (d w) d^T
+// divided by sum w - correction * sum (w a) / sum w, where a are the importance weights.
 Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
   const DType dtype = c.output_dtype();
   const auto binary = [&](const char* op, Val a, Val b) { return c.typed(c.emit(op, {a, b}), dtype); };
@@ -202,7 +203,7 @@ Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
   return binary("Div", binary("MatMul", deviations, right), c.typed(positive, dtype));
 }
 
-// One variable gives a scalar.
+// Returns the observations as a matrix; a single variable becomes one row.
 Val variables(Ctx& c) {
   const Val x = self_as_result(c);
   return c.rank(x) == 2 ? x : c.reshape(x, {std::int64_t{1}, std::int64_t{-1}});
@@ -218,7 +219,7 @@ void cov(Ctx& c) {
                                          static_cast<double>(c.integer("correction")))));
 }
 
-// Covariances divided by both deviations, and cut to [-1, 1].
+// Covariances divided by both standard deviations, clipped to [-1, 1].
 void corrcoef(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = variables(c);

@@ -1,5 +1,5 @@
-// Normalisation: batch, layer, group, instance and RMS norm, and weight normalisation.
-// If the opset lacks the operator, the form it is defined by is written out.
+// Normalisation: batch, layer, group, instance and RMS norm, and weight normalisation. If the opset lacks the operator,
+// its definition is written as separate nodes.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -13,14 +13,14 @@ namespace {
 
 float epsilon(Ctx& c, std::string_view argument = "eps") { return static_cast<float>(c.number(argument)); }
 
-// The argument, or a constant [size] of ones or zeros where PyTorch allows none and ONNX does not.
+// Returns the argument, or a constant of ones or zeros if it is None, which PyTorch allows and ONNX does not.
 Val weight_or(Ctx& c, std::string_view argument, const Ints& shape, double value) {
   if (const Val weight = c.optional_tensor(argument)) return weight;
   c.table_size(shape);
   return c.constant_tensor(filled(shape, value, c.output_dtype()));
 }
 
-// The argument, or as many ones or zeros as there are channels.
+// Returns the argument, or a one or zero for each channel.
 Val per_channel_or(Ctx& c, std::string_view argument, Val x, double value) {
   if (const Val weight = c.optional_tensor(argument)) return weight;
   if (const auto size = c.static_dim(x, 1)) {
@@ -47,7 +47,7 @@ Val standardize(Ctx& c, Val x, const Ints& axes, double eps) {
   return divide_by_rms(c, c.emit("Sub", {x, reduce(c, "ReduceMean", x, axes, true)}), axes, eps, c.output_dtype());
 }
 
-// x * weight + bias, as far as they are given
+// x * weight + bias, each only if present
 Val scale_and_shift(Ctx& c, Val x, Val weight, Val bias) {
   if (weight) x = c.emit("Mul", {x, weight});
   return bias ? c.emit("Add", {x, bias}) : x;
@@ -73,12 +73,12 @@ std::vector<Val> batch_norm_inputs(Ctx& c, Val x) {
           c.tensor("running_var")};
 }
 
-// With running statistics, as in evaluation.
+// Uses running statistics, as in evaluation.
 Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
   return c.emit("BatchNormalization", batch_norm_inputs(c, x), {{"epsilon", epsilon(c, eps)}});
 }
 
-// With the batch's own statistics, which move running ones that nothing reads: ONNX's variance is not PyTorch's there.
+// Uses the batch's own statistics. Nothing reads the running statistics that the node updates: ONNX's variance differs.
 Val batch_norm_training(Ctx& c, Val x, std::string_view eps) {
   return c.emit_many("BatchNormalization", batch_norm_inputs(c, x),
                      {{"epsilon", epsilon(c, eps)},
@@ -87,8 +87,9 @@ Val batch_norm_training(Ctx& c, Val x, std::string_view eps) {
                      3)[0];
 }
 
-// A layer that has seen no data. ONNX Runtime keeps equal constants once and moves running statistics where they lie,
-// so that statistics of 0 and 1 would move biases and weights of 0 and 1 with them, those of other layers too.
+// Returns true for a layer that has seen no data. ONNX Runtime stores equal constants once and updates running
+// statistics in place, so an update of statistics of 0 and 1 would also change biases and weights of 0 and 1, even of
+// other layers.
 bool fresh_statistics(Ctx& c) {
   const auto uniform = [&](std::string_view name) {
     const TensorData* data = c.constant(c.tensor(name));
@@ -100,8 +101,8 @@ bool fresh_statistics(Ctx& c) {
   return uniform("running_mean") || uniform("running_var");
 }
 
-// With the batch's own statistics, spelled out.
-Val batch_norm_written_out(Ctx& c, Val x, std::string_view eps) {
+// Uses the batch's own statistics, written as separate nodes.
+Val batch_norm_decomposed(Ctx& c, Val x, std::string_view eps) {
   const int rank = c.rank(x);
   const Ints axes = all_but_channels(c, x);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
@@ -110,12 +111,12 @@ Val batch_norm_written_out(Ctx& c, Val x, std::string_view eps) {
                          bias ? per_channel(c, bias, rank - 2) : absent);
 }
 
-// With the batch's own statistics, as in training or without running ones.
+// Uses the batch's own statistics, as in training or without running statistics.
 Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
   constexpr int with_training_mode = 14;
   const bool has_running = c.schema().find("running_mean") && c.has("running_mean") && c.has("running_var");
   const bool as_operator = has_running && c.opset() >= with_training_mode && !fresh_statistics(c);
-  return as_operator ? batch_norm_training(c, x, eps) : batch_norm_written_out(c, x, eps);
+  return as_operator ? batch_norm_training(c, x, eps) : batch_norm_decomposed(c, x, eps);
 }
 
 Val batch_norm_result(Ctx& c, std::string_view eps) {
@@ -126,7 +127,7 @@ Val batch_norm_result(Ctx& c, std::string_view eps) {
 
 void batch_norm(Ctx& c) { c.yield(batch_norm_result(c, "eps")); }
 
-// Mean and variance over `axes`, of each other index; `keep`: the axes stay, of size 1.
+// Mean and variance over `axes`; `keep` keeps these axes with size 1.
 struct Statistics {
   Val mean, variance;
 };
@@ -146,8 +147,8 @@ Val inverse_deviation(Ctx& c, Val variance) {
 
 bool trains(Ctx& c) { return !c.schema().find("training") || c.flag("training"); }
 
-// [N, C, *] by the statistics of each sample and channel, times `weight` [C] plus `bias` [C]. Runtimes have the
-// operator of up to 32 bits.
+// Normalises [N, C, *] by the statistics of each sample and channel, times `weight` [C] plus `bias` [C]. Runtimes have
+// InstanceNormalization only in 32 bits or fewer.
 Val instance_normalized(Ctx& c, Val x, Val weight, Val bias) {
   if (c.output_dtype() != DType::float64)
     return c.emit("InstanceNormalization", {x, weight, bias}, {{"epsilon", epsilon(c)}});
@@ -158,21 +159,21 @@ Val instance_normalized(Ctx& c, Val x, Val weight, Val bias) {
                          per_channel(c, bias, trailing));
 }
 
-// By the statistics of each sample and channel.
+// Normalises by the statistics of each sample and channel.
 Val by_instance(Ctx& c, Val x) {
   const Ints per_channel{channels(c, x)};
   return instance_normalized(c, x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0));
 }
 
-// By the statistics of a batch of one sample, which is how PyTorch decomposes instance_norm.
-bool by_statistics_of_one(Ctx& c, Val x) {
+// Returns true for the statistics of a batch of one sample, into which PyTorch decomposes instance_norm.
+bool is_batch_of_one(Ctx& c, Val x) {
   const bool by_batch = c.schema().find("training") != nullptr && c.flag("training");
   return by_batch && c.rank(x) > 2 && c.static_dim(x, 0) == std::int64_t{1} && c.static_dim(x, 1).has_value();
 }
 
 void native_batch_norm(Ctx& c) {
   const Val input = c.tensor("input");
-  const Val result = by_statistics_of_one(c, input) ? by_instance(c, input) : batch_norm_result(c, "eps");
+  const Val result = is_batch_of_one(c, input) ? by_instance(c, input) : batch_norm_result(c, "eps");
   if (!c.result_used(1) && !c.result_used(2)) return c.yield({result, absent, absent});
   if (!c.schema().find("training") || !c.flag("training")) {
     const Val none = c.constant_tensor(filled({0}, 0, c.output_dtype(1)));
@@ -182,7 +183,7 @@ void native_batch_norm(Ctx& c) {
   c.yield({result, batch.mean, inverse_deviation(c, batch.variance)});
 }
 
-// The number of elements of each channel, over that number less 1: by which the running variance is larger.
+// Multiplies by n / (n - 1) for n elements per channel: the running variance is the unbiased one.
 Val unbiased(Ctx& c, Val x, Val variance) {
   const DType dtype = c.output_dtype();
   const std::int64_t count = channels(c, x);
@@ -191,7 +192,7 @@ Val unbiased(Ctx& c, Val x, Val variance) {
   return c.emit("Mul", {variance, c.emit("Div", {each, c.emit("Sub", {each, c.constant_number(1, dtype)})})});
 }
 
-// Running statistics, moved towards the batch's by `momentum`, are results here; what is used is made.
+// Also yields the running statistics, moved towards the batch's by `momentum`.
 void batch_norm_functional(Ctx& c) {
   const Val x = c.tensor("input");
   if (!trains(c)) {
@@ -204,9 +205,9 @@ void batch_norm_functional(Ctx& c) {
     const Val kept = c.emit("Mul", {c.tensor(running), c.constant_number(1 - c.number("momentum"), dtype)});
     return c.emit("Add", {kept, c.emit("Mul", {now, c.constant_number(c.number("momentum"), dtype)})});
   };
-  // ONNX Runtime casts 16 bits to 32 once for all readers, and moves running statistics in what it has cast.
+  // ONNX Runtime casts 16-bit statistics to 32 bits once for all readers, and updates running statistics in that cast.
   const bool shared_by_cast = size_of(dtype) == 2;
-  const Val normal = shared_by_cast ? batch_norm_written_out(c, x, "eps") : batch_norm_batch(c, x, "eps");
+  const Val normal = shared_by_cast ? batch_norm_decomposed(c, x, "eps") : batch_norm_batch(c, x, "eps");
   std::vector<Val> results{normal, batch.mean, inverse_deviation(c, batch.variance)};
   if (c.schema().returns.size() == 6) results.push_back(c.constant_tensor(filled({0}, 0, DType::uint8)));
   results.push_back(moved("running_mean", batch.mean));
@@ -216,7 +217,7 @@ void batch_norm_functional(Ctx& c) {
 
 // ---- layer norm: over the last axes ---------------------------------------------------------------------------------
 
-Val layer_norm_written_out(Ctx& c, Val x, std::size_t axes) {
+Val layer_norm_decomposed(Ctx& c, Val x, std::size_t axes) {
   const Val normal = standardize(c, x, trailing_axes(axes), c.number("eps"));
   return scale_and_shift(c, normal, c.optional_tensor("weight"), c.optional_tensor("bias"));
 }
@@ -231,38 +232,38 @@ Attributes over_last(Ctx& c, std::size_t axes) {
   return {{"axis", -static_cast<std::int64_t>(axes)}, {"epsilon", epsilon(c)}};
 }
 
-// The number of axes that are normalised, where their sizes follow from the input's and no weight says them again:
-// written out needs none of them.
+// Returns the number of normalised axes if their sizes are not all known at export; separate nodes do not need the
+// sizes.
 std::optional<std::size_t> axes_of_dynamic_size(Ctx& c) {
   const std::vector<Size> shape = c.sizes("normalized_shape");
   const bool known = std::all_of(shape.begin(), shape.end(), [&](const Size& size) { return c.static_size(size); });
   return known ? std::nullopt : std::optional(shape.size());
 }
 
-bool is_of_nothing(const Ints& shape) { return std::ranges::find(shape, 0) != shape.end(); }
+bool is_empty_shape(const Ints& shape) { return std::ranges::find(shape, 0) != shape.end(); }
 
 Val layer_norm_result(Ctx& c) {
-  if (const auto axes = axes_of_dynamic_size(c)) return layer_norm_written_out(c, c.tensor("input"), *axes);
+  if (const auto axes = axes_of_dynamic_size(c)) return layer_norm_decomposed(c, c.tensor("input"), *axes);
   const Ints shape = c.integers("normalized_shape");
-  if (is_of_nothing(shape)) return c.tensor("input");
-  if (c.opset() < 17) return layer_norm_written_out(c, c.tensor("input"), shape.size());
+  if (is_empty_shape(shape)) return c.tensor("input");
+  if (c.opset() < 17) return layer_norm_decomposed(c, c.tensor("input"), shape.size());
   return c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()));
 }
 
 void layer_norm(Ctx& c) { c.yield(layer_norm_result(c)); }
 
-// ONNX computes the statistics in float32, whatever the input is.
+// ONNX computes the statistics in float32 for any input dtype, so float64 needs separate nodes.
 std::vector<Val> layer_norm_with_wide_statistics(Ctx& c, std::size_t count) {
   const Val x = c.tensor("input");
   const auto [mean, variance] = statistics_over(c, x, trailing_axes(count), true);
-  return {layer_norm_written_out(c, x, count), mean, inverse_deviation(c, variance)};
+  return {layer_norm_decomposed(c, x, count), mean, inverse_deviation(c, variance)};
 }
 
-// Also gives mean and 1 / sqrt(var + eps).
+// Also yields mean and 1 / sqrt(var + eps).
 void native_layer_norm(Ctx& c) {
   if (!c.result_used(1) && !c.result_used(2)) return c.yield({layer_norm_result(c), absent, absent});
   const Ints shape = c.integers("normalized_shape");
-  if (c.opset() < 17) c.refuse("the statistics of layer_norm are used", "export with --opset 17 or newer");
+  if (c.opset() < 17) c.refuse("the statistics of layer_norm need opset 17", "export with --opset 17 or newer");
   if (c.output_dtype() == DType::float64) return c.yield(layer_norm_with_wide_statistics(c, shape.size()));
   const auto results = c.emit_many("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()), 3);
   c.yield({results[0], c.typed(results[1], DType::float32), c.typed(results[2], DType::float32)});
@@ -272,13 +273,13 @@ void native_layer_norm(Ctx& c) {
 
 bool computes_in_float32(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// When not given, eps is that of the dtype in which PyTorch computes: 32 bits for 16.
+// The default of eps is that of the dtype in which PyTorch computes: float32 for 16-bit dtypes.
 double rms_epsilon(Ctx& c) {
   if (c.has("eps")) return c.number("eps");
   return c.output_dtype() == DType::float64 ? 0x1p-52 : 0x1p-23;
 }
 
-Val rms_norm_written_out(Ctx& c, Val x, std::size_t axes) {
+Val rms_norm_decomposed(Ctx& c, Val x, std::size_t axes) {
   const DType dtype = c.output_dtype(), wide = computes_in_float32(dtype) ? DType::float32 : dtype;
   const Val normal = divide_by_rms(c, c.cast(x, wide), trailing_axes(axes), rms_epsilon(c), wide);
   return scale_and_shift(c, c.cast(c.typed(normal, wide), dtype), c.optional_tensor("weight"), absent);
@@ -286,10 +287,10 @@ Val rms_norm_written_out(Ctx& c, Val x, std::size_t axes) {
 
 Val rms_norm_result(Ctx& c) {
   const Val x = c.tensor("input");
-  if (const auto axes = axes_of_dynamic_size(c)) return rms_norm_written_out(c, x, *axes);
+  if (const auto axes = axes_of_dynamic_size(c)) return rms_norm_decomposed(c, x, *axes);
   const Ints shape = c.integers("normalized_shape");
-  if (is_of_nothing(shape)) return c.tensor("input");
-  if (!c.writes("RMSNormalization")) return rms_norm_written_out(c, x, shape.size());
+  if (is_empty_shape(shape)) return c.tensor("input");
+  if (!c.writes("RMSNormalization")) return rms_norm_decomposed(c, x, shape.size());
   return c.emit("RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
                 {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});
 }
@@ -298,8 +299,8 @@ void rms_norm(Ctx& c) { c.yield(rms_norm_result(c)); }
 
 void fused_rms_norm(Ctx& c) { c.yield({rms_norm_result(c), absent}); }
 
-// `normal` in x's shape, which is the result's. Where a reshape would have to compute more than one size, x gives them
-// all at run time.
+// Reshapes `normal` to x's shape, which is the result's. If more than one size would have to be computed, takes the
+// whole shape from x at run time.
 Val in_shape_of(Ctx& c, Val normal, Val x) {
   const auto dims = c.output_dims();
   const bool many = !dims || std::ranges::count_if(*dims, [](const Dim& dim) { return !dim.is_static(); }) > 1;
@@ -315,8 +316,9 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
   const int rank = c.rank(x);
   const std::int64_t groups = c.count(groups_argument);
   c.table_size({groups});
-  c.expect(rank >= 2 && c.static_dim(x, 1).value_or(groups) % groups == 0, "the channels are a multiple of the groups");
-  if (c.opset() >= 21 && c.output_dtype() != DType::float64) {  // runtimes compute it in 32 bits
+  c.expect(rank >= 2 && c.static_dim(x, 1).value_or(groups) % groups == 0,
+           "the number of channels must be a multiple of the number of groups");
+  if (c.opset() >= 21 && c.output_dtype() != DType::float64) {  // runtimes compute it only in 32 bits
     const Ints per_channel{channels(c, x)};
     return c.emit("GroupNormalization",
                   {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
@@ -333,7 +335,7 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
 
 void group_norm(Ctx& c) { c.yield(group_norm_result(c, "num_groups")); }
 
-// Mean and 1 / sqrt(var + eps) of each group come along: [N, groups].
+// Also yields mean and 1 / sqrt(var + eps) of each group: [N, groups].
 void native_group_norm(Ctx& c) {
   const Val result = group_norm_result(c, "group");
   if (!c.result_used(1) && !c.result_used(2)) return c.yield({result, absent, absent});
@@ -353,7 +355,7 @@ void instance_norm(Ctx& c) {
 Val weight_norm_result(Ctx& c) {
   const Val v = c.tensor("v");
   const std::int64_t kept = c.integer("dim");
-  Ints axes;  // dim -1: the norm of the whole
+  Ints axes;  // dim -1: the norm over all axes
   for (int axis = 0; axis < c.rank(v); ++axis) {
     if (axis != kept) axes.push_back(axis);
   }

@@ -1,5 +1,5 @@
-// torch.onnx.ops: ONNX's own operators written in a model. PyTorch computes them like ONNX does, and names them after
-// the opset that they came with: onnx::Attention.opset23.
+// torch.onnx.ops: ONNX's own operators, called by a model. PyTorch computes them like ONNX and names them after the
+// opset that introduced them: onnx::Attention.opset23.
 #include <string>
 #include <utility>
 
@@ -14,7 +14,7 @@ void need_opset_23(Ctx& c) {
            "use --opset 23, or archive the program after run_decompositions(torch.onnx.ops.aten_decompositions())");
 }
 
-// Attributes as the operator's schema has them; what is at its default is left out.
+// Attributes as in the operator's schema; default values are left out.
 class OwnAttributes {
  public:
   explicit OwnAttributes(Ctx& c) : c_(c) {}
@@ -37,7 +37,7 @@ class OwnAttributes {
   Attributes list_;
 };
 
-// x [N, heads, L, E] or [N, L, heads * E], turned by the angles whose cosines and sines the caches hold.
+// x [N, heads, L, E] or [N, L, heads * E], rotated by angles; the caches hold their cosines and sines.
 void rotary_embedding(Ctx& c) {
   need_opset_23(c);
   OwnAttributes attributes(c);
@@ -49,7 +49,7 @@ void rotary_embedding(Ctx& c) {
                  attributes.take()));
 }
 
-// The result, the keys and values with those of the past, and the product of queries and keys.
+// Yields the result, the keys and values including past ones, and the product of queries and keys.
 void attention(Ctx& c) {
   need_opset_23(c);
   OwnAttributes attributes(c);
@@ -60,12 +60,12 @@ void attention(Ctx& c) {
   attributes.integer("softmax_precision");
   int results = 4;
   while (results > 1 && !c.result_used(results - 1)) --results;
-  std::vector<Val> given = c.emit_many("Attention",
-                                       {c.tensor("Q"), c.tensor("K"), c.tensor("V"), c.optional_tensor("attn_mask"),
-                                        c.optional_tensor("past_key"), c.optional_tensor("past_value")},
-                                       attributes.take(), results);
-  given.resize(4, absent);
-  c.yield(given);
+  std::vector<Val> outputs = c.emit_many("Attention",
+                                         {c.tensor("Q"), c.tensor("K"), c.tensor("V"), c.optional_tensor("attn_mask"),
+                                          c.optional_tensor("past_key"), c.optional_tensor("past_value")},
+                                         attributes.take(), results);
+  outputs.resize(4, absent);
+  c.yield(outputs);
 }
 
 const OpEntry kOnnxNative[] = {

@@ -1,4 +1,4 @@
-// Padding: PyTorch lists pairs (before, after) from the last axis backwards, ONNX all befores, then all afters.
+// Padding: PyTorch lists pairs (before, after) from the last axis backwards; ONNX lists all befores, then all afters.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -10,10 +10,10 @@
 namespace whence::convert {
 namespace {
 
-// ONNX's order for all axes of `x`. Elements may be negative, which cuts.
+// Returns the pads of all axes of `x` in ONNX's order. Negative pads cut elements off.
 std::vector<Size> in_onnx_order(Ctx& c, Val x, const std::vector<Size>& pairs) {
   const std::size_t rank = c.rank(x);
-  c.expect(pairs.size() <= 2 * rank, "it can pad no more axes than there are");
+  c.expect(pairs.size() <= 2 * rank, "the padding must not have more axes than self");
   std::vector<Size> pads(2 * rank, std::int64_t{0});
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     const std::size_t axis = rank - 1 - i / 2;
@@ -39,7 +39,7 @@ Val pad(Ctx& c, Val x, const std::vector<Size>& pairs, const char* mode, Val val
   return c.emit("Pad", std::move(inputs), std::move(attributes));
 }
 
-// Wraps around. Before opset 19 has a mode for it, the ends of each axis are joined to it.
+// Wraps around. Before opset 19, which added a mode for it, the ends of each axis are concatenated to it.
 Val pad_circular(Ctx& c, Val x, const std::vector<Size>& pairs) {
   if (c.opset() >= 19) return pad(c, x, pairs, "wrap", absent);
   const int rank = c.rank(x);
@@ -49,7 +49,8 @@ Val pad_circular(Ctx& c, Val x, const std::vector<Size>& pairs) {
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     const std::int64_t axis = rank - 1 - static_cast<std::int64_t>(i / 2);
     const auto before = c.static_size(pairs[i]), after = c.static_size(pairs[i + 1]);
-    if (!before || !after) c.refuse("circular padding by dynamic sizes", "export with --opset 19 or newer");
+    if (!before || !after)
+      c.refuse("circular padding by dynamic sizes needs opset 19", "export with --opset 19 or newer");
     // Repeats only elements that are not cut off.
     if (*before < 0 || *after < 0) {
       x = slice(x, std::max<std::int64_t>(-*before, 0), *after < 0 ? *after : INT64_MAX, axis);
@@ -63,8 +64,8 @@ Val pad_circular(Ctx& c, Val x, const std::vector<Size>& pairs) {
   return x;
 }
 
-// Reflects or repeats the ends of `x`, also of an axis that is padded at one end and cut at the other: ONNX cuts first,
-// and PyTorch pads with elements that are cut off.
+// Reflects or repeats the ends of `x`. An axis that is padded at one end and cut at the other takes two steps: ONNX
+// cuts first, but PyTorch also pads with elements that are cut off.
 Val pad_by_elements(Ctx& c, Val x, const std::vector<Size>& pairs, const char* mode) {
   std::vector<Size> added = pairs, cut(pairs.size(), std::int64_t{0});
   bool both_in_one_axis = false;
@@ -79,7 +80,7 @@ Val pad_by_elements(Ctx& c, Val x, const std::vector<Size>& pairs, const char* m
   return both_in_one_axis ? pad(c, c.typed(x, c.output_dtype(), unknown), cut, "constant", absent) : x;
 }
 
-// The number to pad with, absent for zero.
+// Returns the number to pad with, absent for zero.
 Val fill_value(Ctx& c, Val x) {
   if (!c.has("value")) return absent;
   const double value = c.number("value");

@@ -1,5 +1,5 @@
-// Pooling with a sliding window: max_pool and avg_pool. input [N, C, *spatial] or [C, *spatial].
-// ONNX pools batches only, so an unbatched input gets a batch of one for the while.
+// Pooling with a sliding window: max_pool and avg_pool. input [N, C, *spatial] or [C, *spatial]. ONNX pools only
+// batches, so an unbatched input temporarily gets a batch of one.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -14,11 +14,11 @@ namespace {
 struct Window {
   std::size_t axes;  // number of spatial axes
   Ints kernel, stride, padding, dilation;
-  Ints end;           // padding after each axis; `padding` is the one before
-  bool ceil = false;  // the last window may reach past the padding
+  Ints end;           // padding after each axis; `padding` is before it
+  bool ceil = false;  // the last window may extend past the padding
 };
 
-// `axes` is read off the operator: the size its kernel_size has in the schema.
+// The number of axes is the size of kernel_size in the operator's schema.
 Window read(Ctx& c) {
   Window window;
   window.axes = c.schema().find("kernel_size")->type.list_size;
@@ -31,31 +31,31 @@ Window read(Ctx& c) {
   return window;
 }
 
-// The axes of a window as large as the input, whose size is dynamic: F.avg_pool2d(x, x.shape[2:]). Empty for any other
-// window: an axis of which it takes less has one element of it, and the next one in the next.
-Ints whole_axes(Ctx& c) {
+// Returns the axes of dynamic size that the window covers completely: F.avg_pool2d(x, x.shape[2:]). On the other axes
+// the window must have size and stride 1; for any other window, returns no axes.
+Ints covered_axes(Ctx& c) {
   const Val x = c.tensor("self");
   const auto axes = static_cast<std::int64_t>(c.schema().find("kernel_size")->type.list_size);
   const std::vector<Size> kernel = c.sizes("kernel_size"), stride = c.sizes("stride");
   if (std::ssize(kernel) != axes || c.rank(x) <= axes) return {};
-  const auto are = [&](std::string_view name, std::int64_t wanted) {
+  const auto all_equal = [&](std::string_view name, std::int64_t number) {
     if (c.schema().find(name) == nullptr) return true;
-    return std::ranges::all_of(c.sizes(name), [&](const Size& size) { return c.static_size(size) == wanted; });
+    return std::ranges::all_of(c.sizes(name), [&](const Size& size) { return c.static_size(size) == number; });
   };
-  if (!are("padding", 0) || !are("dilation", 1)) return {};
-  Ints whole;
+  if (!all_equal("padding", 0) || !all_equal("dilation", 1)) return {};
+  Ints covered;
   for (std::int64_t i = 0; i < axes; ++i) {
     const std::int64_t axis = c.rank(x) - axes + i;
     if (const auto known = c.static_size(kernel[i])) {
       const bool each = stride.empty() || c.static_size(stride[i]) == 1;
       if (*known != 1 || !each) return {};
     } else if (c.same_size(kernel[i], x, axis)) {
-      whole.push_back(axis);
+      covered.push_back(axis);
     } else {
       return {};
     }
   }
-  return whole;
+  return covered;
 }
 
 // Returns the end of the last window of spatial axis `i`, counted from the start of the padding; nullopt for dynamic
@@ -65,14 +65,13 @@ std::optional<std::int64_t> reach(Ctx& c, const Window& window, std::size_t i) {
   if (!result) return std::nullopt;
   const Dim& out = (*result)[result->size() - window.axes + i];
   if (!out.is_static()) return std::nullopt;
-  std::int64_t last = 0;  // the place of the last window
-  c.expect(!__builtin_mul_overflow(out.size - 1, window.stride[i], &last), "windows within its input");
+  std::int64_t last = 0;  // the start of the last window
+  c.expect(!__builtin_mul_overflow(out.size - 1, window.stride[i], &last), "windows must fit into the input");
   return last + window.dilation[i] * (window.kernel[i] - 1) + 1;
 }
 
-// ceil_mode leaves out a last window that would start in the padding after the input. The ONNX checker counts it, so
-// where sizes are fixed the padding is cut or, if `extend`, grown to what the windows cover, and ceil_mode is not
-// needed.
+// ceil_mode drops a last window that would start in the padding after the input. The ONNX checker counts that window,
+// so for static sizes the padding is cut or, if `extend`, grown to the end of the windows, and ceil_mode is not needed.
 void settle_ceil_mode(Ctx& c, Window& window, bool extend) {
   if (!window.ceil) return;
   window.ceil = false;
@@ -120,14 +119,14 @@ Window read_max(Ctx& c) {
 }
 
 void max_pool(Ctx& c) {
-  if (const Ints whole = whole_axes(c); !whole.empty()) {
-    return c.yield(reduce(c, "ReduceMax", c.tensor("self"), whole, true));
+  if (const Ints covered = covered_axes(c); !covered.empty()) {
+    return c.yield(reduce(c, "ReduceMax", c.tensor("self"), covered, true));
   }
   const Window window = read_max(c);
   c.yield(without_batch(c, window, c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window))));
 }
 
-// Number of elements of a [N, C] plane of the input, as an int64 scalar.
+// Number of elements of the spatial axes of the input, as an int64 scalar.
 Val plane_size(Ctx& c, const Window& window) {
   const Val x = c.tensor("self");
   Val size = c.constant_int(1);
@@ -145,11 +144,12 @@ Val plane_size(Ctx& c, const Window& window) {
   return known == 1 ? size : c.emit("Mul", {size, c.constant_int(known)});
 }
 
-// ONNX counts indices through the whole tensor, PyTorch from the start of each plane: the remainder is the latter.
+// ONNX counts indices through the whole tensor, PyTorch from the start of each plane; the remainder by its size
+// converts.
 void max_pool_with_indices(Ctx& c) {
   if (!c.result_used(1)) {
-    if (const Ints whole = whole_axes(c); !whole.empty()) {
-      return c.yield({reduce(c, "ReduceMax", c.tensor("self"), whole, true), absent});
+    if (const Ints covered = covered_axes(c); !covered.empty()) {
+      return c.yield({reduce(c, "ReduceMax", c.tensor("self"), covered, true), absent});
     }
     const Window window = read_max(c);
     const Val values = c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window));
@@ -161,13 +161,14 @@ void max_pool_with_indices(Ctx& c) {
   c.yield({without_batch(c, window, results[0]), without_batch(c, window, indices)});
 }
 
-// The sum over the window by `divisor`: the mean with all pads counted, times window / divisor. A window that ceil_mode
-// clips would count too few, so the input is padded explicitly as far as the last window reaches.
+// The sum over the window divided by `divisor`: the mean with all pads counted, times window / divisor. A window that
+// ceil_mode clips would count too few elements, so the input is padded explicitly up to the end of the last window.
 Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
   Val x = with_batch(c, window);
   settle_ceil_mode(c, window, true);
   if (window.ceil) {
-    c.refuse("divisor_override with ceil_mode over a dynamic size", "export with a fixed size, or ceil_mode=False");
+    c.refuse("divisor_override with ceil_mode over a dynamic size is not supported",
+             "export with a fixed size, or ceil_mode=False");
   }
   if (window.end != window.padding) {
     Ints pads(2, 0);
@@ -180,7 +181,7 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
   Attributes attributes = attributes_of(window);
   attributes.push_back({"count_include_pad", 1});
   const Val mean = c.emit("AveragePool", {x}, std::move(attributes));
-  c.expect(divisor != 0, "a divisor that is not 0");
+  c.expect(divisor != 0, "divisor_override must not be 0");
   const std::int64_t count = whence::element_count(window.kernel);
   const double factor = static_cast<double>(count) / static_cast<double>(divisor);
   return c.emit("Mul", {mean, c.constant_number(factor, c.output_dtype())});
@@ -188,8 +189,8 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
 
 void avg_pool(Ctx& c) {
   const bool override = c.schema().find("divisor_override") && c.has("divisor_override");
-  if (const Ints whole = whole_axes(c); !whole.empty() && !override) {
-    return c.yield(reduce(c, "ReduceMean", c.tensor("self"), whole, true));
+  if (const Ints covered = covered_axes(c); !covered.empty() && !override) {
+    return c.yield(reduce(c, "ReduceMean", c.tensor("self"), covered, true));
   }
   Window window = read(c);
   if (override) return c.yield(without_batch(c, window, divided_by(c, window, c.integer("divisor_override"))));
@@ -200,12 +201,12 @@ void avg_pool(Ctx& c) {
   c.yield(without_batch(c, window, c.emit("AveragePool", {with_batch(c, window)}, std::move(attributes))));
 }
 
-// Each element where the pooling took it from, zeros elsewhere: `indices` count in a plane of output_size.
+// Puts each element at the index it was pooled from, zeros elsewhere; `indices` count within a plane of output_size.
 void max_unpool(Ctx& c) {
   const Val x = c.tensor("self"), indices = c.tensor("indices");
   const Ints size = c.integers("output_size");
   const int leading = c.rank(x) - static_cast<int>(size.size());
-  c.expect(leading >= 0, "a size for no more axes than there are");
+  c.expect(leading >= 0, "output_size must not have more axes than self");
   Ints flat(static_cast<std::size_t>(leading), 0);
   flat.push_back(-1);
   std::vector<Size> planes;

@@ -1,7 +1,7 @@
-// Quantiles: the sorted elements of an axis, and between two of them what the interpolation says.
+// Quantiles: sorts an axis, and interpolates between two elements.
 //
-// Follows aten/src/ATen/native/Sorting.cpp, PyTorch 2.13: rank q * (n - 1) among n elements; a slice that holds NaN
-// gives NaN, and nanquantile leaves NaN out, so that every slice has an n of its own.
+// Follows aten/src/ATen/native/Sorting.cpp, PyTorch 2.13: the rank is q * (n - 1) among n elements. A slice that holds
+// NaN gives NaN; nanquantile leaves NaN out, so that every slice has its own n.
 #include <cmath>
 #include <limits>
 
@@ -12,11 +12,11 @@
 namespace whence::convert {
 namespace {
 
-// The axis in question as the last one; all elements when none is given.
+// The input with the reduced axis moved to the end; without dim, all elements as one vector.
 struct Slices {
   Val x;
   Val size;           // size of the last axis, a scalar
-  std::int64_t axis;  // its place in the input
+  std::int64_t axis;  // its number in the input
 };
 
 Slices slices(Ctx& c) {
@@ -42,13 +42,12 @@ Val ascending(Ctx& c, Val x, Val size) {
   return c.emit_many("TopK", {x, c.unsqueeze(size, {0})}, {{"largest", 0}}, 2)[0];
 }
 
-// Whole ranks below and above the rank that is asked for, and how far it is from the one to the other: half the way
-// where `share` is absent.
-struct Between {
+// The integer ranks below and above the requested rank, and its fraction between them; one half if `share` is absent.
+struct RankInterval {
   Val below, above, share;
 };
 
-Between between(Ctx& c, Val rank) {
+RankInterval rank_interval(Ctx& c, Val rank) {
   const std::string how = c.one_of("interpolation", {"linear", "lower", "higher", "midpoint", "nearest"});
   const Val below = c.emit("Floor", {rank}), above = c.emit("Ceil", {rank});
   if (how == "lower") return {below, absent, absent};
@@ -57,24 +56,24 @@ Between between(Ctx& c, Val rank) {
   return {below, above, how == "midpoint" ? absent : c.emit("Sub", {rank, below})};
 }
 
-// [*, q] of the sorted slices [*, n] for ranks [q], or [*, q] where slices differ; the elements at those ranks.
-Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool each_its_own) {
+// [*, q]: the elements of the sorted slices [*, n] at ranks [q], or [*, q] if each slice has its own ranks.
+Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool per_slice_ranks) {
   const DType dtype = c.dtype(s.x);
-  const Between places = between(c, ranks);
+  const RankInterval interval = rank_interval(c, ranks);
   const auto element = [&](Val rank) {
-    const Val place = c.emit("Cast", {rank}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}});
-    const Val found = each_its_own ? c.emit("GatherElements", {sorted, place}, {{"axis", -1}})
-                                   : c.emit("Gather", {sorted, place}, {{"axis", c.rank(s.x) - 1}});
+    const Val index = c.emit("Cast", {rank}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}});
+    const Val found = per_slice_ranks ? c.emit("GatherElements", {sorted, index}, {{"axis", -1}})
+                                      : c.emit("Gather", {sorted, index}, {{"axis", c.rank(s.x) - 1}});
     return c.typed(found, dtype);
   };
-  const Val low = element(places.below);
-  if (!places.above) return low;
-  const Val high = element(places.above);
-  return places.share ? lerp_by(c, low, high, places.share) : lerp_by(c, low, high, 0.5);
+  const Val low = element(interval.below);
+  if (!interval.above) return low;
+  const Val high = element(interval.above);
+  return interval.share ? lerp_by(c, low, high, interval.share) : lerp_by(c, low, high, 0.5);
 }
 
-// [*, q] as PyTorch has it: the axis of the quantiles in front, gone when only one number was given; the reduced axis
-// kept as 1 where asked for.
+// Arranges [*, q] like PyTorch: the axis of the quantiles first, without it if q is a scalar; keepdim keeps the reduced
+// axis with size 1.
 void yield_quantiles(Ctx& c, Val result, const Slices& s, bool several) {
   const int input_rank = c.rank(c.tensor("self")), others = c.rank(s.x) - 1;
   if (several) {
@@ -95,8 +94,8 @@ void yield_quantiles(Ctx& c, Val result, const Slices& s, bool several) {
   c.yield(result);
 }
 
-// The numbers asked for, [q].
-Val asked(Ctx& c, DType dtype) {
+// The requested quantiles, [q].
+Val requested_quantiles(Ctx& c, DType dtype) {
   const Val q = c.scalar("q", dtype);
   return c.rank(q) == 0 ? c.unsqueeze(q, {0}) : q;
 }
@@ -109,7 +108,7 @@ void quantile(Ctx& c) {
   const Slices s = slices(c);
   const DType dtype = c.dtype(s.x);
   const Val last = c.cast(c.typed(c.emit("Sub", {s.size, c.constant_int(1)}), DType::int64), dtype);
-  const Val ranks = c.emit("Mul", {asked(c, dtype), last});
+  const Val ranks = c.emit("Mul", {requested_quantiles(c, dtype), last});
   const Val found = at_ranks(c, s, ascending(c, s.x, s.size), ranks, false);
   const Val flags = c.cast(c.typed(c.emit("IsNaN", {s.x}), DType::boolean, c.dims(s.x)), DType::int32);
   const Val spoiled = c.emit("Cast", {reduce(c, "ReduceMax", flags, {-1}, true)},
@@ -117,7 +116,7 @@ void quantile(Ctx& c) {
   yield_quantiles(c, c.emit("Where", {spoiled, not_a_number(c, dtype), found}), s, several(c));
 }
 
-// NaN sorts last when it counts as infinity, and no rank reaches it.
+// NaN counts as infinity, so that it sorts last and no rank reaches it.
 void nanquantile(Ctx& c) {
   const Slices s = slices(c);
   const DType dtype = c.dtype(s.x);
@@ -128,7 +127,8 @@ void nanquantile(Ctx& c) {
   const Val count = reduce(c, "ReduceSum", c.cast(present, dtype), {-1}, true);
   const Val one = c.constant_number(1, dtype), zero = c.constant_number(0, dtype);
   const Val last = c.emit("Max", {c.emit("Sub", {count, one}), zero});
-  const Val found = at_ranks(c, s, ascending(c, filled, s.size), c.emit("Mul", {asked(c, dtype), last}), true);
+  const Val found =
+      at_ranks(c, s, ascending(c, filled, s.size), c.emit("Mul", {requested_quantiles(c, dtype), last}), true);
   const Val none = c.emit("Equal", {count, zero});
   yield_quantiles(c, c.emit("Where", {none, not_a_number(c, dtype), found}), s, several(c));
 }

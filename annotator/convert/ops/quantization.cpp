@@ -1,8 +1,8 @@
 // Quantization by scale and zero point, q = round(x / scale) + zero_point within [quant_min, quant_max]: to integers
-// and back, and "fake", to floats that integers could hold.
+// and back, and "fake", to floats that integers could represent.
 //
-// ONNX has QuantizeLinear and DequantizeLinear for 8 bits at all opsets; a narrower range is clipped between the two,
-// other ranges are computed.
+// ONNX has QuantizeLinear and DequantizeLinear for 8 bits at all opsets. A narrower range is clipped between the two;
+// other ranges are computed by arithmetic nodes.
 #include <optional>
 
 #include "annotator/convert/ops/families.h"
@@ -12,12 +12,12 @@ namespace whence::convert {
 namespace {
 
 struct Affine {
-  Val scale, zero_point;             // per tensor [] or [1], per channel [C]; the zero point absent when it is 0
+  Val scale, zero_point;             // per tensor [] or [1], per channel [C]; zero_point is absent if it is 0
   std::int64_t low = 0, high = 0;    // quant_min, quant_max
   std::optional<std::int64_t> axis;  // the axis of the channels
 };
 
-// The 8-bit dtype that holds all numbers of the range, if there is one.
+// Returns the 8-bit dtype that holds the whole range, if there is one.
 std::optional<DType> eight_bits(const Affine& a) {
   if (a.low >= 0 && a.high <= 255) return DType::uint8;
   if (a.low >= -128 && a.high <= 127) return DType::int8;
@@ -50,7 +50,7 @@ Val levels(Ctx& c, Val x, const Affine& a) {
   return c.typed(c.emit("Clip", {q, bound(a.low), bound(a.high)}), dtype, c.dims(x));
 }
 
-// x, floating, as integers of `dtype`.
+// Quantizes a floating x to integers of `dtype`.
 Val quantized(Ctx& c, Val x, const Affine& a, DType dtype) {
   if (eight_bits(a) != dtype || c.dtype(x) != DType::float32) return c.cast(levels(c, x, a), dtype);
   const Val zero = a.zero_point ? c.cast(a.zero_point, dtype) : c.constant_number(0, dtype);
@@ -76,7 +76,7 @@ Val dequantized(Ctx& c, Val q, const Affine& a, DType dtype) {
   return c.emit("Mul", {x, spread(c, a.scale, q, a, dtype)});
 }
 
-// Numbers for scale and zero point become constants in the dtypes that the 8-bit operators take.
+// Turns numeric scales and zero points into constants of the dtypes that the 8-bit operators accept.
 Affine affine(Ctx& c, Val x, const char* scale, const char* zero_point, DType storage) {
   Affine a;
   a.low = c.integer("quant_min"), a.high = c.integer("quant_max");
@@ -106,7 +106,7 @@ void dequantize(Ctx& c, const char* scale, const char* zero_point) {
 void dequantize_per_tensor(Ctx& c) { dequantize(c, "scale", "zero_point"); }
 void dequantize_per_channel(Ctx& c) { dequantize(c, "scales", "zero_points"); }
 
-// There and back again, in floats.
+// Quantizes and dequantizes, in floats.
 Val fake_quantized(Ctx& c, Val x) {
   Affine range;
   range.low = c.integer("quant_min"), range.high = c.integer("quant_max");
@@ -120,13 +120,13 @@ Val fake_quantized(Ctx& c, Val x) {
 }
 void fake_quantize(Ctx& c) { c.yield(fake_quantized(c, c.tensor("self"))); }
 
-// The forms that a training graph has: the mask says what a gradient passes.
+// The forms of a training graph; the mask marks the elements that pass a gradient.
 void fake_quantize_with_mask(Ctx& c) {
-  if (c.result_used(1)) c.refuse("the mask of a fake quantization", "export without gradients");
+  if (c.result_used(1)) c.refuse("the mask of a fake quantization is not supported", "export without gradients");
   c.yield({fake_quantized(c, c.tensor("self")), absent});
 }
 void fake_quantize_when_enabled(Ctx& c) {
-  if (c.result_used(1)) c.refuse("the mask of a fake quantization", "export without gradients");
+  if (c.result_used(1)) c.refuse("the mask of a fake quantization is not supported", "export without gradients");
   const Val x = c.tensor("self");
   const Val enabled = c.cast(c.tensor("fake_quant_enabled"), DType::boolean);
   c.yield({c.emit("Where", {enabled, fake_quantized(c, x), x}), absent});

@@ -1,5 +1,5 @@
 // Random numbers and dropout. A runtime draws its own numbers, so only shape, dtype and distribution agree with
-// PyTorch. ONNX draws in floating types; integers are made from uniform numbers.
+// PyTorch. ONNX draws only floating numbers; integers are computed from uniform numbers.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -16,7 +16,7 @@
 namespace whence::convert {
 namespace {
 
-// ONNX's number of an element type, for attributes.
+// Returns ONNX's number of a dtype, for attributes.
 std::int64_t onnx_dtype(DType dtype) { return to_onnx(dtype); }
 
 struct Draw {
@@ -61,7 +61,7 @@ void randn(Ctx& c) { c.yield(drawn(c, c.sizes("size"), normal_draw(0, 1), c.outp
 void rand_like(Ctx& c) { c.yield(drawn_like(c, c.tensor("self"), uniform_draw(0, 1), c.output_dtype())); }
 void randn_like(Ctx& c) { c.yield(drawn_like(c, c.tensor("self"), normal_draw(0, 1), c.output_dtype())); }
 
-// Uniform over [from, to), and normal with given mean and deviation, shaped like `self`.
+// Uniform over [from, to), or normal with the given mean and deviation, shaped like `self`.
 void uniform(Ctx& c) {
   c.yield(drawn_like(c, c.tensor("self"), uniform_draw(c.number("from"), c.number("to")), c.output_dtype()));
 }
@@ -69,12 +69,12 @@ void normal_functional(Ctx& c) {
   c.yield(drawn_like(c, c.tensor("self"), normal_draw(c.number("mean"), c.number("std")), c.output_dtype()));
 }
 
-// ---- other distributions, by what makes them of a uniform or normal number ------------------------------------------
+// ---- other distributions, computed from uniform or normal numbers ---------------------------------------------------
 
-// In the dtype to compute with: narrow ones have no number between 0 and the smallest that is drawn.
+// The dtype to compute in: narrow ones have no number between 0 and the smallest that is drawn.
 DType wide(Ctx& c) { return c.output_dtype() == DType::float64 ? DType::float64 : DType::float32; }
 
-// log(u) for u in (0, 1); of 0 itself it would be infinite.
+// log(u) for u in (0, 1); log(0) would be infinite.
 Val log_of_uniform(Ctx& c) { return c.emit("Log", {drawn_like(c, c.tensor("self"), uniform_draw(1e-20, 1), wide(c))}); }
 
 Val wide_number(Ctx& c, double number) { return c.constant_number(number, wide(c)); }
@@ -82,7 +82,7 @@ Val wide_number(Ctx& c, double number) { return c.constant_number(number, wide(c
 // -log(u) / lambd
 void exponential(Ctx& c) { c.yield(c.emit("Div", {log_of_uniform(c), wide_number(c, -c.number("lambd"))})); }
 
-// The number of trials up to the first success: ceil(log(u) / log(1 - p)), and 1 at least.
+// The number of trials up to the first success: ceil(log(u) / log(1 - p)), but at least 1.
 void geometric(Ctx& c) {
   const Val trials = c.emit("Div", {log_of_uniform(c), wide_number(c, std::log1p(-c.number("p")))});
   c.yield(c.cast(c.typed(c.emit("Max", {c.emit("Ceil", {trials}), wide_number(c, 1)}), wide(c)), c.output_dtype()));
@@ -108,7 +108,7 @@ Draw integer_draw(Ctx& c) {
   return uniform_draw(static_cast<double>(low), static_cast<double>(c.integer("high")));
 }
 
-// Takes float64: float32 has no odd number above 2^24, and rounds the largest ones below `high` up to it.
+// Takes float64: float32 has no odd numbers above 2^24, and rounds the largest numbers below `high` up to it.
 Val rounded_down(Ctx& c, Val uniform) {
   return c.cast(c.typed(c.emit("Floor", {uniform}), DType::float64), c.output_dtype());
 }
@@ -118,7 +118,8 @@ void randint_like(Ctx& c) {
   c.yield(rounded_down(c, drawn_like(c, c.tensor("self"), integer_draw(c), DType::float64)));
 }
 
-// Above the integers that PyTorch draws for a dtype: of a floating one those without a gap between them.
+// Returns the end of the integers that PyTorch draws for a dtype; for a floating dtype, those it represents without
+// gaps.
 double end_of_integers(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -136,7 +137,7 @@ double end_of_integers(DType dtype) {
   }
 }
 
-// All integers that the dtype holds without a gap from 0 on, from `from` on, or below `to`.
+// Draws from the integers from `from` on that the dtype represents without gaps, or from those below `to`.
 void random_integers(Ctx& c, std::int64_t from, std::optional<std::int64_t> to) {
   const double high = to ? static_cast<double>(*to) : end_of_integers(c.output_dtype());
   const Draw draw = uniform_draw(static_cast<double>(from), high);
@@ -149,7 +150,7 @@ void random_from(Ctx& c) {
   random_integers(c, c.integer("from"), c.has("to") ? std::optional(c.integer("to")) : std::nullopt);
 }
 
-// The places of n uniform numbers when sorted.
+// The indices that sort n uniform numbers.
 void randperm(Ctx& c) {
   const Size n = c.size("n");
   const Val numbers = drawn(c, {n}, uniform_draw(0, 1), DType::float32);
@@ -157,7 +158,7 @@ void randperm(Ctx& c) {
   c.yield(c.cast(c.typed(ranked[1], DType::int64), c.output_dtype()));
 }
 
-// ---- normal numbers with tensors for parameters ---------------------------------------------------------------------
+// ---- normal numbers with tensors as parameters ----------------------------------------------------------------------
 
 void normal_tensor_tensor(Ctx& c) {
   const Val mean = c.tensor("mean"), std = c.tensor("std");
@@ -186,13 +187,13 @@ void normal_float_float(Ctx& c) {
 
 // ---- choices --------------------------------------------------------------------------------------------------------
 
-// 1 with probability p, elementwise.
+// 1 with probability p, element by element.
 Val less_than(Ctx& c, Val model, Val probability, DType dtype) {
   const Val hit = c.emit("Less", {drawn_like(c, model, uniform_draw(0, 1), dtype), probability});
   return c.cast(c.typed(hit, DType::boolean), c.output_dtype());
 }
 
-// Not ONNX's Bernoulli: the function it is defined by (and which runtimes expand) gives 1 with probability 1 - p.
+// Not ONNX's Bernoulli: its defining function, which runtimes expand, gives 1 with probability 1 - p.
 void bernoulli(Ctx& c) {
   const Val p = c.tensor("self");
   c.yield(less_than(c, p, p, c.dtype(p)));
@@ -207,8 +208,8 @@ void bernoulli_tensor(Ctx& c) {
   c.yield(less_than(c, c.tensor("self"), p, c.dtype(p)));
 }
 
-// Indices drawn with the given weights, [n] or [rows, n]. Without replacement, the largest of log(weight) plus Gumbel
-// noise are such a sample (Gumbel-max trick).
+// Indices drawn with the given weights, [n] or [rows, n]. Without replacement, the indices of the largest log(weight)
+// plus Gumbel noise are such a sample (Gumbel-max trick).
 void multinomial(Ctx& c) {
   const Val weights = c.tensor("self");
   const DType dtype = c.dtype(weights);
@@ -217,7 +218,7 @@ void multinomial(Ctx& c) {
   const Val log = c.emit("Log", {one_row ? c.unsqueeze(weights, {0}) : weights});
   Val chosen;
   if (c.flag("replacement") || samples == 1) {
-    // Runtimes draw by weights of 32 bits.
+    // Runtimes draw only with 32-bit weights.
     const Val narrow = c.cast(log, DType::float32);
     chosen = c.emit("Multinomial", {narrow}, {{"dtype", onnx_dtype(DType::int64)}, {"sample_size", samples}});
   } else {
@@ -242,10 +243,10 @@ void native_dropout(Ctx& c) {
   c.yield({x, absent});
 }
 
-// Kinds of dropout that ONNX lacks: nothing in evaluation.
+// Kinds of dropout that ONNX lacks; the identity in evaluation mode.
 void evaluation_dropout(Ctx& c) {
   if (c.flag("train") && c.number("p") != 0) {
-    c.refuse("this kind of dropout in training mode", "call model.eval() before recording");
+    c.refuse("this kind of dropout in training mode is not supported", "call model.eval() before recording");
   }
   c.yield(c.tensor("input"));
 }

@@ -1,11 +1,11 @@
-// Moving pixels between space and channels: pixel_shuffle, channel_shuffle, im2col (unfold), col2im (fold).
+// Moves pixels between space and channels: pixel_shuffle, channel_shuffle, im2col (unfold), col2im (fold).
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
-#include "annotator/convert/window_places.h"
+#include "annotator/convert/window_indices.h"
 #include "schema/element_count.h"
 
 namespace whence::convert {
@@ -16,7 +16,7 @@ std::int64_t channels(Ctx& c, Val x, std::int64_t axis) {
   c.refuse("the number of channels is dynamic", "keep the axis of the channels fixed when exporting");
 }
 
-// Runs `body` on [N, C, H, W], whatever axes stand before the last three of `self`.
+// Runs `body` on [N, C, H, W], for any axes before the last three of `self`.
 template <class Body>
 void as_images(Ctx& c, const Body& body) {
   const Val x = c.tensor("self");
@@ -26,17 +26,19 @@ void as_images(Ctx& c, const Body& body) {
   std::vector<Size> shape{std::int64_t{-1}};
   for (int axis = rank - 3; axis < rank; ++axis) {
     const auto size = c.static_dim(x, axis);
-    if (!size) c.refuse("an image of dynamic size with more than one leading axis", "flatten the leading axes first");
+    if (!size)
+      c.refuse("an image of dynamic size with more than one leading axis is not supported",
+               "flatten the leading axes first");
     shape.emplace_back(*size);
   }
   c.yield(c.reshape_to_output(body(c.reshape(x, shape))));
 }
 
-// ONNX has operators for it, of which runtimes have kernels for numbers with a fraction alone.
+// Returns true if ONNX's own operator can be used: runtimes have kernels only for floating dtypes.
 bool has_own_operator(Ctx& c) { return is_floating(c.dtype(c.tensor("self"))); }
 
-// `self` with its last three axes taken apart into `parts`, put into the order of `order`, which counts them from 0,
-// and joined again as the result has them.
+// Splits the last three axes of `self` into `parts`, permutes these by `order`, which counts them from 0, and joins
+// them to the result's axes.
 void rearrange(Ctx& c, const std::vector<Size>& parts, const Ints& order) {
   const Val x = c.tensor("self");
   const int leading = c.rank(x) - 3;
@@ -68,7 +70,7 @@ void pixel_shuffle(Ctx& c) {
   as_images(c, [&](Val x) { return c.emit("DepthToSpace", {x}, {{"blocksize", factor}, {"mode", "CRD"}}); });
 }
 
-// The order that takes SpaceToDepth's channels, which it groups by place in a block, channel by channel.
+// Returns the channels of SpaceToDepth in PyTorch's order: SpaceToDepth groups them by position in the block.
 Val unshuffled_order(Ctx& c, std::int64_t block) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.rank(x) - 3;
@@ -76,20 +78,20 @@ Val unshuffled_order(Ctx& c, std::int64_t block) {
   const auto count = c.static_dim(x, axis);
   order.reserve(c.table_size({count.value_or(1), block}));
   if (!count) {
-    for (std::int64_t place = 0; place < block; ++place) order.push_back(place);
+    for (std::int64_t position = 0; position < block; ++position) order.push_back(position);
     const Val channels = c.dim_of(x, axis);
     const Val each = c.emit("Range", {c.constant_int(0), channels, c.constant_int(1)});
     const Val starts = c.emit("Mul", {c.constant_ints(order), channels});
     return c.emit("Reshape", {c.emit("Add", {c.unsqueeze(each, {1}), starts}), c.constant_ints({-1})});
   }
   for (std::int64_t channel = 0; channel < *count; ++channel) {
-    for (std::int64_t place = 0; place < block; ++place) order.push_back(place * *count + channel);
+    for (std::int64_t position = 0; position < block; ++position) order.push_back(position * *count + channel);
   }
   return c.constant_ints(order);
 }
 
-// [*, C, H * r, W * r] -> [*, C * r * r, H, W]. SpaceToDepth puts the place in the block before the channel, PyTorch
-// after it, so the channels are picked in PyTorch's order.
+// [*, C, H * r, W * r] -> [*, C * r * r, H, W]. SpaceToDepth puts the position in the block before the channel, PyTorch
+// after it, so the channels are gathered in PyTorch's order.
 void pixel_unshuffle(Ctx& c) {
   const std::int64_t factor = c.count("downscale_factor");
   if (!has_own_operator(c)) {
@@ -104,11 +106,11 @@ void pixel_unshuffle(Ctx& c) {
   });
 }
 
-// Channels [groups, C / groups] read column by column.
+// Reads the channels [groups, C / groups] column by column.
 void channel_shuffle(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t count = channels(c, x, 1), groups = c.count("groups"), each = count / groups;
-  c.expect(count % groups == 0, "channels that the groups divide");
+  c.expect(count % groups == 0, "the number of channels must be a multiple of groups");
   Ints order;
   order.reserve(c.table_size({count}));
   for (std::int64_t i = 0; i < each; ++i) {
@@ -117,13 +119,13 @@ void channel_shuffle(Ctx& c) {
   c.yield(c.emit("Gather", {x, c.constant_ints(order)}, {{"axis", 1}}));
 }
 
-// [N, C, H, W] -> [N, C * kh * kw, blocks]: rows, then columns are gathered, [N, C, kh, bh, kw, bw], and reordered.
+// [N, C, H, W] -> [N, C * kh * kw, blocks]: gathers rows, then columns, [N, C, kh, bh, kw, bw], and reorders the axes.
 void im2col(Ctx& c) {
   const Val x = c.tensor("self");
   const Ints kernel = c.counts("kernel_size", 2), dilation = c.counts("dilation", 2);
   const Ints padding = c.counts("padding", 2, 0), stride = c.counts("stride", 2);
   const bool batched = c.rank(x) == 4;
-  c.expect(batched || c.rank(x) == 3, "images of channels, rows and columns");
+  c.expect(batched || c.rank(x) == 3, "the input must have channels, rows and columns");
   const std::int64_t count = channels(c, x, -3);
   Val y = batched ? x : c.unsqueeze(x, {0});
   if (padding != Ints{0, 0}) {
@@ -135,9 +137,9 @@ void im2col(Ctx& c) {
     const Windows windows{kernel[i], dilation[i], stride[i]};
     auto size = c.static_dim(x, i - 2);
     if (size) *size += 2 * padding[i];
-    const Val places = window_places(c, padded, 2 + i, size, windows, PlacesOrder::elements_first);
+    const Val indices = window_indices(c, padded, 2 + i, size, windows, IndexOrder::elements_first);
     blocks = blocks && size ? std::optional(whence::element_count(Ints{*blocks, windows.count(*size)})) : std::nullopt;
-    y = c.emit("Gather", {y, places}, {{"axis", 2 + 2 * i}});
+    y = c.emit("Gather", {y, indices}, {{"axis", 2 + 2 * i}});
   }
   y = c.transpose(y, {0, 1, 2, 4, 3, 5});
   Ints shape{whence::element_count(Ints{count, kernel[0], kernel[1]}), blocks.value_or(-1)};
@@ -145,9 +147,9 @@ void im2col(Ctx& c) {
   c.yield(c.emit("Reshape", {y, c.constant_ints(shape)}));
 }
 
-// [N, C * kh * kw, blocks] -> [N, C, H, W], overlapping blocks summed.
+// [N, C * kh * kw, blocks] -> [N, C, H, W]; overlapping blocks are summed.
 void col2im(Ctx& c) {
-  if (c.opset() < 18) c.refuse("fold", "export with --opset 18 or newer");
+  if (c.opset() < 18) c.refuse("fold needs opset 18", "export with --opset 18 or newer");
   const Val x = c.tensor("self");
   const bool batched = c.rank(x) == 3;
   const Ints padding = c.counts("padding", 2, 0);

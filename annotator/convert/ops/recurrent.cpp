@@ -2,8 +2,8 @@
 //
 // Layouts. PyTorch: input [T, N, in] (or batch first), hidden state [layers * directions, N, H], for each layer and
 // direction w_ih [gates * H, in], w_hh [gates * H, H] and two biases. ONNX: X [T, N, in], W [directions, gates * H,
-// in], R [directions, gates * H, H], B [directions, 2 * gates * H], Y [T, directions, N, H]. Gates stand in another
-// order, so the weights are repacked once, while exporting.
+// in], R [directions, gates * H, H], B [directions, 2 * gates * H], Y [T, directions, N, H]. ONNX orders the gates
+// differently, so the weights are repacked once, at export.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -21,8 +21,8 @@ namespace {
 struct Kind {
   const char* op_type;
   Ints gates;              // ONNX's gate i is PyTorch's gates[i]
-  const char* gate_order;  // names the repacked weights
-  const char* activation;  // a plain RNN's; "" for the operator's own
+  const char* gate_order;  // suffix for the names of the repacked weights
+  const char* activation;  // of a plain RNN; "" for the operator's default
   bool cell_state;
 };
 
@@ -45,7 +45,7 @@ const TensorData& constant_weight(Ctx& c, Val weight) {
   c.refuse("a weight of a recurrent layer is computed from the inputs", "use weights that are parameters or constants");
 }
 
-// The weights of the directions of one layer as ONNX's W or R: [directions, gates * H, *].
+// Packs the weights of one layer's directions as ONNX's W or R: [directions, gates * H, *].
 Val pack(Ctx& c, const Kind& kind, const std::vector<Val>& directions) {
   return derived_constant(c, directions.front(), kind.gate_order, [&](const TensorData&) {
     std::vector<TensorData> parts;
@@ -58,7 +58,7 @@ Val pack(Ctx& c, const Kind& kind, const std::vector<Val>& directions) {
   });
 }
 
-// The biases as ONNX's B: input and hidden ones of each direction after each other, [directions, 2 * gates * H].
+// Packs the biases as ONNX's B: for each direction the input biases, then the hidden ones, [directions, 2 * gates * H].
 Val pack_biases(Ctx& c, const Kind& kind, const std::vector<std::pair<Val, Val>>& directions) {
   return derived_constant(c, directions.front().first, kind.gate_order, [&](const TensorData&) {
     std::vector<TensorData> parts;
@@ -76,7 +76,7 @@ Val pack_biases(Ctx& c, const Kind& kind, const std::vector<std::pair<Val, Val>>
 
 struct Layer {
   std::vector<Val> w_ih, w_hh;              // one for each direction
-  std::vector<std::pair<Val, Val>> biases;  // empty without
+  std::vector<std::pair<Val, Val>> biases;  // empty if the layer has none
   Val hidden, cell;                         // initial states [directions, N, H]; absent for zeros
 };
 
@@ -85,14 +85,15 @@ struct LayerResult {
   Val hidden, cell;  // final states [directions, N, H]
 };
 
-// H, from weights that fit together, all of them constants. Throws before anything is packed.
+// Returns H. Throws before anything is packed, unless all weights are constants and their shapes match.
 std::int64_t checked_hidden_size(Ctx& c, const Kind& kind, const Layer& layer) {
   const auto has_shape = [&](Val weight, const Ints& shape) {
-    c.expect(constant_weight(c, weight).shape == shape, "weights of a recurrent layer that fit together");
+    c.expect(constant_weight(c, weight).shape == shape, "the shapes of the recurrent weights must match");
   };
   const Ints first = constant_weight(c, layer.w_ih.front()).shape;
   const std::int64_t gates = static_cast<std::int64_t>(kind.gates.size());
-  c.expect(first.size() == 2 && first[0] % gates == 0, "weights of a recurrent layer with a row for each gate");
+  c.expect(first.size() == 2 && first[0] % gates == 0,
+           "the rows of the recurrent weights must be a multiple of the number of gates");
   const std::int64_t hidden = first[0] / gates;
   for (const Val weight : layer.w_ih) has_shape(weight, first);
   for (const Val weight : layer.w_hh) has_shape(weight, {first[0], hidden});
@@ -135,7 +136,7 @@ Val joined(Ctx& c, Val sequence, std::size_t directions, bool batch_first) {
 
 // ---- the stack of layers ------------------------------------------------------------------------------------------
 
-// True if a state is known to be all zeros, which ONNX takes for granted when the input is left out.
+// Returns true if a state is known to be all zeros, which is ONNX's default for a missing input.
 bool is_zero(Ctx& c, Val state) {
   const auto zeros = [](const TensorData& data) {
     const auto bytes = data.bytes.in_memory().value();
@@ -153,7 +154,7 @@ bool is_zero(Ctx& c, Val state) {
   return !value || (fill && zeros(*fill));
 }
 
-// The initial state [layers * directions, N, H] cut into layers.
+// Splits the initial state [layers * directions, N, H] into layers.
 std::vector<Val> by_layer(Ctx& c, Val state, std::size_t layers, std::size_t directions) {
   if (is_zero(c, state)) return std::vector<Val>(layers, absent);
   if (layers == 1) return {state};
@@ -161,7 +162,7 @@ std::vector<Val> by_layer(Ctx& c, Val state, std::size_t layers, std::size_t dir
   return c.emit_many("Split", {state, sizes}, {{"axis", 0}}, static_cast<int>(layers));
 }
 
-// Final states of all layers, [layers * directions, N, H].
+// Joins the final states of all layers, [layers * directions, N, H].
 Val stacked(Ctx& c, const std::vector<Val>& states) {
   return states.size() == 1 ? states.front() : c.emit("Concat", states, {{"axis", 0}});
 }
@@ -171,10 +172,11 @@ std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
   const bool biased = c.flag("has_biases");
   const std::size_t each = biased ? 4 : 2;
   const std::int64_t count = c.integer("num_layers");
-  c.expect(count > 0 && count <= static_cast<std::int64_t>(parameters.size()), "weights for each layer");
+  c.expect(count > 0 && count <= static_cast<std::int64_t>(parameters.size()),
+           "params must have weights for each layer");
   std::vector<Layer> layers(static_cast<std::size_t>(count));
   if (parameters.size() != layers.size() * directions * each) {
-    c.refuse("an LSTM with projections (proj_size)", "project the output with a linear layer instead");
+    c.refuse("an LSTM with projections (proj_size) is not supported", "project the output with a linear layer instead");
   }
   std::size_t at = 0;
   for (Layer& layer : layers) {
@@ -187,15 +189,15 @@ std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
   return layers;
 }
 
-// Without `lengths` [N] all sequences have full length.
+// Without `lengths` [N], all sequences have full length.
 void run(Ctx& c, const Kind& kind, Val x, Val lengths, bool batch_first) {
   const std::size_t directions = c.flag("bidirectional") ? 2 : 1;
   const double dropout = c.flag("train") ? c.number("dropout") : 0;
   std::vector<Layer> layers = read_layers(c, directions);
 
   std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
-  c.expect(states.size() == (kind.cell_state ? 2 : 1), "it needs a state for each kind of state");
-  c.expect(c.rank(x) == 3, "its input needs an axis for time, for the batch and for features");
+  c.expect(states.size() == (kind.cell_state ? 2 : 1), "hx must have one tensor for each kind of state");
+  c.expect(c.rank(x) == 3, "the input must have a time, a batch and a feature axis");
   const std::vector<Val> hidden = by_layer(c, states[0], layers.size(), directions);
   const std::vector<Val> cell =
       kind.cell_state ? by_layer(c, states[1], layers.size(), directions) : std::vector<Val>(layers.size(), absent);
@@ -223,17 +225,17 @@ void gru(Ctx& c) { padded(c, kGru); }
 void rnn_tanh(Ctx& c) { padded(c, kRnnTanh); }
 void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
 
-// Refuses packed sequences that lowering left: something that is not a recurrent layer reads their data.
-void unpaddable(Ctx& c) {
-  c.refuse("a packed sequence that more than recurrent layers read",
+// Refuses packed sequences that lowering did not pad, because other operators than recurrent layers read their data.
+void refuse_unpadded(Ctx& c) {
+  c.refuse("this packed sequence is also read by an operator that is not a recurrent layer",
            "pad it with pad_packed_sequence (padding 0) before anything else reads it");
 }
 
-// Over packed sequences, which lowering has padded: then `data` is [T, N, in] and `batch_sizes` the lengths [N]
-// (annotator/lower/packed_sequences.cpp). Packed data have no axis of their own for the sequences.
+// Packed sequences that lowering has padded: `data` is [T, N, in] and `batch_sizes` holds the lengths [N]
+// (annotator/lower/packed_sequences.cpp). Unpadded data have another rank, because they have no axis for the batch.
 void packed(Ctx& c, const Kind& kind) {
   const Val x = c.tensor("data");
-  if (c.rank(x) != 3) unpaddable(c);
+  if (c.rank(x) != 3) refuse_unpadded(c);
   run(c, kind, x, c.cast(c.tensor("batch_sizes"), DType::int32), false);
 }
 void packed_lstm(Ctx& c) { packed(c, kLstm); }
@@ -241,7 +243,7 @@ void packed_gru(Ctx& c) { packed(c, kGru); }
 void packed_rnn_tanh(Ctx& c) { packed(c, kRnnTanh); }
 void packed_rnn_relu(Ctx& c) { packed(c, kRnnRelu); }
 
-// ---- cells: one step of a sequence of one. input [N, in], hidden [N, H] ---------------------------------------------
+// ---- cells: a sequence of one step. input [N, in], hidden [N, H] ----------------------------------------------------
 
 void cell(Ctx& c, const Kind& kind) {
   const auto as_sequence = [&](Val v) { return c.unsqueeze(v, {0}); };
@@ -250,7 +252,7 @@ void cell(Ctx& c, const Kind& kind) {
   const Val b_ih = c.optional_tensor("b_ih"), b_hh = c.optional_tensor("b_hh");
   if (b_ih && b_hh) layer.biases.emplace_back(b_ih, b_hh);
   const std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
-  c.expect(states.size() == (kind.cell_state ? 2 : 1), "it needs a state for each kind of state");
+  c.expect(states.size() == (kind.cell_state ? 2 : 1), "hx must have one tensor for each kind of state");
   layer.hidden = as_sequence(states[0]);
   if (kind.cell_state) layer.cell = as_sequence(states[1]);
   const LayerResult result = emit_layer(c, kind, as_sequence(c.tensor("input")), absent, layer);
@@ -276,10 +278,11 @@ const OpEntry kRecurrent[] = {
     {"aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
      "bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
      rnn_relu},
-    {"aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)", unpaddable},
+    {"aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
+     refuse_unpadded},
     {"aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, "
      "int total_length) -> (Tensor, Tensor)",
-     unpaddable},
+     refuse_unpadded},
     {"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, "
      "int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)",
      packed_lstm},

@@ -1,5 +1,5 @@
-// Reductions over axes, and running sums. An absent or empty list of axes means all of them. PyTorch also accepts axis
-// 0 of a scalar; ONNX does not, so scalars pass unreduced.
+// Reductions over axes, and running sums. An absent or empty list of axes means all axes. PyTorch also accepts axis 0
+// of a scalar; ONNX does not, so scalars are passed through.
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
@@ -7,7 +7,7 @@
 namespace whence::convert {
 namespace {
 
-// The axes in argument `name`, one or several, wrapped to be positive.
+// Returns the axes in argument `name`, one or several, as nonnegative numbers.
 Ints axes_argument(Ctx& c, std::string_view name, int rank) {
   Ints axes;
   if (!c.has(name)) return axes;
@@ -21,21 +21,21 @@ struct Reduction {
   bool keep = false;
 };
 
-// The arguments self, dim, keepdim of an operator that takes a list of axes (or, without `dim`, reduces all).
+// Reads self, dim and keepdim of an operator that takes a list of axes (or, without `dim`, reduces all).
 Reduction over_axes(Ctx& c) {
   const Val x = c.tensor("self");
   if (!c.schema().find("dim") || c.rank(x) == 0) return {x, {}, false};
   return {x, axes_argument(c, "dim", c.rank(x)), c.flag("keepdim")};
 }
 
-// The same where `dim` is a single axis.
+// Like over_axes(), for a `dim` that is a single axis.
 Reduction over_axis(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) == 0) return {x, {}, false};
   return {x, {c.axis(c.integer("dim"), c.rank(x))}, c.flag("keepdim")};
 }
 
-// op over r.value in `dtype`.
+// Applies op to r.value in `dtype`.
 Val reduced(Ctx& c, std::string_view op, const Reduction& r, DType dtype) {
   const Val x = c.cast(r.value, dtype);
   if (c.rank(x) == 0) return x;
@@ -54,7 +54,7 @@ void accumulate_axis(Ctx& c) {
   c.yield(reduced(c, op.text, over_axis(c), c.output_dtype()));
 }
 
-// Extremes keep the dtype; booleans and narrow integers are compared in 32 bits.
+// Minimum and maximum keep the dtype; booleans and narrow integers are compared in 32 bits.
 Val extreme(Ctx& c, std::string_view op, const Reduction& r) {
   const DType dtype = c.dtype(r.value);
   return reduced(c, op, r, dtype == DType::boolean ? DType::int32 : arithmetic_dtype(dtype));
@@ -64,7 +64,7 @@ void extreme_of(Ctx& c) {
   c.yield(extreme(c, op.text, over_axes(c)));
 }
 
-// Position of the first greatest (or least) element along `axis`, or of the first NaN.
+// Index of the first greatest (or least) element along `axis`, or of the first NaN.
 Val position(Ctx& c, std::string_view op, Val x, std::int64_t axis, bool keep) {
   const DType dtype = c.dtype(x);
   if (dtype == DType::boolean || size_of(dtype) == 2) x = c.cast(x, is_floating(dtype) ? DType::float32 : DType::int32);
@@ -74,7 +74,7 @@ Val position(Ctx& c, std::string_view op, Val x, std::int64_t axis, bool keep) {
   return c.emit(op, {x}, attributes);
 }
 
-// Values and positions along one axis.
+// Values and indices along one axis.
 void extreme_with_position(Ctx& c, std::string_view reduction, std::string_view arg) {
   const Reduction r = over_axis(c);
   if (c.rank(r.value) == 0) return c.yield({r.value, c.constant_int(0)});
@@ -83,7 +83,7 @@ void extreme_with_position(Ctx& c, std::string_view reduction, std::string_view 
 void max_dim(Ctx& c) { extreme_with_position(c, "ReduceMax", "ArgMax"); }
 void min_dim(Ctx& c) { extreme_with_position(c, "ReduceMin", "ArgMin"); }
 
-// Without dim the position counts in the flattened tensor.
+// Without dim, the index counts in the flattened tensor.
 template <OpName op>
 void arg_extreme(Ctx& c) {
   const Val x = c.tensor("self");
@@ -102,12 +102,12 @@ void aminmax(Ctx& c) {
   c.yield({extreme(c, "ReduceMin", r), extreme(c, "ReduceMax", r)});
 }
 
-// Elements count as true where they are not zero.
+// Elements count as true if they are not zero.
 void any_or_all(Ctx& c, std::string_view op, const Reduction& r) {
   const Val flags = c.cast(c.cast(r.value, DType::boolean), DType::int32);
   c.yield(c.cast(reduced(c, op, {flags, r.axes, r.keep}, DType::int32), DType::boolean));
 }
-// The number of true ones: 0 of none, where a maximum of none is the least number there is.
+// any() sums the true elements: the sum of no elements is 0, but their maximum is the lowest number of the dtype.
 void any(Ctx& c) { any_or_all(c, "ReduceSum", over_axes(c)); }
 void all(Ctx& c) { any_or_all(c, "ReduceMin", over_axes(c)); }
 void any_axis(Ctx& c) { any_or_all(c, "ReduceSum", over_axis(c)); }
@@ -129,7 +129,7 @@ Val running_sum(Ctx& c, Val x) {
 }
 void cumsum(Ctx& c) { c.yield(running_sum(c, self_as_result(c))); }
 
-// Sums that leave NaN out.
+// Sums all elements except NaN.
 void nansum(Ctx& c) {
   Reduction r = over_axes(c);
   const DType dtype = c.dtype(r.value);
@@ -140,7 +140,7 @@ void nansum(Ctx& c) {
   c.yield(reduced(c, "ReduceSum", r, c.output_dtype()));
 }
 
-// Takes all axes if there are no dims.
+// Reduces all axes if dims is None.
 void product_of_axes(Ctx& c) {
   const Val x = c.cast(c.tensor("inp"), c.output_dtype());
   c.yield(reduce(c, "ReduceProd", x, c.has("dims") ? c.integers("dims") : Ints(), false));

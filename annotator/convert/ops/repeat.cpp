@@ -1,5 +1,5 @@
-// repeat_interleave: each element several times in a row. It is a Gather, whose indices are constants where the sizes
-// and counts are known and come from the running sum of the counts where not.
+// repeat_interleave: each element several times in a row. It is a Gather. Its indices are constants if sizes and counts
+// are known; otherwise they are computed from the running sum of the counts.
 #include <optional>
 #include <vector>
 
@@ -35,11 +35,11 @@ Val gather(Ctx& c, const Interleaved& x, Val indices) {
   return c.emit("Gather", {x.input, indices}, {{"axis", x.axis}});
 }
 
-// Element i repeats[i] times.
+// Contains the index i repeats[i] times.
 Ints constant_indices(Ctx& c, const Ints& repeats) {
   std::int64_t count = 0;
   for (const std::int64_t each : repeats) {
-    c.expect(each >= 0, "numbers of copies that are not negative");
+    c.expect(each >= 0, "repeats must not be negative");
     count = saturated_sum(count, each);
   }
   Ints indices;
@@ -48,7 +48,7 @@ Ints constant_indices(Ctx& c, const Ints& repeats) {
   return indices;
 }
 
-// The same from counts [n] that are computed: output j takes the element i for which i running sums are <= j.
+// Computes the indices from counts [n] at run time: output j takes the element i for which i running sums are <= j.
 Val computed_indices(Ctx& c, Val repeats) {
   const Val counts = c.cast(repeats, DType::int64);
   const Val ends = c.emit("CumSum", {counts, c.constant_int(0)});
@@ -58,8 +58,8 @@ Val computed_indices(Ctx& c, Val repeats) {
   } else {
     total = reduce(c, "ReduceSum", counts, {0}, false);
   }
-  const Val place = c.emit("Range", {c.constant_int(0), total, c.constant_int(1)});
-  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(ends, {1}), place}), DType::boolean);
+  const Val position = c.emit("Range", {c.constant_int(0), total, c.constant_int(1)});
+  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(ends, {1}), position}), DType::boolean);
   return reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, false);
 }
 
@@ -68,18 +68,19 @@ Val indices_from(Ctx& c, Val repeats) {
   return known ? c.constant_ints(constant_indices(c, *known)) : computed_indices(c, repeats);
 }
 
-bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
+bool has_count_per_element(Ctx& c, const Interleaved& x, Val repeats) {
   if (c.rank(repeats) == 0) return false;
   const Dim &elements = c.dims(x.input)[x.axis], &counts = c.dims(repeats)[0];
   if (elements.is_static() && counts.is_static()) return elements.size == counts.size;
   return counts.symbol != none_id && counts.symbol == elements.symbol;
 }
 
-// Every element `repeats` times. Over a dynamic or a large size the copies are made on an axis of their own and joined.
-void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
+// Repeats every element `repeats` times. For a dynamic or large size, the copies are made along a new axis, which is
+// then merged.
+void repeat_all(Ctx& c, const Interleaved& x, const Size& repeats) {
   const auto known = c.static_size(repeats);
   const auto size = c.static_dim(x.input, x.axis);
-  c.expect(!known || *known >= 0, "a number of copies that is not negative");
+  c.expect(!known || *known >= 0, "repeats must not be negative");
   if (known && size && c.table_fits({*size}) && c.table_fits({*size, *known})) {
     return c.yield(gather(c, x, c.constant_ints(constant_indices(c, Ints(c.table_size({*size}), *known)))));
   }
@@ -93,20 +94,20 @@ void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
 void by_tensor(Ctx& c) {
   const Interleaved x = input(c);
   Val repeats = c.tensor("repeats");
-  if (surely_one_each(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
+  if (has_count_per_element(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
   const auto known = c.graph().integers(repeats.id);
-  if (known && known->size() == 1) return same_number(c, x, known->front());
+  if (known && known->size() == 1) return repeat_all(c, x, known->front());
   if (c.rank(repeats) == 0 || c.static_dim(repeats, 0) == std::int64_t{1}) {
-    return same_number(c, x, c.cast(c.rank(repeats) == 0 ? repeats : c.squeeze(repeats, {0}), DType::int64));
+    return repeat_all(c, x, c.cast(c.rank(repeats) == 0 ? repeats : c.squeeze(repeats, {0}), DType::int64));
   }
   const Val elements = c.to_vector({size_of_axis(c, x.input, x.axis)});
   repeats = c.typed(c.emit("Expand", {repeats, elements}), c.dtype(repeats), std::vector<Dim>{c.dims(x.input)[x.axis]});
   c.yield(gather(c, x, computed_indices(c, repeats)));
 }
 
-void by_number(Ctx& c) { same_number(c, input(c), c.size("repeats")); }
+void by_number(Ctx& c) { repeat_all(c, input(c), c.size("repeats")); }
 
-// The indices themselves.
+// Yields the indices themselves.
 void indices_only(Ctx& c) { c.yield(indices_from(c, c.tensor("repeats"))); }
 
 const OpEntry kRepeat[] = {

@@ -1,8 +1,8 @@
-// Changing the spatial size of [N, C, *spatial]: the upsample family behind torch.nn.functional.interpolate.
+// Changes the spatial size of [N, C, *spatial]: the upsample family, which torch.nn.functional.interpolate calls.
 //
-// PyTorch has two overloads of each: `vec` takes either an output size or scale factors, the plain one an output size
-// with the factors it was computed from. A factor, where there is one, maps coordinates; else the ratio of sizes does,
-// which is the difference between ONNX's `scales` and `sizes` too.
+// PyTorch has two overloads of each operator: `vec` takes an output size or scale factors; the plain one takes an
+// output size and the factors it was computed from. If there is a factor, it maps coordinates; otherwise the ratio of
+// sizes does. ONNX's `scales` and `sizes` differ in the same way.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,27 +12,27 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/convert/nearest_places.h"
+#include "annotator/convert/nearest_indices.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/scaled_size.h"
 
 namespace whence::convert {
 namespace {
 
-// The way in which samples are taken, as attributes of Resize.
+// How samples are taken, as attributes of Resize.
 struct Sampling {
   const char* mode;
   bool antialias = false;
-  bool exact = false;  // nearest by the centres of pixels instead of their corners
+  bool exact = false;  // nearest by pixel centres instead of corners
 };
 
 Attributes attributes_of(Ctx& c, const Sampling& sampling) {
   const std::string_view mode = sampling.mode;
   Attributes attributes;
   if (sampling.antialias) {
-    if (c.opset() < 18) c.refuse("antialiased resizing", "export with --opset 18 or newer");
+    if (c.opset() < 18) c.refuse("antialiased resizing needs opset 18", "export with --opset 18 or newer");
     if (c.flag("align_corners")) {
-      c.refuse("antialiased resizing with align_corners=True", "use align_corners=False");
+      c.refuse("antialiased resizing with align_corners=True is not supported", "use align_corners=False");
     }
     attributes.push_back({"antialias", 1});
     attributes.push_back({"exclude_outside", 1});  // PyTorch normalises the weights inside the image
@@ -41,7 +41,7 @@ Attributes attributes_of(Ctx& c, const Sampling& sampling) {
   const bool centres = mode != "nearest" || sampling.exact;
   const char* coordinates = corners ? "align_corners" : centres ? "half_pixel" : "asymmetric";
   attributes.push_back({"coordinate_transformation_mode", coordinates});
-  // a of the cubic kernel: -0.5 when antialiased (aten/src/ATen/native/UpSample.h, PyTorch 2.13)
+  // The `a` of the cubic kernel: -0.5 if antialiased (aten/src/ATen/native/UpSample.h, PyTorch 2.13)
   if (mode == "cubic") attributes.push_back({"cubic_coeff_a", sampling.antialias ? -0.5F : -0.75F});
   attributes.push_back({"mode", std::string(mode)});
   if (mode == "nearest") attributes.push_back({"nearest_mode", sampling.exact ? "round_prefer_ceil" : "floor"});
@@ -50,21 +50,21 @@ Attributes attributes_of(Ctx& c, const Sampling& sampling) {
 
 Val input(Ctx& c) { return c.tensor(c.schema().find("input") ? "input" : "self"); }
 
-// With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
+// With aligned corners PyTorch maps coordinates by the sizes, regardless of the factors.
 bool aligns_corners(Ctx& c) { return c.schema().find("align_corners") && c.flag("align_corners"); }
 
 double number(Ctx& c, const Argument& argument) {
   if (const auto* value = argument.as<double>()) return *value;
   if (const auto* value = argument.as<std::int64_t>()) return static_cast<double>(*value);
-  c.refuse("a scale factor that is computed while the model runs", "pass the output size instead");
+  c.refuse("a scale factor that is known only at run time is not supported", "pass the output size instead");
 }
 
-// One factor for each spatial axis; empty when the caller gave none, or not all.
+// Returns one factor for each spatial axis; empty if the caller passed none, or not all.
 std::vector<double> scale_factors(Ctx& c) {
   std::vector<double> factors;
   if (c.schema().find("scale_factors")) {
-    const Argument* given = c.node().find("scale_factors");
-    const auto* list = given ? given->as<ArgumentList>() : nullptr;
+    const Argument* argument = c.node().find("scale_factors");
+    const auto* list = argument ? argument->as<ArgumentList>() : nullptr;
     for (const Argument& factor : list ? *list : ArgumentList{}) factors.push_back(number(c, factor));
     return factors;
   }
@@ -76,12 +76,12 @@ std::vector<double> scale_factors(Ctx& c) {
   return factors;
 }
 
-// As ONNX's shape inference has it, in float64.
+// Computes in float64, like ONNX's shape inference.
 std::int64_t inferred_size(std::int64_t size, float factor) {
   return whole_size(static_cast<double>(size) * static_cast<double>(factor));
 }
 
-// The factor in float32, moved by a rounding error where it gives another size than in PyTorch's float64.
+// Returns the factor in float32, or a neighbouring float if only that gives the same size as PyTorch's float64.
 float rounded_factor(double factor, std::int64_t size, std::int64_t result_size) {
   constexpr float infinite = std::numeric_limits<float>::infinity();
   const auto rounded = static_cast<float>(factor);
@@ -91,36 +91,37 @@ float rounded_factor(double factor, std::int64_t size, std::int64_t result_size)
   return rounded;
 }
 
-// A factor for each spatial axis, and the sizes that PyTorch was asked for where they are, or may be, smaller than the
-// factors give: the rest is then cut off.
+// A factor for each spatial axis, and PyTorch's output sizes where they are, or may be, smaller than the factors give:
+// the excess is then cut off.
 struct Scaling {
   std::vector<float> factors;
-  std::vector<Val> computed;  // the factor as the file computes it, float32 [1], where it depends on the size
+  std::vector<Val> computed;  // a factor computed by the graph, float32 [1], if it depends on the size
   std::vector<std::optional<Size>> cut_to;
   std::vector<std::size_t> done;  // axes that need no Resize any more
 };
 
-// Height and width of the result say with which kernel PyTorch looks for the nearest elements. Dynamic sizes count as
-// those of the example.
+// Returns true if PyTorch uses its kernel for small images, which it chooses by height and width of the result. Dynamic
+// sizes count as in the example.
 bool is_small_image(Ctx& c) {
-  constexpr std::int64_t most = 128;
+  constexpr std::int64_t max_sum = 128;
   const auto result = c.output_dims();
-  return result && result->size() == 4 && (*result)[2].size + (*result)[3].size <= most;
+  return result && result->size() == 4 && (*result)[2].size + (*result)[3].size <= max_sum;
 }
 
-// The factor by which PyTorch maps the coordinates of an axis, which is not always the one that it was given: an axis
-// whose size stays is copied, and the nearest element of one that is twice as long is its half's, of nearest elements
-// in small images alone (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
-double mapping_factor(Ctx& c, const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size) {
+// Returns the factor by which PyTorch maps the coordinates of an axis, which may differ from the passed one. An axis
+// whose size stays is copied, and an axis that doubles reads the nearest element by the factor 2; nearest mode does so
+// only in small images (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
+double mapping_factor(Ctx& c, const Sampling& sampling, double passed_factor, std::int64_t size,
+                      std::int64_t result_size) {
   const std::string_view mode = sampling.mode;
-  if (sampling.antialias || sampling.exact || mode == "cubic") return given;
-  if (mode == "nearest" && !is_small_image(c)) return given;
+  if (sampling.antialias || sampling.exact || mode == "cubic") return passed_factor;
+  if (mode == "nearest" && !is_small_image(c)) return passed_factor;
   if (size == result_size) return 1;
-  return mode == "nearest" && result_size == 2 * size ? 2 : given;
+  return mode == "nearest" && result_size == 2 * size ? 2 : passed_factor;
 }
 
-// True if a Resize keeps all sizes: ONNX Runtime copies then, whatever the factors are. `unknown`: the answer for axes
-// that are dynamic.
+// Returns true if a Resize keeps all sizes: ONNX Runtime then copies, regardless of the factors. `unknown`: the answer
+// for dynamic axes.
 bool keeps_sizes(Ctx& c, Val x, bool unknown) {
   const auto result = c.output_dims();
   if (!result) return false;
@@ -133,8 +134,8 @@ bool keeps_sizes(Ctx& c, Val x, bool unknown) {
   return true;
 }
 
-// mapping_factor() of linear samples for a size that is not known: 1 where the factor leaves it as it is, as 1.1
-// does 8.
+// Computes mapping_factor() of linear samples for an unknown size: 1 if the factor leaves the size unchanged, as 1.1
+// does 8. Returns absent if the factor needs no computation.
 Val computed_factor(Ctx& c, Val x, std::int64_t axis, const Sampling& sampling, double factor) {
   const bool copies = std::string_view(sampling.mode) == "linear" && !sampling.antialias && !aligns_corners(c);
   if (!copies || !may_keep_size(factor)) return absent;
@@ -147,7 +148,7 @@ Val computed_factor(Ctx& c, Val x, std::int64_t axis, const Sampling& sampling, 
 Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling) {
   const auto result = c.output_dims();
   c.expect(!result || (result->size() == factors.size() + 2 && c.dims(x).size() == result->size()),
-           "it needs a factor for each axis behind batch and channels");
+           "it must have a factor for each axis after batch and channels");
   Scaling found;
   for (std::size_t i = 0; i < factors.size(); ++i) {
     const std::int64_t in = result ? c.dims(x)[i + 2].size : -1, out = result ? (*result)[i + 2].size : -1;
@@ -155,31 +156,33 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     const bool fixed = known && c.dims(x)[i + 2].is_static() && (*result)[i + 2].is_static();
     const double factor = fixed ? mapping_factor(c, sampling, factors[i], in, out) : factors[i];
     found.factors.push_back(fixed ? rounded_factor(factor, in, out) : factor_for_any_size(factor));
-    const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
-    if (made < out) {
-      c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
+    const std::int64_t resized_size = known ? scaled_size(in, found.factors.back()) : out;
+    if (resized_size < out) {
+      c.refuse("the output size is larger than its scale factor gives", "pass the output size or the factor, not both");
     }
     const auto axis = static_cast<std::int64_t>(i) + 2;
     found.computed.push_back(fixed ? absent : computed_factor(c, x, axis, sampling, factor));
     std::optional<Size> cut_to;
-    if (fixed && made > out) cut_to = out;
+    if (fixed && resized_size > out) cut_to = out;
     if (!fixed && may_round_up(factor)) cut_to = size_by_factor(c, x, axis, factor);
     found.cut_to.push_back(cut_to);
   }
   return found;
 }
 
-// ONNX Runtime copies where a Resize keeps all sizes, and PyTorch samples cubic ones by the factor all the same. An
-// axis that repeats its last element so often that it grows lets it sample; what that adds is cut off.
+// If a Resize keeps all sizes, ONNX Runtime copies, but PyTorch still samples cubic ones by the factor. To make ONNX
+// Runtime sample, an axis is padded with its last element until the factor makes it grow; the excess is cut off.
 Val lengthened(Ctx& c, Val x, const std::vector<double>& factors, Scaling& scales) {
   const auto may_stay = [](double factor) { return factor == 1 || may_keep_size(factor); };
   const auto growing = std::ranges::find_if(factors, may_keep_size);
   if (growing == factors.end() || !std::ranges::all_of(factors, may_stay) || !keeps_sizes(c, x, true)) return x;
   const auto i = static_cast<std::size_t>(growing - factors.begin());
   const auto rank = static_cast<std::size_t>(c.rank(x));
-  constexpr double most = 1 << 24;
+  constexpr double max_added = 1 << 24;
   const double added = std::ceil(1 / (*growing - 1));
-  if (added > most) c.refuse("bicubic sampling by a factor of nearly 1", "leave the call out, or pass the output size");
+  if (added > max_added)
+    c.refuse("bicubic sampling by a factor of nearly 1 is not supported",
+             "leave the call out, or pass the output size");
   Ints pads(2 * rank, 0);
   pads[rank + i + 2] = static_cast<std::int64_t>(added);
   const auto axis = static_cast<std::int64_t>(i) + 2;
@@ -190,7 +193,7 @@ Val lengthened(Ctx& c, Val x, const std::vector<double>& factors, Scaling& scale
   return c.emit("Pad", {x, c.constant_ints(pads)}, {{"mode", std::string("edge")}});
 }
 
-// One factor for each axis, batch and channels too, float32 [N].
+// Returns one factor for each axis, including batch and channels, float32 [N].
 Val scales_of(Ctx& c, const Scaling& scaling) {
   const auto constant = [&](const std::vector<float>& numbers) {
     return c.constant_tensor({DType::float32,
@@ -239,13 +242,13 @@ Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes
 
 // ---- nearest elements -------------------------------------------------------------------------------------------
 
-// To the size that was halved before, as the example has it.
+// Returns true if the axis returns to the size before halving, judged by the example's sizes.
 bool doubles(const Dim& before, const Dim& after) {
   return before.size > 0 && (after.size == 2 * before.size || after.size == 2 * before.size - 1);
 }
 
-// x with the axes gathered of which a Resize would read other elements than PyTorch does; `scales` keeps them as they
-// are from there on. Without factors the sizes give them.
+// Gathers x along the axes on which a Resize would read other elements than PyTorch; `scales` then keeps these axes
+// unchanged. Without factors, the ratio of the sizes is used.
 Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling, Scaling& scales) {
   const auto result = c.output_dims();
   if (!result) return x;
@@ -260,19 +263,19 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
                         .image = is_small_image(c),
                         .doubles = doubles(dims[axis], (*result)[axis])};
     if (factors.empty()) {
-      const std::vector<Size> asked = c.sizes("output_size");
-      c.expect(asked.size() + 2 == dims.size(), "a size of the result for each spatial axis");
-      nearest.asked_size = asked[i];
+      const std::vector<Size> requested = c.sizes("output_size");
+      c.expect(requested.size() + 2 == dims.size(), "output_size must have one size for each spatial axis");
+      nearest.requested_size = requested[i];
     } else {
       const bool fixed = nearest.size && nearest.result_size;
       nearest.factor =
           fixed ? mapping_factor(c, sampling, factors[i], *nearest.size, *nearest.result_size) : factors[i];
-      nearest.written = scales.factors[i];
+      nearest.resize_factor = scales.factors[i];
     }
-    const Val places = places_to_gather(c, x, static_cast<std::int64_t>(axis), nearest);
-    if (!places) return;
+    const Val indices = indices_to_gather(c, x, static_cast<std::int64_t>(axis), nearest);
+    if (!indices) return;
     dims[axis] = (*result)[axis];
-    x = c.typed(c.emit("Gather", {x, places}, {{"axis", static_cast<std::int64_t>(axis)}}), c.output_dtype(), dims);
+    x = c.typed(c.emit("Gather", {x, indices}, {{"axis", static_cast<std::int64_t>(axis)}}), c.output_dtype(), dims);
     scales.done.push_back(i);
     if (factors.empty()) return;
     scales.factors[i] = 1;
@@ -280,14 +283,14 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   };
   const bool copied = keeps_sizes(c, x, true);
   for (std::size_t i = 0; i + 2 < dims.size(); ++i) gather(i, copied);
-  const std::vector<std::size_t> first = scales.done;  // without them a Resize may keep all sizes
+  const std::vector<std::size_t> first = scales.done;  // once these are gathered, a Resize may keep all other sizes
   for (std::size_t i = 0; i + 2 < dims.size() && !first.empty(); ++i) {
     if (std::ranges::find(first, i) == first.end()) gather(i, true);
   }
   return x;
 }
 
-// The sizes that PyTorch makes by the factors.
+// Returns the sizes that PyTorch computes from the factors.
 std::vector<Size> scaled_sizes(Ctx& c, Val x, const std::vector<double>& factors) {
   const auto result = c.output_dims();
   std::vector<Size> sizes;
@@ -314,13 +317,14 @@ Val resized(Ctx& c, Val x, const Sampling& sampling) {
   return resize_to_size(c, x, c.sizes("output_size"), std::move(attributes));
 }
 
-// Bytes are sampled as numbers and rounded: ONNX Runtime cuts off what stands behind the point. PyTorch rounds along
-// each axis, so the two may differ by one. With antialias ONNX Runtime does so, too.
+// Integers are sampled as floats and then rounded, because ONNX Runtime truncates. PyTorch rounds along each axis, so
+// the two may differ by one. With antialias ONNX Runtime also rounds along each axis.
 void resize(Ctx& c, const Sampling& sampling) {
   const Val x = input(c);
   const std::string_view mode = sampling.mode;
   if (!is_integral(c.dtype(x)) || mode == "nearest" || sampling.antialias) return c.yield(resized(c, x, sampling));
-  if (mode == "cubic") c.refuse("bicubic sampling of bytes", "convert to float32 before, and round behind");
+  if (mode == "cubic")
+    c.refuse("bicubic sampling of bytes is not supported", "convert to float32 before and round afterwards");
   c.yield(c.emit("Round", {resized(c, c.cast(x, DType::float32), sampling)}));
 }
 

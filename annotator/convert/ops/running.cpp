@@ -1,9 +1,8 @@
-// Running products, extremes and log-sums along an axis: element i is made of elements 0 to i.
+// Running products, extremes and log-sums along an axis: element i is computed from elements 0 to i.
 //
-// ONNX has a running sum, and since opset 26 a running product. The others double their reach: after a step with
-// distance d every element stands for the 2d elements up to it, so log2(n) steps do, where n is the size of the axis.
-// For a dynamic n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the
-// memory.
+// ONNX has a running sum, and since opset 26 a running product. The other operators double their reach: after the step
+// with distance d, every element covers the 2d elements up to it, so an axis of n elements needs log2(n) steps. For a
+// dynamic n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the memory.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -16,9 +15,9 @@
 namespace whence::convert {
 namespace {
 
-using Parts = std::vector<Val>;  // the carried values: one, and its position if that is a result
+using Parts = std::vector<Val>;  // the carried values: one, and its index if that is a result
 
-// x moved by `distance` along the axis; what comes in at the front is `fill`.
+// Shifts x by `distance` along the axis; `fill` enters at the front.
 Val moved(Ctx& c, Val x, std::int64_t axis, std::int64_t distance, double fill) {
   const DType dtype = c.dtype(x);
   const std::vector<Dim> dims = c.dims(x);
@@ -30,14 +29,14 @@ Val moved(Ctx& c, Val x, std::int64_t axis, std::int64_t distance, double fill) 
   return c.typed(padded, dtype, dims);
 }
 
-// `join` makes of what stands before an element, and of the element's own, what stands for both.
+// `join` combines the values of the elements before an element with the element's own.
 Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
               const std::function<Parts(const Parts& before, const Parts& own)>& join) {
   const std::vector<Dim> dims = c.dims(parts[0]);
   if (dims.empty()) return parts;
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]));
   const auto size = c.static_dim(parts[0], axis);
-  if (*size > most_counted) c.refuse("an axis of " + std::to_string(*size) + " elements", "use smaller sizes");
+  if (*size > max_count) c.refuse("an axis of " + std::to_string(*size) + " elements is too long", "use smaller sizes");
   for (std::int64_t distance = 1; distance < *size; distance *= 2) {
     Parts before;
     for (std::size_t i = 0; i < parts.size(); ++i) before.push_back(moved(c, parts[i], axis, distance, fills[i]));
@@ -48,12 +47,12 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   return parts;
 }
 
-// True if the axis that the operator runs along is of a dynamic size.
+// Returns true if the axis that the operator runs along has a dynamic size.
 bool runs_along_dynamic(Ctx& c, Val x) {
   return c.rank(x) > 0 && !c.static_dim(x, c.axis(c.integer("dim"), c.rank(x)));
 }
 
-// [*, n, *] as [*, *, n, n], where row i holds elements 0 to i, and `fill` after them.
+// [*, n, *] as [*, *, n, n], where row i holds elements 0 to i, then `fill`.
 Val rows_up_to_each(Ctx& c, Val x, double fill) {
   const DType dtype = c.dtype(x);
   const int rank = c.rank(x);
@@ -63,8 +62,8 @@ Val rows_up_to_each(Ctx& c, Val x, double fill) {
     if (i != axis) last.push_back(i);
   }
   last.push_back(axis);
-  const Val places = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
-  const Val before = c.emit("LessOrEqual", {places, c.unsqueeze(places, {1})});
+  const Val indices = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
+  const Val before = c.emit("LessOrEqual", {indices, c.unsqueeze(indices, {1})});
   const Val line = c.unsqueeze(c.transpose(x, last), {rank - 1});
   std::vector<Dim> dims(rank + 1, Dim{-1, true, none_id});
   return c.typed(c.emit("Where", {before, line, c.constant_number(fill, dtype)}), dtype, std::move(dims));
@@ -87,12 +86,11 @@ void cumprod(Ctx& c) {
   if (runs_along_dynamic(c, x)) {
     return c.yield(axis_back(c, reduce(c, "ReduceProd", rows_up_to_each(c, x, 1), {-1}, false), c.rank(x)));
   }
-  c.yield(running(c, {x}, {1}, [&](const Parts& before, const Parts& own) {
-    return Parts{c.emit("Mul", {before[0], own[0]})};
-  })[0]);
+  c.yield(running(c, {x}, {1},
+                  [&](const Parts& before, const Parts& own) { return Parts{c.emit("Mul", {before[0], own[0]})}; })[0]);
 }
 
-// The sum is taken relative to the greatest element of the row, unless that is infinite.
+// Subtracts the greatest element of each row before Exp, unless it is infinite.
 Val log_sum_of_rows(Ctx& c, Val x) {
   const DType dtype = c.dtype(x);
   const Val rows = rows_up_to_each(c, x, -std::numeric_limits<double>::infinity());
@@ -102,7 +100,8 @@ Val log_sum_of_rows(Ctx& c, Val x) {
   return c.emit("Add", {c.emit("Log", {sum}), c.squeeze(finite, {-1})});
 }
 
-// log(exp(a) + exp(b)) is the larger of both and log(1 + exp(-|a - b|)), where equal infinities differ by nothing.
+// log(exp(a) + exp(b)) is the larger of both plus log(1 + exp(-|a - b|)); the difference of equal infinities counts as
+// 0.
 void logcumsumexp(Ctx& c) {
   const Val x = self_as_result(c);
   const DType dtype = c.output_dtype();
@@ -129,10 +128,11 @@ double highest(DType dtype) {
                                : static_cast<double>(std::numeric_limits<std::int32_t>::max());
 }
 
-// Values and positions. Of equal elements the last counts, and the last NaN before all others.
+// Values and indices. Among equal elements the last one counts; the last NaN takes precedence over all others.
 void running_extreme(Ctx& c, const char* holds, bool greatest) {
   const Val self = c.tensor("self");
-  const DType given = c.dtype(self), dtype = given == DType::boolean ? DType::int32 : arithmetic_dtype(given);
+  const DType self_dtype = c.dtype(self),
+              dtype = self_dtype == DType::boolean ? DType::int32 : arithmetic_dtype(self_dtype);
   const Val x = c.typed(c.cast(self, dtype), dtype, c.dims(self));
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
@@ -140,24 +140,24 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
   if (!size) {
     const Val rows = rows_up_to_each(c, x, greatest ? lowest(dtype) : highest(dtype));
     const Val values = reduce_with_nan(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
-    const Val places = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
-                              {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
-    // An element as small as what fills the row up is found behind its end: then it is the last one of its row.
+    const Val indices = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
+                               {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
+    // An element equal to the fill value may be found after the end of its row; then it is the row's last element.
     const Val ends = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
-    const Val within = c.emit("Min", {places, ends});
+    const Val within = c.emit("Min", {indices, ends});
     return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, within, c.rank(x))});
   }
   Ints numbers(c.table_size({*size})), shape(c.rank(x), 1);
   for (std::int64_t i = 0; i < *size; ++i) numbers[i] = i;
   shape[axis] = *size;
   const Val line = c.emit("Reshape", {c.constant_ints(numbers), c.constant_ints(shape)});
-  const Val places = c.typed(c.emit("Expand", {line, c.emit("Shape", {x})}), DType::int64, c.dims(x));
+  const Val indices = c.typed(c.emit("Expand", {line, c.emit("Shape", {x})}), DType::int64, c.dims(x));
   const auto join = [&](const Parts& before, const Parts& own) {
     Val keep = c.emit(holds, {own[0], before[0]});
     if (is_floating(dtype)) keep = c.emit("Or", {keep, c.emit("IsNaN", {own[0]})});
     return Parts{c.emit("Where", {keep, own[0], before[0]}), c.emit("Where", {keep, own[1], before[1]})};
   };
-  const Parts found = running(c, {x, places}, {greatest ? lowest(dtype) : highest(dtype), 0}, join);
+  const Parts found = running(c, {x, indices}, {greatest ? lowest(dtype) : highest(dtype), 0}, join);
   c.yield({found[0], found[1]});
 }
 

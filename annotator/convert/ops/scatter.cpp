@@ -1,4 +1,4 @@
-// Writing elements by position or mask into a copy of a tensor: index_put, scatter, index_add, masked_scatter, copy.
+// Writes elements by index or mask into a copy of a tensor: index_put, scatter, index_add, masked_scatter, copy.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,8 +18,8 @@ namespace {
 
 // ---- reductions -------------------------------------------------------------------------------------------------
 
-// Attributes of ScatterND and ScatterElements that combine what is written with what is there. ONNX has "add" and
-// "mul" from opset 16, "max" and "min" from 18; "none" overwrites.
+// Attributes of ScatterND and ScatterElements for combining new with existing elements. ONNX has "add" and "mul" from
+// opset 16, "max" and "min" from 18; "none" overwrites.
 Attributes reduction(Ctx& c, const std::string& name) {
   if (name == "none") return {};
   const int since = name == "max" || name == "min" ? 18 : 16;
@@ -30,14 +30,14 @@ Attributes reduction(Ctx& c, const std::string& name) {
   return {{"reduction", name}};
 }
 
-// PyTorch's name of a reduction as ONNX's.
+// Returns ONNX's name of a PyTorch reduction.
 std::string onnx_reduction(Ctx& c, std::string_view argument) {
   const std::string name = c.text(argument);
   if (name == "sum" || name == "add") return "add";
   if (name == "prod" || name == "multiply") return "mul";
   if (name == "amax") return "max";
   if (name == "amin") return "min";
-  c.refuse("scatter with reduction '" + name + "', which ONNX lacks", "use sum, mean, prod, amax or amin");
+  c.refuse("ONNX has no scatter with reduction '" + name + "'", "use sum, mean, prod, amax or amin");
 }
 
 // ---- by advanced index ------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ bool is_single(Ctx& c, Val x) {
   return std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.is_static() && dim.size == 1; });
 }
 
-// mask over axes p..p+k of x selects where `value`, one element, is written.
+// The mask over axes p..p+k of x selects where `value`, a single element, is written.
 Val masked_write(Ctx& c, Val x, const IndexedAxis& mask, Val value) {
   Ints trailing;
   const int covered = c.rank(mask.index);
@@ -57,13 +57,13 @@ Val masked_write(Ctx& c, Val x, const IndexedAxis& mask, Val value) {
   return select(c, wide, value, x);
 }
 
-// True if the axis is 1 long, or may be: it was in the example, or data decide its size.
+// Returns true if the axis may have size 1: it had in the example, or data decide its size.
 bool may_be_one(Ctx& c, Val value, int axis) {
   const Dim& dim = c.dims(value)[static_cast<std::size_t>(axis)];
   return dim.size == 1 || (!dim.is_static() && program::may_become_one(c.session().program(), dim));
 }
 
-// `values`, which broadcast to the result of x[axes], in the order [B, others].
+// Expands `values`, which broadcast to the result of x[axes], and brings them into the order [B, others].
 Val spread_values(Ctx& c, Val x, const std::vector<IndexedAxis>& axes, const IndexLayout& layout, Val values) {
   std::vector<Val> tensors;
   for (const IndexedAxis& entry : axes) tensors.push_back(entry.index);
@@ -83,7 +83,7 @@ Val spread_values(Ctx& c, Val x, const std::vector<IndexedAxis>& axes, const Ind
   return c.transpose(values, inverse(order));
 }
 
-// A copy of self in which the elements self[indices] are `values`, or with accumulate have them added.
+// A copy of self in which the elements self[indices] are replaced by `values`, or with accumulate increased by them.
 void index_put(Ctx& c) {
   const Val x = c.tensor("self"), values = c.cast(c.tensor("values"), c.dtype(x));
   const std::vector<Val> indices = c.optional_tensors("indices");
@@ -105,7 +105,7 @@ void index_put(Ctx& c) {
 
 // ---- along an axis ----------------------------------------------------------------------------------------------
 
-// ScatterElements: result[index[i, j], j] = updates[i, j] for axis 0, likewise for others.
+// ScatterElements: result[index[i, j], j] = updates[i, j] for axis 0; other axes accordingly.
 Val scattered(Ctx& c, Val x, Val index, Val updates, const std::string& how) {
   const Val vector = at_least_vector(c, x);
   Attributes attributes = reduction(c, how);
@@ -141,7 +141,7 @@ void scatter(Ctx& c) { scatter_with(c, "none"); }
 void scatter_add(Ctx& c) { scatter_with(c, "add"); }
 void scatter_reducing(Ctx& c) { scatter_with(c, onnx_reduction(c, "reduce")); }
 
-// The number of `dtype` that changes nothing under a reduction.
+// Returns the neutral number of a reduction in `dtype`.
 Val neutral(Ctx& c, const std::string& how, DType dtype) {
   if (how == "add") return c.constant_number(0, dtype);
   if (how == "mul") return c.constant_number(1, dtype);
@@ -150,7 +150,7 @@ Val neutral(Ctx& c, const std::string& how, DType dtype) {
     const double infinity = std::numeric_limits<double>::infinity();
     return c.constant_number(least ? -infinity : infinity, dtype);
   }
-  if (dtype == DType::int64) {  // a double does not hold the greatest
+  if (dtype == DType::int64) {  // a double cannot hold the greatest
     using Limits = std::numeric_limits<std::int64_t>;
     return c.constant_int(least ? Limits::min() : Limits::max());
   }
@@ -160,8 +160,8 @@ Val neutral(Ctx& c, const std::string& how, DType dtype) {
   return c.constant_number(least ? lowest : lowest + values - 1, dtype);
 }
 
-// The mean is the sum by the number of elements that came together in it; PyTorch rounds that of integers down. With
-// include_self what was there counts as one of them, and where nothing is written it stays alone.
+// The mean is the sum divided by the number of summed elements; PyTorch rounds integer means down. With include_self
+// the existing element counts as one of them.
 Val mean_of(Ctx& c, Val sum, Val index, bool include_self) {
   const DType dtype = c.output_dtype();
   const Val one = c.constant_number(1, dtype), zero = c.constant_number(0, dtype);
@@ -171,8 +171,8 @@ Val mean_of(Ctx& c, Val sum, Val index, bool include_self) {
   return is_floating(dtype) ? c.emit("Div", {sum, count}) : floor_quotient(c, sum, count, dtype);
 }
 
-// ScatterElements compares, so NaN is lost or kept by chance; PyTorch's largest and smallest of numbers with NaN is
-// NaN.
+// ScatterElements compares elements, so it keeps or loses NaN by chance. In PyTorch the maximum or minimum of elements
+// with NaN is NaN.
 Val with_nan(Ctx& c, Val reduced, Val x, Val index, Val updates) {
   const auto marks = [&](Val v) {
     return c.cast(c.typed(c.emit("IsNaN", {v}), DType::boolean, c.dims(v)), DType::float32);
@@ -182,7 +182,7 @@ Val with_nan(Ctx& c, Val reduced, Val x, Val index, Val updates) {
   return c.emit("Where", {c.cast(marked, DType::boolean), c.constant_number(nan, c.output_dtype()), reduced});
 }
 
-// Without include_self, the elements written to start from the reduction's neutral number.
+// Without include_self, the target elements start from the reduction's neutral number.
 void reduce_into(Ctx& c, Val index, Val updates) {
   Val x = c.tensor("self");
   const bool mean = c.text("reduce") == "mean", include_self = c.flag("include_self");
@@ -205,7 +205,7 @@ void yield_like_self(Ctx& c, Val written) {
   c.yield(c.rank(c.tensor("self")) == 0 ? c.squeeze(written, {0}) : written);
 }
 
-// A vector of positions along dim as an index of the shape of `like`, for ScatterElements.
+// Expands a vector of indices along dim to `shape`, for ScatterElements.
 Val spread_index(Ctx& c, Val index, Val x, const std::vector<Size>& shape) {
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   index = at_least_vector(c, index);
@@ -215,16 +215,17 @@ Val spread_index(Ctx& c, Val index, Val x, const std::vector<Size>& shape) {
   return c.rank(x) == 1 ? index : c.emit("Expand", {index, c.to_vector(shape)});
 }
 
-// Slice i of `source` goes to, or is added at, position index[i] along dim. Along the first, ScatterND takes slices.
+// Writes or adds slice i of `source` at index[i] along dim. Along the first axis, ScatterND accepts slices.
 void index_write(Ctx& c, const std::string& how, Val source) {
   const Val x = at_least_vector(c, c.tensor("self")), index = c.tensor("index");
   if (c.rank(x) == 1) source = at_least_vector(c, source);
   if (c.rank(x) > 1 && c.rank(index) == 1 && c.axis(c.integer("dim"), c.rank(x)) == 0) {
     return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
   }
-  Val places = spread_index(c, index, x, shape_of(c, source));
-  if (c.rank(x) > 1) places = c.typed(places, c.dtype(index), c.dims(source));  // for a vector it is the index itself
-  yield_like_self(c, scattered(c, x, places, source, how));
+  Val indices = spread_index(c, index, x, shape_of(c, source));
+  if (c.rank(x) > 1)
+    indices = c.typed(indices, c.dtype(index), c.dims(source));  // for a vector these are the index itself
+  yield_like_self(c, scattered(c, x, indices, source, how));
 }
 void index_reduce(Ctx& c) {
   const Val x = at_least_vector(c, c.tensor("self"));
@@ -246,7 +247,7 @@ void index_fill(Ctx& c) {
   yield_like_self(c, scattered(c, x, spread_index(c, index, x, shape), value, "none"));
 }
 
-// Elements counted in the flattened tensor take those of source, or have them added.
+// Replaces elements by those of source, or adds them; indices count in the flattened tensor.
 void put(Ctx& c) {
   const Val x = c.tensor("self");
   const auto flat = [&](Val v) { return c.rank(v) == 1 ? v : c.emit("Reshape", {v, c.constant_ints({-1})}); };
@@ -259,18 +260,18 @@ void put(Ctx& c) {
 
 // ---- whole tensors ----------------------------------------------------------------------------------------------
 
-// The true elements of the mask, in order, take the first elements of source.
+// The true elements of the mask, in order, are replaced by the first elements of source.
 void masked_scatter(Ctx& c) {
   const Val x = broadcast(c, c.tensor("self"), {c.tensor("mask")});
   const Val mask = broadcast(c, c.tensor("mask"), {c.tensor("self")});
   const std::int64_t rank = std::max(c.rank(c.tensor("self")), c.rank(c.tensor("mask")));
-  const Val places = c.typed(mask_positions(c, mask), DType::int64, std::vector<Dim>{{-1, true}, {rank, false}});
+  const Val indices = c.typed(mask_positions(c, mask), DType::int64, std::vector<Dim>{{-1, true}, {rank, false}});
   const Val flat = c.emit("Reshape", {c.cast(c.tensor("source"), c.output_dtype()), c.constant_ints({-1})});
-  const Val needed = c.emit("Slice", {flat, c.constant_ints({0}), c.to_vector({c.dim_of(places, 0)})});
-  c.yield(c.emit("ScatterND", {x, places, needed}));
+  const Val needed = c.emit("Slice", {flat, c.constant_ints({0}), c.to_vector({c.dim_of(indices, 0)})});
+  c.yield(c.emit("ScatterND", {x, indices, needed}));
 }
 
-// The values of src in the shape and dtype of self.
+// Yields the values of src in the shape and dtype of self.
 void copy(Ctx& c) { c.yield(broadcast(c, c.cast(c.tensor("src"), c.output_dtype()), {c.tensor("self")})); }
 
 const OpEntry kScatter[] = {

@@ -1,5 +1,5 @@
-// Lists whose length depends on data, as ONNX sequences. They do not change in place, so an operation that changes one
-// is recorded with the changed list as its result (recorder/script/sequences.cpp), unlike PyTorch's schemas.
+// Lists whose length depends on data, as ONNX sequences. Sequences cannot change in place, so an operation that changes
+// a list is recorded with the changed list as its result (recorder/script/sequences.cpp), unlike in PyTorch's schemas.
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
@@ -8,7 +8,7 @@ namespace {
 
 Val index_of(Ctx& c) { return c.to_scalar_value(c.size("idx")); }
 
-// A number in a list is of the dtype of the list.
+// A number in a list has the dtype of the list.
 Val element(Ctx& c, Val list) {
   return c.dtype(list) == DType::undefined ? c.tensor("el") : c.scalar("el", c.dtype(list));
 }
@@ -19,7 +19,7 @@ void construct(Ctx& c) {
     for (Val& each : elements) each = c.cast(each, c.output_dtype());
     return c.yield(c.emit("SequenceConstruct", std::move(elements)));
   }
-  // If nothing is ever put into the list, its dtype is not known; any will do.
+  // If nothing is ever put into the list, its dtype is unknown, and any dtype will do.
   const DType dtype = c.output_dtype() == DType::undefined ? DType::float32 : c.output_dtype();
   c.yield(c.typed(c.emit("SequenceEmpty", {}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}), dtype));
 }
@@ -36,11 +36,11 @@ void insert(Ctx& c) {
 
 void erase(Ctx& c) { c.yield(c.emit("SequenceErase", {c.sequence("self"), index_of(c)})); }
 
-// The index counted from the front: with an element less, a negative one means another place.
-Val place_of(Ctx& c, Val list) {
-  const Size given = c.size("idx");
-  const auto known = c.static_size(given);
-  const Val index = c.to_scalar_value(given);
+// Returns the index counted from the front: once an element is erased, a negative index would mean another element.
+Val index_from_front(Ctx& c, Val list) {
+  const Size idx = c.size("idx");
+  const auto known = c.static_size(idx);
+  const Val index = c.to_scalar_value(idx);
   if (known && *known >= 0) return index;
   const Val from_end = c.emit("Add", {index, c.emit("SequenceLength", {list})});
   if (known) return from_end;
@@ -48,17 +48,19 @@ Val place_of(Ctx& c, Val list) {
 }
 
 void replace(Ctx& c) {
-  const Val list = c.sequence("self"), place = place_of(c, list), shorter = c.emit("SequenceErase", {list, place});
-  c.yield(c.emit("SequenceInsert", {shorter, element(c, list), place}));
+  const Val list = c.sequence("self"), index = index_from_front(c, list),
+            shorter = c.emit("SequenceErase", {list, index});
+  c.yield(c.emit("SequenceInsert", {shorter, element(c, list), index}));
 }
 
 void read(Ctx& c) { c.yield(c.emit("SequenceAt", {c.sequence("self"), index_of(c)})); }
 
 void length(Ctx& c) { c.yield(c.emit("SequenceLength", {c.sequence("self")})); }
 
-// ---- lists of numbers, of known length too ----------------------------------------------------------------------
+// ---- lists of numbers, also of known length ---------------------------------------------------------------------
 
-// The numbers as a vector [n]. A sequence without elements cannot be joined, so one stands in front for that.
+// Returns the numbers as a vector [n]. An empty sequence cannot be concatenated, so an extra element is inserted in
+// front and cut off afterwards.
 Val numbers(Ctx& c, std::string_view name, DType dtype) {
   if (const Val list = c.sequence(name)) {
     const Val longer = c.emit("SequenceInsert", {list, c.constant_number(0, c.dtype(list)), c.constant_int(0)});
@@ -77,7 +79,7 @@ Val sum_of(Ctx& c, Val vector) { return c.emit("ReduceSum", {vector}, {{"keepdim
 
 void sum(Ctx& c) { c.yield(sum_of(c, numbers(c, "self", c.output_dtype()))); }
 
-// The number of elements that equal a number.
+// Counts the elements that equal a number.
 Val count_of(Ctx& c, std::string_view list, std::string_view element, DType dtype) {
   const Val equal = c.emit("Equal", {numbers(c, list, dtype), c.scalar(element, dtype)});
   return c.typed(sum_of(c, c.cast(c.typed(equal, DType::boolean), DType::int64)), DType::int64, std::vector<Dim>());
@@ -96,7 +98,7 @@ void contains(Ctx& c) {
 // torch.tensor([1, 2, 3])
 void tensor(Ctx& c) { c.yield(numbers(c, "data", c.output_dtype())); }
 
-// A result of the model that is None as the data has it: the recorder's own, for TorchScript has no operator for it.
+// A result of the model that may be None, depending on data. The recorder defines this operator; TorchScript has none.
 void optional(Ctx& c) {
   constexpr int first_opset = 15;
   if (c.opset() < first_opset)

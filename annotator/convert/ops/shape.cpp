@@ -1,4 +1,4 @@
-// Other shapes for the same elements: views, axes added, dropped and exchanged, broadcasting and tiling.
+// Changes shapes: views, axes added, dropped and exchanged, broadcasting and tiling.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,8 +18,8 @@ namespace {
 
 // ---- reshaping --------------------------------------------------------------------------------------------------
 
-// To the recorded shape when at most one of its axes is dynamic, which Reshape finds by itself; else to the sizes asked
-// for, some of which are then computed at run time.
+// Reshapes to the recorded shape if at most one of its axes is dynamic, which Reshape infers. Otherwise reshapes to the
+// requested sizes, some of them computed at run time.
 void reshape(Ctx& c, std::string_view sizes) {
   const Val x = c.tensor("self");
   const auto target = c.output_dims();
@@ -29,7 +29,7 @@ void reshape(Ctx& c, std::string_view sizes) {
     return c.yield(c.reshape_to_output(x));
   }
   std::vector<Size> shape = c.sizes(sizes);
-  // Infers nothing where there are no elements.
+  // Reshape cannot infer a size of an empty tensor.
   for (std::size_t axis = 0; empty && axis < target->size(); ++axis) {
     if ((*target)[axis].is_static()) shape[axis] = (*target)[axis].size;
   }
@@ -38,16 +38,16 @@ void reshape(Ctx& c, std::string_view sizes) {
 void reshape(Ctx& c) { reshape(c, "shape"); }
 void view(Ctx& c) { reshape(c, "size"); }
 
-// The shape is a tensor: torch.onnx.operators.reshape_from_tensor_shape.
+// The shape argument is a tensor: torch.onnx.operators.reshape_from_tensor_shape.
 void reshape_from_tensor(Ctx& c) {
   c.yield(c.emit("Reshape", {c.tensor("self"), c.cast(c.tensor("shape"), DType::int64)}));
 }
 
-// The shape of another tensor.
+// Takes the shape of another tensor.
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
-// False if an axis other than `first` to `last` may be 0 long: Reshape infers no size beside such. Before allowzero it
-// takes no computed 0 either, so that there is no other way.
+// Returns false if an axis other than `first` to `last` may have size 0: then Reshape can infer no size. Before
+// allowzero it also accepts no computed 0, so there is no alternative.
 bool can_infer(Ctx& c, Val x, std::int64_t first, std::int64_t last) {
   if (c.opset() < first_opset_with_allowzero) return true;
   const Program& program = c.session().program();
@@ -72,7 +72,7 @@ Size joined_size(Ctx& c, Val x, std::int64_t first, std::int64_t last) {
   return known == 1 ? *product : c.emit("Mul", {*product, c.constant_int(known)});
 }
 
-// Axes start_dim..end_dim become one. Flatten does it alone where the result is a matrix.
+// Merges axes start_dim..end_dim. Flatten suffices if the result is a matrix.
 void flatten(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
@@ -89,13 +89,13 @@ void flatten(Ctx& c) {
 
 void ravel(Ctx& c) { c.yield(c.emit("Reshape", {c.tensor("self"), c.constant_ints({-1})})); }
 
-// Axis dim becomes several, of `sizes` (one may be -1).
+// Splits axis dim into several, of `sizes` (one may be -1).
 void unflatten(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Size> shape = shape_of(c, x);
   std::vector<Size> parts = c.sizes("sizes");
-  // Resolves the inferred part where it is known, since Reshape cannot infer it beside a size of 0.
+  // Computes the inferred part if it is known, since Reshape cannot infer it next to a size of 0.
   std::int64_t others = 1;
   bool known = true;
   Size* open = nullptr;
@@ -108,10 +108,10 @@ void unflatten(Ctx& c) {
       others *= size.value_or(1);
     }
   }
-  const auto whole = c.static_dim(x, axis);
-  if (open != nullptr && known && whole && others > 0) *open = *whole / others;
+  const auto axis_size = c.static_dim(x, axis);
+  if (open != nullptr && known && axis_size && others > 0) *open = *axis_size / others;
   if (open != nullptr && known && others == 1) *open = shape[static_cast<std::size_t>(axis)];
-  if (open != nullptr && known && !whole && others > 1 && !can_infer(c, x, axis, axis)) {
+  if (open != nullptr && known && !axis_size && others > 1 && !can_infer(c, x, axis, axis)) {
     *open = c.emit("Div", {c.dim_of(x, axis), c.constant_int(others)});
   }
   shape.erase(shape.begin() + axis);
@@ -119,8 +119,8 @@ void unflatten(Ctx& c) {
   c.yield(c.reshape(x, shape));
 }
 
-// The axes from the outermost one in memory to the innermost; axes of size 1, which may have any stride, first. Nothing
-// where elements lie with gaps or overlaps, or where strides are not known.
+// Returns the axes from the outermost one in memory to the innermost; axes of size 1, which may have any stride, come
+// first. Returns nothing if the elements have gaps or overlaps, or if strides are unknown.
 std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, const std::vector<Size>& strides) {
   const auto axis_of = [](std::int64_t axis) { return static_cast<std::size_t>(axis); };
   const auto alone = [&](std::int64_t axis) { return c.static_size(sizes[axis_of(axis)]) == std::int64_t{1}; };
@@ -141,7 +141,7 @@ std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, cons
   return order;
 }
 
-// True if x has as many elements as the result, whatever the dynamic sizes are.
+// Returns true if x has as many elements as the result, for all values of the dynamic sizes.
 bool has_all_elements(Ctx& c, Val x) {
   const Program& program = c.session().program();
   const auto elements = [&](const std::vector<Dim>& dims) {
@@ -153,7 +153,7 @@ bool has_all_elements(Ctx& c, Val x) {
   return result && certainly_equal(elements(*result), elements(c.dims(x)));
 }
 
-// All elements of x, once each, in another shape and order: what PyTorch keeps its memory formats by.
+// All elements of x, once each, in another shape and order: the form of PyTorch's memory formats.
 std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const auto order = order_in_memory(c, sizes, c.sizes("stride"));
   if (!order) return {};
@@ -167,15 +167,16 @@ std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
   return c.transpose(c.reshape(x, shape), back);
 }
 
-// Element i of the result lies at offset + sum of index * stride among the elements of self in memory.
+// Element i of the result is at offset + sum of index * stride among the elements of self in memory.
 void as_strided(Ctx& c) {
   const std::vector<Size> size = c.sizes("size"), stride = c.sizes("stride");
-  c.expect(size.size() == stride.size(), "it needs a stride for each size");
+  c.expect(size.size() == stride.size(), "it must have a stride for each size");
   const Val x = c.tensor("self");
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
-  c.expect(offset >= 0, "an offset that is not negative");
+  c.expect(offset >= 0, "storage_offset must not be negative");
   if (const auto all = offset == 0 ? as_reshaped(c, x, size) : std::nullopt) return c.yield(*all);
-  // Axes of known size and stride make a table, in which the others have one entry each; those are added to it.
+  // Axes of known size and stride form a constant table, with one entry for every other axis; indices along those are
+  // added.
   Ints known_size(size.size(), 1), known_stride(size.size(), 0);
   std::vector<Val> added;
   std::int64_t count = 1, last = offset;
@@ -185,29 +186,31 @@ void as_strided(Ctx& c) {
       std::int64_t reach = 0;
       const bool fits = !__builtin_mul_overflow(std::max<std::int64_t>(*elements, 1) - 1, *apart, &reach) &&
                         !__builtin_add_overflow(last, reach, &last);
-      c.expect(*elements >= 0 && *apart >= 0 && fits, "sizes and strides that are not negative, within memory");
+      c.expect(*elements >= 0 && *apart >= 0 && fits,
+               "sizes and strides must not be negative and must stay within memory");
       known_size[axis] = *elements;
       known_stride[axis] = *apart;
       count = static_cast<std::int64_t>(c.table_size({count, *elements}));
-      if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
+      if (count > 1 << 20)
+        c.refuse("as_strided with more than a million elements is not supported", "use unfold, reshape or slices");
       continue;
     }
     const Val numbers = c.emit("Range", {c.constant_int(0), c.to_scalar_value(size[axis]), c.constant_int(1)});
-    Ints behind;
+    Ints trailing;
     for (std::size_t other = axis + 1; other < size.size(); ++other)
-      behind.push_back(static_cast<std::int64_t>(other - axis));
-    added.push_back(c.unsqueeze(c.emit("Mul", {numbers, c.to_scalar_value(stride[axis])}), behind));
+      trailing.push_back(static_cast<std::int64_t>(other - axis));
+    added.push_back(c.unsqueeze(c.emit("Mul", {numbers, c.to_scalar_value(stride[axis])}), trailing));
   }
-  Ints places(count);
+  Ints indices(count);
   for (std::int64_t i = 0; i < count; ++i) {
-    places[i] = offset;
+    indices[i] = offset;
     std::int64_t rest = i;
     for (std::size_t axis = size.size(); axis-- > 0; rest /= known_size[axis]) {
-      places[i] += rest % known_size[axis] * known_stride[axis];
+      indices[i] += rest % known_size[axis] * known_stride[axis];
     }
   }
   Val index = c.constant_tensor(
-      {DType::int64, known_size, Bytes::copy_of(places.data(), places.size() * sizeof(std::int64_t))});
+      {DType::int64, known_size, Bytes::copy_of(indices.data(), indices.size() * sizeof(std::int64_t))});
   for (const Val each : added) index = c.emit("Add", {index, each});
   c.yield(c.emit("Gather", {c.emit("Reshape", {x, c.constant_ints({-1})}), index}));
 }
@@ -219,14 +222,15 @@ void unsqueeze(Ctx& c) {
   c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
 }
 
-// True if the axis may be 1 in one run and more in another.
+// Returns true if the axis may be 1 in one run and more in another.
 bool may_be_one(Ctx& c, Val x, std::int64_t axis) {
   const Dim& dim = c.dims(x)[axis];
   return !dim.is_static() && may_be(c.session().program(), length_of(c.session().program().symbols, dim), 1);
 }
 
-// The program yields the operation's result as it is, and nothing else reads it: its rank may differ from run to run.
-bool is_output_alone(Ctx& c) {
+// Returns true if the operation's result is an output of the program and nothing else reads it, so that its rank may
+// differ from run to run.
+bool is_only_output(Ctx& c) {
   const Program& program = c.session().program();
   const ValueId result = c.node().outputs.front();
   const bool output = std::ranges::any_of(program.outputs, [&](const ProgramOutput& each) {
@@ -237,8 +241,8 @@ bool is_output_alone(Ctx& c) {
          std::ranges::all_of(c.session().uses().of(result), [](const ProgramUse& use) { return use.node == nullptr; });
 }
 
-// Drops those of `axes` that are 1 when the graph runs. ONNX requires a rank for each output, so the file states that
-// of the example, or else the rank without any of them; runtimes accept others, too.
+// Drops those of `axes` that are 1 at run time. ONNX requires a rank for each output, so the file states the rank in
+// the example, or else the rank without any of `axes`; runtimes also accept other ranks.
 void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
   Val squeezed;
   if (std::ssize(axes) == c.rank(x)) {
@@ -265,12 +269,12 @@ void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
   c.yield(squeezed);
 }
 
-// Drops those of `axes` that have size 1. A dynamic axis stays or goes as it did when the example inputs ran, which the
-// rank of the result tells, except in a result of the program itself. Squeeze fails at run time if an axis that went is
-// not 1.
+// Drops those of `axes` that have size 1. A dynamic axis is dropped if it was with the example inputs, which the rank
+// of the result shows; an output of the program itself decides at run time. Squeeze fails at run time if a dropped axis
+// is not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };
-  if (std::ranges::any_of(axes, uncertain) && is_output_alone(c)) return squeeze_in_run(c, x, axes);
+  if (std::ranges::any_of(axes, uncertain) && is_only_output(c)) return squeeze_in_run(c, x, axes);
   Ints ones, dynamic, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);
@@ -282,10 +286,10 @@ void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
     if (!size && c.dims(x)[axis].size == 1) dynamic_ones.push_back(axis);
   }
   if (const auto result = c.output_dims()) {
-    const std::size_t gone = c.dims(x).size() - std::min(c.dims(x).size(), result->size() + ones.size());
-    // All of them under a condition that the example does not meet: if x.size(0) == 1: x = x.squeeze(0).
-    const Ints& went = gone == dynamic.size() ? dynamic : dynamic_ones;
-    if (gone == went.size()) ones.insert(ones.end(), went.begin(), went.end());
+    const std::size_t dropped_count = c.dims(x).size() - std::min(c.dims(x).size(), result->size() + ones.size());
+    // If no example run dropped an axis under a condition, all are: if x.size(0) == 1: x = x.squeeze(0).
+    const Ints& dropped_axes = dropped_count == dynamic.size() ? dynamic : dynamic_ones;
+    if (dropped_count == dropped_axes.size()) ones.insert(ones.end(), dropped_axes.begin(), dropped_axes.end());
   }
   std::sort(ones.begin(), ones.end());
   c.yield(ones.empty() ? x : c.squeeze(x, ones));
@@ -296,7 +300,7 @@ void squeeze(Ctx& c) {
   squeeze_ones(c, x, axis_order(c.rank(x)));
 }
 
-// dim: one axis or several.
+// dim is one axis or several.
 void squeeze_dims(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) == 0) return c.yield(x);
@@ -334,7 +338,7 @@ void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
 void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
 void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
 
-// Vectors and scalars are their own transpose.
+// Vectors and scalars equal their transpose.
 void t(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) < 2) return c.yield(x);
@@ -355,19 +359,19 @@ void reverse_axes(Ctx& c) {
   c.yield(c.transpose(x, order));
 }
 
-// Axes `source` go to places `destination`; the others keep their order.
+// Moves axes `source` to positions `destination`; the others keep their order.
 void movedim(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   if (rank == 0) return c.yield(x);
   const Ints source = c.integers("source"), destination = c.integers("destination");
-  c.expect(source.size() == destination.size(), "a destination for each source");
+  c.expect(source.size() == destination.size(), "source and destination must have the same length");
   Ints order(rank, -1);
   std::vector<bool> moved(rank, false);
   for (std::size_t i = 0; i < source.size(); ++i) {
     const std::int64_t axis = c.axis(source[i], rank);
     std::int64_t& place = order[c.axis(destination[i], rank)];
-    c.expect(!moved[axis] && place < 0, "each axis once");
+    c.expect(!moved[axis] && place < 0, "source and destination must name each axis once");
     place = axis;
     moved[axis] = true;
   }
@@ -380,8 +384,8 @@ void movedim(Ctx& c) {
   c.yield(c.transpose(x, order));
 }
 
-// The main diagonal of what the offset leaves of the matrices [*, rows, columns]: every columns + 1st element, one for
-// each row or column, whichever are fewer.
+// Cuts off the rows or columns that the offset skips, then takes the main diagonal of the matrices [*, rows, columns]:
+// every (columns + 1)-th element, as many as the smaller of rows and columns.
 Val dynamic_diagonal(Ctx& c, Val x, std::int64_t offset) {
   const DType dtype = c.dtype(x);
   const std::int64_t axis = c.rank(x) - 2;
@@ -396,12 +400,12 @@ Val dynamic_diagonal(Ctx& c, Val x, std::int64_t offset) {
   const auto size = [&](std::int64_t axis) { return c.emit("Gather", {sizes, c.constant_int(axis)}); };
   const Val rows = size(-2), columns = size(-1);
   const Val step = c.emit("Add", {columns, c.constant_int(1)});
-  const Val places = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
-  // Reshape cannot infer a size beside one that is 0.
+  const Val indices = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
+  // Reshape cannot infer a size next to one that is 0.
   const bool infers =
       std::ranges::all_of(flat, [&](const Size& front) { return c.static_size(front).value_or(0) > 0; });
   flat.push_back(infers ? Size{-1} : Size{c.emit("Mul", {rows, columns})});
-  return c.emit("Gather", {c.reshape(x, flat), places}, {{"axis", axis}});
+  return c.emit("Gather", {c.reshape(x, flat), indices}, {{"axis", axis}});
 }
 
 // The elements x[i, i + offset] of the matrices along dim1 and dim2, as a new last axis.
@@ -416,23 +420,23 @@ void diagonal(Ctx& c) {
   }
   order.insert(order.end(), {row, column});
   const std::int64_t offset = c.integer("offset");
-  c.expect(std::max(offset, -most_counted) == offset && offset <= most_counted, "an offset within its matrices");
+  c.expect(std::max(offset, -max_count) == offset && offset <= max_count, "offset must fit into 32 bits");
   if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), offset));
   flat.push_back(whence::element_count(Ints{*rows, *columns}));
-  c.expect(row != column, "two axes");
-  Ints places;
+  c.expect(row != column, "dim1 and dim2 must differ");
+  Ints indices;
   const std::int64_t first = offset < 0 ? -offset : 0, last = std::min(*rows, *columns - offset);
-  if (first < last) places.reserve(c.table_size({last - first}));
+  if (first < last) indices.reserve(c.table_size({last - first}));
   for (std::int64_t i = first; i < last; ++i) {
-    places.push_back(i * *columns + i + offset);
+    indices.push_back(i * *columns + i + offset);
   }
   const Val matrices = c.emit("Reshape", {c.transpose(x, order), c.constant_ints(flat)});
-  c.yield(c.emit("Gather", {matrices, c.constant_ints(places)}, {{"axis", rank - 2}}));
+  c.yield(c.emit("Gather", {matrices, c.constant_ints(indices)}, {{"axis", rank - 2}}));
 }
 
 // ---- broadcasting and tiling ------------------------------------------------------------------------------------
 
-// True if broadcasting to `sizes` leaves the value as it is, in every run.
+// Returns true if broadcasting to `sizes` leaves the value unchanged in every run.
 bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const auto target = c.output_dims();
   const Dims dims = c.dims(x);
@@ -444,23 +448,22 @@ bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   return true;
 }
 
-// Only axes of size 1 grow, so every other axis may ask Expand for 1, which keeps what is there: no size has to be
-// computed for them.
+// Only axes of size 1 grow. For every other axis Expand gets a 1, which keeps its size without computing it.
 void expand(Ctx& c) {
   const Val x = c.tensor("self");
   std::vector<Size> sizes = c.sizes("size");
   if (has_output_shape(c, x, sizes)) return c.yield(x);
   const auto rank = static_cast<std::size_t>(c.rank(x));
-  c.expect(sizes.size() >= rank, "it needs a size for each axis");
+  c.expect(sizes.size() >= rank, "size must have an entry for each axis");
   const std::size_t added = sizes.size() - rank;
   const auto result = c.output_dims();
   for (std::size_t i = added; i < sizes.size(); ++i) {
     const Dim& dim = c.dims(x)[i - added];
-    // A size with a name is 1 where that is what grows: in the result it has another name then, or none.
+    // An axis of size 1 that grows has another symbol in the result, or none.
     const bool stays = dim.symbol != none_id && result && (*result)[i].symbol == dim.symbol;
     const bool may_be_one = dim.is_static() ? dim.size == 1 : !stays;
     if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
-    // -1 keeps the axis, also where it is computed: Expand keeps it for a 1, and takes no -1.
+    // -1 keeps the axis, also if it is computed: Expand does not accept -1, but a 1 keeps the axis.
     const auto* computed = std::get_if<Val>(&sizes[i]);
     if (computed != nullptr && !never_negative(c, *computed)) sizes[i] = c.emit("Abs", {*computed});
   }
@@ -469,12 +472,12 @@ void expand(Ctx& c) {
 
 void expand_as(Ctx& c) { c.yield(broadcast(c, c.tensor("self"), {c.tensor("other")})); }
 
-// Tile, after axes of size 1 were put in front to meet the number of repeats (or repeats of 1 to meet the rank).
+// Tile, after prepending axes of size 1 to match the number of repeats (or repeats of 1 to match the rank).
 void tile(Ctx& c, Val x, std::vector<Size> repeats) {
   const int missing = static_cast<int>(repeats.size()) - c.rank(x);
   if (missing > 0) x = c.unsqueeze(x, axis_order(missing));
   if (missing < 0) repeats.insert(repeats.begin(), static_cast<std::size_t>(-missing), Size{1});
-  // PyTorch takes a negative number for an axis of nothing.
+  // PyTorch treats a negative number of repeats as 0.
   for (Size& size : repeats) {
     const auto* computed = std::get_if<Val>(&size);
     if (computed != nullptr && !never_negative(c, *computed)) size = c.emit("Max", {*computed, c.constant_int(0)});
@@ -485,7 +488,7 @@ void tile(Ctx& c, Val x, std::vector<Size> repeats) {
 void repeat(Ctx& c) { tile(c, c.tensor("self"), c.sizes("repeats")); }
 void tile(Ctx& c) { tile(c, c.tensor("self"), c.sizes("dims")); }
 
-// Every tensor in the shape that all of them broadcast to.
+// Expands every tensor to the shape that all of them broadcast to.
 void broadcast_tensors(Ctx& c) {
   const std::vector<Val> tensors = c.tensors("tensors");
   std::vector<Val> results;
@@ -493,7 +496,7 @@ void broadcast_tensors(Ctx& c) {
   c.yield(results);
 }
 
-// Vector i along axis i ("ij") of a grid as large as all vectors; "xy" exchanges the first two axes.
+// Vector i along axis i ("ij") of a grid that spans all vectors; "xy" exchanges the first two axes.
 void meshgrid(Ctx& c) {
   const std::vector<Val> vectors = c.tensors("tensors");
   const int rank = static_cast<int>(vectors.size());

@@ -1,26 +1,26 @@
-// Parts of a tensor along an axis, and tensors with such a part replaced: slice, select, roll, flip, unfold and the
-// scatter forms that in-place writes to slices become.
+// Parts of a tensor along an axis, and tensors with a part replaced: slice, select, roll, flip, unfold, and the scatter
+// forms that replace in-place writes to slices.
 #include <algorithm>
 #include <limits>
 
 #include "annotator/convert/axes.h"
 #include "annotator/convert/ops/families.h"
-#include "annotator/convert/window_places.h"
+#include "annotator/convert/window_indices.h"
 
 namespace whence::convert {
 namespace {
 
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();  // "to the end", in PyTorch and in ONNX
 
-// start:end:step along one axis, as Python means it: negative positions count from the end, those outside are clamped.
-// ONNX Slice means the same.
+// start:end:step along one axis, as in Python: negative indices count from the end, indices out of range are clamped.
+// ONNX Slice does the same.
 struct Range {
   std::int64_t axis = 0;
   Size start = 0, end = kEnd;
   Size step = std::int64_t{1};
 };
 
-// A known position wrapped and clamped for an axis of known size; else as it is.
+// Wraps and clamps a known index if the size of the axis is known; returns any other index unchanged.
 Size position(Ctx& c, const Size& at, std::optional<std::int64_t> axis_size) {
   const auto known = c.static_size(at);
   if (!known) return at;
@@ -28,7 +28,7 @@ Size position(Ctx& c, const Size& at, std::optional<std::int64_t> axis_size) {
   return std::min(std::max<std::int64_t>(*known < 0 ? *known + *axis_size : *known, 0), *axis_size);
 }
 
-// The range of an operator with arguments dim, start, end and step.
+// Reads the range of an operator with arguments dim, start, end and step.
 Range range_argument(Ctx& c, Val x) {
   Range range;
   range.axis = c.axis(c.integer("dim"), c.rank(x));
@@ -55,7 +55,7 @@ void slice(Ctx& c) {
   c.yield(sliced(c, x, range_argument(c, x)));
 }
 
-// start + length, "to the end" where a start counted from the end reaches it.
+// Returns start + length, or "to the end" if a start counted from the end reaches it.
 Size end_of(Ctx& c, const Size& start, const Size& length) {
   const auto from = c.static_size(start), count = c.static_size(length);
   if (from && count) return *from < 0 && *from + *count == 0 ? kEnd : *from + *count;
@@ -70,11 +70,11 @@ void narrow(Ctx& c) {
   if (from && (*from >= 0 || c.static_size(length))) {
     return c.yield(sliced(c, x, {axis, start, end_of(c, start, length)}));
   }
-  // The start may count from the back, and its sum with the length could be 0: the beginning, as an end.
+  // The start may count from the end, and its sum with the length may be 0, which as an end means the beginning.
   c.yield(sliced(c, sliced(c, x, {axis, start, kEnd}), {axis, 0, length}));
 }
 
-// The slice at `index`, without the axis.
+// The slice at `index`, without that axis.
 void select(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
@@ -83,7 +83,7 @@ void select(Ctx& c) {
 
 // ---- order ------------------------------------------------------------------------------------------------------
 
-// The axes in reverse order of elements: a slice backwards from the last to the first.
+// Reverses the axes: slices backwards from the last element to the first.
 Val flipped(Ctx& c, Val x, const Ints& axes) {
   const std::size_t n = axes.size();
   if (n == 0) return x;
@@ -101,27 +101,27 @@ void flip(Ctx& c) {
 void fliplr(Ctx& c) { c.yield(flipped(c, c.tensor("self"), {1})); }
 void flipud(Ctx& c) { c.yield(flipped(c, c.tensor("self"), {0})); }
 
-// Turned k times from the first axis towards the second: a quarter is a flip and a transpose.
+// Rotates by k quarter turns from the first axis towards the second; a quarter turn is a flip and a transpose.
 void rot90(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   const Ints dims = c.integers("dims");
-  c.expect(dims.size() == 2, "two axes to turn");
+  c.expect(dims.size() == 2, "dims must name two different axes");
   const std::int64_t first = c.axis(dims[0], rank), second = c.axis(dims[1], rank);
   const std::int64_t quarters = ((c.integer("k") % 4) + 4) % 4;
-  c.expect(first != second, "two axes to turn");
+  c.expect(first != second, "dims must name two different axes");
   if (quarters == 0) return c.yield(x);
   if (quarters == 2) return c.yield(flipped(c, x, {first, second}));
   c.yield(c.transpose(flipped(c, x, {quarters == 1 ? second : first}), exchanged_axes(rank, first, second)));
 }
 
-// The position from which the elements of an axis of `axis_size` elements are read when they move `shift` places
-// onwards. By one place it is -1 or 1 for any size; further moves wrap around.
+// Returns the index at which reading starts if the elements of an axis move `shift` positions forward. A shift by one
+// gives -1 or 1 for any size; larger shifts wrap around.
 Size roll_start(Ctx& c, const Size& shift, std::optional<std::int64_t> axis_size, Val x, std::int64_t axis) {
-  const auto places = c.static_size(shift);
-  if (places && axis_size) return *axis_size == 0 ? 0 : (*axis_size - *places % *axis_size) % *axis_size;
-  if (places && std::abs(*places) <= 1) return -*places;
-  const Val size = c.emit("Max", {c.dim_of(x, axis), c.constant_int(1)});  // nothing is divided by 0
+  const auto known_shift = c.static_size(shift);
+  if (known_shift && axis_size) return *axis_size == 0 ? 0 : (*axis_size - *known_shift % *axis_size) % *axis_size;
+  if (known_shift && std::abs(*known_shift) <= 1) return -*known_shift;
+  const Val size = c.emit("Max", {c.dim_of(x, axis), c.constant_int(1)});  // avoids a division by 0
   return c.emit("Mod", {c.emit("Neg", {c.to_scalar_value(shift)}), size});
 }
 
@@ -131,13 +131,13 @@ Val rolled(Ctx& c, Val x, const Size& shift, std::optional<std::int64_t> axis_si
   return c.emit("Concat", {sliced(c, x, {axis, start, kEnd}), sliced(c, x, {axis, 0, start})}, {{"axis", axis}});
 }
 
-// Elements move `shifts` places along `dims` and come in again at the other end; without dims, in the flattened tensor.
+// Moves elements `shifts` positions along `dims`, wrapping around at the end; without dims, in the flattened tensor.
 void roll(Ctx& c) {
   Val x = c.tensor("self");
   const std::vector<Size> shifts = c.sizes("shifts");
   const std::vector<Dim> dims = c.dims(x);
   const Ints axes = c.integers("dims");
-  c.expect(shifts.size() == std::max<std::size_t>(axes.size(), 1), "a shift for each axis");
+  c.expect(shifts.size() == std::max<std::size_t>(axes.size(), 1), "shifts and dims must have the same length");
   if (axes.empty()) {
     if (dims.empty()) return c.yield(x);
     std::optional<std::int64_t> count = 1;
@@ -155,7 +155,7 @@ void roll(Ctx& c) {
   c.yield(x);
 }
 
-// Windows of `size` elements, `step` apart, as a new last axis: a Gather with the windows' positions.
+// Windows of `size` elements, `step` apart, as a new last axis: a Gather with the indices of the windows.
 void unfold(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
@@ -163,9 +163,9 @@ void unfold(Ctx& c) {
   if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
   const std::int64_t axis = c.axis(c.integer("dimension"), rank);
   const auto axis_size = c.static_dim(x, axis);
-  c.expect(step > 0 && size >= 0, "windows that fit into the axis, some way apart");
-  const Val places = window_places(c, x, axis, axis_size, {size, 1, step}, PlacesOrder::windows_first);
-  const Val windows = c.emit("Gather", {x, places}, {{"axis", axis}});
+  c.expect(step > 0 && size >= 0, "size must be >= 0 and step > 0");
+  const Val indices = window_indices(c, x, axis, axis_size, {size, 1, step}, IndexOrder::windows_first);
+  const Val windows = c.emit("Gather", {x, indices}, {{"axis", axis}});
   Ints order;
   for (std::int64_t i = 0; i <= rank; ++i) {
     if (i != axis + 1) order.push_back(i);
@@ -176,22 +176,22 @@ void unfold(Ctx& c) {
 
 // ---- replaced parts ---------------------------------------------------------------------------------------------
 
-// x with `src` in place of x[range], every step-th element: which places those are is asked of all places themselves,
-// cut as x is, since ends may count from the back or lie outside.
-Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
+// Replaces every step-th element of x[range] by `src`. Slices iota(axis) the same way as x to get the indices, since an
+// end may count from the back or be out of range.
+Val replaced_strided(Ctx& c, Val x, Val src, const Range& range) {
   const Val every = c.emit("Range", {c.constant_int(0), c.dim_of(x, range.axis), c.constant_int(1)});
-  Val places = sliced(c, every, {0, range.start, range.end, range.step});
+  Val indices = sliced(c, every, {0, range.start, range.end, range.step});
   Ints trailing;
   for (int i = 1; i < c.rank(x) - range.axis; ++i) trailing.push_back(i);
-  places = c.emit("Expand", {c.unsqueeze(places, trailing), c.emit("Shape", {src})});
-  return c.emit("ScatterElements", {x, places, src}, {{"axis", range.axis}});
+  indices = c.emit("Expand", {c.unsqueeze(indices, trailing), c.emit("Shape", {src})});
+  return c.emit("ScatterElements", {x, indices, src}, {{"axis", range.axis}});
 }
 
-// The part behind x[range], of which `before` and `src` are what stands before it and what replaces it. Where its
-// end lies before its start the range is empty, and what stands behind begins at the start.
-Val behind(Ctx& c, Val x, Val before, Val src, const Range& range) {
+// Returns the part after x[range]. `before` is the part before it, and `src` replaces it. If the end of the range is
+// before its start, the range is empty and the part after begins at the start.
+Val part_after(Ctx& c, Val x, Val before, Val src, const Range& range) {
   const auto start = c.static_size(range.start), end = c.static_size(range.end);
-  const auto from = [&](Val whole, const Size& at) { return sliced(c, whole, {range.axis, at, kEnd}); };
+  const auto from = [&](Val tensor, const Size& at) { return sliced(c, tensor, {range.axis, at, kEnd}); };
   if (start == 0 || (start && end && (*start < 0) == (*end < 0))) return from(x, range.end);
   // One counts from the front, the other from the back: which of them comes first depends on the size.
   if (start && end) return from(from(x, std::max(*start, *end)), std::min(*start, *end));
@@ -199,14 +199,14 @@ Val behind(Ctx& c, Val x, Val before, Val src, const Range& range) {
   return from(x, c.emit("Add", {size_before, c.dim_of(src, range.axis)}));
 }
 
-// x with `src` in place of x[range]: what stands before, src, what stands behind.
+// Replaces x[range] by `src`: concatenates the part before, src and the part after.
 Val replaced(Ctx& c, Val x, Val src, const Range& range) {
   if (is_all(range)) return src;
-  if (range.step != Size{1}) return replaced_with_step(c, x, src, range);
+  if (range.step != Size{1}) return replaced_strided(c, x, src, range);
   std::vector<Val> parts;
   if (range.start != Size{0}) parts.push_back(sliced(c, x, {range.axis, 0, range.start}));
   parts.push_back(src);
-  if (range.end != Size{kEnd}) parts.push_back(behind(c, x, parts.front(), src, range));
+  if (range.end != Size{kEnd}) parts.push_back(part_after(c, x, parts.front(), src, range));
   return c.emit("Concat", parts, {{"axis", range.axis}});
 }
 
@@ -214,13 +214,13 @@ void slice_scatter(Ctx& c) {
   const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
   const Range range = range_argument(c, x);
   const auto start = c.static_size(range.start), end = c.static_size(range.end);
-  if (start && end && (*start < 0) == (*end < 0) && *start >= *end) return c.yield(x);  // empty, whatever the size
+  if (start && end && (*start < 0) == (*end < 0) && *start >= *end) return c.yield(x);  // empty for any size
   c.yield(replaced(c, x, src, range));
 }
 
-// True at the place of an axis of `axis_size` that is the index, as [axis_size, 1, ..] with `trailing` ones; absent
-// when a table of them is too large, or `dtype` is none that Where takes as it is.
-Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size, std::int64_t trailing, DType dtype) {
+// A mask along an axis, [axis_size, 1, ..] with `trailing` ones: true at `index`. Returns absent if the mask is too
+// large for a constant, or if Where does not accept `dtype` without a cast.
+Val index_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size, std::int64_t trailing, DType dtype) {
   constexpr std::int64_t max_table = 4096;
   const auto place = c.static_size(index);
   const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
@@ -232,13 +232,13 @@ Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size,
   return c.constant_tensor({DType::boolean, shape, Bytes::copy_of(mask.data(), mask.size())});
 }
 
-// x with `src` in place of x[index] along dim.
+// Replaces x[index] along dim by `src`.
 void select_scatter(Ctx& c) {
   const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Size index = position(c, c.size("index"), c.static_dim(x, axis));
   if (axis == 0) return c.yield(c.emit("ScatterND", {x, c.to_vector({index}), src}));
-  const Val mask = place_mask(c, index, c.static_dim(x, axis), c.rank(x) - 1 - axis, c.output_dtype());
+  const Val mask = index_mask(c, index, c.static_dim(x, axis), c.rank(x) - 1 - axis, c.output_dtype());
   if (mask) return c.yield(c.emit("Where", {mask, c.unsqueeze(src, {axis}), x}));
   Range range{axis, index, end_of(c, index, 1)};
   if (range.end == Size{c.static_dim(x, axis).value_or(-1)}) range.end = kEnd;

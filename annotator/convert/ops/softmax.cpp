@@ -9,7 +9,7 @@
 namespace whence::convert {
 namespace {
 
-// A scalar is a vector of one to ONNX, whose Softmax needs an axis.
+// ONNX's Softmax needs an axis, so a scalar becomes a vector of one element.
 Val over_axis(Ctx& c, std::string_view op_type, Val x) {
   if (c.rank(c.tensor("self")) == 0) {
     return c.squeeze(c.emit(op_type, {c.unsqueeze(x, {0})}, {{"axis", 0}}), {0});
@@ -17,10 +17,10 @@ Val over_axis(Ctx& c, std::string_view op_type, Val x) {
   return c.emit(op_type, {x}, {{"axis", c.axis(c.integer("dim"), c.rank(c.tensor("self")))}});
 }
 
-// The result's dtype is the one PyTorch computes in, whether `dtype` or `half_to_float` asked for it.
+// The result's dtype is the one PyTorch computes in, whether `dtype` or `half_to_float` sets it.
 void softmax(Ctx& c) { c.yield(over_axis(c, "Softmax", self_as_result(c))); }
 
-// In 64 bits it is written out: ONNX Runtime's LogSoftmax makes numbers of a row that holds NaN or infinity.
+// Decomposed in float64: ONNX Runtime's LogSoftmax gives finite numbers for a row that holds NaN or infinity.
 void log_softmax(Ctx& c) {
   const Val x = self_as_result(c);
   const int rank = c.rank(x);
@@ -30,12 +30,12 @@ void log_softmax(Ctx& c) {
   c.yield(c.emit("Sub", {below, c.emit("Log", {reduce(c, "ReduceSum", c.emit("Exp", {below}), axes, true)})}));
 }
 
-// 0 instead of NaN where a whole row is -inf; a row with NaN in it stays NaN.
+// Gives 0 instead of NaN for a row of only -inf; a row with NaN stays NaN.
 void safe_softmax(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = self_as_result(c), y = over_axis(c, "Softmax", x);
   const int rank = c.rank(x);
-  // Not by the greatest number: a runtime may pass over the NaN beside numbers that are all -inf.
+  // Does not use the maximum: a runtime may ignore NaN next to numbers that are all -inf.
   const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
   const Val counts =
       c.cast(c.typed(c.emit("Not", {c.emit("Equal", {x, minus_infinity})}), DType::boolean), DType::float32);

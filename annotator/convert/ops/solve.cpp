@@ -1,4 +1,4 @@
-// Linear systems and inverses. ONNX has no operator for them, so they are a Loop over the columns.
+// Linear systems and inverses. ONNX has no operator for them, so they become a Loop over the columns.
 #include <algorithm>
 
 #include "annotator/convert/ops/families.h"
@@ -8,13 +8,13 @@
 namespace whence::convert {
 namespace {
 
-// One step of Gauss-Jordan elimination: column `i` of `m` [*, n, w] becomes that of the identity matrix. The pivot is
-// the largest element of the column from row i on, whose row changes places with row i. `rows`: 0 to n - 1, as [n, 1].
+// One step of Gauss-Jordan elimination: turns column `i` of `m` [*, n, w] into that of the identity matrix. The pivot
+// is the largest element of the column from row i on, and its row is swapped with row i. `rows`: 0 to n - 1, as [n, 1].
 Val eliminate(Ctx& c, Val m, Val i, Val rows, const std::vector<Dim>& dims) {
   const DType dtype = c.output_dtype();
   const auto rank = static_cast<std::int64_t>(dims.size());
   const auto typed = [&](Val value) { return c.typed(value, dtype, dims); };
-  const auto at = [&](Val matrix, std::int64_t axis) {  // keeps the axis, 1 long
+  const auto at = [&](Val matrix, std::int64_t axis) {  // keeps the axis with size 1
     return c.typed(c.emit("Gather", {matrix, i}, {{"axis", axis}}), dtype);
   };
   const Val is_row = c.emit("Equal", {rows, i});
@@ -30,7 +30,7 @@ Val eliminate(Ctx& c, Val m, Val i, Val rows, const std::vector<Dim>& dims) {
   return typed(select(c, is_row, scaled, typed(rest)));
 }
 
-// X of A X = B: [*, n, n] and [*, n, k] give [*, n, k]. A singular matrix gives infinities or NaN, where PyTorch fails.
+// Solves A X = B: [*, n, n] and [*, n, k] give X [*, n, k]. A singular matrix gives infinities or NaN; PyTorch fails.
 Val solve(Ctx& c, Val a, Val b) {
   const auto rank = static_cast<std::int64_t>(c.rank(a));
   const Val n = c.dim_of(a, -1);
@@ -39,19 +39,19 @@ Val solve(Ctx& c, Val a, Val b) {
   dims.back() = Dim{-1, true, none_id};
   const Val joined = c.typed(c.emit("Concat", {a, b}, {{"axis", rank - 1}}), c.output_dtype(), dims);
   const auto step = [&](Val iteration, const std::vector<Val>& carried) -> std::vector<Val> {
-    return {eliminate(c, carried[0], c.unsqueeze(iteration, {0}), c.from_around(rows), dims)};
+    return {eliminate(c, carried[0], c.unsqueeze(iteration, {0}), c.from_enclosing(rows), dims)};
   };
   const Val reduced = c.loop(n, {joined}, step).front();
   const Val begin = c.unsqueeze(n, {0}), end = c.emit("Add", {begin, c.unsqueeze(c.dim_of(b, -1), {0})});
   return c.typed(c.emit("Slice", {reduced, begin, end, c.constant_ints({rank - 1})}), c.output_dtype());
 }
 
-// PyTorch refuses these too, but not in a branch that the example does not take.
+// PyTorch also refuses these matrices, but not in a branch that the example does not take.
 void require_square(Ctx& c, Val a) {
-  c.expect(c.rank(a) >= 2, "it takes matrices");
+  c.expect(c.rank(a) >= 2, "it needs matrices");
   const auto rows = c.static_dim(a, -2), columns = c.static_dim(a, -1);
-  c.expect(!rows || !columns || *rows == *columns, "its matrices are not square");
-  c.expect(c.dtype(a) == DType::float32 || c.dtype(a) == DType::float64, "its matrices are not of float32 or float64");
+  c.expect(!rows || !columns || *rows == *columns, "the matrices must be square");
+  c.expect(c.dtype(a) == DType::float32 || c.dtype(a) == DType::float64, "the matrices must be float32 or float64");
 }
 
 Val transposed(Ctx& c, Val matrices) {
@@ -61,7 +61,7 @@ Val transposed(Ctx& c, Val matrices) {
   return c.transpose(matrices, order);
 }
 
-// Identity matrices of the sizes of `a` [*, n, n].
+// Identity matrices with the shape of `a` [*, n, n].
 Val identity_like(Ctx& c, Val a) {
   const Val rows = c.unsqueeze(c.emit("Range", {c.constant_int(0), c.dim_of(a, -1), c.constant_int(1)}), {1});
   const Val diagonal = c.emit("Equal", {rows, c.emit("Transpose", {rows}, {{"perm", Ints{1, 0}}})});
@@ -70,35 +70,37 @@ Val identity_like(Ctx& c, Val a) {
   return c.typed(identity, c.output_dtype(), c.dims(a));
 }
 
-// The inverse, and that no matrix was singular: what PyTorch would find is not known before the file runs.
+// Yields the inverse. Which matrices are singular, as PyTorch reports in a second result, is known only at run time.
 void invert(Ctx& c, Val a) {
   require_square(c, a);
   const Val inverse = solve(c, a, identity_like(c, a));
   if (c.output_count() == 1) return c.yield(inverse);
-  if (c.result_used(1)) c.refuse("the file cannot say which matrices are singular", "use the inverse only");
+  if (c.result_used(1)) c.refuse("ONNX cannot report which matrices are singular", "use the inverse only");
   c.yield({inverse, absent});
 }
 
 void inv(Ctx& c) { invert(c, c.tensor("A")); }
 void inverse(Ctx& c) { invert(c, c.tensor("self")); }
 
-// X of A X = B, or of X A = B with `left` false. A [*, n, n], B [*, n, k] or [*, k, n].
+// Solves A X = B, or X A = B if `left` is false, for X. A [*, n, n], B [*, n, k] or [*, k, n].
 Val solve_from(Ctx& c, Val a, Val b, bool left) {
   bool alike = c.rank(b) == c.rank(a);
   for (std::size_t axis = 0; alike && axis + 2 < static_cast<std::size_t>(c.rank(a)); ++axis) {
     alike = c.dims(a)[axis] == c.dims(b)[axis];
   }
-  if (!alike) c.refuse("it broadcasts its matrices", "expand both to the same leading sizes before solving");
+  if (!alike)
+    c.refuse("broadcasting of matrices is not supported", "expand both to the same leading sizes before solving");
   if (left) return solve(c, a, b);
   const Val turned = transposed(c, b);
   return transposed(c, c.typed(solve(c, transposed(c, a), turned), c.output_dtype(), c.dims(turned)));
 }
 
-// A X = B, or X A = B with left=False. B is a vector for each matrix where it has the sizes of A but for the last.
+// A X = B, or X A = B with left=False. B has one vector for each matrix if its shape is that of A without the last
+// axis.
 void linalg_solve(Ctx& c) {
   Val a = c.tensor("A"), b = c.tensor("B");
   require_square(c, a);
-  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
+  c.expect(c.dtype(b) == c.dtype(a), "both tensors must have the same dtype");
   const int rank = c.rank(a);
   const bool vector = c.rank(b) == rank - 1;
   if (vector) b = c.unsqueeze(b, {rank - 1});
@@ -112,15 +114,15 @@ void linalg_solve(Ctx& c) {
   c.yield(results);
 }
 
-// 0 to n - 1 as [n, 1] and as [1, n], of matrices [*, n, n].
-std::pair<Val, Val> places(Ctx& c, Val a) {
+// Returns 0 to n - 1 as [n, 1] and as [1, n], for matrices [*, n, n].
+std::pair<Val, Val> row_and_column_numbers(Ctx& c, Val a) {
   const Val range = c.emit("Range", {c.constant_int(0), c.dim_of(a, -1), c.constant_int(1)});
   return {c.unsqueeze(range, {1}), c.unsqueeze(range, {0})};
 }
 
-// `a` [*, n, n] with the other triangle 0, and a diagonal of 1 where it is `unit`, whatever stands there.
+// `a` [*, n, n] with zeros in the other triangle, and with ones on the diagonal if `unit`, whatever `a` has there.
 Val triangle_of(Ctx& c, Val a, bool upper, bool unit) {
-  const auto [rows, columns] = places(c, a);
+  const auto [rows, columns] = row_and_column_numbers(c, a);
   const std::vector<Dim> dims = c.dims(a);
   const Val is_zero = c.emit(upper ? "Less" : "Greater", {columns, rows});
   Val triangle = c.typed(select(c, is_zero, c.constant_number(0, c.dtype(a)), a), c.dtype(a), dims);
@@ -134,20 +136,20 @@ Val triangle_of(Ctx& c, Val a, bool upper, bool unit) {
 void solve_triangular(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("B");
   require_square(c, a);
-  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
+  c.expect(c.dtype(b) == c.dtype(a), "both tensors must have the same dtype");
   c.yield(solve_from(c, triangle_of(c, a, c.flag("upper"), c.flag("unitriangular")), b, c.flag("left")));
 }
 
-// The older form, which gives A as it got it beside the solution.
+// The older form, which also returns A unchanged.
 void triangular_solve(Ctx& c) {
   const Val a = c.tensor("A"), b = c.tensor("self");
   require_square(c, a);
-  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
+  c.expect(c.dtype(b) == c.dtype(a), "both tensors must have the same dtype");
   const Val triangle = triangle_of(c, a, c.flag("upper"), c.flag("unitriangular"));
   c.yield({solve_from(c, c.flag("transpose") ? transposed(c, triangle) : triangle, b, true), a});
 }
 
-// X of A X = B, by the factor of A = L L^T, or of A = U^T U with `upper`: two systems, one behind the other.
+// Solves A X = B by the factor of A = L L^T, or of A = U^T U with `upper`: two systems, one after the other.
 Val solve_by_factor(Ctx& c, Val factor, Val b) {
   const bool upper = c.flag("upper");
   Val lower = triangle_of(c, factor, upper, false);
@@ -160,7 +162,7 @@ Val solve_by_factor(Ctx& c, Val factor, Val b) {
 void cholesky_solve(Ctx& c) {
   const Val factor = c.tensor("input2"), b = c.tensor("self");
   require_square(c, factor);
-  c.expect(c.dtype(b) == c.dtype(factor), "its two tensors are of different dtypes");
+  c.expect(c.dtype(b) == c.dtype(factor), "both tensors must have the same dtype");
   c.yield(solve_by_factor(c, factor, b));
 }
 
@@ -170,17 +172,17 @@ void cholesky_inverse(Ctx& c) {
   c.yield(solve_by_factor(c, factor, identity_like(c, factor)));
 }
 
-// The lower triangle L of A = L L^T, a column a round: column i of what is left of A, over the root of its diagonal
-// element; and its square is taken from what is left. Of an A that is not positive definite it is NaN, where PyTorch
-// fails. [*, n, n] -> [*, n, n]
+// The lower triangle L of A = L L^T, one column per iteration: column i of the remaining A, divided by the root of its
+// diagonal element; its outer product is then subtracted from the remaining A. Gives NaN if A is not positive definite,
+// where PyTorch fails. [*, n, n] -> [*, n, n]
 Val cholesky_factor(Ctx& c, Val a) {
   const DType dtype = c.output_dtype();
   const std::vector<Dim> dims = c.dims(a);
   const auto rank = static_cast<std::int64_t>(dims.size());
-  const auto [rows, columns] = places(c, a);
+  const auto [rows, columns] = row_and_column_numbers(c, a);
   const auto step = [&, rows = rows, columns = columns](Val iteration,
                                                         const std::vector<Val>& carried) -> std::vector<Val> {
-    const Val i = c.unsqueeze(iteration, {0}), below = c.from_around(rows), across = c.from_around(columns);
+    const Val i = c.unsqueeze(iteration, {0}), below = c.from_enclosing(rows), across = c.from_enclosing(columns);
     const Val zero = c.constant_number(0, dtype);
     const Val column = c.emit("Gather", {carried[0], i}, {{"axis", rank - 1}});
     const Val root = c.emit("Sqrt", {c.emit("Gather", {column, i}, {{"axis", rank - 2}})});
@@ -203,7 +205,7 @@ void cholesky(Ctx& c) {
   Val factor = c.typed(cholesky_factor(c, a), c.output_dtype(), c.dims(a));
   if (upper) factor = transposed(c, factor);
   if (c.output_count() == 1) return c.yield(factor);
-  if (c.result_used(1)) c.refuse("the file cannot say which matrices are positive definite", "use the factor only");
+  if (c.result_used(1)) c.refuse("ONNX cannot report which matrices are positive definite", "use the factor only");
   c.yield({factor, absent});
 }
 

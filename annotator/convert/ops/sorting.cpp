@@ -1,5 +1,5 @@
-// Sorting and selecting by rank: sort, topk, kthvalue, median, unique, searchsorted. TopK does all of it: among equal
-// elements it takes the one with the lower index first, so that its order is a stable one.
+// Sorting and selecting by rank: sort, topk, kthvalue, median, unique, searchsorted. Ranks come from TopK: among equal
+// elements it puts the one with the lower index first, so its order is stable.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -18,7 +18,7 @@ struct Ranked {
   Val values, indices;
 };
 
-// The first `count` elements along `axis` in order. Runtimes rank numbers of 32 bits and more.
+// The first `count` elements along `axis` in order. Runtimes rank only numbers of 32 bits or more.
 Ranked first_ranked(Ctx& c, Val x, const Size& count, std::int64_t axis, bool largest, bool sorted) {
   const DType dtype = c.dtype(x);
   const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
@@ -64,13 +64,13 @@ Ranked at_rank(Ctx& c, Val x, const Size& k, std::int64_t axis, bool keep) {
   const Ranked ranked = first_ranked(c, x, k, axis, false, true);
   const auto known = c.static_size(k);
   const std::int64_t last = known ? *known - 1 : -1;
-  // A scalar index drops the axis, a vector of one keeps it.
-  const Val place = keep ? c.constant_ints({last}) : c.constant_int(last);
-  return {c.emit("Gather", {ranked.values, place}, {{"axis", axis}}),
-          c.emit("Gather", {ranked.indices, place}, {{"axis", axis}})};
+  // A scalar index drops the axis, a vector of one element keeps it.
+  const Val position = keep ? c.constant_ints({last}) : c.constant_int(last);
+  return {c.emit("Gather", {ranked.values, position}, {{"axis", axis}}),
+          c.emit("Gather", {ranked.indices, position}, {{"axis", axis}})};
 }
 
-// The rank of the lower one of the two in the middle: (n + 1) / 2.
+// Returns the rank of the lower of the two middle elements: (n + 1) / 2.
 Size middle(Ctx& c, const Size& count) {
   if (const auto known = c.static_size(count)) return (*known + 1) / 2;
   return c.emit("Div", {c.emit("Add", {std::get<Val>(count), c.constant_int(1)}), c.constant_int(2)});
@@ -84,7 +84,7 @@ void kthvalue(Ctx& c) {
   c.yield({ranked.values, ranked.indices});
 }
 
-// The lower one of the two in the middle of an even number of elements; where there is NaN, the first NaN.
+// The lower of the two middle elements of an even number of elements; the first NaN if there is one.
 Ranked median_of_row(Ctx& c, Val x, const Size& count, std::int64_t axis, bool keep) {
   const DType dtype = c.dtype(x);
   const Ranked ranked = at_rank(c, x, middle(c, count), axis, keep);
@@ -115,11 +115,11 @@ void median(Ctx& c) {
 
 // ---- nanmedian and mode ---------------------------------------------------------------------------------------------
 
-Val at(Ctx& c, Val values, Val places, std::int64_t axis) {
-  return c.typed(c.emit("GatherElements", {values, places}, {{"axis", axis}}), c.dtype(values));
+Val at(Ctx& c, Val values, Val positions, std::int64_t axis) {
+  return c.typed(c.emit("GatherElements", {values, positions}, {{"axis", axis}}), c.dtype(values));
 }
 
-// Infinity in the place of NaN sorts it behind; the median is the lower middle one of the `numbers` others.
+// Replaces NaN by infinity, which sorts last; the median is the lower middle one of the `numbers` other elements.
 Ranked median_of_numbers(Ctx& c, Val x, std::int64_t axis) {
   const DType dtype = c.dtype(x);
   const Val is_nan = c.typed(c.emit("IsNaN", {x}), DType::boolean);
@@ -129,10 +129,10 @@ Ranked median_of_numbers(Ctx& c, Val x, std::int64_t axis) {
   const Val missing = reduce(c, "ReduceSum", c.cast(is_nan, DType::int64), {axis}, true);
   const Val numbers = c.emit("Sub", {c.dim_of(x, axis), missing});
   const Val below = c.emit("Div", {c.emit("Sub", {numbers, c.constant_int(1)}), c.constant_int(2)});
-  const Val place = c.emit("Max", {below, c.constant_int(0)});
+  const Val position = c.emit("Max", {below, c.constant_int(0)});
   const Val none = c.emit("LessOrEqual", {numbers, c.constant_int(0)});
   const Val nan = c.constant_number(std::numeric_limits<double>::quiet_NaN(), dtype);
-  return {c.emit("Where", {none, nan, at(c, ranked.values, place, axis)}), at(c, ranked.indices, place, axis)};
+  return {c.emit("Where", {none, nan, at(c, ranked.values, position, axis)}), at(c, ranked.indices, position, axis)};
 }
 
 void nanmedian_along(Ctx& c) {
@@ -153,7 +153,7 @@ void nanmedian(Ctx& c) {
   c.yield(c.emit("Reshape", {median_of_numbers(c, flat, 0).values, c.constant_ints(Ints(dims ? dims->size() : 0, 1))}));
 }
 
-// The most frequent element along an axis, of several the least, and where it last occurs. Each is compared with each.
+// The most frequent element along an axis, or the least of several, and its last index. Compares all pairs of elements.
 void mode(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
@@ -168,18 +168,18 @@ void mode(Ctx& c) {
   const Val best = c.emit("ArgMax", {counts}, {{"axis", last}});
   const Val value = at(c, c.typed(ranked.values, dtype), best, last);
   const Val hits = c.cast(c.typed(c.emit("Equal", {rows, value}), DType::boolean), DType::int32);
-  const Val place = c.emit("ArgMax", {hits}, {{"axis", last}, {"select_last_index", 1}});
-  if (!c.flag("keepdim")) return c.yield({c.squeeze(value, {last}), c.squeeze(place, {last})});
-  c.yield({c.transpose(value, order), c.transpose(place, order)});
+  const Val position = c.emit("ArgMax", {hits}, {{"axis", last}, {"select_last_index", 1}});
+  if (!c.flag("keepdim")) return c.yield({c.squeeze(value, {last}), c.squeeze(position, {last})});
+  c.yield({c.transpose(value, order), c.transpose(position, order)});
 }
 
-// Distinct elements (or slices along an axis), where each input element went, and how often each occurred.
-// PyTorch sorts them whether asked to or not.
+// Distinct elements (or slices along an axis), the index among them of each input element, and the count of each.
+// PyTorch sorts them even without `sorted`.
 std::vector<Val> distinct(Ctx& c, std::optional<std::int64_t> axis) {
   const Val x = c.tensor("self");
   Attributes attributes;
   if (axis) attributes.push_back({"axis", *axis});
-  // Runtimes compare integers of 64 bits; the results are cast back.
+  // Runtimes compare integers in 64 bits; the results are cast back.
   const DType dtype = c.dtype(x);
   const Val wide = is_floating(dtype) ? x : c.cast(x, DType::int64);
   const auto results = c.emit_many("Unique", {wide}, std::move(attributes), 4);
@@ -195,15 +195,14 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
-// The length of each run: from its start to the next one's, the last one to the end. `starts`: 1 where one starts.
+// The length of each run: from its start to the next start, or to the end. `starts` is 1 where a run starts.
 Val run_lengths(Ctx& c, Val starts, const Size& count) {
   const Val from = c.emit("Reshape", {c.emit("NonZero", {starts}), c.constant_ints({-1})});
   const Val next = c.emit("Slice", {from, c.constant_ints({1}), c.constant_ints({INT64_MAX}), c.constant_ints({0})});
   return c.emit("Sub", {c.emit("Concat", {next, c.to_vector({count})}, {{"axis", 0}}), from});
 }
 
-// Yields one of each run of equal elements (or slices along an axis), which run each element is in, and each run's
-// length.
+// Yields one of each run of equal elements (or slices along an axis), the run of each element, and each run's length.
 void unique_consecutive(Ctx& c) {
   const Val self = c.tensor("self");
   const bool flattens = !c.has("dim");
@@ -226,13 +225,13 @@ void unique_consecutive(Ctx& c) {
   const Val runs = c.emit("Sub", {c.emit("CumSum", {starts, c.constant_int(0)}), c.constant_int(1)});
   const Val values = c.emit("Compress", {x, c.cast(starts, DType::boolean)}, {{"axis", axis}});
   const Val counts = c.result_used(2) ? run_lengths(c, starts, c.dim_of(x, axis)) : absent;
-  const Val places = flattens && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
-  c.yield({values, places, counts});
+  const Val positions = flattens && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
+  c.yield({values, positions, counts});
 }
 
-// The number of the sorted numbers [*, m] that are below each value (`right`: or equal to it), which is where it would
-// go. As PyTorch's binary search, it asks which are not above: NaN goes behind all.
-Val places(Ctx& c, Val sorted, Val values, bool right) {
+// Counts the sorted numbers [*, m] that are below each value (`right`: or equal to it), which is its insertion index.
+// Like PyTorch's binary search, it counts the numbers that are not above, so that NaN goes last.
+Val insertion_indices(Ctx& c, Val sorted, Val values, bool right) {
   const Val each = c.unsqueeze(values, {c.rank(values)});
   const Val row = c.rank(sorted) == 1 ? sorted : c.unsqueeze(sorted, {c.rank(sorted) - 1});
   const Val ahead = c.emit(right ? "Greater" : "GreaterOrEqual", {row, each});
@@ -242,7 +241,7 @@ Val places(Ctx& c, Val sorted, Val values, bool right) {
 
 void bucketize(Ctx& c) {
   const auto [values, boundaries] = c.promoted(c.tensor("self"), c.tensor("boundaries"));
-  c.yield(places(c, boundaries, values, c.flag("right")));
+  c.yield(insertion_indices(c, boundaries, values, c.flag("right")));
 }
 
 void searchsorted(Ctx& c) {
@@ -253,7 +252,7 @@ void searchsorted(Ctx& c) {
   }
   const auto [sorted, values] = c.promoted(sequence, c.tensor("self"));
   const bool right = c.has("side") ? c.text("side") == "right" : c.flag("right");
-  c.yield(places(c, sorted, values, right));
+  c.yield(insertion_indices(c, sorted, values, right));
 }
 
 const OpEntry kSorting[] = {

@@ -1,5 +1,5 @@
-// Special functions, which ONNX has no operators for: gamma, Bessel and inverse error functions, and logarithms guarded
-// against zero. By the approximations that each names; where float32 would lose digits they compute in float64.
+// Special functions that ONNX has no operators for: gamma, Bessel and inverse error functions, and logarithms guarded
+// against zero. Each comment names the approximation; functions that would lose digits in float32 compute in float64.
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Arithmetic on values of one dtype, written as formulas are.
+// Arithmetic on values of one dtype, written like formulas.
 struct Formula {
   Ctx& c;
   DType dtype;
@@ -29,7 +29,7 @@ struct Formula {
   Val less(Val a, double b) const { return c.emit("Less", {a, number(b)}); }
   Val where(Val condition, Val a, Val b) const { return c.typed(c.emit("Where", {condition, a, b}), dtype); }
 
-  // By Horner's rule, the highest power's coefficient first.
+  // Horner's rule, with the coefficient of the highest power first.
   Val polynomial(Val x, std::initializer_list<double> coefficients) const {
     Val sum = number(*coefficients.begin());
     for (auto next = coefficients.begin() + 1; next != coefficients.end(); ++next) sum = add(two("Mul", sum, x), *next);
@@ -39,7 +39,7 @@ struct Formula {
 
 // ---- logarithms times a factor that may be zero -------------------------------------------------------------------
 
-// x * logarithm, 0 where x is 0 unless y is NaN.
+// x * logarithm, but 0 where x is 0, unless y is NaN.
 void guarded_product(Ctx& c, Val x, Val y, Val logarithm) {
   const Val zero = c.constant_number(0, c.output_dtype());
   const Val is_zero = c.emit("And", {c.emit("Equal", {x, zero}), c.emit("Equal", {y, y})});
@@ -58,7 +58,7 @@ void xlog1py(Ctx& c) {
   guarded_product(c, x, y, c.emit("Log", {c.emit("Add", {y, c.constant_number(1, c.output_dtype())})}));
 }
 
-// -x log(x), 0 at 0, minus infinity below.
+// -x log(x); 0 at 0, minus infinity below 0.
 void entr(Ctx& c) {
   const Formula f{c, c.output_dtype()};
   const Val x = self_as_result(c);
@@ -66,16 +66,16 @@ void entr(Ctx& c) {
   c.yield(f.where(f.equal(x, 0), f.number(0), f.where(f.less(x, 0), f.number(-kInfinity), inside)));
 }
 
-// The approximations below are good to the digits of float32.
+// The approximations below are accurate to the digits of float32.
 void refuse_float64(Ctx& c) {
   if (c.output_dtype() == DType::float64) {
-    c.refuse("it is approximated, to 2e-7, which would lose half the digits of float64", "compute it in float32");
+    c.refuse("its approximation, accurate to 2e-7, would lose half the digits of float64", "compute it in float32");
   }
 }
 
 // ---- error functions ----------------------------------------------------------------------------------------------
 
-// exp(x^2) erfc(x) for x >= 0, to 1.2e-7 of itself: Press et al., Numerical Recipes, 2nd ed., section 6.2.
+// exp(x^2) erfc(x) for x >= 0, with relative error 1.2e-7: Press et al., Numerical Recipes, 2nd ed., section 6.2.
 Val scaled_erfc(const Formula& f, Val x) {
   const Val t = f.one("Reciprocal", f.add(f.mul(x, 0.5), 1));
   const Val exponent = f.polynomial(t, {0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806,
@@ -83,7 +83,7 @@ Val scaled_erfc(const Formula& f, Val x) {
   return f.two("Mul", t, f.one("Exp", exponent));
 }
 
-// Below 0 it is 2 exp(x^2) less the value at -x.
+// For x < 0, computes 2 exp(x^2) minus the value at -x.
 void erfcx(Ctx& c) {
   refuse_float64(c);
   const Formula f{c, c.output_dtype()};
@@ -93,15 +93,15 @@ void erfcx(Ctx& c) {
   c.yield(f.where(f.less(x, 0), below, scaled));
 }
 
-// log of the normal distribution: below -1, where the distribution's digits run out, by the scaled function.
+// log of the normal distribution function; below -1, where its digits run out, computed from the scaled function.
 void log_ndtr(Ctx& c) {
   refuse_float64(c);
   const Formula f{c, c.output_dtype()};
   const Val x = self_as_result(c);
   const Val tail = f.two("Sub", f.one("Log", f.mul(scaled_erfc(f, f.mul(f.one("Abs", x), std::sqrt(0.5))), 0.5)),
                          f.mul(f.square(x), 0.5));
-  const Val whole = f.one("Log", f.mul(f.add(f.one("Erf", f.mul(x, std::sqrt(0.5))), 1), 0.5));
-  c.yield(f.where(f.less(x, -1), tail, whole));
+  const Val log_of_cdf = f.one("Log", f.mul(f.add(f.one("Erf", f.mul(x, std::sqrt(0.5))), 1), 0.5));
+  c.yield(f.where(f.less(x, -1), tail, log_of_cdf));
 }
 
 // M. Giles, Approximating the erfinv function, 2010: two polynomials in w = -log(1 - x^2).
@@ -122,7 +122,7 @@ void erfinv(Ctx& c) {
 
 // ---- gamma --------------------------------------------------------------------------------------------------------
 
-// log of gamma for x >= 0.5: C. Lanczos' series with g = 7 and nine terms, as P. Godfrey gives it.
+// log of gamma for x >= 0.5: C. Lanczos' series with g = 7 and nine terms, as given by P. Godfrey.
 Val lanczos(const Formula& f, Val x) {
   const double terms[] = {676.5203681218851,  -1259.1392167224028,  771.32342877765313,     -176.61502916214059,
                           12.507343278686905, -0.13857109526572012, 9.9843695780195716e-06, 1.5056327351493116e-07};
@@ -134,7 +134,7 @@ Val lanczos(const Formula& f, Val x) {
   return f.add(f.two("Add", power, f.one("Log", sum)), 0.5 * std::log(2 * std::numbers::pi));
 }
 
-// Below 0.5 reflected: log(pi / |sin(pi x)|) - lgamma(1 - x). Infinite at 0, -1, -2, ... and at both infinities.
+// Reflected below 0.5: log(pi / |sin(pi x)|) - lgamma(1 - x). Infinite at 0, -1, -2, ... and at both infinities.
 void lgamma(Ctx& c) {
   const Formula f{c, DType::float64};
   const Val x = c.cast(self_as_result(c), f.dtype);
@@ -157,7 +157,8 @@ Val digamma_series(const Formula& f, Val x) {
   return f.two("Sub", f.two("Sub", f.two("Sub", f.one("Log", far), f.mul(inverse, 0.5)), series), steps);
 }
 
-// Below 0.5 reflected: psi(1 - x) - pi / tan(pi x). NaN at -1, -2, ...; infinite at 0, against the sign of the zero.
+// Reflected below 0.5: psi(1 - x) - pi / tan(pi x). NaN at -1, -2, ...; at 0 infinite, with the sign opposite to the
+// zero's.
 void digamma(Ctx& c) {
   const Formula f{c, DType::float64};
   const Val x = c.cast(self_as_result(c), f.dtype);
@@ -173,8 +174,8 @@ void digamma(Ctx& c) {
 
 // ---- modified Bessel functions ------------------------------------------------------------------------------------
 
-// Abramowitz and Stegun, 9.8.1 to 9.8.4, to 2e-7: below 3.75 a polynomial in (x / 3.75)^2; beyond, one in 3.75 / |x|,
-// times exp(|x|) / sqrt(|x|). `scaled`: exp(-|x|) times the function.
+// Abramowitz and Stegun, 9.8.1 to 9.8.4, to 2e-7: below 3.75 a polynomial in (x / 3.75)^2; otherwise one in 3.75 / |x|,
+// times exp(|x|) / sqrt(|x|). `scaled` multiplies the function by exp(-|x|).
 void bessel(Ctx& c, bool first_order, bool scaled) {
   refuse_float64(c);
   const Formula f{c, c.output_dtype()};
@@ -188,7 +189,7 @@ void bessel(Ctx& c, bool first_order, bool scaled) {
                          : f.polynomial(far, {0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565,
                                               0.00225319, 0.01328592, 0.39894228});
   high = f.two("Div", high, f.one("Sqrt", size));
-  if (first_order) {  // odd
+  if (first_order) {  // an odd function
     low = f.two("Mul", low, x);
     high = f.two("Mul", high, f.one("Sign", x));
   }

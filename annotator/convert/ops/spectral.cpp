@@ -1,5 +1,4 @@
-// Spectra: Fourier transforms, of which complex tensors are pairs [*, 2] of real and imaginary parts here
-// (../../lower/complex_pairs.h).
+// Fourier transforms. Complex tensors are pairs [*, 2] of real and imaginary parts here (../../lower/complex_pairs.h).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -11,7 +10,7 @@
 namespace whence::convert {
 namespace {
 
-// The window of a frame: `given`, or ones, with zeros on both sides where it is shorter than the frame.
+// The window of a frame: `window`, or ones, with zeros on both sides if it is shorter than the frame.
 Val framed_window(Ctx& c, Val window, std::int64_t length, std::int64_t frame, DType dtype) {
   const std::int64_t left = (frame - length) / 2, right = frame - length - left;
   if (!window) {
@@ -22,8 +21,8 @@ Val framed_window(Ctx& c, Val window, std::int64_t length, std::int64_t frame, D
   return length == frame ? window : c.emit("Pad", {window, c.constant_ints({left, right})});
 }
 
-// [(batch,) signal], or pairs [(batch,) signal, 2] -> [(batch,) frequencies, frames, 2]. The signal was padded before
-// (../../lower/complex_spectra.cpp).
+// [(batch,) signal], or pairs [(batch,) signal, 2] -> [(batch,) frequencies, frames, 2]. Lowering has already padded
+// the signal (../../lower/complex_spectra.cpp).
 void stft(Ctx& c) {
   if (c.opset() < 17)
     c.refuse("ONNX has a short-time Fourier transform from opset 17", "export with --opset 17 or newer");
@@ -32,13 +31,13 @@ void stft(Ctx& c) {
   }
   const Val x = c.tensor("self");
   const DType dtype = c.dtype(x);
-  c.expect(c.output_dims().has_value(), "sizes of its result");
+  c.expect(c.output_dims().has_value(), "the shape of the result must be known");
   const bool batched = c.output_dims()->size() == 4;
   const bool pairs = c.rank(x) == (batched ? 3 : 2);
   const std::int64_t frame = c.count("n_fft");
   const std::int64_t hop = c.has("hop_length") ? c.count("hop_length") : frame / 4;
   const std::int64_t length = c.has("win_length") ? c.count("win_length") : frame;
-  c.expect(length <= frame, "a window that is no longer than the frame");
+  c.expect(length <= frame, "win_length must not exceed n_fft");
   c.table_size({frame});
   const bool onesided = !c.has("onesided") || c.flag("onesided");
   Ints added;
@@ -58,8 +57,8 @@ void stft(Ctx& c) {
 
 // ---- whole signals ----------------------------------------------------------------------------------------------
 
-// DFT over one axis of x [*, 1] or pairs [*, 2], without any scale forward; backward ONNX divides by the size. An axis
-// shorter than `length` is filled up with zeros.
+// DFT over one axis of x [*, 1] or of pairs [*, 2]. The forward transform is not scaled; ONNX divides the backward one
+// by the size. An axis shorter than `length` is padded with zeros.
 Val dft(Ctx& c, Val x, std::int64_t axis, bool forward, bool onesided, std::optional<std::int64_t> length = {}) {
   if (c.opset() < 17) c.refuse("ONNX has Fourier transforms from opset 17", "export with --opset 17 or newer");
   Attributes attributes;
@@ -76,14 +75,15 @@ Val dft(Ctx& c, Val x, std::int64_t axis, bool forward, bool onesided, std::opti
   return c.emit("DFT", std::move(inputs), std::move(attributes));
 }
 
-// Gives a signal the batch axis that runtimes expect in front.
+// Gives a signal the leading batch axis that runtimes expect.
 template <class Transform>
 Val with_batch(Ctx& c, Val x, int rank, const Transform& transform) {
   if (rank > 1) return transform(x, 0);
   return c.squeeze(transform(c.unsqueeze(x, {0}), 1), {0});
 }
 
-// `count` elements transformed: divided by that, by its root, or not at all.
+// Divides y by the number of transformed elements, by its square root, or not at all, as `normalization` requires.
+// `divided_already`: y is already divided by that number.
 Val normalized(Ctx& c, Val y, Val x, const Ints& axes, DType dtype, bool divided_already) {
   const std::int64_t how = c.integer("normalization");
   if (how == (divided_already ? 2 : 0)) return y;
@@ -105,7 +105,7 @@ Val normalized(Ctx& c, Val y, Val x, const Ints& axes, DType dtype, bool divided
   return c.emit(divided_already ? "Mul" : "Div", {y, scale});
 }
 
-// Pairs [*, 2] transformed over several axes.
+// Transforms pairs [*, 2] over several axes.
 Val over_axes(Ctx& c, Val x, int rank, const Ints& axes, bool forward) {
   return with_batch(c, x, rank, [&](Val y, std::int64_t shift) {
     for (const std::int64_t axis : axes) y = dft(c, y, axis + shift, forward, false);
@@ -113,17 +113,17 @@ Val over_axes(Ctx& c, Val x, int rank, const Ints& axes, bool forward) {
   });
 }
 
-// Counts axes without the pairs', which is the last; `rank`: without it, too.
+// Returns the axes to transform. The last axis, which holds the pairs, does not count, neither here nor in `rank`.
 Ints axes_to_transform(Ctx& c, int rank) {
   Ints axes = c.integers("dim");
   for (std::int64_t& axis : axes) axis = c.axis(axis, rank);
   return axes;
 }
 
-// The last of them is that of the half spectrum.
-Ints axes_of_half(Ctx& c, int rank) {
+// The last of these axes has the one-sided spectrum.
+Ints half_spectrum_axes(Ctx& c, int rank) {
   Ints axes = axes_to_transform(c, rank);
-  c.expect(!axes.empty(), "an axis to transform");
+  c.expect(!axes.empty(), "dim must name at least one axis");
   return axes;
 }
 
@@ -136,12 +136,12 @@ void fft_c2c(Ctx& c) {
   c.yield(normalized(c, y, x, axes, c.dtype(x), !forward));
 }
 
-// A real signal; the last of the axes gives half a spectrum.
+// One-sided spectrum (rfft): real transform over the last of the axes, complex over the others.
 void fft_r2c(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   const DType dtype = c.output_dtype();
-  Ints axes = axes_of_half(c, rank);
+  Ints axes = half_spectrum_axes(c, rank);
   const Ints all = axes;
   const bool onesided = c.flag("onesided");
   const std::int64_t last = axes.back();
@@ -154,11 +154,11 @@ void fft_r2c(Ctx& c) {
 
 // Returns real signals of n samples, times `scale`, from the first n / 2 + 1 frequencies of their spectra along `axis`:
 // pairs [*, n / 2 + 1, *, 2] -> [*, n, *]. The other frequencies are the conjugates of these, so in the real part each
-// counts twice, but for the first, and the middle one of an even n.
+// counts twice, except the first one and, for an even n, the middle one.
 Val real_signal(Ctx& c, Val half, int rank, std::int64_t axis, std::int64_t n, double scale, DType dtype) {
   const std::int64_t frequencies = n / 2 + 1, single = n % 2 == 0 ? 1 : 0;
   c.table_size({frequencies});
-  Ints shape(static_cast<std::size_t>(rank - axis) + 1, 1);  // from `axis` on, to the pairs'
+  Ints shape(static_cast<std::size_t>(rank - axis) + 1, 1);  // from `axis` to the axis of the pairs
   shape.front() = frequencies;
   std::vector<TensorData> counts{filled({1}, scale, dtype)};
   if (n > 1) {
@@ -174,29 +174,29 @@ void fft_c2r(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x) - 1;
   const DType dtype = c.dtype(x);
-  Ints axes = axes_of_half(c, rank);
+  Ints axes = half_spectrum_axes(c, rank);
   if (!c.static_size(c.size("last_dim_size"))) {
-    c.refuse("irfft over an axis of dynamic size", "give the operator the length n of its result");
+    c.refuse("irfft over an axis of dynamic size is not supported", "pass n, the length of its result");
   }
   const std::int64_t last = axes.back(), n = c.count("last_dim_size");
   axes.pop_back();
   Val y = axes.empty() ? x : over_axes(c, x, rank, axes, false);
   y = real_signal(c, y, rank, last, n, 1, dtype);
   axes.push_back(last);
-  c.expect(c.output_dims().has_value(), "sizes of its result");
+  c.expect(c.output_dims().has_value(), "the shape of the result must be known");
   const Val real = c.typed(y, dtype, *c.output_dims());
   c.yield(normalized(c, real, real, axes, dtype, true));
 }
 
 // ---- signals from the spectra of their frames -------------------------------------------------------------------
 
-// Frames of `length` samples, each `hop` later than the one before, and how many samples of their sum are cut at each
-// end.
+// Frames of `length` samples, each `hop` samples after the previous one, and the numbers of samples cut off at each end
+// of their sum.
 struct Overlap {
   std::int64_t length, hop, front, back;
 };
 
-// Adds frames [batch, length, frames] where they overlap: [batch, samples]. A frame is cut into parts of `hop`
+// Adds frames [batch, length, frames] where they overlap: [batch, samples]. Splits each frame into parts of `hop`
 // samples, so that part p of frame f is added to block f + p of the result.
 Val overlap_added(Ctx& c, Val frames, const Overlap& overlap, DType dtype) {
   const std::int64_t hop = overlap.hop, parts = (overlap.length - 1) / hop + 1;
@@ -223,7 +223,7 @@ Val overlap_added(Ctx& c, Val frames, const Overlap& overlap, DType dtype) {
                           c.constant_ints({1})});
 }
 
-// Returns the sum of the squared windows [length] of so many frames: [samples].
+// Returns the sum of the squared windows [length] of overlapping `frames`: [samples].
 Val window_envelope(Ctx& c, Val window, const Size& frames, const Overlap& overlap, DType dtype) {
   const Val ones = c.emit("ConstantOfShape", {c.to_vector({std::int64_t{1}, std::int64_t{1}, frames})},
                           {{"value", filled({1}, 1, dtype)}});
@@ -233,15 +233,15 @@ Val window_envelope(Ctx& c, Val window, const Size& frames, const Overlap& overl
   return c.squeeze(sum, {0, 1});
 }
 
-// Cuts a signal [batch, samples] to a length, or fills it up with zeros.
-Val of_length(Ctx& c, Val signal, const Size& length) {
+// Cuts a signal [batch, samples] to a length, or pads it with zeros.
+Val with_length(Ctx& c, Val signal, const Size& length) {
   const Val missing = c.emit("Sub", {c.to_scalar_value(length), c.dim_of(signal, 1)});
   const std::int64_t none = 0;
   return c.emit("Pad", {signal, c.to_vector({none, none, none, missing})});
 }
 
-// Frames of signals from spectra [batch, frequencies, frames, 2]: one tensor [batch, frame, frames], or its real and
-// its imaginary part.
+// Returns the frames of signals from spectra [batch, frequencies, frames, 2]: one tensor [batch, frame, frames], or one
+// for the real and one for the imaginary part.
 std::vector<Val> frames_of(Ctx& c, Val spectra, std::int64_t frame, double scale, DType dtype) {
   if (!c.flag("return_complex")) {
     const std::int64_t half = frame / 2 + 1;
@@ -257,7 +257,7 @@ std::vector<Val> frames_of(Ctx& c, Val spectra, std::int64_t frame, double scale
 }
 
 // [(batch,) frequencies, frames, 2] -> [(batch,) samples], or [(batch,) samples, 2]. The sum of the frames, each
-// weighted by the window, is divided by that of the squared windows. As in aten/src/ATen/native/SpectralOps.cpp,
+// weighted by the window, is divided by the sum of the squared windows, as in aten/src/ATen/native/SpectralOps.cpp,
 // PyTorch 2.13.
 void istft(Ctx& c) {
   const Val x = c.tensor("self");
@@ -266,21 +266,22 @@ void istft(Ctx& c) {
   const std::int64_t frame = c.count("n_fft");
   const std::int64_t hop = c.has("hop_length") ? c.count("hop_length") : frame / 4;
   const std::int64_t length = c.has("win_length") ? c.count("win_length") : frame;
-  c.expect(length <= frame && hop > 0 && hop <= length, "a hop no longer than the window, and that than the frame");
+  c.expect(length <= frame && hop > 0 && hop <= length,
+           "hop_length must not exceed win_length, which must not exceed n_fft");
   c.table_size({frame});
   const auto frame_count = c.static_dim(x, -2);
   const Size frames = frame_count ? Size{*frame_count} : Size{c.dim_of(x, -2)};
 
   Overlap overlap{frame, hop, c.flag("center") ? frame / 2 : 0, 0};
-  std::optional<Size> samples;  // unless the frames give as many
+  std::optional<Size> samples;  // absent if the frames give the requested number
   if (c.has("length")) samples = c.size("length");
   if (!samples) {
     overlap.back = overlap.front;
   } else if (const auto known = c.static_size(*samples); known && frame_count) {
-    c.expect(*frame_count <= most_counted, "frames of a number that can be");
-    const std::int64_t made = frame + hop * (*frame_count - 1) - overlap.front;
-    overlap.back = std::max<std::int64_t>(made - *known, 0);
-    if (*known <= made) samples.reset();
+    c.expect(*frame_count <= max_count, "the number of frames must fit into 32 bits");
+    const std::int64_t available = frame + hop * (*frame_count - 1) - overlap.front;
+    overlap.back = std::max<std::int64_t>(available - *known, 0);
+    if (*known <= available) samples.reset();
   }
 
   const Val window = framed_window(c, c.optional_tensor("window"), length, frame, dtype);
@@ -290,14 +291,14 @@ void istft(Ctx& c) {
   for (Val& part : parts) {
     part = c.emit("Mul", {part, c.unsqueeze(window, {1})});
     part = c.emit("Div", {overlap_added(c, part, overlap, dtype), envelope});
-    if (samples) part = of_length(c, part, *samples);
+    if (samples) part = with_length(c, part, *samples);
     if (parts.size() > 1) part = c.unsqueeze(part, {2});
   }
   const Val y = parts.size() > 1 ? c.emit("Concat", parts, {{"axis", 2}}) : parts.front();
   c.yield(batched ? y : c.squeeze(y, {0}));
 }
 
-// The frequencies of a transform of n elements `d` apart: 0, 1, ..., and, if there are two sides, the negative ones.
+// The frequencies of a transform of n elements `d` apart: 0, 1, ..., then the negative ones if it is two-sided.
 void frequencies(Ctx& c, bool two_sides) {
   const std::int64_t n = c.count("n");
   c.table_size({n});

@@ -16,7 +16,7 @@ namespace {
 
 struct Spread {
   Val input;
-  Ints axes;  // not negative, all of them when PyTorch got none
+  Ints axes;  // not negative; all axes if PyTorch got none
   bool keep = false;
   double correction = 1;  // subtracted from the count of elements
 };
@@ -75,30 +75,30 @@ void deviation_and_mean(Ctx& c) {
 
 // ---- histograms and counts ------------------------------------------------------------------------------------------
 
-// Counts in `bins` equal intervals of [min, max]; the last one is closed, what lies outside is not counted, and equal
-// bounds stand for the smallest and largest element. The bin is (x - min) * bins / (max - min), computed in that order
-// as in aten/src/ATen/native/cpu/HistogramKernel.cpp, PyTorch 2.13.
+// Counts elements in `bins` equal intervals of [min, max]. The last interval is closed, elements outside are not
+// counted, and equal bounds mean the smallest and the largest element. The bin is (x - min) * bins / (max - min),
+// computed in that order as in aten/src/ATen/native/cpu/HistogramKernel.cpp, PyTorch 2.13.
 void histc(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = c.tensor("self");
   const Val flat = c.rank(x) == 1 ? x : c.reshape(x, {std::int64_t{-1}});
   const std::int64_t bins = c.integer("bins");
   const double low = c.number("min"), high = c.number("max");
-  Val place, top;
+  Val position, top;
   if (low == high) {
     const Val minimum = reduce(c, "ReduceMin", flat, {0}, true);
     top = reduce(c, "ReduceMax", flat, {0}, true);
     const Val scaled =
         c.emit("Mul", {c.emit("Sub", {flat, minimum}), c.constant_number(static_cast<double>(bins), dtype)});
-    place = c.emit("Div", {scaled, c.emit("Sub", {top, minimum})});
+    position = c.emit("Div", {scaled, c.emit("Sub", {top, minimum})});
   } else {
     top = c.constant_number(high, dtype);
     const Val above = low == 0 ? flat : c.emit("Sub", {flat, c.constant_number(low, dtype)});
     const Val scaled = c.emit("Mul", {above, c.constant_number(static_cast<double>(bins), dtype)});
-    place = c.emit("Div", {scaled, c.constant_number(high - low, dtype)});
+    position = c.emit("Div", {scaled, c.constant_number(high - low, dtype)});
   }
   const Val last = c.constant_number(static_cast<double>(bins - 1), dtype);
-  const Val bin = c.emit("Where", {c.emit("Equal", {flat, top}), last, c.emit("Floor", {place})});
+  const Val bin = c.emit("Where", {c.emit("Equal", {flat, top}), last, c.emit("Floor", {position})});
   const Val numbers = c.emit("Range", {c.constant_number(0, dtype), c.constant_number(static_cast<double>(bins), dtype),
                                        c.constant_number(1, dtype)});
   const Val hits = c.typed(c.emit("Equal", {c.unsqueeze(bin, {1}), numbers}), DType::boolean);
@@ -117,13 +117,13 @@ Val classes_in(Ctx& c, Val x) {
   return c.emit("Add", {largest, c.constant_int(1)});
 }
 
-// The number of times that each number occurs in x [n], or the sum of the weights of its occurrences.
+// Counts how often each number occurs in x [n], or sums the weights of its occurrences.
 void bincount(Ctx& c) {
   const Val x = c.cast(c.tensor("self"), DType::int64);
   const Size least = c.size("minlength");
   Val classes = classes_in(c, x);
   if (c.static_size(least) != 0) classes = c.emit("Max", {classes, c.to_scalar_value(least)});
-  // 0 and 1 are 64-bit integers, as runtimes have few other forms.
+  // 0 and 1 are 64-bit integers, because runtimes support few other forms.
   const Val hits = c.typed(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}), DType::int64);
   if (!c.has("weights")) return c.yield(reduce(c, "ReduceSum", hits, {0}, false));
   const DType dtype = c.output_dtype();
@@ -133,10 +133,10 @@ void bincount(Ctx& c) {
 // [*] -> [*, classes]
 void one_hot(Ctx& c) {
   const Val x = c.tensor("self");
-  const Size given = c.size("num_classes");
-  const auto known = c.static_size(given);
-  const Val classes = known && *known < 0 ? classes_in(c, x) : c.to_scalar_value(given);
-  const bool number = c.rank(x) == 0;  // which ONNX has no one-hot vector of
+  const Size requested_classes = c.size("num_classes");
+  const auto known = c.static_size(requested_classes);
+  const Val classes = known && *known < 0 ? classes_in(c, x) : c.to_scalar_value(requested_classes);
+  const bool number = c.rank(x) == 0;  // ONNX has no one-hot vector for a scalar
   const Val vectors = c.emit("OneHot", {number ? c.unsqueeze(x, {0}) : x, classes, off_and_on(c, DType::int64)});
   c.yield(number ? c.squeeze(vectors, {0}) : vectors);
 }

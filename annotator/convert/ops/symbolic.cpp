@@ -1,5 +1,5 @@
-// Arithmetic and comparisons of Python numbers, as scripted code does them with sizes and with what .item() gives.
-// Numbers are 0-d values: int64, float64, bool. Those that depend on no input arrive as constants.
+// Arithmetic and comparisons of Python numbers: scripted code computes with sizes and with results of .item(). Numbers
+// are 0-d values: int64, float64, bool. Numbers that depend on no input arrive as constants.
 #include <limits>
 
 #include "annotator/convert/ops/division.h"
@@ -9,7 +9,7 @@
 namespace whence::convert {
 namespace {
 
-// An argument as the type of number that the result is.
+// Casts an argument to the type of the result.
 Val as_result(Ctx& c, const char* argument) { return c.scalar(argument, c.output_dtype()); }
 
 template <OpName op>
@@ -17,7 +17,7 @@ void combine(Ctx& c) {
   c.yield(c.emit(op.text, {as_result(c, "a"), as_result(c, "b")}));
 }
 
-// The extreme of a list: Python's min(list), and the length of what zip and enumerate go through.
+// The extreme of a list: Python's min(list), and the number of iterations of zip and enumerate.
 template <OpName op, std::int64_t neutral>
 void extreme(Ctx& c) {
   std::vector<Val> numbers;
@@ -29,7 +29,7 @@ void extreme(Ctx& c) {
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
                        kMost = std::numeric_limits<std::int64_t>::max();
 
-// The number of steps of range(lo, hi, step): (hi - lo) / step rounded up, and never less than 0.
+// The number of steps of range(lo, hi, step): (hi - lo) / step rounded up, but at least 0.
 void range_length(Ctx& c) {
   const auto number = [&](const char* name) { return c.scalar(name, DType::int64); };
   const auto two = [&](const char* op, Val a, Val b) {
@@ -40,7 +40,7 @@ void range_length(Ctx& c) {
   c.yield(two("Max", two("Sub", c.constant_int(0), rounded_down), c.constant_int(0)));
 }
 
-// The number that such a loop is at.
+// The current number of a range: start + index * step.
 void derive_index(Ctx& c) {
   const Val steps = c.typed(c.emit("Mul", {c.scalar("index", DType::int64), c.scalar("step", DType::int64)}),
                             DType::int64, std::vector<Dim>());
@@ -55,7 +55,7 @@ void apply(Ctx& c) {
   c.yield(c.emit(op.text, {as_result(c, "a")}));
 }
 
-// To the neighbouring whole number, which is an int in Python; yield() casts.
+// Rounds to an integer, which is an int in Python; yield() casts.
 template <OpName op>
 void round_to(Ctx& c) {
   const Val x = c.tensor("a");
@@ -74,7 +74,7 @@ void comparison(Ctx& c) {
 }
 void not_equal(Ctx& c) { c.yield(c.emit("Not", {compare(c, "Equal")})); }
 
-// Lists of numbers, such as shapes: False where their lengths differ, or two numbers that are known.
+// Compares lists of numbers, such as shapes: false if their lengths differ, or two numbers that are known.
 Val equal_lists(Ctx& c) {
   const std::vector<Size> a = c.sizes("a"), b = c.sizes("b");
   const auto truth = [&](bool value) { return c.constant_number(value ? 1 : 0, DType::boolean); };
@@ -94,13 +94,15 @@ void lists_differ(Ctx& c) { c.yield(c.emit("Not", {equal_lists(c)})); }
 
 void negate(Ctx& c) { c.yield(c.emit("Not", {c.tensor("self")})); }
 
-// The elements of a vector as numbers of the host: x.tolist() in a script.
+// The elements of a vector as Python numbers: x.tolist() in a script.
 void tolist(Ctx& c) {
   const Val x = c.tensor("arg0");
   if (c.rank(x) == 0) return c.yield(x);
-  if (c.rank(x) > 1) c.refuse("a list of lists of numbers", "take the rows apart with unbind before tolist");
+  if (c.rank(x) > 1)
+    c.refuse("a list of lists of numbers is not supported", "take the rows apart with unbind before tolist");
   if (c.static_dim(x, 0) != std::int64_t{c.output_count()}) {
-    c.refuse("a list of numbers whose length differs from run to run", "read the numbers from the tensor");
+    c.refuse("a list of numbers whose length differs from run to run is not supported",
+             "read the numbers from the tensor");
   }
   std::vector<Val> numbers;
   for (int i = 0; i < c.output_count(); ++i) {

@@ -14,13 +14,13 @@ namespace {
 
 Val number(Ctx& c, double value) { return c.constant_number(value, c.output_dtype()); }
 
-// Functions that keep integers integers; yield() casts what narrow ones were computed in.
+// Functions that map integers to integers; narrow ones are computed in 32 bits, and yield() casts back.
 template <OpName op>
 void on_any_number(Ctx& c) {
   c.yield(c.emit(op.text, {c.cast(c.tensor("self"), arithmetic_dtype(c.output_dtype()))}));
 }
 
-// Rounding leaves integers as they are.
+// Rounding does not change integers.
 template <OpName op>
 void rounding(Ctx& c) {
   const Val x = c.tensor("self");
@@ -32,13 +32,13 @@ void trunc(Ctx& c) {
   c.yield(is_floating(c.dtype(x)) ? truncated(c, x) : x);
 }
 
-// The part behind the point, with the sign of x.
+// The fractional part, with the sign of x.
 void frac(Ctx& c) {
   const Val x = c.tensor("self");
   c.yield(c.emit("Sub", {x, truncated(c, x)}));
 }
 
-// Rounds half to even at `decimals` digits behind the point; negative ones round tens, hundreds, ...
+// Rounds half to even at `decimals` decimal places; negative ones round to tens, hundreds, ...
 void round_decimals(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t decimals = c.integer("decimals");
@@ -49,7 +49,7 @@ void round_decimals(Ctx& c) {
   c.yield(c.emit(unscale, {c.emit("Round", {c.emit(scale, {x, unit})}), unit}));
 }
 
-// Booleans are their own sign. NaN has none: 0, where runtimes answer NaN.
+// A boolean is its own sign. The sign of NaN is 0 in PyTorch and NaN in runtimes.
 void sign(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.dtype(x) == DType::boolean) return c.yield(x);
@@ -57,15 +57,15 @@ void sign(Ctx& c) {
   c.yield(c.emit("Where", {c.emit("IsNaN", {x}), number(c, 0), c.emit("Sign", {x})}));
 }
 
-// The angle of a real number: 0, or half a turn if it is negative.
+// The angle of a real number: 0, or pi if it is negative.
 void angle(Ctx& c) {
   const Val x = self_as_result(c);
   const Val turned = c.emit("Where", {c.emit("Less", {x, number(c, 0)}), number(c, std::numbers::pi), number(c, 0)});
   c.yield(c.emit("Where", {c.emit("IsNaN", {x}), x, turned}));
 }
 
-// x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1. The logarithm may be off by one, which is put right; powers of
-// two are taken in halves, since 2^-exponent of the smallest numbers is beyond the largest.
+// x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1. The logarithm may be off by one, which is corrected. Powers of
+// two are applied in two steps, since 2^-exponent of the smallest numbers exceeds the largest number.
 void frexp(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = c.tensor("self"), size = c.emit("Abs", {x}), zero = number(c, 0), half = number(c, 0.5);
@@ -73,8 +73,8 @@ void frexp(Ctx& c) {
   const auto where = [&](Val condition, Val a, Val b) { return c.typed(c.emit("Where", {condition, a, b}), dtype); };
   const auto times_power = [&](Val y, Val power) {
     const Val first = c.typed(c.emit("Floor", {binary("Mul", power, half)}), dtype);
-    const Val whole = binary("Mul", y, binary("Pow", number(c, 2), first));
-    return binary("Mul", whole, binary("Pow", number(c, 2), binary("Sub", power, first)));
+    const Val half_scaled = binary("Mul", y, binary("Pow", number(c, 2), first));
+    return binary("Mul", half_scaled, binary("Pow", number(c, 2), binary("Sub", power, first)));
   };
   const Val finite = c.emit("Equal", {binary("Sub", x, x), zero});
   const Val plain = c.emit("And", {finite, c.emit("Greater", {size, zero})});
@@ -121,7 +121,7 @@ void sinc(Ctx& c) {
   c.yield(c.emit("Where", {c.emit("Equal", {x, number(c, 0)}), number(c, 1), ratio}));
 }
 
-// True if x is negative, -0 included: 1 / -0 is minus infinity.
+// True if x is negative or -0: 1 / -0 is minus infinity.
 void signbit(Ctx& c) {
   const Val x = c.tensor("self");
   const DType dtype = c.dtype(x) == DType::boolean ? DType::int32 : arithmetic_dtype(c.dtype(x));
@@ -144,7 +144,7 @@ void isnan(Ctx& c) {
   c.yield(is_floating(c.dtype(x)) ? c.emit("IsNaN", {x}) : constant_answer(c, x, "Less"));
 }
 
-// ONNX IsInf takes float16 only since opset 20, and the selection of a sign in both.
+// ONNX IsInf accepts float16 only since opset 20; every version can select a sign.
 void is_infinite(Ctx& c, Attributes signs) {
   const Val x = c.tensor("self");
   if (!is_floating(c.dtype(x))) return c.yield(constant_answer(c, x, "Less"));
@@ -155,7 +155,7 @@ void isinf(Ctx& c) { is_infinite(c, {}); }
 void isposinf(Ctx& c) { is_infinite(c, {{"detect_negative", 0}}); }
 void isneginf(Ctx& c) { is_infinite(c, {{"detect_positive", 0}}); }
 
-// |x| < inf, which is false for NaN too.
+// |x| < inf, which is also false for NaN.
 void isfinite(Ctx& c) {
   const Val x = c.tensor("self");
   if (!is_floating(c.dtype(x))) return c.yield(constant_answer(c, x, "Equal"));

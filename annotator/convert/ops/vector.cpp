@@ -22,7 +22,7 @@ Ints axes_argument(Ctx& c, Val x) {
   return axes;
 }
 
-// Both norm families differ in the name of the order and its default only. A scalar is a vector of one.
+// Both norm families differ only in the name and the default of the order. A scalar is a vector of one element.
 void norm_of_order(Ctx& c, double order) {
   const DType dtype = c.output_dtype();
   const Val x = c.cast(c.tensor("self"), dtype);
@@ -46,7 +46,7 @@ void cdist(Ctx& c) {
 void pdist(Ctx& c) {
   const Val x = c.tensor("self");
   const auto count = c.static_dim(x, 0);
-  if (!count) c.refuse("pdist of a dynamic number of rows", "keep axis 0 fixed, or use cdist");
+  if (!count) c.refuse("pdist of a dynamic number of rows is not supported", "keep axis 0 fixed, or use cdist");
   c.table_size({*count, *count});
   Ints first, second;
   for (std::int64_t i = 0; i < *count; ++i) {
@@ -66,7 +66,7 @@ void pairwise_distance(Ctx& c) {
   c.yield(vector_norm(c, shifted, c.number("p"), {-1}, c.flag("keepdim")));
 }
 
-// Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`, which counts in what both broadcast to.
+// Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`, which counts in the broadcast shape.
 void cosine_similarity(Ctx& c) {
   const DType dtype = c.output_dtype();
   Val a = at_least_vector(c, c.tensor("x1")), b = at_least_vector(c, c.tensor("x2"));
@@ -74,7 +74,7 @@ void cosine_similarity(Ctx& c) {
   const std::int64_t axis = c.axis(c.integer("dim"), rank), from_end = axis - rank;
   const auto size = [&](Val x) { return c.dims(x)[static_cast<std::size_t>(c.rank(x) + from_end)]; };
   const bool both_have_axis = std::min(c.rank(a), c.rank(b)) + from_end >= 0;
-  if (!both_have_axis || size(a) != size(b)) {  // a norm is of all the elements that one is repeated to
+  if (!both_have_axis || size(a) != size(b)) {  // the norm counts repeated elements
     const Val narrow = a;
     a = broadcast(c, a, {b});
     b = broadcast(c, b, {narrow});
@@ -119,15 +119,15 @@ void cross(Ctx& c) {
   std::int64_t axis = c.has("dim") ? c.axis(c.integer("dim"), rank) : 0;
   if (!c.has("dim")) {
     while (axis < rank && c.static_dim(a, axis) != std::int64_t{3}) ++axis;
-    if (axis == rank) c.refuse("cross without an axis whose size is known to be 3", "pass dim");
+    if (axis == rank) c.refuse("cross without an axis whose size is known to be 3 is not supported", "pass dim");
   }
   c.yield(cross_along(c, a, b, axis - rank));
 }
 
-// x[1:] - x[:-1] along an axis, n times over; booleans differ or not. Nothing is joined on where n is 0.
+// x[1:] - x[:-1] along an axis, n times; booleans give whether they differ. For n = 0 nothing is prepended or appended.
 void diff(Ctx& c) {
   Val x = c.tensor("self");
-  constexpr std::int64_t max_order = 10000;  // written out
+  constexpr std::int64_t max_order = 10000;  // each order adds nodes
   if (c.integer("n") == 0) return c.yield(x);
   if (c.integer("n") > max_order) c.refuse("n is larger than " + std::to_string(max_order), "take fewer differences");
   const DType dtype = c.output_dtype();
@@ -146,7 +146,7 @@ void diff(Ctx& c) {
   c.yield(x);
 }
 
-// The slices along dim, those shortened to maxnorm whose norm is larger. The 1e-7 is ATen's.
+// Scales each slice along dim whose norm exceeds maxnorm down to that norm. ATen also adds 1e-7.
 void renorm(Ctx& c) {
   const Val x = c.tensor("self");
   const DType dtype = c.output_dtype();

@@ -1,4 +1,4 @@
-// Metadata keys of PyTorch on the graph and on values; export writes them.
+// PyTorch's metadata keys on the graph and on values, which export writes.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Metadata keys of PyTorch on nodes (torch/onnx/_internal/exporter/_core.py). They are written in PyTorch's own format,
-// so that viewers which know them work.
+// PyTorch's metadata keys on nodes (torch/onnx/_internal/exporter/_core.py). whence writes them in PyTorch's format, so
+// that existing viewers work.
 #pragma once
 
 #include <string_view>

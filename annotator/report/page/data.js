@@ -1,7 +1,7 @@
-// The data that the command put into the page, and values that are needed often. Modules stand in depth-first order, so
-// everything below one is a range of rows. A page of a million nodes opens in a second or two because what grows with the
-// model is packed: columns of numbers become typed arrays at the start, texts and evidence come in pieces that are
-// unpacked when one of theirs is asked for, and what is not seen at first is made then too (`once`).
+// The data that the command wrote into the page, and derived values. Modules are in depth-first order, so everything
+// below a module is a range of rows. A page of a million nodes opens in a second or two because its data is packed:
+// columns of numbers become typed arrays at the start; texts and evidence are unpacked in pieces on first use, and
+// derived values are computed on first use (`once`).
 'use strict';
 
 const data = JSON.parse(document.getElementById('whence-data').textContent);
@@ -9,8 +9,8 @@ const confidences = data.confidences;
 const UNATTRIBUTED = confidences.length - 1;
 
 const once = (make) => {
-  let made;
-  return () => (made ??= make());
+  let value;
+  return () => (value ??= make());
 };
 
 const packed = (id) => document.getElementById(`whence-${id}`);
@@ -22,7 +22,7 @@ function unpackedBytes(element, size) {
 }
 const unpackedJson = (element) => JSON.parse(new TextDecoder('latin1').decode(unpackedBytes(element)));
 
-// A column of numbers that are not negative: each is stored as the difference to the one before, but for doubles.
+// Unpacks a column of non-negative numbers: integers are stored as differences to the previous one, doubles directly.
 const ARRAYS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: Float64Array };
 function column(name) {
   const element = packed(`column-${name}`);
@@ -31,12 +31,12 @@ function column(name) {
   if (width < 8) for (let i = 1; i < count; i++) numbers[i] += numbers[i - 1];
   return numbers;
 }
-// A column where 0 stands for none.
+// Reads a column in which 0 means null and other numbers are incremented by 1.
 const optional = (numbers, i) => (numbers[i] === 0 ? null : numbers[i] - 1);
-// The same as integers, with `none` where there is none.
+// Converts a column of optional numbers to integers, with `none` for null.
 const indices = (numbers, none) => Int32Array.from(numbers, (number) => (number === 0 ? none : number - 1));
 
-// A list of texts in pieces.
+// A list of texts, unpacked in pieces on first use.
 class Texts {
   constructor(name, count) {
     Object.assign(this, { name, length: count, pieces: [] });
@@ -61,7 +61,7 @@ const values = new Texts('values', data.values);
 const nodes = { op: column('nodes-op'), confidence: column('nodes-confidence'), call: column('nodes-call'),
   source: column('nodes-source'), operations: once(() => column('nodes-operations')) };
 
-// Nodes that name no module get a row of their own behind all others: never the root's.
+// Nodes that name no module have a separate row after all others; they are not counted for the root.
 const namedModule = column('nodes-module');
 const withoutModule = namedModule.includes(0) ? data.modules.count : -1;
 const moduleOf = indices(namedModule, withoutModule);
@@ -73,7 +73,7 @@ parentOf.set(indices(column('modules-parent'), -1));
 const moduleColumns = once(() => Object.fromEntries(['type', 'calls', 'own', 'total', 'parameters', 'trainable',
   'operations', 'uncounted', 'unsized', 'coverage'].map((name) => [name, column(`modules-${name}`)])));
 
-const modules = [];  // those that were asked for
+const modules = [];  // cache of moduleAt()
 function moduleAt(row) {
   return (modules[row] ??= row === withoutModule ? nodesWithoutModule() : namedModuleAt(row));
 }
@@ -93,7 +93,7 @@ function nodesWithoutModule() {
 }
 const modulePaths = () => (withoutModule < 0 ? paths.all() : [...paths.all(), moduleAt(withoutModule).path]);
 
-// Lists of places by owner: those where `ownerOf` has it; none for -1. The result gives one owner's list, or visits it.
+// Groups the indices of `ownerOf` by owner, without -1. Returns a function that gives an owner's list of indices.
 function listsBy(owners, ownerOf) {
   const first = new Uint32Array(owners + 1);
   for (let i = 0; i < ownerOf.length; i++) if (ownerOf[i] >= 0) first[ownerOf[i] + 1]++;
@@ -114,7 +114,7 @@ const nodesOf = listsBy(moduleCount, moduleOf);
 const topRows = [];
 for (let row = 0; row < moduleCount; row++) if (parentOf[row] < 0) topRows.push(row);
 
-// The row behind the last one below each module, and how deep it is.
+// For each module, the row after its last descendant, and its depth.
 const endOf = new Int32Array(moduleCount);
 const levelOf = new Uint16Array(moduleCount);
 for (let row = moduleCount - 1; row >= 0; row--) {
@@ -125,7 +125,8 @@ for (let row = moduleCount - 1; row >= 0; row--) {
 for (let row = 0; row < moduleCount; row++) if (parentOf[row] >= 0) levelOf[row] = levelOf[parentOf[row]] + 1;
 const isBelow = (row, module) => module <= row && row < endOf[module];
 
-// Calls visit(other node, value) for each value that a node reads, or that others read of it; -1 is the interface.
+// The edges of the graph. eachRead() calls visit(producer, value) for each input of a node, eachReader() calls
+// visit(consumer, value) for each reader of its outputs; -1 is an input or output of the graph.
 const edges = once(() => {
   const [from, to, reads, makes] = ['edges-from', 'edges-to', 'inputs-node', 'outputs-node'].map(column);
   return { from, to, value: column('edges-value'), input: column('inputs-value'), output: column('outputs-value'),
@@ -158,7 +159,7 @@ const nodeByName = once(() => {
 });
 const moduleByPath = once(() => new Map(modulePaths().map((path, row) => [path, row])));
 
-// The keys of all nodes are the larger part of the page.
+// Unpacks the evidence of a node with its piece: the keys of all nodes are the largest part of the page.
 const evidencePieces = [];
 function evidenceOf(node) {
   const number = Math.floor(node / data.piece);

@@ -1,18 +1,18 @@
-// The graph of the chosen module as SVG. Made when a module is chosen, from its data; arrows go from item to item along
-// edges and layers, so that it can be read without a mouse.
+// Draws the graph of the selected module as SVG. Arrow keys move from item to item along edges and layers, so that it
+// can be used without a mouse.
 
 const canvas = document.getElementById('canvas');
 const drawing = { module: 0, page: 0, zoom: 1, fitted: true, graph: null, layout: null, items: [], edges: [],
   onnode: null, onmodule: null };
 
-const NAME_WIDTH = 7.4; // about the width of a letter
+const NAME_WIDTH = 7.4; // approximate width of a letter
 const FAINT_WIDTH = 6;
 const MARGIN = 10;
 const ITEM_WIDTH = 230;
 const READABLE = 0.8; // the least zoom at which names can be read
-const OPERATOR_WIDTH = 800; // operators are never cut, unless a file wants to fill the screen with one
+const OPERATOR_WIDTH = 800; // only longer operator names are cut
 
-// Shortens a name in the middle if it does not fit: names of values differ at both ends.
+// Shortens a name in the middle if it does not fit, as names of values differ at both ends.
 function cut(text, width, letter) {
   const room = Math.floor((width - MARGIN) / letter);
   if (text.length <= room) return text;
@@ -20,19 +20,19 @@ function cut(text, width, letter) {
   return `${text.slice(0, half)}…${text.slice(text.length - half)}`;
 }
 
-// Shortens a path at its start: modules of one parent differ at the end.
+// Shortens a path at its start, as modules of one parent differ at the end.
 function cutStart(text, width, letter) {
   const room = Math.max(1, Math.floor((width - MARGIN) / letter));
   return text.length <= room ? text : `…${text.slice(text.length - room + 1)}`;
 }
 
-// The shape of the first value of a node that others read.
+// Returns the shape of the node's first output that is read.
 function firstShape(node) {
   const first = listed(eachReader, node)[0];
   return first === undefined ? '' : shapeOf(first[1]);
 }
 
-// Two lines, a tooltip and a class for each kind of item.
+// Returns two lines of text, a tooltip and a class for an item.
 function itemLook(item) {
   if (item.kind === 'node') {
     const name = nodeLabel(item.node);
@@ -41,7 +41,7 @@ function itemLook(item) {
     const shape = firstShape(item.node);
     return { top: operator, below: shown(shape) || (last === operator ? '' : last), title: `${operator}\n${name}`,
       kind: `node k${nodes.confidence[item.node]}`,
-      spoken: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
+      ariaLabel: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
   }
   if (item.kind === 'box') {
     const module = moduleAt(item.module);
@@ -50,7 +50,7 @@ function itemLook(item) {
       title: `${pathText(module.path)}\n${shown(module.type)}\n` +
         `${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
       kind: `box k${weakest(module.coverage)}`,
-      spoken: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
+      ariaLabel: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
   }
   const several = item.values.size > 1;
   const name = several ? counted(item.values.size, 'value') : shown(values.at(item.value));
@@ -59,12 +59,12 @@ function itemLook(item) {
   const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
   return { top: name, below: `${way}${place}`, way,
     title: `${name}\n${several ? '' : shown(shapeOf(item.value))}\n${place}`,
-    kind: 'port', spoken: `${name}, ${way}${place}` };
+    kind: 'port', ariaLabel: `${name}, ${way}${place}` };
 }
 
 function drawItem(item, look, size, at, index) {
   const group = make('g', { class: `item ${look.kind}`, tabindex: index === 0 ? '0' : '-1', role: 'button',
-    'aria-label': look.spoken, transform: `translate(${at.x - size.width / 2} ${at.y - size.height / 2})` },
+    'aria-label': look.ariaLabel, transform: `translate(${at.x - size.width / 2} ${at.y - size.height / 2})` },
   make('title', {}, look.title),
   make('rect',
     { width: size.width, height: size.height, rx: item.kind === 'node' ? 5 : item.kind === 'box' ? 3 : 14 }));
@@ -99,7 +99,7 @@ function routeOf(points) {
   return path;
 }
 
-// An edge upwards is laid out the other way round, so its arrow stands at the start.
+// Draws an edge. The layout reverses an upward edge, so its arrowhead is at the start.
 function drawEdge(edge, route) {
   const named = (value) => `${shown(values.at(value))} ${shown(shapeOf(value))}`;
   const names = edge[2].slice(0, 12).map(named).join('\n');
@@ -114,7 +114,7 @@ function lightEdges(index) {
   });
 }
 
-// A port leads to the node on its other side.
+// Opens the node or module of an item; a port opens the node at its other end.
 function openItem(index) {
   const item = drawing.graph.items[index];
   if (item.kind === 'node') drawing.onnode(item.node);
@@ -182,7 +182,7 @@ function fit() {
   canvas.scrollLeft = Math.max(0, (canvas.scrollWidth - canvas.clientWidth) / 2);
 }
 
-// Marks a node's item and brings it into the middle, large enough to be read, turning to its page when it is on another.
+// Marks a node's item and scrolls it to the middle at a readable zoom. Turns to the item's page first.
 function markNode(node) {
   const all = itemsOf(drawing.module);
   const item = node === null || all.itemOfNode[node] < 0 ? undefined : all.itemOfNode[node];
@@ -196,7 +196,7 @@ function markNode(node) {
   bringIntoSight(index);
 }
 
-// A graph that fits the window may be too small to be read. Scrolls the canvas alone, not what lies around it.
+// Scrolls an item into view, and enlarges a graph that is too small to be read. Scrolls only the canvas.
 function bringIntoSight(index) {
   if (drawing.zoom < READABLE) setZoom(1);
   const item = drawing.items[index].getBoundingClientRect();
@@ -215,7 +215,7 @@ function focusItem(index) {
   bringIntoSight(index);
 }
 
-function beside(index, step) {
+function neighbourInRow(index, step) {
   const { y } = drawing.layout.items[index];
   const row = drawing.layout.items.map((_, i) => i).filter((i) => Math.abs(drawing.layout.items[i].y - y) < 1)
     .sort((a, b) => drawing.layout.items[a].x - drawing.layout.items[b].x);
@@ -231,8 +231,8 @@ canvas.addEventListener('keydown', (event) => {
   const moves = {
     ArrowDown: () => focusItem(drawing.graph.edges.find(([from]) => from === index)?.[1]),
     ArrowUp: () => focusItem(drawing.graph.edges.find(([, to]) => to === index)?.[0]),
-    ArrowLeft: () => focusItem(beside(index, -1)),
-    ArrowRight: () => focusItem(beside(index, 1)),
+    ArrowLeft: () => focusItem(neighbourInRow(index, -1)),
+    ArrowRight: () => focusItem(neighbourInRow(index, 1)),
     Enter: () => openItem(index),
     ' ': () => openItem(index),
     Backspace: () => moduleAt(drawing.module).parent !== null && drawing.onmodule(moduleAt(drawing.module).parent),
@@ -247,7 +247,7 @@ canvas.addEventListener('wheel', (event) => {
   event.preventDefault();
   setZoom(drawing.zoom * (event.deltaY < 0 ? 1.1 : 0.9));
 }, { passive: false });
-// Evidence that opens or closes, or a window of another size, leaves another width. What someone zoomed stays.
+// Fits the graph again when the width changes, unless the user has zoomed.
 new ResizeObserver(() => {
   if (drawing.layout === null || !drawing.fitted || canvas.clientWidth === 0) return;
   fitWidth();

@@ -1,4 +1,4 @@
-// The chosen node's module and the evidence for it, as `whence explain` prints them.
+// Shows the selected node's module and the evidence for it, like `whence explain`.
 
 const evidenceElement = document.getElementById('evidence');
 const LINKS_SHOWN = 30;
@@ -48,7 +48,7 @@ function showEvidence(node) {
   entry(list, 'FLOPs', operations === null ? 'unknown' : grouped(operations));
   const keys = [];
   for (let i = 0; i < found.keys.length; i += 2) {
-    const lines = found.keys[i + 1].split('\n').map(shown).join('\n');  // stack traces are read by line
+    const lines = found.keys[i + 1].split('\n').map(shown).join('\n');  // keeps the line breaks of stack traces
     keys.push(make('div', { class: 'dim mono' }, shown(found.keys[i])), make('pre', { tabindex: '0' }, lines));
   }
   evidenceElement.replaceChildren(

@@ -1,4 +1,4 @@
-// The figures of the chosen module.
+// Shows the figures of the selected module.
 
 const factsElement = document.getElementById('facts');
 const OPERATORS_SHOWN = 14;
@@ -43,7 +43,7 @@ function coverageWords(counts) {
     make('span', { class: 'dim' }, `${percent(count, all)}  `)])));
 }
 
-// The fates of the operations that the sidecar recorded at and below a module; null without a sidecar.
+// Creates the line about recorded operations and parameters at and below a module; null without a sidecar.
 function recordedWords(recorded) {
   if (!recorded) return null;
   const [arrived, fused, folded, eliminated, unknown, kept, merged, unused, missing] = recorded;
@@ -63,10 +63,10 @@ function showFacts(row) {
   const known = operationsText(module);
   const formula = `Floating-point operations of one run, by formula: ${data.formulas}.` +
     (module.uncounted === 0 ? '' :
-      ` Not known for ${counted(module.uncounted, 'node')}: sizes that are not fixed, or operators without a ` +
+      ` Unknown for ${counted(module.uncounted, 'node')}: their sizes are dynamic, or their operators have no ` +
         'formula.') +
     (module.unsized === 0 || data.open_sizes.length === 0 ? '' : ` Sizes without a number: ${data.open_sizes.map(shown).join(', ')}; ` +
-      '--size NAME=N gives one, --size all=N all of them.');
+      'give one with --size NAME=N, or all with --size all=N.');
   const more = [];
   if (module.calls !== null && module.calls > 0) {
     more.push(figure(grouped(module.calls), module.calls === 1 ? 'call' : 'calls'));
@@ -79,7 +79,7 @@ function showFacts(row) {
     make('div', { class: 'dim mono' },
       [shown(module.type), ...module.aliases.map((alias) => `= ${shown(alias)}`)].filter(Boolean).join('  ')),
     module.apart ? make('div', { class: 'because' },
-      'These nodes do not say where they come from: `whence annotate` tells.') : null,
+      'These nodes have no origin: run `whence annotate`.') : null,
     module.silent ? make('div', { class: 'because' }, `No node: ${module.silent}.`) : null,
     make('div', { class: 'figures' },
       figure(grouped(module.total), (module.total === 1 ? 'node' : 'nodes') +

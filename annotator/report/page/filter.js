@@ -1,5 +1,5 @@
-// The modules and nodes that are shown: search, operator type, confidence, coverage. A module stays while something below
-// it does, or when its own name is searched for.
+// Selects the modules and nodes to show, by search, operator type, confidence and coverage. A module is shown if
+// something below it is shown, or if the search matches it.
 
 const filter = { words: [], operator: -1, confidences: confidences.map(() => true), covered: '' };
 
@@ -12,7 +12,7 @@ const moduleText = once(() => modulePaths().map((path, row) => {
 
 const isFiltering = () => filter.words.length > 0 || filter.operator >= 0 || filter.covered !== '' ||
   filter.confidences.includes(false);
-// Filters that leave few nodes open the modules that hold them.
+// Returns true for filters that leave few nodes: their modules are opened.
 const opensModules = () => filter.words.length > 0 || filter.operator >= 0;
 
 function coverageFits(row) {
@@ -26,7 +26,7 @@ function coverageFits(row) {
   }
 }
 
-// {nodes, modules: kept or not; found: modules with a match below; nodeHits, moduleHits: what matches itself}
+// Returns {nodes, modules: shown or not; found: modules with a match below; nodeHits, moduleHits: the matches}.
 function applyFilter() {
   const none = { nodeHits: new Set(), moduleHits: new Set() };
   const everything = new Uint8Array(moduleCount).fill(1);
@@ -59,8 +59,8 @@ function applyFilter() {
     keep(row, own ? 1 : 0);
   }
   for (let row = 0; row < moduleCount; row++) {
-    const wanted = bare && (filter.words.length === 0 || within[row]) && coverageFits(row);
-    if (wanted || (named[row] && kept.modules[row])) {
+    const isMatch = bare && (filter.words.length === 0 || within[row]) && coverageFits(row);
+    if (isMatch || (named[row] && kept.modules[row])) {
       keep(row, 0);
       if (named[row]) {
         kept.moduleHits.add(row);

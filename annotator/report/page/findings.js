@@ -1,4 +1,4 @@
-// The findings of `whence validate`, with their places.
+// Shows the findings of `whence validate` with their nodes and modules.
 
 const PLACES_SHOWN = 20;
 

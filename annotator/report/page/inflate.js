@@ -1,10 +1,10 @@
-// Unpacks what was packed by deflate (RFC 1951), at once: the browser's own unpacks only in the background, and what a
-// click shows would come later than the click.
+// Unpacks deflate data (RFC 1951) synchronously. The browser's DecompressionStream is asynchronous and would delay the
+// response to a click.
 
 const LENGTHS_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-// The numbers that symbols from `first` on begin at, and their extra bits: of two symbols each has the same, from the
-// first four or eight on.
+// Returns the first number and the extra bits of each symbol. Each group of `alike` symbols has one extra bit more than
+// the previous group; the first two groups have none.
 function ranges(count, start, alike) {
   const list = [];
   for (let i = 0, from = start; i < count; i++) {
@@ -17,7 +17,8 @@ function ranges(count, start, alike) {
 const LENGTHS = [...ranges(28, 3, 4), { from: 258, bits: 0 }];
 const DISTANCES = ranges(30, 1, 2);
 
-// A code by the lengths of its words, as a table: for what the next bits may be, a symbol and the bits of its word.
+// Builds the decoding table of a code from the lengths of its words: for each value of the next bits, the symbol and
+// the number of bits of its word.
 function codeOf(lengths) {
   const longest = Math.max(1, ...lengths);
   const table = new Uint16Array(1 << longest);
@@ -25,7 +26,7 @@ function codeOf(lengths) {
   for (let bits = 1; bits <= longest; bits++, word <<= 1) {
     for (let symbol = 0; symbol < lengths.length; symbol++) {
       if (lengths[symbol] !== bits) continue;
-      let reversed = 0;  // words begin with their highest bit
+      let reversed = 0;  // words are stored from their highest bit
       for (let i = 0; i < bits; i++) reversed |= ((word >> i) & 1) << (bits - 1 - i);
       for (let at = reversed; at < table.length; at += 1 << bits) table[at] = (symbol << 4) | bits;
       word++;
@@ -41,7 +42,7 @@ const PLAIN = {
 
 class Bits {
   constructor(bytes) {
-    // held: bits that were read and not taken, the next one lowest
+    // held: bits that were read and not taken; the next bit is the lowest
     Object.assign(this, { bytes, at: 0, held: 0, count: 0 });
   }
 
@@ -69,17 +70,17 @@ class Bits {
     return found >> 4;
   }
 
-  // The bytes of a block that is not packed, behind the end of the byte at hand.
+  // Returns the bytes of an uncompressed block, which starts at the next whole byte.
   plain() {
     this.drop(this.count % 8);
     const size = this.take(16);
-    this.take(16);  // the size again
+    this.take(16);  // skips the complement of the size
     const start = this.at - this.count / 8;
     Object.assign(this, { at: start + size, held: 0, count: 0 });
     return this.bytes.subarray(start, start + size);
   }
 
-  // The two codes of a block that states them.
+  // Reads the two codes of a block with dynamic codes.
   codes() {
     const [ofLengths, ofDistances, ofOrder] = [this.take(5) + 257, this.take(5) + 1, this.take(4) + 4];
     const order = new Array(19).fill(0);
@@ -96,7 +97,7 @@ class Bits {
   }
 }
 
-// The bytes; `size`: how many, where that is known.
+// Returns the unpacked bytes. `size` is their number, or an estimate.
 function inflated(bytes, size = 8 * bytes.length) {
   const bits = new Bits(bytes);
   let out = new Uint8Array(size);

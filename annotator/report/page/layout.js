@@ -1,11 +1,11 @@
-// Layered layout of a directed graph, top to bottom (Sugiyama, Tagawa, Toda 1981): cycles opened, layers by longest
-// path, long edges cut by waypoints that edges of one source share, crossings lowered by medians, and x by least
-// squares that keep order and distance. Nothing here knows of modules or elements.
+// Layered layout of a directed graph, top to bottom (Sugiyama, Tagawa, Toda 1981). Reverses edges that close cycles,
+// assigns layers by longest path, splits long edges at waypoints that edges of one source share, reduces crossings by
+// medians, and places items by least squares in the order of their layer. Independent of modules and HTML.
 
 const LAYER_GAP = 40;
 const ITEM_GAP = 18;
 
-// Edges that close a cycle, as indices: a module that is called again reads what it made.
+// Returns the indices of edges that close a cycle, as when a module is called again and reads its own result.
 function backEdges(count, edges, outgoing) {
   const back = new Set();
   const state = new Uint8Array(count);
@@ -29,7 +29,7 @@ function backEdges(count, edges, outgoing) {
   return back;
 }
 
-// Longest path from the sources; then what nothing comes before moves down to what reads it first.
+// Assigns layers by the longest path from the sources, then moves each source down to just above its first reader.
 function layersOf(count, pairs) {
   const after = Array.from({ length: count }, () => []);
   const waiting = new Int32Array(count);
@@ -51,7 +51,7 @@ function layersOf(count, pairs) {
   return layer;
 }
 
-// Waypoints: one for each layer that edges of a source pass. Fills `sizes` and `layer`, returns each edge's stations.
+// Adds a waypoint for each layer that edges of a source pass. Appends them to `sizes`, returns the route of each edge.
 function addWaypoints(pairs, sizes, layer) {
   const known = new Map();
   const layerOf = [...layer];
@@ -109,7 +109,8 @@ function lowerCrossings(rows, above, below) {
   }
 }
 
-// Places nearest to those wanted that keep the order and the distances of a row: pooling of adjacent violators.
+// Places a row as near as possible to the wanted positions while keeping order and distances, by pooling adjacent
+// violators.
 function placeRow(row, wanted, sizes, x) {
   let offset = 0;
   const blocks = [];
@@ -152,8 +153,8 @@ function placeRows(rows, sizes, above, below) {
   return x;
 }
 
-// sizes: [{width, height}]; edges: [[from, to]]. Gives centres of items, for each edge its stations as points from top
-// to bottom and whether it runs upwards, and the size of it all.
+// Lays out items of sizes [{width, height}] with edges [[from, to]]. Returns the centres of items, the points of each
+// edge from top to bottom and whether it runs upwards (`back`), and the total size.
 function layOut(itemSizes, edges) {
   const count = itemSizes.length;
   const sizes = [...itemSizes];

@@ -1,18 +1,17 @@
-// The graph of one module: its own nodes, each direct submodule as one box, and what it exchanges with the rest as
-// ports.
+// The graph of one module: its own nodes, each direct submodule as a box, values from and to other modules as ports.
 
 const ITEMS_AT_ONCE = 250;
 const PORTS_AT_ONCE = 40;
 
-// The direct child of a module that a row is in; -1 when it is the module itself.
+// Returns the direct child of the module that contains the row; -1 if the row is the module itself.
 function childHolding(module, row) {
   let at = row;
   while (at !== module && parentOf[at] !== module) at = parentOf[at];
   return at === module ? -1 : at;
 }
 
-// Items of the module in the order of their first nodes: {node} or {module}; those of the last one are kept, as a choice
-// asks for them several times.
+// Returns the items of the module, {node} or {module}, in the order of their first nodes. Caches the last module, as a
+// selection needs its items several times.
 let lastItems = { module: -1 };
 function itemsOf(module) {
   if (lastItems.module === module) return lastItems;
@@ -37,7 +36,8 @@ function itemsOf(module) {
   return lastItems;
 }
 
-// One port a value while they are few; else one for each module on the other side; else one for each direction.
+// Returns the key that groups values into ports: a port for each value if there are few, else for each module on the
+// other side, else for each direction.
 function portKeys(links) {
   const keys = [
     ([kind, value]) => `${kind} ${value}`,
@@ -47,7 +47,7 @@ function portKeys(links) {
   return keys.find((key) => new Set(links.map(key)).size <= PORTS_AT_ONCE) ?? keys[2];
 }
 
-// {items, edges: [from, to, values], total, first}: `first` is the first item of the page that is drawn.
+// Returns {items, edges: [from, to, values], total, first} of one page; `first` is the number of its first item.
 function moduleGraph(module, page) {
   const all = itemsOf(module);
   const first = page * ITEMS_AT_ONCE;

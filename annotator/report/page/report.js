@@ -1,11 +1,11 @@
-// The page as a whole: header, filters, tabs, and what choosing a module or a node does. The choice stands in the
-// address, so that a link leads to it.
+// Controls the page: header, filters, tabs, and the selection of a module or node. The address contains the selection,
+// so that it can be linked.
 
 const byId = (id) => document.getElementById(id);
 
 const isNarrow = matchMedia('(max-width: 900px)');
 
-// Scrolls to the chosen module where the panes lie below each other.
+// Scrolls to the selected module if the panes are stacked.
 function showContent() {
   if (isNarrow.matches) byId('content').scrollIntoView({ block: 'start' });
 }
@@ -23,7 +23,7 @@ function chooseModule(row) {
 function chooseNode(node) {
   showTab('module');
   revealInTree(true, node);
-  showEvidence(node);  // first, for it takes its width from the graph
+  showEvidence(node);  // first, because it reduces the graph's width
   if (drawing.module !== moduleOf[node] || drawing.graph === null) {
     showFacts(moduleOf[node]);
     draw(moduleOf[node]);
@@ -37,20 +37,20 @@ function setAddress(kind, text) {
   history.replaceState(null, '', `#${kind}=${encodeURIComponent(text)}`);
 }
 
-// The first row to show; for a file that was not annotated, the nodes without a module.
+// The row to show first: for a file that was not annotated, the nodes without a module.
 const firstModule = moduleAt(0).total === 0 && withoutModule >= 0 ? withoutModule : 0;
 
 function followAddress() {
   const [kind, text] = location.hash.slice(1).split('=');
-  let wanted = '';
+  let id = '';
   try {
-    wanted = decodeURIComponent(text ?? '');
+    id = decodeURIComponent(text ?? '');
   } catch {
     return chooseModule(firstModule);
   }
-  const node = Number(wanted);
+  const node = Number(id);
   if (kind === 'n' && Number.isInteger(node) && node >= 0 && node < nodeCount) return chooseNode(node);
-  return chooseModule((kind === 'm' ? moduleByPath().get(wanted) : undefined) ?? firstModule);
+  return chooseModule((kind === 'm' ? moduleByPath().get(id) : undefined) ?? firstModule);
 }
 
 function showTab(name) {
@@ -108,7 +108,7 @@ function fillFilters() {
   byId('search').addEventListener('keydown', (event) => {
     if (event.key !== 'ArrowDown' && event.key !== 'Enter') return;
     event.preventDefault();
-    clearTimeout(later);  // Enter may come before the search has begun
+    clearTimeout(later);  // Enter may be pressed before the delayed search starts
     search();
     if (event.key === 'Enter' && isFiltering()) selectRow(tree.rows.findIndex(isHit));
     treeElement.focus();
@@ -167,5 +167,5 @@ const isLinked = location.hash !== '';
 followAddress();
 if (!isLinked) document.querySelector('main').scrollTop = 0;
 window.addEventListener('hashchange', followAddress);
-// When the page could be used, for those who measure it.
+// The time in milliseconds until the page was usable, for measurements.
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

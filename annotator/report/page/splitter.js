@@ -1,4 +1,4 @@
-// The bar between the figures and the graph: dragged, moved by arrows, double-clicked for its first height.
+// The bar between the figures and the graph: drag it, move it by arrow keys, double-click it to reset its height.
 
 const splitter = document.getElementById('splitter');
 const FACTS_LEAST = 40;

@@ -1,5 +1,5 @@
-// Elements and texts. Names come from files of unknown origin: they reach the page as text alone, and characters
-// that are not seen, or that turn the direction of what follows, are shown as escapes.
+// Elements and texts. Names come from untrusted files: they reach the page only as text, and invisible characters and
+// direction marks are shown as escapes.
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]/g;
 
@@ -10,7 +10,7 @@ function shown(text) {
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-// make('div', {class: 'a', onclick: f}, 'text', element): strings become text nodes.
+// Creates an element: make('div', {class: 'a', onclick: f}, 'text', element). Strings become text nodes.
 function make(tag, options = {}, ...content) {
   const svg = SVG_TAGS.has(tag);
   const element = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -27,10 +27,10 @@ const SVG_TAGS = new Set(['svg', 'g', 'rect', 'path', 'text', 'title', 'defs', '
 
 const grouped = (number) => number.toLocaleString('en-US');
 
-// 1 node, 1,200 nodes.
+// Returns "1 node", "1,200 nodes".
 const counted = (number, name) => `${grouped(number)} ${name}${number === 1 ? '' : 's'}`;
 
-// 12.3 G: for figures that are compared, not added.
+// Returns a rounded number like "12.3 G".
 function short(number) {
   const units = ['', ' k', ' M', ' G', ' T', ' P'];
   let unit = 0;
@@ -41,7 +41,7 @@ function short(number) {
   return (unit === 0 ? String(number) : number.toPrecision(3)) + units[unit];
 }
 
-// Never rounded up to 100.
+// Returns a percentage that is never rounded up to 100.
 function percent(part, whole) {
   if (whole === 0) return '';
   return part === whole ? '100 %' : `${Math.min(99.9, Math.round(1000 * part / whole) / 10).toFixed(1)} %`;
@@ -54,10 +54,10 @@ const lastSegment = (path) => (path === '' ? '(root)' : shown(path.slice(path.la
 const coveredOf = (counts) => counts[0] + counts[1] + counts[2];
 const sum = (counts) => counts.reduce((a, b) => a + b, 0);
 
-// The weakest confidence that occurs: what a box of several nodes is coloured by.
+// Returns the weakest confidence that occurs, which colours a box of several nodes.
 const weakest = (counts) => counts.reduce((found, count, i) => (count > 0 ? i : found), 0);
 
-// Shares of the five confidences side by side.
+// Creates a bar with the shares of the five confidences.
 function coverageBar(counts, kind = '') {
   const bar = make('span', { class: `bar ${kind}`, role: 'img',
     'aria-label': counts.map((count, i) => (count ? `${count} ${confidences[i]}` : '')).filter(Boolean).join(', ') });
@@ -70,7 +70,7 @@ function coverageBar(counts, kind = '') {
   return bar;
 }
 
-// A sum that lacks what waits for a size is no lower bound that anyone should compare by.
+// Returns the number of operations. A sum that omits nodes without sizes is not shown: it would be far too low.
 function operationsText(module) {
   const { operations: known, uncounted, unsized } = module;
   if (unsized > 0) return data.unsized;
@@ -81,7 +81,7 @@ function operationsText(module) {
 const nodeLabel = (node) => shown(names.at(node)) || '(no name)';
 const operatorOf = (node) => shown(data.operators[nodes.op[node]]);
 
-// Leads to a node or a module, by mouse and keyboard.
+// Creates a link to a node or module, for mouse and keyboard.
 function link(text, onclick) {
   return make('button', { class: 'link', type: 'button', onclick }, text);
 }

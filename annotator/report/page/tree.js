@@ -1,5 +1,5 @@
-// The tree: modules, and below each its nodes. Only the rows in sight are elements; the rest is a list of numbers. Keys
-// and roles follow the tree pattern of the ARIA Authoring Practices, with aria-activedescendant.
+// The tree of modules and their nodes. Only visible rows are elements; other rows are numbers in a list. Keys and roles
+// follow the tree pattern of the ARIA Authoring Practices, with aria-activedescendant.
 
 const ROW_HEIGHT = 26;
 const treeElement = document.getElementById('tree');
@@ -9,7 +9,7 @@ treeElement.append(treeSpace);
 const tree = {
   open: new Set(), closedWhileFiltering: new Set(), kept: null, rows: [], active: 0, selected: null, onselect: null,
 };
-// At first as much is open, level by level, as can be seen at a glance.
+// Opens levels at the start while the rows fit on one screen.
 const ROWS_AT_FIRST = 40;
 let rowsOpen = 1;
 for (let level = 0; level < 8; level++) {
@@ -162,7 +162,7 @@ function selectRow(index) {
   tree.onselect(item.isNode, item.id);
 }
 
-// Opens what lies above an item and goes there, without changing what is chosen.
+// Opens the modules above an item and moves to it, without calling `onselect`.
 function revealInTree(isNode, id) {
   tree.selected = { isNode, id };
   const above = (row) => { for (let at = row; at >= 0; at = parentOf[at]) setOpen(at, true); };

@@ -1,4 +1,4 @@
-// Functions of one, two or three elements: arithmetic, comparison, logic, casts, clipping.
+// Elementwise functions of one, two or three operands: arithmetic, comparison, logic, casts, clipping.
 #include <cmath>
 #include <string_view>
 
@@ -52,7 +52,7 @@ constexpr Unary<double> floating_unary[] = {
     {"Neg", [](double x) { return -x; }},
     {"Reciprocal", [](double x) { return 1 / x; }},
     {"Relu", [](double x) { return x < 0 ? 0.0 : x; }},
-    {"Round", [](double x) { return std::nearbyint(x); }},  // halves to even, the mode that C++ starts in
+    {"Round", [](double x) { return std::nearbyint(x); }},  // ties to even, the default rounding mode
     {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
     {"Sign", sign},
     {"Sin", [](double x) { return std::sin(x); }},
@@ -73,7 +73,7 @@ constexpr Unary<Int> integer_unary[] = {
     {"Sign", [](Int x) { return Int{x > 0} - Int{x < 0}; }},
 };
 
-// NaN wins, whichever side it is on.
+// Return NaN if either operand is NaN.
 double smaller(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
@@ -87,13 +87,15 @@ constexpr Binary<double> floating_binary[] = {
     {"LessOrEqual", [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
     {"Max", larger},
     {"Min", smaller},
-    {"Mod", [](double a, double b) { return std::fmod(a, b); }},  // ONNX has no other for floating dtypes
+    {"Mod", [](double a, double b) { return std::fmod(a, b); }},  // the only mode that ONNX defines for floating dtypes
     {"Mul", [](double a, double b) { return a * b; }},
     {"Pow", [](double a, double b) { return std::pow(a, b); }},
     {"Sub", [](double a, double b) { return a - b; }},
 };
 
-Int quotient(Int a, Int b) { return b == -1 ? negated(a) : a / b; }  // towards zero, as ONNX has it for integers
+Int quotient(Int a, Int b) {
+  return b == -1 ? negated(a) : a / b;
+}  // truncates toward zero, as ONNX defines for integers
 
 Int remainder(Int a, Int b) {  // with the sign of b
   if (b == -1) return 0;
@@ -145,7 +147,7 @@ std::optional<TensorData> unary(const Evaluation& e, const Unary<Number> (&table
   return tensor_of(dtype, x.shape, numbers);
 }
 
-// The operands of Add to Xor, and one after the other those of Max and Min.
+// Applies a binary function with broadcasting. Max and Min apply it to one operand after the other.
 template <class Number, std::size_t N>
 std::optional<TensorData> binary(const Evaluation& e, std::string_view op_type, const TensorData& a,
                                  const TensorData& b, const Binary<Number> (&table)[N]) {
@@ -165,7 +167,7 @@ std::optional<TensorData> binary(const Evaluation& e, std::string_view op_type, 
 
 std::optional<TensorData> pair(const Evaluation& e, std::string_view op_type, const TensorData& a,
                                const TensorData& b) {
-  // Pow alone takes two dtypes; its result has that of the base.
+  // Only Pow takes two dtypes; its result has the dtype of the base.
   if (a.dtype != b.dtype && op_type != "Pow") return std::nullopt;
   const bool exponent_known = has_floating_form(b.dtype) || has_integer_form(b.dtype);
   if (has_floating_form(a.dtype) && exponent_known) return binary(e, op_type, a, b, floating_binary);
@@ -196,9 +198,9 @@ std::optional<TensorData> evaluate_binary(const Evaluation& e) {
   return result;
 }
 
-// max(low), then min(high), as PyTorch has it where low > high.
+// Applies max(low), then min(high), like PyTorch if low > high.
 std::optional<TensorData> evaluate_clip(const Evaluation& e) {
-  // Bounds of opset 6 stand in attributes: left to the runtime.
+  // Opset 6 stores the bounds in attributes: left to the runtime.
   if (!e.node.attributes.empty()) return std::nullopt;
   std::optional<TensorData> result = e.input(0);
   if (e.has(1)) result = pair(e, "Max", *result, e.input(1));

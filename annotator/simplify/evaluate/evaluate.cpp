@@ -14,7 +14,7 @@ namespace {
 
 struct Entry {
   std::string_view op_type;
-  std::size_t needs;  // inputs that must be there
+  std::size_t needs;  // number of required inputs
   Evaluate evaluate;
 };
 
@@ -42,7 +42,7 @@ constexpr Entry table[] = {
     {"Where", 3, evaluate_where},
 };
 
-// Families name their operators themselves.
+// The unary, binary and reduction families have their own tables.
 Entry entry_of(const GraphNode& node) {
   if (!node.domain.empty()) return {};
   if (is_unary(node.op_type)) return {node.op_type, 1, evaluate_unary};
@@ -52,8 +52,9 @@ Entry entry_of(const GraphNode& node) {
   return found == std::end(table) ? Entry{} : *found;
 }
 
-// Bytes are as many as shape and dtype say: sub-byte dtypes and damaged constants are left to the runtime.
-bool is_whole(const TensorData& data) {
+// Returns true if the number of bytes matches shape and dtype: sub-byte dtypes and damaged constants are left to the
+// runtime.
+bool has_all_bytes(const TensorData& data) {
   const std::size_t width = size_of(data.dtype);
   return width != 0 && data.bytes.in_memory() &&
          data.bytes.size() == width * static_cast<std::size_t>(data.element_count());
@@ -81,7 +82,7 @@ std::optional<TensorData> evaluate(const GraphNode& node, const Constants& input
   const Entry entry = entry_of(node);
   if (inputs.size() < entry.needs) return std::nullopt;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == nullptr ? i < entry.needs : !is_whole(*inputs[i]) && inputs[i]->element_count() != 0) {
+    if (inputs[i] == nullptr ? i < entry.needs : !has_all_bytes(*inputs[i]) && inputs[i]->element_count() != 0) {
       return std::nullopt;
     }
   }

@@ -1,6 +1,6 @@
-// The elements of constant tensors as numbers, and shapes that broadcast: what the files of this folder compute with.
-// Two number forms serve all dtypes: int64 for bool and integers up to int64, double for floating ones, in which the
-// result of +, -, *, / and sqrt of narrower dtypes rounds to the same bits as arithmetic in that dtype.
+// Elements of constant tensors as numbers, and broadcasting of shapes, for the files of this folder. Two number types
+// cover all dtypes: int64 for bool and integers up to int64, double for floating point. In double, +, -, *, / and sqrt
+// on narrower dtypes round to the same bits as arithmetic in that dtype.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@ inline bool has_floating_form(DType dtype) { return is_floating(dtype) && progra
 
 inline std::int64_t count_of(const Sizes& shape) { return element_count(shape); }
 
-// `axis` counted from the front; nullopt when it is outside of `rank`.
+// Returns `axis` counted from the front; nullopt if it is out of range.
 inline std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
   const auto signed_rank = static_cast<std::int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank) return std::nullopt;
   return static_cast<std::size_t>(axis < 0 ? axis + signed_rank : axis);
 }
 
-// Numpy's rule, from the last axis on; nullopt when sizes differ and neither is 1.
+// NumPy broadcasting, from the last axis on; nullopt if sizes differ and neither is 1.
 inline std::optional<Sizes> broadcast(const Sizes& a, const Sizes& b) {
   Sizes shape(std::max(a.size(), b.size()), 1);
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -43,14 +43,14 @@ inline std::optional<Sizes> broadcast(const Sizes& a, const Sizes& b) {
   return shape;
 }
 
-// Elements from one position to the next along each axis of a dense row-major tensor.
+// Returns the strides of a dense row-major tensor, in elements.
 inline Sizes strides_of(const Sizes& shape) {
   Sizes strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return strides;
 }
 
-// The strides of `from` seen as `to`, to which it broadcasts: 0 along the axes that repeat.
+// Returns the strides that read `from` as the shape `to`, which it broadcasts to: 0 along repeated axes.
 inline Sizes broadcast_strides(const Sizes& from, const Sizes& to) {
   const Sizes own = strides_of(from);
   Sizes strides(to.size(), 0);
@@ -59,7 +59,7 @@ inline Sizes broadcast_strides(const Sizes& from, const Sizes& to) {
   return strides;
 }
 
-// visit(offset) for each position of `shape` in row-major order, where a step along axis i moves by strides[i].
+// Calls visit(offset) for each position of `shape` in row-major order; a step along axis i moves by strides[i].
 template <class Visit>
 void for_each_offset(const Sizes& shape, const Sizes& strides, std::int64_t start, Visit&& visit) {
   const std::int64_t count = count_of(shape);
@@ -77,7 +77,7 @@ void for_each_offset(const Sizes& shape, const Sizes& strides, std::int64_t star
   }
 }
 
-// visit(index) for each position of `shape` in row-major order.
+// Calls visit(index) for each position of `shape` in row-major order.
 template <class Visit>
 void for_each_index(const Sizes& shape, Visit&& visit) {
   Sizes index(shape.size(), 0);
@@ -104,7 +104,7 @@ std::vector<Number> numbers_of(const TensorData& data) {
   return numbers;
 }
 
-// The numbers rounded to `dtype`; integers wrap, as they do in C and in ONNX Runtime.
+// Rounds the numbers to `dtype`; integers wrap, as in C and in ONNX Runtime.
 template <class Number>
 std::optional<TensorData> tensor_of(DType dtype, Sizes shape, const std::vector<Number>& numbers) {
   const DType wide = std::is_same_v<Number, double> ? DType::float64 : DType::int64;

@@ -1,4 +1,4 @@
-// The evaluations of this folder, listed by operator in evaluate.cpp.
+// The evaluation functions of this folder; evaluate.cpp lists them by operator.
 #pragma once
 
 #include "annotator/simplify/evaluate/evaluate.h"
@@ -13,9 +13,9 @@ struct Evaluation {
 
   const TensorData& input(std::size_t at) const { return *inputs[at]; }
   bool has(std::size_t at) const { return at < inputs.size() && inputs[at] != nullptr; }
-  // True if a result of this shape may be made.
+  // Returns true if a result of this shape is within `most_bytes`.
   bool fits(DType dtype, const Sizes& shape) const;
-  // An int64 or int32 input as a list.
+  // Returns an int64 or int32 input as a list; nullopt for other dtypes.
   std::optional<Sizes> integers(std::size_t at) const;
 };
 
@@ -37,7 +37,7 @@ std::optional<TensorData> evaluate_matrix_product(const Evaluation&);
 std::optional<TensorData> evaluate_gemm(const Evaluation&);
 bool is_reduction(std::string_view op_type);
 
-// rearrange.cpp: bytes are moved, never interpreted, so every dtype of whole bytes is served
+// rearrange.cpp: moves bytes without interpreting them, so it supports every dtype of whole bytes
 std::optional<TensorData> evaluate_concat(const Evaluation&);
 std::optional<TensorData> evaluate_constant_of_shape(const Evaluation&);
 std::optional<TensorData> evaluate_expand(const Evaluation&);
@@ -46,7 +46,7 @@ std::optional<TensorData> evaluate_gather_elements(const Evaluation&);
 std::optional<TensorData> evaluate_gather_nd(const Evaluation&);
 std::optional<TensorData> evaluate_pad(const Evaluation&);
 std::optional<TensorData> evaluate_range(const Evaluation&);
-std::optional<TensorData> evaluate_resize(const Evaluation&);  // to the nearest element alone
+std::optional<TensorData> evaluate_resize(const Evaluation&);  // mode nearest only
 std::optional<TensorData> evaluate_scatter_nd(const Evaluation&);
 std::optional<TensorData> evaluate_slice(const Evaluation&);
 std::optional<TensorData> evaluate_tile(const Evaluation&);

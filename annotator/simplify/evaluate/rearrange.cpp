@@ -1,4 +1,4 @@
-// Elements chosen, repeated, joined and filled in: bytes are moved, never interpreted.
+// Operators that select, repeat, join or fill in elements: bytes are moved, never interpreted.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,7 +23,7 @@ void append_element(std::string& bytes, const TensorData& from, std::int64_t at)
   bytes.append(bytes_of(from) + static_cast<std::size_t>(at) * width, width);
 }
 
-// The elements of `from` that a view with this shape, these strides and this start shows.
+// Copies the elements of `from` that a view with this shape, these strides and this start reads.
 TensorData viewed(const TensorData& from, const Sizes& shape, const Sizes& strides, std::int64_t start) {
   std::string bytes;
   bytes.reserve(static_cast<std::size_t>(count_of(shape)) * size_of(from.dtype));
@@ -31,13 +31,13 @@ TensorData viewed(const TensorData& from, const Sizes& shape, const Sizes& strid
   return made(from.dtype, shape, std::move(bytes));
 }
 
-// `index` counted from the front; nullopt when it is outside, which runtimes report.
-std::optional<std::int64_t> place(std::int64_t index, std::int64_t size) {
+// Returns `index` counted from the front; nullopt if it is out of range, an error that runtimes report.
+std::optional<std::int64_t> normalized_index(std::int64_t index, std::int64_t size) {
   if (index < 0) index += size;
   return index < 0 || index >= size ? std::nullopt : std::optional(index);
 }
 
-// The number of steps of a range; nullopt when it never ends.
+// Returns the number of steps of a range; nullopt if it never ends or exceeds 2^30.
 std::optional<std::int64_t> steps(double start, double limit, double delta) {
   if (delta == 0 || !std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta)) return std::nullopt;
   const double count = std::ceil((limit - start) / delta);
@@ -58,10 +58,10 @@ std::optional<TensorData> range(const Evaluation& e) {
   return tensor_of(dtype, {*count}, numbers);
 }
 
-// The offsets in bytes of the blocks that the index tuples of GatherND and ScatterND name: `indices` [..., depth] into
+// The byte offsets of the blocks that the index tuples of GatherND and ScatterND address: `indices` [..., depth] into
 // the first `depth` axes of `shape`.
 struct Blocks {
-  std::size_t size = 0;  // bytes of one
+  std::size_t size = 0;  // bytes per block
   std::vector<std::size_t> starts;
 };
 
@@ -74,7 +74,7 @@ std::optional<Blocks> blocks_of(const TensorData& data, const TensorData& indice
   for (std::size_t i = 0; i < flat.size(); i += depth) {
     std::int64_t offset = 0;
     for (std::size_t axis = 0; axis < depth; ++axis) {
-      const auto at = place(flat[i + axis], data.shape[axis]);
+      const auto at = normalized_index(flat[i + axis], data.shape[axis]);
       if (!at) return std::nullopt;
       offset += *at * strides[axis];
     }
@@ -87,7 +87,7 @@ struct Span {
   std::int64_t first, count, step;
 };
 
-// One axis of Slice, as ONNX clamps starts and ends.
+// Computes one axis of Slice; ONNX clamps starts and ends.
 std::optional<Span> span_of(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t size) {
   if (step == 0) return std::nullopt;
   const std::int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? size : size - 1;
@@ -95,7 +95,7 @@ std::optional<Span> span_of(std::int64_t start, std::int64_t end, std::int64_t s
   const std::int64_t first = std::clamp<std::int64_t>(start < 0 ? start + size : start, 0, highest);
   const std::int64_t last = clamped(end);
   if (step > 0) return Span{first, last > first ? (last - first - 1) / step + 1 : 0, step};
-  // Counted in unsigned numbers: the smallest step has no negative.
+  // Computed unsigned, because the smallest step has no negative counterpart.
   const auto stride = static_cast<std::uint64_t>(-(step + 1)) + 1;
   const std::int64_t count =
       first > last ? static_cast<std::int64_t>(static_cast<std::uint64_t>(first - last - 1) / stride) + 1 : 0;
@@ -143,7 +143,7 @@ std::optional<TensorData> evaluate_expand(const Evaluation& e) {
   return viewed(e.input(0), *shape, broadcast_strides(e.input(0).shape, *shape), 0);
 }
 
-// With one value all round; negative pads cut off, which is left to the runtime.
+// Supports constant padding. Negative pads, which crop, are left to the runtime.
 std::optional<TensorData> evaluate_pad(const Evaluation& e) {
   const TensorData& x = e.input(0);
   const auto pads = e.integers(1);
@@ -186,7 +186,7 @@ std::optional<TensorData> evaluate_gather(const Evaluation& e) {
   std::string bytes;
   for (std::int64_t row = 0; row < rows; ++row) {
     for (const std::int64_t index : positions) {
-      const auto at = place(index, size);
+      const auto at = normalized_index(index, size);
       if (!at) return std::nullopt;
       bytes.append(bytes_of(table) + static_cast<std::size_t>(row * size + *at) * block, block);
     }
@@ -201,7 +201,7 @@ std::optional<TensorData> evaluate_gather_elements(const Evaluation& e) {
   if (!e.fits(from.dtype, indices.shape)) return std::nullopt;
   Sizes strides = strides_of(from.shape);
   const std::int64_t step = strides[*axis];
-  strides[*axis] = 0;  // the index says where along this axis
+  strides[*axis] = 0;  // the index selects the position along this axis
   for (std::size_t i = 0; i < indices.shape.size(); ++i) {
     if (i != *axis && indices.shape[i] > from.shape[i]) return std::nullopt;
   }
@@ -210,7 +210,7 @@ std::optional<TensorData> evaluate_gather_elements(const Evaluation& e) {
   bool outside = false;
   auto index = positions.begin();
   for_each_offset(indices.shape, strides, 0, [&](std::int64_t offset) {
-    const auto at = place(*index++, from.shape[*axis]);
+    const auto at = normalized_index(*index++, from.shape[*axis]);
     outside |= !at;
     if (at) append_element(bytes, from, offset + *at * step);
   });
@@ -230,7 +230,7 @@ std::optional<TensorData> evaluate_gather_nd(const Evaluation& e) {
   return made(from.dtype, shape, std::move(bytes));
 }
 
-// The sizes that a Resize makes: of all axes, or of some.
+// Returns the output sizes of a Resize, given for all axes or for some.
 std::optional<Sizes> resized_shape(const Evaluation& e) {
   const auto sizes = e.has(3) ? e.integers(3) : std::nullopt;
   if (!sizes) return std::nullopt;
@@ -246,7 +246,7 @@ std::optional<Sizes> resized_shape(const Evaluation& e) {
   return shape;
 }
 
-// PyTorch's nearest: the element at floor(position / scale) of each axis.
+// Implements PyTorch's nearest mode: the element at floor(position / scale) of each axis.
 std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   const TensorData& x = e.input(0);
   const auto is = [&](const char* name, std::string_view text) {
@@ -263,9 +263,10 @@ std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   for_each_index(*shape, [&](const Sizes& index) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < index.size(); ++i) {
-      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // runtimes compute it so
-      const auto place = static_cast<std::int64_t>(std::floor(static_cast<float>(index[i]) / scale));
-      at += std::min(place, x.shape[i] - 1) * strides[i];
+      const float scale =
+          static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // in float32, like runtimes
+      const auto nearest = static_cast<std::int64_t>(std::floor(static_cast<float>(index[i]) / scale));
+      at += std::min(nearest, x.shape[i] - 1) * strides[i];
     }
     bytes.append(bytes_of(x) + static_cast<std::size_t>(at) * width, width);
   });
@@ -364,14 +365,14 @@ std::optional<TensorData> evaluate_where(const Evaluation& e) {
   if (shape) shape = broadcast(*shape, condition.shape);
   if (condition.dtype != DType::boolean || a.dtype != b.dtype || !shape || !e.fits(a.dtype, *shape))
     return std::nullopt;
-  const TensorData chosen = viewed(condition, *shape, broadcast_strides(condition.shape, *shape), 0);
+  const TensorData mask = viewed(condition, *shape, broadcast_strides(condition.shape, *shape), 0);
   TensorData result = viewed(b, *shape, broadcast_strides(b.shape, *shape), 0);
   const TensorData other = viewed(a, *shape, broadcast_strides(a.shape, *shape), 0);
   const std::size_t width = size_of(a.dtype);
   std::string bytes(bytes_of(result), result.bytes.size());
   for (std::int64_t i = 0; i < result.element_count(); ++i) {
     const std::size_t at = static_cast<std::size_t>(i) * width;
-    if (bytes_of(chosen)[i] != 0) std::memcpy(bytes.data() + at, bytes_of(other) + at, width);
+    if (bytes_of(mask)[i] != 0) std::memcpy(bytes.data() + at, bytes_of(other) + at, width);
   }
   return made(a.dtype, *shape, std::move(bytes));
 }

@@ -1,5 +1,5 @@
-// Sums, products and extremes along axes, running sums, products of matrices. Floating ones are summed in double
-// precision and rounded once.
+// Reductions along axes, cumulative sums, softmax and matrix products. Floating-point sums use double precision and are
+// rounded once.
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -57,7 +57,7 @@ const Reduction<Number>* find(const Reduction<Number> (&table)[N], std::string_v
   return nullptr;
 }
 
-// The axes that go. They stand in an attribute or, from opset 13 or 18 on, in the second input.
+// Returns which axes are reduced. They are in an attribute or, from opset 13 or 18 on, in the second input.
 std::optional<std::vector<bool>> reduced_axes(const Evaluation& e) {
   const std::size_t rank = e.input(0).shape.size();
   Sizes axes;
@@ -141,7 +141,7 @@ std::optional<TensorData> evaluate_softmax(const Evaluation& e) {
   const bool logarithm = e.node.op_type == "LogSoftmax";
   std::vector<double> numbers = numbers_of<double>(x);
   const std::int64_t step = strides_of(x.shape)[*axis], size = x.shape[*axis];
-  Sizes lines = x.shape;  // the start of each line along the axis
+  Sizes lines = x.shape;  // iterates over the first element of each line along the axis
   lines[*axis] = 1;
   for_each_offset(lines, broadcast_strides(x.shape, x.shape), 0, [&](std::int64_t start) {
     const auto at = [&](std::int64_t i) -> double& { return numbers[static_cast<std::size_t>(start + i * step)]; };
@@ -159,7 +159,7 @@ namespace {
 
 constexpr std::int64_t most_products = std::int64_t{1} << 22;  // a few milliseconds
 
-// [..., m, k] x [..., k, n], leading axes broadcast; summed in double precision.
+// Matrix product [..., m, k] x [..., k, n] with broadcast leading axes, summed in double precision.
 struct Product {
   Sizes shape;
   std::vector<double> numbers;
@@ -201,15 +201,15 @@ float factor(const graph::GraphNode& node, std::string_view name) {
 std::vector<double> matrix_of(const TensorData& data, bool transposed) {
   std::vector<double> numbers = numbers_of<double>(data);
   if (!transposed) return numbers;
-  std::vector<double> turned;
+  std::vector<double> transposed_numbers;
   for_each_offset({data.shape[1], data.shape[0]}, {1, data.shape[1]}, 0,
-                  [&](std::int64_t at) { turned.push_back(numbers[static_cast<std::size_t>(at)]); });
-  return turned;
+                  [&](std::int64_t at) { transposed_numbers.push_back(numbers[static_cast<std::size_t>(at)]); });
+  return transposed_numbers;
 }
 
 }  // namespace
 
-// A vector is a matrix of one row on the left, of one column on the right; its axis is gone from the result.
+// A vector counts as one row on the left and one column on the right; the result drops that axis.
 std::optional<TensorData> evaluate_matrix_product(const Evaluation& e) {
   const TensorData &a = e.input(0), &b = e.input(1);
   if (!has_floating_form(a.dtype) || a.dtype != b.dtype || a.shape.empty() || b.shape.empty()) return std::nullopt;
@@ -223,17 +223,18 @@ std::optional<TensorData> evaluate_matrix_product(const Evaluation& e) {
   return e.fits(a.dtype, result->shape) ? tensor_of(a.dtype, result->shape, result->numbers) : std::nullopt;
 }
 
-// alpha * a b + beta * c, of matrices; c broadcasts.
+// Computes alpha * a b + beta * c for matrices; c broadcasts.
 std::optional<TensorData> evaluate_gemm(const Evaluation& e) {
   const TensorData &a = e.input(0), &b = e.input(1);
   if (!has_floating_form(a.dtype) || a.dtype != b.dtype || a.shape.size() != 2 || b.shape.size() != 2) {
     return std::nullopt;
   }
-  const bool turn_a = e.node.int_attribute("transA", 0) != 0, turn_b = e.node.int_attribute("transB", 0) != 0;
-  const auto shape_of = [](const TensorData& data, bool turn) {
-    return turn ? Sizes{data.shape[1], data.shape[0]} : data.shape;
+  const bool transpose_a = e.node.int_attribute("transA", 0) != 0, transpose_b = e.node.int_attribute("transB", 0) != 0;
+  const auto shape_of = [](const TensorData& data, bool transpose) {
+    return transpose ? Sizes{data.shape[1], data.shape[0]} : data.shape;
   };
-  auto result = product(shape_of(a, turn_a), matrix_of(a, turn_a), shape_of(b, turn_b), matrix_of(b, turn_b));
+  auto result =
+      product(shape_of(a, transpose_a), matrix_of(a, transpose_a), shape_of(b, transpose_b), matrix_of(b, transpose_b));
   if (!result || !e.fits(a.dtype, result->shape)) return std::nullopt;
   for (double& number : result->numbers) number *= static_cast<double>(factor(e.node, "alpha"));
   if (e.has(2)) {

@@ -1,11 +1,11 @@
-// k [b, g, s, e] -> Unsqueeze -> Expand [b, g, n, s, e] -> Reshape [b, g * n, s, e] -> Attention, likewise v   before
+// k [b, g, s, e] -> Unsqueeze -> Expand [b, g, n, s, e] -> Reshape [b, g * n, s, e] -> Attention     before; same for v
 // k, v -> Attention                                         after: it shares the heads of k and v among those of q
 // and
-// past, k -> Concat over s -> Attention, likewise v         before
-// past, k -> Attention, which gives the longer keys and values as present ones                                 after
-// Condition: both k and v are made so. Of the second, the parts of both have equal lengths, nothing reads the longer
-// ones but the Attention and the outputs of the graph, and it is not causal: its offset is then that of the past,
-// PyTorch's is 0. Origins: joined.
+// past, k -> Concat over s -> Attention                     before; same for v
+// past, k -> Attention                                      after: the concatenated keys and values are its outputs
+// Condition: k and v both have the pattern. The second pattern also needs parts of equal lengths in k and v, no other
+// reader of the concatenated tensors than the Attention and graph outputs, and an Attention that is not causal: the
+// operator would shift a causal mask by the length of the past, PyTorch does not. Origins: joined.
 #include <algorithm>
 
 #include "annotator/simplify/rule.h"
@@ -32,9 +32,9 @@ struct Repeated {
   origin::NodeOrigin origin;
 };
 
-// True if an Expand to [b, g, n, s, e] leaves the length of `few` [b, g, s, e], whose size need not be known.
+// Returns true if an Expand to [b, g, n, s, e] keeps the length of `few` [b, g, s, e], even if that size is unknown.
 bool keeps_length(const Rewriter& r, const GraphNode& expand, GraphValueId few) {
-  constexpr std::size_t length = 3;  // behind the axis that the heads are repeated over
+  constexpr std::size_t length = 3;  // after the axis along which the heads are repeated
   if (same_size((*r.value(few).dims)[2], (*r.value(expand.outputs[0]).dims)[length])) return true;
   const GraphNode* target = r.producer(expand.inputs[1], "Concat");
   std::size_t at = 0;
@@ -54,7 +54,7 @@ bool keeps_length(const Rewriter& r, const GraphNode& expand, GraphValueId few) 
   return false;
 }
 
-// The keys or values whose heads are each repeated in `heads`.
+// Returns the keys or values before their heads are repeated.
 std::optional<Repeated> repeated(const Rewriter& r, GraphValueId heads) {
   const GraphNode* reshape = r.producer(heads, "Reshape");
   const GraphNode* expand = reshape != nullptr ? r.producer(reshape->inputs[0], "Expand") : nullptr;
@@ -69,7 +69,7 @@ std::optional<Repeated> repeated(const Rewriter& r, GraphValueId heads) {
   const auto same_axis = [&](std::size_t axis) {
     return same_size((*few)[axis], (*many)[axis]) && same_size((*few)[axis], (*wide)[axis == 0 ? 0 : axis + 1]);
   };
-  // The length of the result follows from its other axes.
+  // The length of the result then follows from its other axes.
   if (!repeats || !same_axis(0) || !same_axis(3) || !keeps_length(r, *expand, unsqueeze->inputs[0]))
     return std::nullopt;
   return Repeated{unsqueeze->inputs[0], joined(joined(unsqueeze->origin, expand->origin), reshape->origin)};
@@ -78,7 +78,7 @@ std::optional<Repeated> repeated(const Rewriter& r, GraphValueId heads) {
 Outcome share_heads(Rewriter& r, std::int32_t index) {
   const GraphNode& attention = r.node(index);
   const auto keys = repeated(r, attention.inputs[key]), values = repeated(r, attention.inputs[value]);
-  if (!keys || !values) return not_mine();
+  if (!keys || !values) return no_match();
   const auto &few = r.value(keys->of).dims, &also = r.value(values->of).dims;
   if (!same_size((*few)[1], (*also)[1])) return refused("keys and values have different numbers of heads");
   const origin::NodeOrigin origin = joined(joined(keys->origin, values->origin), attention.origin);
@@ -90,8 +90,8 @@ Outcome share_heads(Rewriter& r, std::int32_t index) {
 
 // ---- past keys and values -------------------------------------------------------------------------------------------
 
-// The Concat of two over the third of four axes.
-const GraphNode* longer(const Rewriter& r, GraphValueId value) {
+// Returns the Concat of two tensors over the third of four axes; otherwise nullptr.
+const GraphNode* past_concat(const Rewriter& r, GraphValueId value) {
   const GraphNode* concat = r.producer(value, "Concat");
   if (concat == nullptr || concat->inputs.size() != 2) return nullptr;
   const std::int64_t axis = concat->int_attribute("axis", 0);
@@ -99,25 +99,25 @@ const GraphNode* longer(const Rewriter& r, GraphValueId value) {
   return dims && dims->size() == 4 && (axis == 2 || axis == -2) ? concat : nullptr;
 }
 
-// Another reader might be one that the Attention waits for.
-bool serves_attention_alone(Rewriter& r, GraphValueId value, std::int32_t attention) {
+// Requires that no other node reads the value: another reader might be an ancestor of the Attention.
+bool only_attention_reads(Rewriter& r, GraphValueId value, std::int32_t attention) {
   return r.users(value) == std::vector<std::int32_t>{attention} &&
          std::ranges::count(r.node(attention).inputs, value) == 1;
 }
 
 Outcome take_past(Rewriter& r, std::int32_t index) {
   const GraphNode attention = r.node(index);
-  const GraphNode *keys = longer(r, attention.inputs[key]), *values = longer(r, attention.inputs[value]);
-  if (keys == nullptr || values == nullptr) return not_mine();
-  if (attention.int_attribute("is_causal", 0) != 0) return refused("the Attention masks causally");
+  const GraphNode *keys = past_concat(r, attention.inputs[key]), *values = past_concat(r, attention.inputs[value]);
+  if (keys == nullptr || values == nullptr) return no_match();
+  if (attention.int_attribute("is_causal", 0) != 0) return refused("the Attention is causal");
   for (const std::size_t part : {0, 1}) {
     const auto &key_dims = r.value(keys->inputs[part]).dims, &value_dims = r.value(values->inputs[part]).dims;
     if (!key_dims || !value_dims || !same_size((*key_dims)[2], (*value_dims)[2]))
-      return refused("keys and values are joined of parts of other lengths");
+      return refused("keys and values are concatenated from parts of different lengths");
   }
   const GraphValueId all_keys = keys->outputs[0], all_values = values->outputs[0];
-  if (!serves_attention_alone(r, all_keys, index) || !serves_attention_alone(r, all_values, index))
-    return refused("other nodes read the keys or values with those of the past");
+  if (!only_attention_reads(r, all_keys, index) || !only_attention_reads(r, all_values, index))
+    return refused("other nodes read the concatenated keys or values");
   GraphNode with_past =
       make_node("Attention", attention.inputs, joined(joined(keys->origin, values->origin), attention.origin));
   with_past.inputs.resize(past_value + 1, no_value);
@@ -131,7 +131,7 @@ Outcome take_past(Rewriter& r, std::int32_t index) {
   }
   const std::vector<GraphValueId> results = with_past.outputs;
   r.add(std::move(with_past));
-  for (std::size_t i = 0; i < before.size(); ++i) r.take_place(before[i], results[i]);
+  for (std::size_t i = 0; i < before.size(); ++i) r.replace_rewritten(before[i], results[i]);
   return changed();
 }
 
@@ -141,9 +141,9 @@ Outcome attention_inputs(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
   const bool may_change = is(node, "Attention") && node.outputs.size() == 1 && !has_input(node, past_key) &&
                           node.inputs.size() <= past_value + 1;
-  if (!may_change || !rewriter.writes("Attention")) return not_mine();
+  if (!may_change || !rewriter.writes("Attention")) return no_match();
   Outcome outcome = share_heads(rewriter, index);
-  return outcome.kind == Outcome::Kind::not_mine ? take_past(rewriter, index) : outcome;
+  return outcome.kind == Outcome::Kind::no_match ? take_past(rewriter, index) : outcome;
 }
 
 }  // namespace whence::simplify

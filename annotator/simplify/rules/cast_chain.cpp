@@ -1,13 +1,13 @@
 // x -> Cast(to: B) -> Cast(to: C)                      before
 // x ----------------> Cast(to: C)                      after; the first Cast stays for its other users
-// Condition: B holds every value of x's dtype, so that the first Cast loses nothing. Origins: joined.
+// Condition: B can represent every value of x's dtype, so the first Cast loses nothing. Origins: joined.
 #include "annotator/simplify/rule.h"
 
 namespace whence::simplify {
 
 namespace {
 
-// Bits of magnitude that a dtype keeps exactly, and its range as a power of two.
+// The number of magnitude bits that a dtype represents exactly, and its range as a power of two.
 struct Precision {
   bool integral = false, is_signed = false;
   int exact_bits = 0, exponent = 0;
@@ -46,7 +46,7 @@ std::optional<Precision> precision(DType dtype) {
   }
 }
 
-bool holds_all(DType wide, DType narrow) {
+bool represents_all(DType wide, DType narrow) {
   const auto w = precision(wide);
   const auto n = precision(narrow);
   if (!w || !n || wide == DType::boolean) return wide == narrow && w.has_value();
@@ -59,12 +59,12 @@ bool holds_all(DType wide, DType narrow) {
 
 Outcome cast_chain(Rewriter& rewriter, std::int32_t index) {
   const graph::GraphNode& outer = rewriter.node(index);
-  if (!is(outer, "Cast")) return not_mine();
+  if (!is(outer, "Cast")) return no_match();
   const graph::GraphNode* inner = rewriter.producer(outer.inputs[0], "Cast");
-  if (inner == nullptr) return not_mine();
+  if (inner == nullptr) return no_match();
   const graph::GraphValueId source = inner->inputs[0];
   const DType between = rewriter.value(outer.inputs[0]).dtype;
-  if (!holds_all(between, rewriter.value(source).dtype)) return refused("the first Cast may round");
+  if (!represents_all(between, rewriter.value(source).dtype)) return refused("the first Cast may round");
   rewriter.set_origin(index, joined(inner->origin, outer.origin));
   rewriter.set_input(index, 0, source);
   return changed();

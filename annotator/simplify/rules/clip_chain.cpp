@@ -1,6 +1,6 @@
-// x -> Max(a) -> Min(b)                                before, of one number each
-// x -> Clip(a, b)                                      after; likewise Min before Max
-// Condition: a <= b, else the two orders differ. Origins: joined; the first stays for its other users.
+// x -> Max(a) -> Min(b)                                before, with constant scalars a and b
+// x -> Clip(a, b)                                      after; also for Min before Max
+// Condition: a <= b, otherwise the two orders differ. Origins: joined; the first node stays for its other users.
 #include "annotator/simplify/operands.h"
 #include "annotator/simplify/rule.h"
 
@@ -11,15 +11,15 @@ using graph::GraphNode;
 Outcome clip_chain(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& outer = rewriter.node(index);
   const bool smallest = is(outer, "Min");
-  if (!smallest && !is(outer, "Max")) return not_mine();
+  if (!smallest && !is(outer, "Max")) return no_match();
   const auto last = with_number(rewriter, outer);
   const GraphNode* inner = last ? rewriter.producer(last->x, smallest ? "Max" : "Min") : nullptr;
   const auto first = inner != nullptr ? with_number(rewriter, *inner) : std::nullopt;
-  if (!first) return not_mine();
+  if (!first) return no_match();
   const WithNumber &low = smallest ? *first : *last, &high = smallest ? *last : *first;
   if (!(low.number <= high.number)) return refused("the bounds are not in order");
-  rewriter.put_in_place_of(outer.outputs[0], make_node("Clip", {first->x, low.number_value, high.number_value},
-                                                       joined(inner->origin, outer.origin)));
+  rewriter.replace_with(outer.outputs[0], make_node("Clip", {first->x, low.number_value, high.number_value},
+                                                    joined(inner->origin, outer.origin)));
   return changed();
 }
 

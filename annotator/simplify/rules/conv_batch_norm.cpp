@@ -1,9 +1,8 @@
 // x -> Conv(W, b) -> BatchNormalization(scale, B, mean, var)      before; also ConvTranspose
 // x -> Conv(W * k, (b - mean) * k + B)                            after, with k = scale / sqrt(var + epsilon)
-// Condition: weights and statistics are float32 or float64 constants, the convolution's result is used nowhere else,
-// and a weight that several convolutions share meets the same normalization in each.
-// Origins: fused; the node belongs to the modules of both.
-// Source: Jacob et al., Quantization and Training of Neural Networks, 2018, section 3.2.
+// Condition: weights and statistics are float32 or float64 constants, nothing else reads the convolution's result, and
+// all convolutions that share a weight have the same normalization after them. Origins: fused; the node belongs to the
+// modules of both. Source: Jacob et al., Quantization and Training of Neural Networks, 2018, section 3.2.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -66,7 +65,8 @@ TensorData scaled_as(const TensorData& weight, const std::vector<double>& factor
   return {weight.dtype, weight.shape, Bytes::owned(std::move(bytes))};
 }
 
-// Large ones are made only while they are written: all folded weights at once would take as much memory as the model.
+// Large weights are computed only when they are written: all folded weights at once would need as much memory as the
+// model.
 TensorData scaled(const TensorData& weight, const std::vector<double>& factor, const GraphNode& conv) {
   const bool transposed = conv.op_type == "ConvTranspose";
   const std::int64_t groups = conv.int_attribute("group", 1);
@@ -76,7 +76,7 @@ TensorData scaled(const TensorData& weight, const std::vector<double>& factor, c
   };
   constexpr std::size_t small = std::size_t{1} << 14U;
   const std::size_t size = weight.bytes.size();
-  return {weight.dtype, weight.shape, size <= small ? make() : Bytes::made_when_written(size, make)};
+  return {weight.dtype, weight.shape, size <= small ? make() : Bytes::computed_when_written(size, make)};
 }
 
 TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {
@@ -90,10 +90,10 @@ TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype
 
 bool is_convolution(const GraphNode& node) { return is(node, "Conv") || is(node, "ConvTranspose"); }
 
-bool bias_given(const GraphNode& conv) { return conv.inputs.size() > 2 && conv.inputs[2] != no_value; }
+bool has_bias(const GraphNode& conv) { return conv.inputs.size() > 2 && conv.inputs[2] != no_value; }
 
-// A hostile file may have statistics for other channels than the convolution makes.
-bool for_channels_of(const Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
+// Checks the number of channels: a hostile file may have statistics for a different number.
+bool matches_channels(const Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
   const TensorData& weight = *r.constant(conv.inputs[1]);
   if (weight.shape.size() < 2 || weight.element_count() == 0) return false;
   const std::int64_t groups = conv.int_attribute("group", 1);
@@ -101,27 +101,27 @@ bool for_channels_of(const Rewriter& r, const GraphNode& conv, const GraphNode& 
   const std::int64_t channels = conv.op_type == "ConvTranspose" ? weight.shape[1] * groups : weight.shape[0];
   const auto fits = [&](GraphValueId id) { return r.constant(id)->element_count() == channels; };
   return std::all_of(norm.inputs.begin() + 1, norm.inputs.begin() + 5, fits) &&
-         (!bias_given(conv) || fits(conv.inputs[2]));
+         (!has_bias(conv) || fits(conv.inputs[2]));
 }
 
-// Why the pair cannot be folded; empty when it can.
+// Returns why the pair cannot be folded; empty if it can.
 std::string obstacle(const Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
   if (norm.int_attribute("training_mode", 0) != 0) return "the normalization is in training mode";
   if (r.use_count(norm.inputs[0]) != 1) return "the convolution's result is used elsewhere";
   const TensorData* weight = r.constant(conv.inputs[1]);
-  if (weight == nullptr || (bias_given(conv) && r.constant(conv.inputs[2]) == nullptr)) {
-    return "the convolution's weights are computed";
+  if (weight == nullptr || (has_bias(conv) && r.constant(conv.inputs[2]) == nullptr)) {
+    return "the convolution's weights are not constant";
   }
   if (weight->dtype != DType::float32 && weight->dtype != DType::float64)
     return "the weights are not float32 or float64";
   for (std::size_t i = 1; i < 5; ++i) {
-    if (r.constant(norm.inputs[i]) == nullptr) return "the normalization's statistics are computed";
+    if (r.constant(norm.inputs[i]) == nullptr) return "the normalization's statistics are not constant";
   }
-  if (!for_channels_of(r, conv, norm)) return "the normalization is of another number of channels";
+  if (!matches_channels(r, conv, norm)) return "the normalization has a different number of channels";
   return "";
 }
 
-// The BatchNormalization that alone reads the convolution's result.
+// Returns the BatchNormalization if it is the only reader of the convolution's result.
 const GraphNode* normalization_after(Rewriter& r, const GraphNode& conv) {
   if (r.use_count(conv.outputs[0]) != 1) return nullptr;
   const auto users = r.users(conv.outputs[0]);
@@ -134,14 +134,14 @@ bool same_statistics(const GraphNode& a, const GraphNode& b) {
          std::equal(a.inputs.begin() + 1, a.inputs.end(), b.inputs.begin() + 1, b.inputs.end());
 }
 
-// The convolutions that use the same weight: all of them fold in the same way, or none can without a second weight.
+// Returns all convolutions with the same weight; nullopt unless all of them fold in the same way, because otherwise a
+// second weight would be needed.
 std::optional<std::vector<std::int32_t>> siblings(Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
   const auto users = r.users(conv.inputs[1]);
   for (const std::int32_t user : users) {
     const GraphNode& other = r.node(user);
     if (!is_convolution(other) || other.inputs[1] != conv.inputs[1]) return std::nullopt;
-    const bool same_bias =
-        bias_given(other) == bias_given(conv) && (!bias_given(conv) || other.inputs[2] == conv.inputs[2]);
+    const bool same_bias = has_bias(other) == has_bias(conv) && (!has_bias(conv) || other.inputs[2] == conv.inputs[2]);
     const GraphNode* other_norm = normalization_after(r, other);
     if (!same_bias || other.op_type != conv.op_type || other_norm == nullptr) return std::nullopt;
     if (other.int_attribute("group", 1) != conv.int_attribute("group", 1)) return std::nullopt;
@@ -150,9 +150,9 @@ std::optional<std::vector<std::int32_t>> siblings(Rewriter& r, const GraphNode& 
   return users;
 }
 
-// "layer1.0.conv1.bias" beside "layer1.0.conv1.weight".
+// Returns the name of the folded bias: "layer1.0.conv1.bias" for the weight "layer1.0.conv1.weight".
 std::string bias_name(const Rewriter& r, const GraphNode& conv) {
-  if (bias_given(conv)) return r.value(conv.inputs[2]).name;
+  if (has_bias(conv)) return r.value(conv.inputs[2]).name;
   const std::string& weight = r.value(conv.inputs[1]).name;
   const std::size_t dot = weight.rfind('.');
   return dot == std::string::npos ? "" : weight.substr(0, dot) + ".bias";
@@ -164,27 +164,27 @@ void fold_into(Rewriter& r, std::int32_t index, GraphValueId weight, GraphValueI
   GraphNode folded = conv;
   folded.inputs = {conv.inputs[0], weight, bias};
   folded.origin = joined(conv.origin, norm.origin);
-  r.put_in_place_of(norm.outputs[0], std::move(folded));
+  r.replace_with(norm.outputs[0], std::move(folded));
 }
 
 }  // namespace
 
 Outcome conv_batch_norm(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& norm = rewriter.node(index);
-  if (!is(norm, "BatchNormalization")) return not_mine();
+  if (!is(norm, "BatchNormalization")) return no_match();
   const GraphNode* conv = rewriter.producer(norm.inputs[0]);
-  if (conv == nullptr || !is_convolution(*conv)) return not_mine();
+  if (conv == nullptr || !is_convolution(*conv)) return no_match();
   if (std::string why = obstacle(rewriter, *conv, norm); !why.empty()) return refused(std::move(why));
   const auto all = siblings(rewriter, *conv, norm);
-  if (!all) return refused("the weight serves other nodes, too");
+  if (!all) return refused("other nodes use the weight, too");
 
   const Affine k = affine(rewriter, norm);
   const TensorData& weight = *rewriter.constant(conv->inputs[1]);
-  const TensorData* bias = bias_given(*conv) ? rewriter.constant(conv->inputs[2]) : nullptr;
+  const TensorData* bias = has_bias(*conv) ? rewriter.constant(conv->inputs[2]) : nullptr;
   TensorData new_weight = scaled(weight, k.factor, *conv);
   TensorData new_bias = folded_bias(bias, k, weight.dtype);
   const origin::NodeOrigin origin = joined(conv->origin, norm.origin);
-  // The folded weights take the parameters' names, as users know them; their origin says that they were folded.
+  // The folded weights keep the parameters' names, which users recognise; their origin states that they were folded.
   const std::string weight_name = rewriter.value(conv->inputs[1]).name, new_bias_name = bias_name(rewriter, *conv);
   const GraphValueId weight_id = rewriter.constant(std::move(new_weight), origin, weight_name);
   const GraphValueId bias_id = rewriter.constant(std::move(new_bias), origin, new_bias_name);

@@ -1,9 +1,9 @@
 // 2, 3 -> Mul                                          before: a node whose inputs are all constants
 // 6                                                    after
-// Shape computations once their sizes are known, masks and position tables, arithmetic on weights (weight_norm, 1 + w).
-// Condition: the result makes the file no larger (schema/folding.h). Large embeddings stay, also of known positions:
-// they are modules, and people look for them. Origins: the constant has the origin of the node it replaces, and the
-// name of the one parameter that it was made of.
+// Folds shape computations with known sizes, masks and position tables, and arithmetic on weights (weight_norm, 1 + w).
+// Condition: the result makes the file no larger (schema/folding.h). Large embeddings stay even for constant positions,
+// because users look for these modules in the file. Origins: the constant has the origin of the node it replaces, and
+// the name of the parameter that it was computed from.
 #include <algorithm>
 
 #include "annotator/simplify/evaluate/evaluate.h"
@@ -30,7 +30,7 @@ Constants constants_of(const Rewriter& r, const GraphNode& node) {
 
 constexpr std::int64_t large = 8192;  // elements
 
-// Several rows of a large parameter [n, width].
+// Returns true for a Gather of several rows of a large parameter [n, width].
 bool is_embedding(const Rewriter& r, const GraphNode& node) {
   if (!is(node, "Gather") || node.int_attribute("axis", 0) != 0 || !r.is_parameter(node.inputs[0])) return false;
   const TensorData& table = *r.constant(node.inputs[0]);
@@ -38,7 +38,7 @@ bool is_embedding(const Rewriter& r, const GraphNode& node) {
          !r.constant(node.inputs[1])->shape.empty();
 }
 
-// The name without what folding appended to it: "conv.weight" of "conv.weight.T".
+// Returns the name without the suffixes of folding: "conv.weight" for "conv.weight.T".
 std::string_view base_of(std::string_view name) {
   for (bool stripped = true; stripped;) {
     stripped = false;
@@ -51,8 +51,8 @@ std::string_view base_of(std::string_view name) {
   return name;
 }
 
-// "conv.weight.folded" when the largest input that is a parameter, or was made of one, comes from that weight. Rows are
-// named after their table whoever holds it.
+// Returns "conv.weight.folded" if the largest input that is a parameter, or was computed from one, is or comes from
+// conv.weight. Rows are named after their table, parameter or not.
 std::string name_of_result(const Rewriter& r, const GraphNode& node) {
   const bool rows = is(node, "Gather");
   GraphValueId largest = no_value;
@@ -70,12 +70,12 @@ std::string name_of_result(const Rewriter& r, const GraphNode& node) {
 
 Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
-  // In this order: what most nodes fail is asked first.
-  if (!reads_constants_only(rewriter, node) || !can_evaluate(node)) return not_mine();
+  // The check that most nodes fail comes first.
+  if (!reads_constants_only(rewriter, node) || !can_evaluate(node)) return no_match();
   if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
-  const auto result = evaluate(node, constants_of(rewriter, node), most_bytes_folded(rewriter.constants_read(node)));
-  if (!result) return refused("the result is larger than what it replaces, or for the runtime to compute");
-  if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
+  const auto result = evaluate(node, constants_of(rewriter, node), max_folded_bytes(rewriter.constants_read(node)));
+  if (!result) return refused("the result is too large to store, or only the runtime can compute it");
+  if (rewriter.is_output(node.outputs[0])) return refused("a graph output needs a node that computes it");
   rewriter.fold(index, *result, name_of_result(rewriter, node));
   return changed();
 }

@@ -1,8 +1,7 @@
 // constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast
-// constant'                                            after: laid out as the graph needs it
-// Condition: the new constant makes the file no larger (schema/folding.h), or all that reads it becomes a small
-// constant next (spectral_norm reads its weight as a matrix). Origins: the new constant has the origin of the node it
-// replaces.
+// constant'                                            after: in the layout that the graph needs
+// Condition: the new constant makes the file no larger (schema/folding.h), or all of its readers become small constants
+// next (spectral_norm reads its weight as a matrix). Origins: the new constant has the origin of the node it replaces.
 #include <algorithm>
 
 #include "annotator/convert/weights.h"
@@ -39,26 +38,26 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
   return std::nullopt;
 }
 
-// True if every user computes a constant from the node's result and other constants that may stand beside what the node
-// reads. It is small, or takes a small part of it: the vectors of spectral_norm.
+// Returns true if every user computes a small constant from the node's result and other constants. Small: within the
+// folding limits, or at most 1/64 of the data, like the vectors of spectral_norm.
 bool serves_small_constants(Rewriter& r, const GraphNode& node, const TensorData& data) {
   constexpr std::uint64_t small_part = 64;
   FoldedConstants from = r.constants_read(node);
-  from.bytes_that_go = data.bytes.size() / small_part;
+  from.removed_bytes = data.bytes.size() / small_part;
   const auto users = r.users(node.outputs[0]);
   return !users.empty() && std::ranges::all_of(users, [&](std::int32_t index) {
     const GraphNode& user = r.node(index);
     if (!can_evaluate(user)) return false;
     const auto dims = r.static_dims(user.outputs[0]);
-    if (!dims || count_of(*dims) * size_of(r.value(user.outputs[0]).dtype) > most_bytes_folded(from)) return false;
+    if (!dims || count_of(*dims) * size_of(r.value(user.outputs[0]).dtype) > max_folded_bytes(from)) return false;
     return std::ranges::all_of(user.inputs, [&](graph::GraphValueId input) {
       return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
     });
   });
 }
 
-// "query.weight.T". What was computed of a parameter says so already.
-std::string laid_out(const std::string& name, const GraphNode& node) {
+// Returns the new name, "query.weight.T". A folded constant keeps its name, which already ends with ".folded".
+std::string name_of_layout(const std::string& name, const GraphNode& node) {
   if (name.empty() || name.ends_with(".folded")) return name;
   if (is(node, "Transpose")) return name + ".T";
   return name + (is(node, "Cast") ? ".cast" : ".reshaped");
@@ -68,18 +67,18 @@ std::string laid_out(const std::string& name, const GraphNode& node) {
 
 Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
-  if (!node.domain.empty() || node.inputs.empty() || node.outputs.size() != 1) return not_mine();
+  if (!node.domain.empty() || node.inputs.empty() || node.outputs.size() != 1) return no_match();
   const graph::GraphValueId input = node.inputs[0];
   const TensorData* data = rewriter.constant(input);
-  if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
-  if (bytes_of_result(node, *data) > most_bytes_folded(rewriter.constants_read(node)) &&
+  if (data == nullptr || rewriter.value(input).captured != no_value) return no_match();
+  if (bytes_of_result(node, *data) > max_folded_bytes(rewriter.constants_read(node)) &&
       !serves_small_constants(rewriter, node, *data)) {
-    return is(node, "Transpose") ? refused("the weight is used as it is elsewhere") : not_mine();
+    return is(node, "Transpose") ? refused("other nodes use the weight without the Transpose") : no_match();
   }
-  if (rewriter.is_output(node.outputs[0])) return not_mine();
+  if (rewriter.is_output(node.outputs[0])) return no_match();
   auto folded = fold(rewriter, node, *data);
-  if (!folded) return not_mine();
-  rewriter.fold(index, std::move(*folded), laid_out(rewriter.value(input).name, node));
+  if (!folded) return no_match();
+  rewriter.fold(index, std::move(*folded), name_of_layout(rewriter.value(input).name, node));
   return changed();
 }
 

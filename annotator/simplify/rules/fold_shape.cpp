@@ -1,7 +1,7 @@
-// x -> Shape -> Gather(i)                              before; also Shape alone, and Shape -> Slice
+// x -> Shape -> Gather(i)                              before; also only Shape, and Shape -> Slice
 // constant                                             after
-// Condition: the sizes that are asked for are static, the others need not be. Origins: the constant has the origin of
-// the node it replaces.
+// Condition: the selected sizes are static; other sizes may be dynamic. Origins: the constant has the origin of the
+// node it replaces.
 #include <algorithm>
 
 #include "annotator/program/tensor_values.h"
@@ -14,7 +14,7 @@ using graph::no_value;
 
 namespace {
 
-// The sizes that a Shape node yields, dynamic ones included.
+// Returns the sizes that a Shape node outputs, dynamic ones included.
 std::optional<std::vector<Dim>> sizes(const Rewriter& r, const GraphNode& shape) {
   const auto& dims = r.value(shape.inputs[0]).dims;
   if (!dims) return std::nullopt;
@@ -85,8 +85,8 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
   } else if (is(node, "Slice")) {
     found = sliced(rewriter, node);
   }
-  if (!found) return not_mine();
-  if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
+  if (!found) return no_match();
+  if (rewriter.is_output(node.outputs[0])) return refused("a graph output needs a node that computes it");
   rewriter.fold(index,
                 scalar ? program::integer_scalar(found->front(), DType::int64) : program::integer_vector(*found));
   return changed();

@@ -1,8 +1,7 @@
-// Loop(n, true, state) { x_i = Gather(x, i); .. }      before: goes once over the first axis of x, of size n
+// Loop(n, true, state) { x_i = Gather(x, i); .. }      before: one iteration per element of the first axis of x
 // Scan(state, x) { x_i is an input; .. }               after
-// Condition: the iteration's number serves such Gathers alone, nothing in the body ends the loop, and x has an entry
-// for certain, for ONNX Runtime's Scan refuses one without, over which a Loop goes no time. Origins: the loop's; what
-// took x_i goes.
+// Condition: only these Gathers read the iteration number, nothing in the body ends the loop, and the first axis of x
+// is never empty: ONNX Runtime's Scan refuses an empty x. Origins: the loop's; the Gathers disappear.
 #include <algorithm>
 
 #include "annotator/program/tensor_values.h"
@@ -22,7 +21,7 @@ bool is_true(const Graph& graph, GraphValueId value) {
   return data != nullptr && data->dtype == DType::boolean && single_integer(*data) == 1;
 }
 
-// True if the loop's condition is constant and true, in the first and in each further iteration.
+// Returns true if the loop condition is constant and true, at the start and after each iteration.
 bool never_ends_early(const Graph& graph, const GraphNode& loop, const Graph& body) {
   if (loop.inputs[1] != no_value && !is_true(graph, loop.inputs[1])) return false;
   const GraphValueId next = body.outputs.front();
@@ -37,8 +36,8 @@ bool never_empty(const Graph& graph, const Dim& dim) {
   return dim.symbol != none_id && range_of(graph.symbols[dim.symbol]).min > 0;
 }
 
-// True if the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
-bool goes_over(const Graph& graph, GraphValueId count, GraphValueId x) {
+// Returns true if the trip count is known to be the size of x's first axis.
+bool iterates_over(const Graph& graph, GraphValueId count, GraphValueId x) {
   const auto& dims = graph.values[x].dims;
   if (!dims || dims->empty() || !never_empty(graph, dims->front())) return false;
   if (const TensorData* data = graph.constant(count)) {
@@ -50,12 +49,13 @@ bool goes_over(const Graph& graph, GraphValueId count, GraphValueId x) {
   if (shape < 0 || !is(graph.nodes[shape], "Shape") || graph.nodes[shape].int_attribute("start", 0) != 0) return false;
   const GraphValueId measured = graph.nodes[shape].inputs[0];
   if (measured == x) return true;
-  const auto& its = graph.values[measured].dims;
-  return its && !its->empty() && dims->front().dynamic && dims->front().symbol != none_id &&
-         dims->front() == its->front();
+  const auto& measured_dims = graph.values[measured].dims;
+  return measured_dims && !measured_dims->empty() && dims->front().dynamic && dims->front().symbol != none_id &&
+         dims->front() == measured_dims->front();
 }
 
-// The nodes of the body that read the iteration's number; nullopt when one of them is none that takes a slice.
+// Returns the nodes of the body that read the iteration number; nullopt if one of them is not a Gather that slices an
+// outer tensor.
 std::optional<std::vector<std::int32_t>> slices(const Graph& graph, const GraphNode& loop, const Graph& body) {
   const auto uses = body.uses();
   if (!uses[body.inputs[1]].empty()) return std::nullopt;
@@ -67,18 +67,18 @@ std::optional<std::vector<std::int32_t>> slices(const Graph& graph, const GraphN
       return std::nullopt;
     }
     const GraphValueId x = body.values[node.inputs[0]].captured;
-    if (x == no_value || !goes_over(graph, loop.inputs[0], x)) return std::nullopt;
+    if (x == no_value || !iterates_over(graph, loop.inputs[0], x)) return std::nullopt;
     if (std::ranges::find(body.outputs, node.outputs[0]) != body.outputs.end()) return std::nullopt;
   }
   return found;
 }
 
-void rewrite(GraphNode& loop, Graph& body, const std::vector<std::int32_t>& taken) {
+void rewrite(GraphNode& loop, Graph& body, const std::vector<std::int32_t>& slices_of_x) {
   loop.op_type = "Scan";
   loop.inputs.erase(loop.inputs.begin(), loop.inputs.begin() + 2);
   body.inputs.erase(body.inputs.begin(), body.inputs.begin() + 2);
   body.outputs.erase(body.outputs.begin());
-  for (const std::int32_t index : taken) {
+  for (const std::int32_t index : slices_of_x) {
     GraphNode& gather = body.nodes[index];
     gather.removed = true;
     graph::GraphValue& slice = body.values[gather.outputs[0]];
@@ -87,7 +87,7 @@ void rewrite(GraphNode& loop, Graph& body, const std::vector<std::int32_t>& take
     loop.inputs.push_back(body.values[gather.inputs[0]].captured);
     body.inputs.push_back(gather.outputs[0]);
   }
-  loop.attributes.push_back({"num_scan_inputs", static_cast<std::int64_t>(taken.size())});
+  loop.attributes.push_back({"num_scan_inputs", static_cast<std::int64_t>(slices_of_x.size())});
 }
 
 }  // namespace
@@ -100,9 +100,9 @@ std::size_t scans_of_loops(Graph& graph) {
     if (attribute == nullptr) continue;
     Graph& body = *std::get<std::shared_ptr<Graph>>(attribute->value);
     if (!never_ends_early(graph, node, body)) continue;
-    const auto taken = slices(graph, node, body);
-    if (!taken || taken->empty()) continue;
-    rewrite(node, body, *taken);
+    const auto slices_of_x = slices(graph, node, body);
+    if (!slices_of_x || slices_of_x->empty()) continue;
+    rewrite(node, body, *slices_of_x);
     ++changed;
   }
   return changed;

@@ -1,7 +1,7 @@
 // x -> Pad(0) -> Conv(pads)                            before
 // x -> Conv(pads + Pad's)                              after
-// Condition: zeros, around the spatial axes only, by constant amounts that are not negative; nothing else reads the
-// padded tensor. Origins: fused; the node belongs to the modules of both.
+// Condition: only spatial axes are padded, with zeros, by constant amounts that are not negative; nothing else reads
+// the padded tensor. Origins: fused; the node belongs to the modules of both.
 #include <algorithm>
 
 #include "annotator/program/tensor_values.h"
@@ -23,7 +23,7 @@ bool pads_with_zeros(const Rewriter& r, const GraphNode& pad) {
   return value != nullptr && program::single_number(*value) == 0.0;
 }
 
-// The padding before and behind each spatial axis, in Conv's order; nullopt when Conv cannot do the same.
+// Returns the padding before and after each spatial axis, in Conv's order; nullopt if Conv cannot express it.
 std::optional<std::vector<std::int64_t>> spatial_pads(const Rewriter& r, const GraphNode& pad) {
   const auto amounts = r.integers(pad.inputs[1]);
   const auto& dims = r.value(pad.inputs[0]).dims;
@@ -39,7 +39,7 @@ std::optional<std::vector<std::int64_t>> spatial_pads(const Rewriter& r, const G
   return spatial;
 }
 
-bool chooses_pads_itself(const GraphNode& conv) {
+bool has_auto_pad(const GraphNode& conv) {
   const Attribute* automatic = conv.find("auto_pad");
   return automatic != nullptr && std::get<std::string>(automatic->value) != "NOTSET";
 }
@@ -48,13 +48,13 @@ bool chooses_pads_itself(const GraphNode& conv) {
 
 Outcome pad_conv(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& conv = rewriter.node(index);
-  if (!is(conv, "Conv")) return not_mine();
+  if (!is(conv, "Conv")) return no_match();
   const GraphNode* pad = rewriter.producer(conv.inputs[0], "Pad");
-  if (pad == nullptr) return not_mine();
+  if (pad == nullptr) return no_match();
   if (!pads_with_zeros(rewriter, *pad)) return refused("the padding is not zero");
   if (rewriter.use_count(conv.inputs[0]) != 1) return refused("the padded tensor is used elsewhere");
   auto pads = spatial_pads(rewriter, *pad);
-  if (!pads || chooses_pads_itself(conv)) return refused("Conv cannot pad like this");
+  if (!pads || has_auto_pad(conv)) return refused("Conv cannot pad like this");
 
   GraphNode merged = conv;
   if (const Attribute* own = conv.find("pads")) {
@@ -65,7 +65,7 @@ Outcome pad_conv(Rewriter& rewriter, std::int32_t index) {
   merged.attributes.push_back({"pads", std::move(*pads)});
   merged.inputs[0] = pad->inputs[0];
   merged.origin = joined(pad->origin, conv.origin);
-  rewriter.put_in_place_of(conv.outputs[0], std::move(merged));
+  rewriter.replace_with(conv.outputs[0], std::move(merged));
   return changed();
 }
 

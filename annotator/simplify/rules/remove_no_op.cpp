@@ -1,9 +1,9 @@
 // x -> Identity -> y                                   before
-// x ------------> y                                    after: y's users read x
-// Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat, Resize that change nothing,
-// Dropout at inference, adding 0, multiplying by 1, and Where by a condition that is the same everywhere. Condition:
-// what the node would do is known from constants and dims. A bias that happens to be zero stays: it is a parameter,
-// which may be trained or replaced. Origins: the node's goes with it.
+// x ------------> y                                    after: the users of y read x
+// Also Cast to the same dtype, Reshape, Expand, Slice, Transpose, Pad, Concat, Resize without effect, Dropout at
+// inference, adding 0, multiplying by 1, and Where with a condition of equal elements. Condition: constants and dims
+// prove that the node has no effect. A bias of zeros stays: it is a parameter, which may be trained or replaced.
+// Origins: the node's origin is dropped.
 #include <algorithm>
 #include <limits>
 
@@ -24,7 +24,7 @@ bool same_static_dims(const Rewriter& r, GraphValueId a, GraphValueId b) {
   return dims && dims == r.static_dims(b);
 }
 
-// All sizes agree but for one that is dynamic on both sides: the number of elements makes that one agree too.
+// Returns true if all sizes agree except one that is dynamic on both sides: the number of elements makes it equal too.
 bool same_by_count(const Rewriter& r, GraphValueId a, GraphValueId b) {
   const auto& from = r.value(a).dims;
   const auto& to = r.value(b).dims;
@@ -40,7 +40,8 @@ bool same_by_count(const Rewriter& r, GraphValueId a, GraphValueId b) {
   return open <= 1;
 }
 
-// 0 copies a size, a number repeats it, and a single -1 can then only be the size that is left.
+// Returns true if a Reshape target is the input shape: 0 copies a size, an equal number repeats it, and a single -1 can
+// then only be the remaining size.
 bool target_repeats(const Rewriter& r, const GraphNode& node) {
   const auto& dims = r.value(node.inputs[0]).dims;
   const auto target = r.integers(node.inputs[1]);
@@ -65,7 +66,7 @@ bool is_identity_permutation(const GraphNode& node) {
   return true;
 }
 
-// A slice backwards has the sizes of its input and another order.
+// A slice with a negative step may keep the sizes but reverses the order.
 bool slices_forwards(const Rewriter& r, const GraphNode& node) {
   if (node.inputs.size() < 5 || node.inputs[4] == no_value) return true;
   const auto steps = r.integers(node.inputs[4]);
@@ -89,7 +90,7 @@ bool slices_everything(const Rewriter& r, const GraphNode& node) {
     if (!steps || std::ranges::any_of(*steps, [](std::int64_t step) { return step != 1; })) return false;
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    std::int64_t size = std::numeric_limits<std::int32_t>::max();  // an end from here on means "to the last"
+    std::int64_t size = std::numeric_limits<std::int32_t>::max();  // a larger end means "to the last"
     if (dims) {
       const std::int64_t axis = axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(dims->size()) : axes[i];
       if ((*dims)[axis].is_static()) size = (*dims)[axis].size;
@@ -99,7 +100,7 @@ bool slices_everything(const Rewriter& r, const GraphNode& node) {
   return true;
 }
 
-// By scales, equal sizes may still come from unequal places.
+// Returns true for a Resize by sizes; one by scales may sample other positions even if the sizes are equal.
 bool resizes_to_sizes(const GraphNode& node) { return node.inputs.size() > 3 && node.inputs[3] != no_value; }
 
 bool pads_nothing(const Rewriter& r, const GraphNode& node) {
@@ -124,7 +125,7 @@ bool all_elements_are(const TensorData& data, double number) {
   return true;
 }
 
-// Broadcasting `shape` against `dims` gives `dims`.
+// Returns true if broadcasting `shape` against `dims` gives `dims`.
 bool widens_nothing(const std::vector<std::int64_t>& shape, const std::vector<Dim>& dims) {
   if (shape.size() > dims.size()) return false;
   const std::size_t offset = dims.size() - shape.size();
@@ -141,9 +142,9 @@ bool expands_nothing(const Rewriter& r, const GraphNode& node) {
   return dims && target && widens_nothing(*target, *dims);
 }
 
-// The node that makes a value, behind nodes that only repeat or rearrange its elements; nullptr for one that no node
-// makes. `id` becomes the value that is rearranged.
-const GraphNode* behind_rearranging(const Rewriter& r, GraphValueId& id) {
+// Skips nodes that only repeat or rearrange elements, starting from the producer of `id`. Sets `id` to the value before
+// them and returns its producer; nullptr if no node produces it.
+const GraphNode* skip_rearranging(const Rewriter& r, GraphValueId& id) {
   while (const GraphNode* node = r.producer(id)) {
     const bool rearranges = node->domain.empty() && (node->op_type == "Expand" || node->op_type == "Reshape" ||
                                                      node->op_type == "Unsqueeze" || node->op_type == "Transpose");
@@ -161,21 +162,21 @@ std::optional<double> number_of_constant(const Rewriter& r, GraphValueId id) {
   return elements->number(0);
 }
 
-// Places are counted from a number on: no element of such a Range is less. nullopt for any other value.
-std::optional<double> least_place(const Rewriter& r, GraphValueId id) {
-  const GraphNode* range = behind_rearranging(r, id);
+// Returns the least element of a Range of positions with a positive step; nullopt for any other value.
+std::optional<double> least_position(const Rewriter& r, GraphValueId id) {
+  const GraphNode* range = skip_rearranging(r, id);
   if (range == nullptr || !range->domain.empty() || range->op_type != "Range") return std::nullopt;
   const auto step = number_of_constant(r, range->inputs[2]);
   return step && *step > 0 ? number_of_constant(r, range->inputs[0]) : std::nullopt;
 }
 
-// The number that a value holds everywhere: a mask that keeps everything, a constant expanded to the batch or a
-// comparison of places with one that none is before.
-std::optional<double> number_everywhere(const Rewriter& r, GraphValueId id) {
-  const GraphNode* node = behind_rearranging(r, id);
+// Returns the number that all elements of a value are equal to, if known: a mask that keeps everything, an expanded
+// constant, or a comparison of positions that is true for all of them.
+std::optional<double> uniform_number(const Rewriter& r, GraphValueId id) {
+  const GraphNode* node = skip_rearranging(r, id);
   if (node == nullptr) return number_of_constant(r, id);
   if (!node->domain.empty() || node->op_type != "GreaterOrEqual") return std::nullopt;
-  const auto least = least_place(r, node->inputs[0]);
+  const auto least = least_position(r, node->inputs[0]);
   const auto bound = number_of_constant(r, node->inputs[1]);
   return least && bound && *least >= *bound ? std::optional(1.0) : std::nullopt;
 }
@@ -186,16 +187,16 @@ bool same_dims(const Rewriter& r, GraphValueId a, GraphValueId b) {
   return first && second && std::ranges::equal(*first, *second, same_size);
 }
 
-// The operand that Where chooses everywhere, if choosing does not widen it; else no_value.
+// Returns the operand that Where selects for all elements, if it has the shape of the result; otherwise no_value.
 GraphValueId chosen_operand(const Rewriter& r, const GraphNode& node) {
-  const auto truth = number_everywhere(r, node.inputs[0]);
+  const auto truth = uniform_number(r, node.inputs[0]);
   if (!truth) return no_value;
   const GraphValueId chosen = node.inputs[*truth != 0 ? 1 : 2];
   return same_dims(r, chosen, node.outputs[0]) ? chosen : no_value;
 }
 
-// The operand that `node` hands on unchanged, because all elements of the other are `neutral` and it does not widen the
-// result; no_value when there is none.
+// Returns the operand that `node` passes on unchanged because all elements of the other operand are `neutral` and do
+// not widen the result; otherwise no_value.
 GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double neutral, bool commutes) {
   for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
     if (at == 0 && !commutes) break;
@@ -203,7 +204,7 @@ GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double 
     const GraphValueId other = node.inputs[1 - at];
     const auto& dims = r.value(other).dims;
     if (constant == nullptr) {
-      if (number_everywhere(r, node.inputs[at]) == neutral && same_dims(r, other, node.outputs[0])) return other;
+      if (uniform_number(r, node.inputs[at]) == neutral && same_dims(r, other, node.outputs[0])) return other;
       continue;
     }
     if (r.is_parameter(node.inputs[at]) || !dims || !widens_nothing(constant->shape, *dims)) continue;
@@ -212,7 +213,7 @@ GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double 
   return no_value;
 }
 
-// The one input of a Concat that holds anything, when the others are known to be empty along its axis.
+// Returns the only input of a Concat that is not known to be empty along its axis; no_value if there are several.
 GraphValueId only_filled_input(const Rewriter& r, const GraphNode& node) {
   GraphValueId filled = no_value;
   for (const GraphValueId input : node.inputs) {
@@ -228,7 +229,7 @@ GraphValueId only_filled_input(const Rewriter& r, const GraphNode& node) {
   return filled;
 }
 
-// The input that the node's first output repeats, or no_value.
+// Returns the input that equals the node's first output, or no_value.
 GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
   if (!node.domain.empty() || node.inputs.empty() || node.outputs.empty() || node.outputs[0] == no_value) {
     return no_value;
@@ -267,10 +268,10 @@ GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
 Outcome remove_no_op(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
   const GraphValueId input = repeated_input(rewriter, node);
-  if (input == no_value) return not_mine();
+  if (input == no_value) return no_match();
   const GraphValueId output = node.outputs[0];
-  if (!rewriter.can_replace(output, input)) return refused("the graph's output needs a node that makes it");
-  if (rewriter.use_count(output) == 0) return not_mine();
+  if (!rewriter.can_replace(output, input)) return refused("a graph output needs a node that computes it");
+  if (rewriter.use_count(output) == 0) return no_match();
   rewriter.replace(output, input);
   return changed();
 }

@@ -2,8 +2,8 @@
 // x -> Reshape(t)                                      after; the first stays for its other users
 // and
 // x -> Reshape(s) -> Unsqueeze(a)                      before; or Squeeze
-// x -> Reshape(s with a)                               after; needs the sizes of the result, all but one static
-// Condition: t copies no size of the tensor between (a 0 in t would), or one that can be left open. Origins: joined.
+// x -> Reshape(s with a)                               after; at most one size of the result may be dynamic
+// Condition: t copies no size of the intermediate tensor (0 in t), or only one, which becomes -1. Origins: joined.
 #include <algorithm>
 #include <utility>
 
@@ -19,8 +19,8 @@ namespace {
 
 bool only_reshapes(const GraphNode& node) { return is(node, operators::reshapes); }
 
-// `target` without copied sizes, given the dims they are copied from. One that is dynamic is left open, if no other is:
-// the number of elements makes it the same. nullopt when more are dynamic.
+// Returns `target` with copied sizes replaced by those of `dims`. One dynamic size may become -1, because the number of
+// elements determines it; nullopt if several are dynamic.
 std::optional<std::vector<std::int64_t>> without_copies(std::vector<std::int64_t> target,
                                                         const std::optional<std::vector<Dim>>& dims) {
   bool open = std::ranges::find(target, -1) != target.end();
@@ -30,12 +30,12 @@ std::optional<std::vector<std::int64_t>> without_copies(std::vector<std::int64_t
     if (!(*dims)[i].is_static() && std::exchange(open, true)) return std::nullopt;
     target[i] = (*dims)[i].is_static() ? (*dims)[i].size : -1;
   }
-  // A -1 beside a size of 0 has no meaning.
+  // Reshape cannot resolve a -1 if another size is 0.
   if (open && std::ranges::find(target, 0) != target.end()) return std::nullopt;
   return target;
 }
 
-// A shape that is computed: none of its constant pieces copies a size.
+// Returns true for a computed shape whose constant pieces copy no size.
 bool computed_without_copies(const Rewriter& r, GraphValueId shape) {
   const GraphNode* concat = r.producer(shape, "Concat");
   if (concat == nullptr) return false;
@@ -55,7 +55,7 @@ Outcome skip_inner(Rewriter& r, std::int32_t index, const GraphNode& outer, cons
       if (*plain != *target) r.set_input(index, 1, r.constant(program::integer_vector(*plain), outer.origin));
     }
   }
-  // The references are still valid for nodes: only a constant was added.
+  // References to nodes are still valid, because only a constant was added.
   const origin::NodeOrigin origin = joined(inner.origin, outer.origin);
   const GraphValueId x = inner.inputs[0];
   r.set_origin(index, origin);
@@ -78,7 +78,7 @@ Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner
   if (open > 1 || empty) return refused("more than one size of the result is dynamic");
   GraphNode merged = make_node("Reshape", {inner.inputs[0]}, joined(inner.origin, outer.origin));
   merged.inputs.push_back(r.constant(program::integer_vector(target), merged.origin));
-  r.put_in_place_of(result, std::move(merged));
+  r.replace_with(result, std::move(merged));
   return changed();
 }
 
@@ -86,12 +86,12 @@ Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner
 
 Outcome reshape_chain(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& outer = rewriter.node(index);
-  if (!only_reshapes(outer)) return not_mine();
+  if (!only_reshapes(outer)) return no_match();
   const GraphNode* inner = rewriter.producer(outer.inputs[0]);
-  if (inner == nullptr || !only_reshapes(*inner)) return not_mine();
+  if (inner == nullptr || !only_reshapes(*inner)) return no_match();
   if (is(outer, "Reshape")) return skip_inner(rewriter, index, outer, *inner);
   if (is(*inner, "Reshape") && !is(outer, "Flatten")) return absorb_outer(rewriter, outer, *inner);
-  return not_mine();
+  return no_match();
 }
 
 }  // namespace whence::simplify

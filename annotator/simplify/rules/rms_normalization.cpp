@@ -7,8 +7,8 @@
 // x -> RMSNormalization(1) -> Mul by w                                             before
 // x -> RMSNormalization(w)                                                         after
 // Condition: float32, the mean is over the last axes, which have fixed sizes; w does not broadcast x, and nothing else
-// reads what stands before it. In 16 bits a square overflows that the operator's do not; in 64, eps would be rounded.
-// Origins: joined.
+// reads the unscaled result. In 16 bits, squares may overflow that do not overflow in the operator; in 64 bits, eps
+// would be rounded. Origins: joined.
 #include <algorithm>
 
 #include "annotator/convert/weights.h"
@@ -25,7 +25,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-// Operands of a commutative node in both orders.
+// The operands of a commutative node in one order.
 struct Operands {
   GraphValueId first, second;
 };
@@ -42,7 +42,7 @@ bool is_square_of(const Rewriter& r, GraphValueId square, GraphValueId x) {
   return exponent != nullptr && program::single_number(*exponent) == 2.0;
 }
 
-// The parts of mean(x^2) + eps, over the last `axes` axes.
+// mean(x^2) + eps over the last `axes` axes.
 struct MeanSquare {
   GraphValueId x;
   std::size_t axes;
@@ -50,7 +50,7 @@ struct MeanSquare {
   origin::NodeOrigin origin;
 };
 
-// The number of last axes that a node reduces and keeps; 0 for other axes.
+// Returns the number of last axes that a node reduces with keepdims; 0 if it reduces other axes.
 std::size_t last_axes_reduced(const Rewriter& r, const GraphNode& mean) {
   const auto& dims = r.value(mean.inputs[0]).dims;
   if (!dims || mean.inputs.size() < 2 || mean.int_attribute("keepdims", 1) == 0) return 0;
@@ -76,7 +76,7 @@ std::optional<MeanSquare> mean_square(const Rewriter& r, GraphValueId value, Gra
   return MeanSquare{x, axes, shifted->number, joined(joined(square.origin, mean->origin), sum->origin)};
 }
 
-// x / sqrt(mean(x^2) + eps) in either of the forms that it is written in.
+// Matches x / sqrt(mean(x^2) + eps) in each of its common forms.
 std::optional<MeanSquare> normalized(const Rewriter& r, const GraphNode& node) {
   if (node.inputs.size() != 2) return std::nullopt;
   const auto under_root = [&](GraphValueId root, GraphValueId x) -> std::optional<MeanSquare> {
@@ -117,13 +117,13 @@ bool is_unscaled(const Rewriter& r, const GraphNode& norm) {
   return true;
 }
 
-// An unscaled normalization that `value` alone carries on.
+// Returns the unscaled normalization that computes `value` if `value` has only one reader; otherwise nullptr.
 const GraphNode* sole_unscaled(const Rewriter& r, GraphValueId value) {
   const GraphNode* norm = r.producer(value, "RMSNormalization");
   return norm != nullptr && r.use_count(value) == 1 && !r.is_output(value) && is_unscaled(r, *norm) ? norm : nullptr;
 }
 
-// True if `scale` ends as the normalised axes do and has no more of them: it is not to broadcast x.
+// Returns true if `scale` has exactly the normalised axes, so that it does not broadcast x.
 bool scales_last_axes(const Rewriter& r, GraphValueId scale, const GraphNode& norm) {
   const TensorData& ones = *r.constant(norm.inputs[1]);
   const auto sizes = r.static_dims(scale);
@@ -138,33 +138,33 @@ GraphNode scaled_by(const GraphNode& norm, GraphValueId x, GraphValueId scale, o
 
 Outcome normalization(Rewriter& r, const GraphNode& last) {
   const auto found = normalized(r, last);
-  if (!found) return not_mine();
-  if (r.value(found->x).dtype != DType::float32) return refused("the mean of squares is not of 32 bits");
+  if (!found) return no_match();
+  if (r.value(found->x).dtype != DType::float32) return refused("the mean of squares does not have 32 bits");
   const auto sizes = last_sizes(r, found->x, found->axes);
-  if (!sizes) return refused("an axis of dynamic size is normalised");
+  if (!sizes) return refused("a normalised axis has a dynamic size");
   const origin::NodeOrigin origin = joined(found->origin, last.origin);
   const GraphValueId result = last.outputs[0];
   const GraphValueId ones = r.constant(convert::filled(*sizes, 1, DType::float32), origin);
   GraphNode node = make_node("RMSNormalization", {found->x, ones}, origin);
   node.attributes = {{"axis", -static_cast<std::int64_t>(found->axes)},
                      {"epsilon", static_cast<float>(found->epsilon)}};
-  r.put_in_place_of(result, std::move(node));
+  r.replace_with(result, std::move(node));
   return changed();
 }
 
-// The operator casts to 32 bits and back by itself.
+// Removes casts around the operator, which computes in 32 bits itself.
 Outcome without_casts(Rewriter& r, const GraphNode& back) {
   const GraphNode* norm = sole_unscaled(r, back.inputs[0]);
   const GraphNode* to = norm != nullptr ? r.producer(norm->inputs[0], "Cast") : nullptr;
-  if (to == nullptr) return not_mine();
+  if (to == nullptr) return no_match();
   const DType dtype = r.value(to->inputs[0]).dtype;
   const bool narrow = dtype == DType::float16 || dtype == DType::bfloat16;
-  if (!narrow || r.value(back.outputs[0]).dtype != dtype) return not_mine();
+  if (!narrow || r.value(back.outputs[0]).dtype != dtype) return no_match();
   const GraphNode before = *norm;
   const origin::NodeOrigin origin = joined(joined(to->origin, norm->origin), back.origin);
   const GraphValueId x = to->inputs[0], result = back.outputs[0];
   const GraphValueId ones = r.constant(convert::filled(r.constant(norm->inputs[1])->shape, 1, dtype), origin);
-  r.put_in_place_of(result, scaled_by(before, x, ones, origin));
+  r.replace_with(result, scaled_by(before, x, ones, origin));
   return changed();
 }
 
@@ -172,23 +172,22 @@ Outcome scale(Rewriter& r, const GraphNode& product) {
   for (const auto [value, factor] : both_orders(product)) {
     const GraphNode* norm = sole_unscaled(r, value);
     if (norm == nullptr || !scales_last_axes(r, factor, *norm)) continue;
-    r.put_in_place_of(product.outputs[0],
-                      scaled_by(*norm, norm->inputs[0], factor, joined(norm->origin, product.origin)));
+    r.replace_with(product.outputs[0], scaled_by(*norm, norm->inputs[0], factor, joined(norm->origin, product.origin)));
     return changed();
   }
-  return not_mine();
+  return no_match();
 }
 
 }  // namespace
 
 Outcome rms_normalization(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
-  if (!rewriter.writes("RMSNormalization")) return not_mine();
+  if (!rewriter.writes("RMSNormalization")) return no_match();
   if (is(node, "Cast")) return without_casts(rewriter, node);
   if (is(node, "Div")) return normalization(rewriter, node);
-  if (!is(node, "Mul")) return not_mine();
+  if (!is(node, "Mul")) return no_match();
   Outcome outcome = normalization(rewriter, node);
-  return outcome.kind == Outcome::Kind::not_mine ? scale(rewriter, node) : outcome;
+  return outcome.kind == Outcome::Kind::no_match ? scale(rewriter, node) : outcome;
 }
 
 }  // namespace whence::simplify

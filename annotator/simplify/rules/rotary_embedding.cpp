@@ -1,12 +1,12 @@
-// x -> Mul(c) -> Add;  x -> Slice [0, n), Slice [n, 2n) -> Neg -> Concat, turned -> Mul(s) -> Add      before
+// x -> Mul(c) -> Add;  x -> Slice [0, n), Slice [n, 2n) -> Neg -> Concat, swapped -> Mul(s) -> Add     before
 // x -> RotaryEmbedding(c [.., n], s [.., n])                                                           after
-// and, where the last axis goes on behind the 2n,
+// and, if the last axis is longer than 2n,
 // x -> Slice [0, 2n) -> RotaryEmbedding -> Concat with x -> Slice [2n, ..)                             before
 // x -> RotaryEmbedding(rotary_embedding_dim = 2n)                                                      after
-// and likewise where each pair of neighbours a, b turns to -b, a: RotaryEmbedding(interleaved = 1).
-// Condition: x [batch, heads, length, 2n] of at most 32 bits, c and s do not depend on the head, and hold each of n
-// numbers twice (repeated_angles.h). Origins: joined; the angles, once each, keep those of the nodes that they repeat.
-// Source: Su et al., RoFormer, 2021; the arithmetic as apply_rotary_pos_emb() of transformers has it.
+// Also if each pair of neighbours a, b becomes -b, a: RotaryEmbedding(interleaved = 1).
+// Condition: x [batch, heads, length, 2n] has at most 32 bits, c and s do not depend on the head and contain each of n
+// numbers twice (repeated_angles.h). Origins: joined; the angles without repetition keep the origins of their nodes.
+// Source: Su et al., RoFormer, 2021; the arithmetic is that of apply_rotary_pos_emb() of transformers.
 #include <algorithm>
 #include <limits>
 
@@ -75,7 +75,8 @@ bool joins_two_over_last_axis(const Rewriter& r, const GraphNode& node) {
          is_last_axis(r, node.outputs[0], node.int_attribute("axis", 0));
 }
 
-// x, where `negative` and `positive` are its second and first half, or its odd and even elements, the former negated.
+// Matches `negative` and `positive` as the negated second half and the first half of x, or as its negated odd and its
+// even elements.
 std::optional<Rotation> two_parts(const Rewriter& r, GraphValueId negative, GraphValueId positive, Repeat repeat) {
   const GraphNode* negated = r.producer(negative, "Neg");
   const auto second = negated != nullptr ? piece(r, negated->inputs[0]) : std::nullopt;
@@ -90,15 +91,15 @@ std::optional<Rotation> two_parts(const Rewriter& r, GraphValueId negative, Grap
   return Rotation{first->all, no_value, no_value, repeat, joined(pieces, negated->origin)};
 }
 
-// The Unsqueeze that makes the value, if it adds a last axis; else nullptr.
-const GraphNode* under_last_axis(const Rewriter& r, GraphValueId value) {
+// Returns the Unsqueeze that adds the last axis of the value; otherwise nullptr.
+const GraphNode* unsqueeze_of_last_axis(const Rewriter& r, GraphValueId value) {
   const GraphNode* node = r.producer(value, "Unsqueeze");
   const auto axes = node != nullptr ? r.integers(node->inputs[1]) : std::nullopt;
   return axes && axes->size() == 1 && is_last_axis(r, value, (*axes)[0]) ? node : nullptr;
 }
 
-// [-second half of x, first half of x], or each pair of neighbours a, b as -b, a.
-std::optional<Rotation> turned(const Rewriter& r, GraphValueId value) {
+// Matches [-second half of x, first half of x], or each pair of neighbours a, b replaced by -b, a.
+std::optional<Rotation> swapped_parts(const Rewriter& r, GraphValueId value) {
   const GraphNode* last = r.producer(value);
   if (last == nullptr) return std::nullopt;
   if (joins_two_over_last_axis(r, *last)) {
@@ -108,7 +109,8 @@ std::optional<Rotation> turned(const Rewriter& r, GraphValueId value) {
   }
   const GraphNode* concat = is(*last, "Reshape") ? r.producer(last->inputs[0], "Concat") : nullptr;
   if (concat == nullptr || !joins_two_over_last_axis(r, *concat)) return std::nullopt;
-  const GraphNode *odd = under_last_axis(r, concat->inputs[0]), *even = under_last_axis(r, concat->inputs[1]);
+  const GraphNode *odd = unsqueeze_of_last_axis(r, concat->inputs[0]),
+                  *even = unsqueeze_of_last_axis(r, concat->inputs[1]);
   if (odd == nullptr || even == nullptr) return std::nullopt;
   auto found = two_parts(r, odd->inputs[0], even->inputs[0], Repeat::pairs);
   const auto &before = r.value(found ? found->x : value).dims, &after = r.value(value).dims;
@@ -124,7 +126,7 @@ std::optional<Rotation> rotation(const Rewriter& r, const GraphNode& sum) {
     const GraphNode* by_cos = r.producer(sum.inputs[1 - side], "Mul");
     if (by_sin == nullptr || by_cos == nullptr) return std::nullopt;
     for (const std::size_t factor : {std::size_t{0}, std::size_t{1}}) {
-      auto found = turned(r, by_sin->inputs[factor]);
+      auto found = swapped_parts(r, by_sin->inputs[factor]);
       if (!found) continue;
       const auto x = std::ranges::find(by_cos->inputs, found->x);
       if (x == by_cos->inputs.end()) continue;
@@ -137,32 +139,32 @@ std::optional<Rotation> rotation(const Rewriter& r, const GraphNode& sum) {
   return std::nullopt;
 }
 
-// Why the angles do not serve x as the operator has them; empty when they do.
-std::string obstacle_of(const Rewriter& r, GraphValueId angles, GraphValueId x, Repeat repeat) {
+// Returns why the operator cannot use the angles for x; empty if it can.
+std::string angle_obstacle(const Rewriter& r, GraphValueId angles, GraphValueId x, Repeat repeat) {
   const Dims& own = *dims_at(r, x);
   const Dims* dims = dims_at(r, angles);
-  if (dims == nullptr || dims->size() < 2 || dims->size() > 4) return "the angles are of another rank";
+  if (dims == nullptr || dims->size() < 2 || dims->size() > 4) return "the angles do not have 2 to 4 axes";
   const std::size_t rank = dims->size();
   if (!same_size(dims->back(), own[3]) || !same_size((*dims)[rank - 2], own[2])) return "the angles do not cover x";
   if (rank >= 3 && !is_one((*dims)[rank - 3])) return "the angles depend on the head";
-  if (rank == 4 && !is_one((*dims)[0]) && !same_size((*dims)[0], own[0])) return "the angles are of another batch";
+  if (rank == 4 && !is_one((*dims)[0]) && !same_size((*dims)[0], own[0])) return "the angles have another batch size";
   return repeats(r, angles, repeat) ? "" : "the angles are not known to hold each number twice";
 }
 
-std::string obstacle_to(const Rewriter& r, const Rotation& found) {
+std::string rotation_obstacle(const Rewriter& r, const Rotation& found) {
   const Dims* dims = dims_at(r, found.x);
   const DType dtype = r.value(found.x).dtype;
   if (dims == nullptr || dims->size() != 4) return "x is not [batch, heads, length, size]";
   if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::bfloat16)
-    return "x is not of 16 or 32 bits";
+    return "x does not have 16 or 32 bits";
   for (const GraphValueId angles : {found.cos, found.sin}) {
-    if (r.value(angles).dtype != dtype) return "the angles are of another type";
-    if (std::string why = obstacle_of(r, angles, found.x, found.repeat); !why.empty()) return why;
+    if (r.value(angles).dtype != dtype) return "the angles have another dtype";
+    if (std::string why = angle_obstacle(r, angles, found.x, found.repeat); !why.empty()) return why;
   }
   return "";
 }
 
-// The size of the batch as int64 [1]: from an input of the graph where one has it, so that all rotations share it.
+// Returns the batch size as int64 [1], read from a graph input if possible, so that all rotations share it.
 GraphValueId batch_of(Rewriter& r, GraphValueId x, const origin::NodeOrigin& origin) {
   const Dim batch = (*dims_at(r, x))[0];
   GraphValueId source = x;
@@ -181,13 +183,13 @@ GraphValueId batch_of(Rewriter& r, GraphValueId x, const origin::NodeOrigin& ori
   return r.insert(std::move(shape), DType::int64, Dims{Dim{1, false, none_id}});
 }
 
-// Half of the angles as [batch, length, n].
+// Returns the angles without repetition as [batch, length, n].
 GraphValueId cache_of(Rewriter& r, GraphValueId angles, const Rotation& of) {
   origin::NodeOrigin origin = of.origin;
   if (origin.ops.size() > 1) origin.kind = origin::OriginKind::shared;
   const GraphValueId x = of.x;
   const DType dtype = r.value(angles).dtype;
-  GraphValueId half = each_once(r, angles, of.repeat, origin);
+  GraphValueId half = without_repeats(r, angles, of.repeat, origin);
   Dims dims = *dims_at(r, half);
   if (dims.size() == 2) {
     dims.insert(dims.begin(), Dim{1, false, none_id});
@@ -216,32 +218,32 @@ GraphValueId cache_of(Rewriter& r, GraphValueId angles, const Rotation& of) {
 
 Outcome rotate(Rewriter& r, const GraphNode& sum) {
   const auto found = rotation(r, sum);
-  if (!found) return not_mine();
-  if (std::string why = obstacle_to(r, *found); !why.empty()) return refused(std::move(why));
+  if (!found) return no_match();
+  if (std::string why = rotation_obstacle(r, *found); !why.empty()) return refused(std::move(why));
   const GraphValueId result = sum.outputs[0];
   const GraphValueId cos = cache_of(r, found->cos, *found);
   const GraphValueId sin = cache_of(r, found->sin, *found);
   GraphNode node = make_node("RotaryEmbedding", {found->x, cos, sin}, found->origin);
   if (found->repeat == Repeat::pairs) node.attributes = {{"interleaved", std::int64_t{1}}};
-  r.put_in_place_of(result, std::move(node));
+  r.replace_with(result, std::move(node));
   return changed();
 }
 
 Outcome rotate_in_part(Rewriter& r, const GraphNode& concat) {
-  if (!joins_two_over_last_axis(r, concat)) return not_mine();
+  if (!joins_two_over_last_axis(r, concat)) return no_match();
   const GraphNode* rotary = r.producer(concat.inputs[0], "RotaryEmbedding");
   if (rotary == nullptr || rotary->find("rotary_embedding_dim") != nullptr || r.use_count(concat.inputs[0]) != 1)
-    return not_mine();
-  const auto front = piece(r, rotary->inputs[0]), rest = piece(r, concat.inputs[1]);
-  const bool all = front && rest && front->all == rest->all && front->begin == 0 && front->end == rest->begin &&
-                   front->step == 1 && rest->step == 1 && rest->end == width(r, rest->all);
-  if (!all) return refused("what is joined is not one tensor in part rotated");
-  const auto pieces = joined(front->node->origin, rest->node->origin);
+    return no_match();
+  const auto front = piece(r, rotary->inputs[0]), tail = piece(r, concat.inputs[1]);
+  const bool all = front && tail && front->all == tail->all && front->begin == 0 && front->end == tail->begin &&
+                   front->step == 1 && tail->step == 1 && tail->end == width(r, tail->all);
+  if (!all) return refused("the concatenated parts are not slices of one tensor");
+  const auto pieces = joined(front->node->origin, tail->node->origin);
   GraphNode node = make_node("RotaryEmbedding", {front->all, rotary->inputs[1], rotary->inputs[2]},
                              joined(joined(pieces, rotary->origin), concat.origin));
   node.attributes = rotary->attributes;
   node.attributes.push_back({"rotary_embedding_dim", front->end});
-  r.put_in_place_of(concat.outputs[0], std::move(node));
+  r.replace_with(concat.outputs[0], std::move(node));
   return changed();
 }
 
@@ -249,9 +251,9 @@ Outcome rotate_in_part(Rewriter& r, const GraphNode& concat) {
 
 Outcome rotary_embedding(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
-  if (!rewriter.writes("RotaryEmbedding")) return not_mine();
+  if (!rewriter.writes("RotaryEmbedding")) return no_match();
   if (is(node, "Add")) return rotate(rewriter, node);
-  return is(node, "Concat") ? rotate_in_part(rewriter, node) : not_mine();
+  return is(node, "Concat") ? rotate_in_part(rewriter, node) : no_match();
 }
 
 }  // namespace whence::simplify

@@ -1,7 +1,7 @@
 // x -> Mul(c) -> Mul(d)                                before; either may be a Div
 // x -> Mul(c * d)                                      after
-// Condition: one of the factors is a power of two, so that every result is the same to the last bit; x * c is used
-// nowhere else. Origins: joined.
+// Condition: one of the factors is a power of two, so that every result is the same to the last bit; nothing else reads
+// x * c. Origins: joined.
 #include <cmath>
 
 #include "annotator/program/tensor_values.h"
@@ -46,17 +46,17 @@ std::optional<Scaling> scaling(const Rewriter& r, const GraphNode& node) {
 Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& outer = rewriter.node(index);
   const auto second = scaling(rewriter, outer);
-  if (!second) return not_mine();
+  if (!second) return no_match();
   const GraphNode* inner = rewriter.producer(second->x);
-  if (inner == nullptr) return not_mine();
+  if (inner == nullptr) return no_match();
   const auto first = scaling(rewriter, *inner);
-  if (!first) return not_mine();
+  if (!first) return no_match();
   if (!first->exact && !second->exact) return refused("the product of the factors would round differently");
   if (rewriter.use_count(second->x) != 1) return refused("the first product is used elsewhere");
 
   const graph::GraphValueId result = outer.outputs[0];
   const DType dtype = rewriter.value(result).dtype;
-  if (dtype != DType::float32 && dtype != DType::float64) return not_mine();
+  if (dtype != DType::float32 && dtype != DType::float64) return no_match();
   const double product = first->factor * second->factor;
   const double stored = dtype == DType::float32 ? static_cast<double>(static_cast<float>(product)) : product;
   const double smallest = dtype == DType::float32 ? 0x1p-126 : 0x1p-1022;
@@ -64,7 +64,7 @@ Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
 
   GraphNode merged = make_node("Mul", {first->x}, joined(inner->origin, outer.origin));
   merged.inputs.push_back(rewriter.constant(program::number_scalar(product, dtype), merged.origin));
-  rewriter.put_in_place_of(result, std::move(merged));
+  rewriter.replace_with(result, std::move(merged));
   return changed();
 }
 

@@ -1,6 +1,6 @@
-// [2, -1], [2, -1]                                     before: two constants that are equal
+// [2, -1], [2, -1]                                     before: two equal constants
 // [2, -1]                                              after
-// Condition: dtype, shape and bytes are equal; neither is a parameter, which keeps its name and its identity.
+// Condition: dtype, shape and bytes are equal; neither is a parameter, because parameters keep their name and identity.
 // Origins: the union, as a shared helper.
 #include <string>
 #include <unordered_map>
@@ -18,8 +18,8 @@ std::string key(const TensorData& data, std::span<const std::byte> bytes) {
   return text.append(as_text(bytes));
 }
 
-// Larger constants are left alone: they are rarely equal, and comparing them costs more than it gains.
-constexpr std::uint64_t largest = 32768;  // bytes, as much as fold_layout copies
+// Larger constants are skipped: they are rarely equal, and comparing them costs more than it saves.
+constexpr std::uint64_t largest = 32768;  // bytes
 
 }  // namespace
 

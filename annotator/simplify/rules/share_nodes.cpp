@@ -1,9 +1,9 @@
-// x -> Shape -> a,  x -> Shape -> b                    before: two nodes that compute the same
+// x -> Shape -> a,  x -> Shape -> b                    before: two nodes that compute the same value
 // x -> Shape -> a and b                                after
-// Nodes that rearrange, select or prepare sizes and masks are shared across modules. What a module computes is shared
-// within one call of it alone: it stays its own, even when another module happens to compute the same.
-// Condition: operator, inputs and attributes are equal. Origins: the union, fused, since the node does the work of all
-// of them; a shared helper if one of them was, unless it is one operation's.
+// Nodes that rearrange, select or prepare sizes and masks are shared across modules. Nodes that compute are shared only
+// within one module call: a module keeps its own nodes even if another module computes the same value. Condition:
+// operator, inputs and attributes are equal. Origins: the union, fused, because the node replaces all of them; a shared
+// helper if one of them was one, unless all belong to one operation.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -25,7 +25,7 @@ bool serves_any_module(const Rewriter& r, const GraphNode& node) {
   return (dtype == DType::boolean || is_integral(dtype)) && is(node, operators::integer_helper);
 }
 
-// The one call of a module that all operations of the node are part of.
+// Returns the module call that all operations of the node belong to; nullopt if they belong to several.
 std::optional<ScopeId> scope_of(const NodeOrigin& origin, const std::vector<ScopeId>& scopes) {
   std::optional<ScopeId> scope;
   for (const std::int32_t op : origin.ops) {
@@ -37,8 +37,9 @@ std::optional<ScopeId> scope_of(const NodeOrigin& origin, const std::vector<Scop
   return scope;
 }
 
-// Within which nodes are equal: "" anywhere, a number in that call of a module; nullopt: the node is not shared.
-std::optional<std::string> reach(const Rewriter& r, const GraphNode& node, const std::vector<ScopeId>& scopes) {
+// Returns the scope within which equal nodes are shared: "" for anywhere, or the number of a module call; nullopt if
+// the node is not shared.
+std::optional<std::string> sharing_scope(const Rewriter& r, const GraphNode& node, const std::vector<ScopeId>& scopes) {
   if (node.removed || !node.domain.empty() || node.outputs.size() != 1 || r.value(node.outputs[0]).sequence) {
     return std::nullopt;
   }
@@ -52,7 +53,7 @@ void append_list(std::string& text, const std::vector<T>& list) {
   for (const T& element : list) text += std::to_string(element) + ",";
 }
 
-// nullopt for attributes that are not worth comparing: graphs, lists of strings.
+// Returns a key that is equal for equal nodes; nullopt for attributes that are not compared: graphs, lists of strings.
 std::optional<std::string> key(const GraphNode& node) {
   std::string text = node.op_type + "(";
   append_list(text, node.inputs);
@@ -96,7 +97,7 @@ std::size_t share_nodes(Rewriter& rewriter, const std::vector<ScopeId>& scopes) 
   const auto count = static_cast<std::int32_t>(rewriter.graph().nodes.size());
   for (std::int32_t i = 0; i < count; ++i) {
     const GraphNode& node = rewriter.node(i);
-    const auto within = reach(rewriter, node, scopes);
+    const auto within = sharing_scope(rewriter, node, scopes);
     const auto text = within ? key(node) : std::nullopt;
     if (!text) continue;
     const auto [found, is_new] = first.try_emplace(*within + *text, i);

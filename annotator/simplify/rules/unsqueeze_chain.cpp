@@ -1,7 +1,7 @@
-// x -> Unsqueeze(a) -> Unsqueeze(b)                    before; likewise with Squeeze, and the two mixed
+// x -> Unsqueeze(a) -> Unsqueeze(b)                    before; also with Squeeze, and with one of each
 // x -> Unsqueeze(a and b, as axes of the result)       after; the first stays for its other users
-// Squeeze and Unsqueeze that undo each other leave x itself.
-// Condition: rank of x known, axes constant. Origins: joined.
+// A Squeeze and an Unsqueeze that cancel each other leave x itself. Condition: the rank of x is known, the axes are
+// constant. Origins: joined.
 #include <algorithm>
 #include <set>
 
@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::int64_t added = -1;
 
-// An axis list as a layout: which axis of x each axis of the result is, or that it was added.
+// For each axis of the result: the axis of x it comes from, or `added`.
 using Layout = std::vector<std::int64_t>;
 
 std::optional<std::vector<std::int64_t>> axes_of(const Rewriter& r, const GraphNode& node, std::size_t rank) {
-  if (node.inputs.size() < 2) return std::nullopt;  // Squeeze of whatever is 1
+  if (node.inputs.size() < 2) return std::nullopt;  // a Squeeze of all axes of size 1
   auto axes = r.integers(node.inputs[1]);
   if (!axes) return std::nullopt;
   const auto bound = static_cast<std::int64_t>(rank);
@@ -52,7 +52,7 @@ bool apply(const Rewriter& r, const GraphNode& node, Layout& layout) {
   return true;
 }
 
-// The result has x's axes in order, with an added one wherever a squeezed one stood.
+// Returns true if the result has x's axes in order, with an added axis in place of each squeezed one.
 bool restores(const Layout& layout, std::size_t rank) {
   if (layout.size() != rank) return false;
   const std::set<std::int64_t> kept(layout.begin(), layout.end());
@@ -68,9 +68,9 @@ bool restores(const Layout& layout, std::size_t rank) {
 Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& outer = rewriter.node(index);
   const auto reshapes_ones = [](const GraphNode& node) { return is(node, "Unsqueeze") || is(node, "Squeeze"); };
-  if (!reshapes_ones(outer)) return not_mine();
+  if (!reshapes_ones(outer)) return no_match();
   const GraphNode* inner = rewriter.producer(outer.inputs[0]);
-  if (inner == nullptr || !reshapes_ones(*inner)) return not_mine();
+  if (inner == nullptr || !reshapes_ones(*inner)) return no_match();
   const graph::GraphValueId x = inner->inputs[0];
   const auto& dims = rewriter.value(x).dims;
   if (!dims) return refused("the rank is unknown");
@@ -81,7 +81,7 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
 
   const graph::GraphValueId result = outer.outputs[0];
   if (restores(layout, dims->size())) {
-    if (!rewriter.can_replace(result, x)) return refused("the graph's output needs a node that makes it");
+    if (!rewriter.can_replace(result, x)) return refused("a graph output needs a node that computes it");
     rewriter.replace(result, x);
     return changed();
   }
@@ -98,7 +98,7 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   GraphNode merged = make_node(lost_axes.empty() ? "Unsqueeze" : "Squeeze", {x}, joined(inner->origin, outer.origin));
   merged.inputs.push_back(
       rewriter.constant(program::integer_vector(lost_axes.empty() ? new_axes : lost_axes), merged.origin));
-  rewriter.put_in_place_of(result, std::move(merged));
+  rewriter.replace_with(result, std::move(merged));
   return changed();
 }
 

@@ -35,7 +35,7 @@ CASES = [
          dynamic="x:0=n,2=h,3=w"),
     case("aten::adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 3), f32(3, 7), dynamic="x:1=t"),
     case("aten::adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, 5, return_indices=True), f32(2, 3, 6, 8),
-         refused="the positions of adaptive max pooling"),
+         refused="indices of adaptive max pooling"),
     case("aten::adaptive_max_pool3d", lambda x: F.adaptive_max_pool3d(x, 2), f32(1, 3, 4, 6, 8)),
     # one axis keeps its dynamic size
     case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (1, None)), f32(2, 3, 8, 9), dynamic="x:0=n,3=w"),

@@ -9,7 +9,7 @@ ROWS, COLUMNS = i64(-4, 4, 3, seed=1), i64(-5, 5, 3, seed=2)
 
 CASES = [
     case("aten::_unsafe_index.Tensor", lambda x, i: torch.ops.aten._unsafe_index(x, [None, i]), TABLE, COLUMNS),
-    case("aten::_unsafe_index.Tensor_hacked_twin", 
+    case("aten::_unsafe_index.Tensor_hacked_twin",
          "def forward(self, x, i):\n  return torch._unsafe_index(x, [i])", TABLE, ROWS),
     case("aten::argwhere", lambda x: torch.argwhere(x), boolean(3, 4)),
     case("aten::gather", lambda x, i: x.gather(1, i), f32(3, 4), i64(0, 4, 2, 3)),

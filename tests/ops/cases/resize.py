@@ -26,7 +26,7 @@ CASES = [
          f32(2, 3, 10, 20)),
     case("aten::upsample_bilinear2d", lambda x: aten.upsample_bilinear2d(x, (3, 3), True, 1.7, 0.9), f32(2, 3, 10, 20)),
     case("aten::upsample_nearest1d", lambda x: aten.upsample_nearest1d(x, (9,), 0.5), f32(2, 3, 10),
-         refused="an output size beyond what its scale factor gives"),
+         refused="larger than its scale factor gives"),
     plain("aten::upsample_nearest1d.vec", lambda x: aten.upsample_nearest1d.vec(x, None, [1.7]), LINE),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=2, dynamic="x:0=n,2=h,3=w",
             opsets=(13, 20)),

@@ -54,7 +54,7 @@ CASES = [
          torch.tensor([[True, False], [True, True]]), f32(3)),
     case("aten::index_put", lambda x, i: torch.ops.aten.index_put(x, [i], torch.tensor(1)), i64(0, 9, 6), i64(0, 6, 2),
          dynamic="i:0=n"),
-    case("aten::index_put.hacked_twin", 
+    case("aten::index_put.hacked_twin",
          "def forward(self, x, i, v):\n  return torch.index_put(x, [i], v)", f32(4), ROWS, f32(3)),
     case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(2, 3), boolean(2, 3), f32(6)),
     case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(3), boolean(2, 3), f32(6)),

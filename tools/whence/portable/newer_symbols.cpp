@@ -1,5 +1,5 @@
-// Functions that the objects of a newer compiler and libc ask for, and GLIBC_2.34 and GLIBCXX_3.4.29 lack, which is all
-// that the recorder's wheel may need: defined here, they are asked of no library.
+// Defines functions that objects from a newer compiler and libc call. The recorder's wheel must run with GLIBC_2.34 and
+// GLIBCXX_3.4.29, which lack these functions.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace std {
 
-// Called by _GLIBCXX_ASSERTIONS where an index lies beyond its list.
+// Called by _GLIBCXX_ASSERTIONS if an index is out of range.
 [[noreturn]] void __glibcxx_assert_fail(const char* file, int line, const char* function,
                                         const char* condition) noexcept {
   if (file != nullptr) std::fprintf(stderr, "%s:%d: %s: Assertion '%s' failed.\n", file, line, function, condition);
@@ -17,7 +17,7 @@ namespace std {
 
 }  // namespace std
 
-// Random bytes for the hash tables of expat.
+// Called by expat for random bytes for its hash tables.
 extern "C" void arc4random_buf(void* buffer, std::size_t size) noexcept {
   auto* at = static_cast<unsigned char*>(buffer);
   while (size > 0) {

@@ -1,8 +1,8 @@
-// The recorder of a fully static command, which cannot load libraries: another process does the whole work.
+// The recorder for a fully static command, which cannot load libraries.
 //
-// The recorder's package brings a command that is linked dynamically, of the same version. It takes the place of this
-// process, with the same arguments, as soon as LibTorch is needed: the program of an archive and its weights need not
-// be sent from one process to another. Nothing has been written by then: outputs are put in their places at the end.
+// The recorder's package contains a dynamically linked command of the same version. As soon as LibTorch is needed, that
+// command replaces this process, with the same arguments, so no program or weights are sent between processes. Nothing
+// has been written at that point, because outputs are renamed at the end.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libwhence_recorder.so";
-constexpr const char* kMark = "WHENCE_HANDED_OVER";  // set for the other process, which must not hand over again
+constexpr const char* kMark = "WHENCE_HANDED_OVER";  // set for the other command, which must not be replaced again
 
 [[noreturn]] void fail(const std::string& message, const std::string& remedy) {
   throw Error(Code::needs_libtorch, message, remedy, Place{.stage = "load recorder"});
@@ -37,36 +37,36 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Fails with the two lines of $WHENCE_RECORDER_MISSING, set by the Python package: why no recorder fits, and what
-// helps.
+// Fails with the two lines of $WHENCE_RECORDER_MISSING, which the Python package sets: why no recorder fits, and the
+// remedy.
 [[noreturn]] void fail_without_recorder() {
-  const std::string said = variable("WHENCE_RECORDER_MISSING");
-  const std::size_t end = said.find('\n');
+  const std::string reason = variable("WHENCE_RECORDER_MISSING");
+  const std::size_t end = reason.find('\n');
   if (end == std::string::npos) {
     fail("this needs LibTorch, and no recorder is installed for it", "pip install whence-onnx-recorder torch");
   }
-  fail("this needs LibTorch, and " + said.substr(0, end), said.substr(end + 1));
+  fail("this needs LibTorch, and " + reason.substr(0, end), reason.substr(end + 1));
 }
 
-// $WHENCE_RECORDER, else lib/ beside the folder of the command, as for a command that loads the library itself.
+// Returns $WHENCE_RECORDER, else the library in lib/ next to the command's folder, as for a dynamically linked command.
 fs::path recorder_library() {
   std::error_code ignored;
   const fs::path given = variable("WHENCE_RECORDER");
   if (!given.empty() && !fs::exists(given, ignored)) {
-    fail("WHENCE_RECORDER names a file that does not exist: " + given.string(), "unset it, or correct it");
+    fail("the file in WHENCE_RECORDER does not exist: " + given.string(), "unset it, or correct it");
   }
   if (!given.empty() && given.filename() != kLibrary) {
-    fail("WHENCE_RECORDER names no recorder: " + given.string(),
-         std::string("unset it, or name ") + kLibrary + " of whence-onnx-recorder");
+    fail("the file in WHENCE_RECORDER is not a recorder: " + given.string(),
+         std::string("unset it, or set it to ") + kLibrary + " of whence-onnx-recorder");
   }
   if (!given.empty()) return fs::absolute(given);
   const fs::path own = fs::read_symlink("/proc/self/exe", ignored);
-  const fs::path beside = own.parent_path().parent_path() / "lib" / kLibrary;
-  if (own.empty() || !fs::exists(beside, ignored)) fail_without_recorder();
-  return beside;
+  const fs::path installed = own.parent_path().parent_path() / "lib" / kLibrary;
+  if (own.empty() || !fs::exists(installed, ignored)) fail_without_recorder();
+  return installed;
 }
 
-// The command that stands beside the library: DIR/bin/whence for DIR/lib/libwhence_recorder.so.
+// Returns the command of the recorder's package: DIR/bin/whence for DIR/lib/libwhence_recorder.so.
 fs::path recorder_command() {
   const fs::path command = recorder_library().parent_path().parent_path() / "bin" / "whence";
   std::error_code ignored;
@@ -77,7 +77,7 @@ fs::path recorder_command() {
   return command;
 }
 
-// The arguments of this process as it was started, the command's name first.
+// Returns the arguments of this process, starting with the command's name.
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -108,7 +108,7 @@ void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     std::error_code ignored;
     if (!fs::exists(library, ignored))
-      throw Error(Code::missing_file, "no such file", "name the library that defines them",
+      throw Error(Code::missing_file, "no such file", "give the path of the library that defines the operators",
                   Place{.file = library, .stage = "load operators"});
   }
   if (!libraries.empty()) hand_over();

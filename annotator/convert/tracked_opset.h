@@ -1,5 +1,5 @@
-// AskedOpset: the opset that a graph is written for, as converters ask it. It notes at which other opsets everything
-// that was asked would have had the same answer: there the graph is the same, and need not be made again.
+// TrackedOpset: the opset that a graph is written for, as converters query it. It records for which other opsets every
+// query would have had the same answer: for those the graph is the same and need not be built again.
 #pragma once
 
 #include <bitset>
@@ -8,9 +8,9 @@
 
 namespace whence::convert {
 
-class AskedOpset {
+class TrackedOpset {
  public:
-  explicit AskedOpset(int opset) : opset_(opset) { same_.set(); }
+  explicit TrackedOpset(int opset) : opset_(opset) { same_.set(); }
 
   // Returns question(opset), of any type that can be compared.
   template <class Question>
@@ -27,7 +27,7 @@ class AskedOpset {
   }
   bool operator<(int since) const { return !(*this >= since); }
 
-  // `other`: oldest_opset to newest_opset.
+  // `other`: from oldest_opset to newest_opset.
   bool same_at(int other) const { return same_.test(other); }
 
  private:

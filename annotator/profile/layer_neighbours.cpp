@@ -1,4 +1,4 @@
-#include "annotator/profile/surroundings.h"
+#include "annotator/profile/layer_neighbours.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,12 +7,12 @@
 namespace whence::profile {
 namespace {
 
-constexpr std::size_t most_visited = 1000;  // nodes of one walk: a part has few nodes around it
+constexpr std::size_t max_visited = 1000;  // nodes of one walk; a part has few nodes around it
 
 }  // namespace
 
-Surroundings::Surroundings(const std::vector<Layer>& layers, const std::vector<std::vector<std::size_t>>& nodes,
-                           const view::NodeGraph& graph)
+LayerNeighbours::LayerNeighbours(const std::vector<Layer>& layers, const std::vector<std::vector<std::size_t>>& nodes,
+                                 const view::NodeGraph& graph)
     : layers_(layers),
       nodes_(nodes),
       named_(graph.nodes.size()),
@@ -28,11 +28,11 @@ Surroundings::Surroundings(const std::vector<Layer>& layers, const std::vector<s
   }
 }
 
-Surroundings::Walk Surroundings::nearest(std::size_t layer, std::vector<std::size_t> Layer::*direction) const {
+LayerNeighbours::Walk LayerNeighbours::nearest(std::size_t layer, std::vector<std::size_t> Layer::* direction) const {
   std::set<std::size_t> seen = {layer}, found;
   std::vector<std::size_t> open = {layer};
   while (!open.empty()) {
-    if (seen.size() > most_visited) return std::nullopt;
+    if (seen.size() > max_visited) return std::nullopt;
     const std::size_t at = open.back();
     open.pop_back();
     for (const std::size_t next : layers_[at].*direction) {
@@ -44,11 +44,11 @@ Surroundings::Walk Surroundings::nearest(std::size_t layer, std::vector<std::siz
   return std::vector<std::size_t>(found.begin(), found.end());
 }
 
-Surroundings::Walk Surroundings::unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const {
+LayerNeighbours::Walk LayerNeighbours::unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const {
   std::set<std::size_t> found;
   std::vector<std::size_t> open = nodes;
   while (!open.empty()) {
-    if (found.size() > most_visited) return std::nullopt;
+    if (found.size() > max_visited) return std::nullopt;
     const std::size_t at = open.back();
     open.pop_back();
     for (const std::size_t next : links[at]) {
@@ -58,7 +58,7 @@ Surroundings::Walk Surroundings::unnamed_from(const std::vector<std::size_t>& no
   return std::vector<std::size_t>(found.begin(), found.end());
 }
 
-std::vector<std::size_t> Surroundings::around(std::size_t layer) const {
+std::vector<std::size_t> LayerNeighbours::possible_nodes(std::size_t layer) const {
   const Walk before = nearest(layer, &Layer::before), after = nearest(layer, &Layer::after);
   if (!before || !after) return {};
   const Walk down = unnamed_from(*before, consumers_), up = unnamed_from(*after, producers_);

@@ -1,4 +1,4 @@
-#include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/narrow_constants.h"
 
 #include <cmath>
 
@@ -9,7 +9,7 @@ namespace whence::convert {
 namespace {
 
 bool outside(Ctx& c, Val value, DType dtype) {
-  constexpr double smallest_half = 0x1p-14;  // smaller ones have fewer digits; bfloat16 has the exponents of float32
+  constexpr double smallest_half = 0x1p-14;  // smaller numbers have fewer digits; bfloat16 has the exponents of float32
   const TensorData* data = c.constant(value);
   const auto number = data == nullptr ? std::nullopt : program::single_number(*data);
   if (!number || !std::isfinite(*number) || *number == 0) return false;

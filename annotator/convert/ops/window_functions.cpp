@@ -1,5 +1,5 @@
-// Windows of a length that is known or computed: hann, hamming, blackman, bartlett. Each is a function of the share of
-// the period that lies before an element. ONNX's own windows are not used: its Hamming window has another coefficient.
+// Windows of known or computed length: hann, hamming, blackman, bartlett. Each is a function of the fraction of the
+// period before an element. ONNX's own windows are not used: its Hamming window has another coefficient.
 #include <cmath>
 #include <numbers>
 
@@ -11,19 +11,19 @@ namespace {
 struct Window {
   DType dtype;
   Val length;
-  Val share;  // the part of the period before each element, [length]
+  Val share;  // fraction of the period before each element, [length]
 };
 
-// A periodic window is one of an element more, of which the last is left out.
+// A periodic window is a window with one more element, without its last element.
 Window window(Ctx& c) {
   const DType dtype = c.output_dtype();
-  if (!is_floating(dtype)) c.refuse("a window of integers", "make float32 and convert");
+  if (!is_floating(dtype)) c.refuse("a window of integers is not supported", "make float32 and convert");
   const Val length = c.to_scalar_value(c.size("window_length")), one = c.constant_int(1);
   const bool periodic = c.schema().find("periodic") == nullptr || c.flag("periodic");
   const Val period = c.emit("Max", {periodic ? length : c.emit("Sub", {length, one}), one});
-  const Val places = c.emit("Range", {c.constant_int(0), length, one});
+  const Val positions = c.emit("Range", {c.constant_int(0), length, one});
   const auto as_result = [&](Val numbers) { return c.cast(c.typed(numbers, DType::int64), dtype); };
-  return {dtype, length, c.emit("Div", {as_result(places), as_result(period)})};
+  return {dtype, length, c.emit("Div", {as_result(positions), as_result(period)})};
 }
 
 // A window of one element is 1.
