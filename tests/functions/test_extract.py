@@ -136,7 +136,7 @@ def test_a_module_that_is_in_a_fused_node_is_not_written_without_it(tmp_path):
                   annotated("Exp", ["a"], ["b"], "outer.conv", "matched"),
                   annotated("Neg", ["b"], ["y"], "last", "matched")], [], {"x": [3]}, ["y"], path)
     said = command.run("extract", path, "--module", "outer.conv", "-o", part, code=4).stderr
-    assert "1 node stands for operations of it and of others, Abs 'Abs_a' of the root" in said
+    assert "1 node belongs to it and to other modules, Abs 'Abs_a' of the root" in said
     said = command.run("extract", path, "--module", "outer.act", "-o", part, code=4).stderr
     assert "outer.act has no node of its own: it is a part of Abs 'Abs_a'" in said
     assert not part.exists()
@@ -196,7 +196,7 @@ def test_a_module_in_pieces_is_refused(tmp_path):
     graphs.model([node("Relu", ["x"], ["a"], "one:Block"), node("Exp", ["a"], ["b"], "two:Block"),
                   node("Neg", ["b"], ["y"], "one:Block")], [], {"x": [3]}, ["y"], path)
     result = command.run("extract", path, "--module", "one", "-o", tmp_path / "part.onnx", code=4)
-    assert "between its nodes lies Exp 'Exp_b' of two" in result.stderr
+    assert "Exp 'Exp_b' of two is between its nodes" in result.stderr
     assert not (tmp_path / "part.onnx").exists()
 
 
@@ -332,7 +332,7 @@ def test_functions_are_not_made_in_a_branch(branches, tmp_path):
     out = tmp_path / "part.onnx"
     for choice in (("--modules", "block.*"), ("--types", "Block")):
         said = command.run("functions", path, *choice, "-o", out, code=2).stderr
-        assert "stands in the body of If '/If'" in said
+        assert "in the body of If '/If'" in said
     assert "no module of the file matches" in command.run("functions", path, "--modules", "x", "-o", out, code=2).stderr
     assert not out.exists()
 
