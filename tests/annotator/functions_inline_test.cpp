@@ -72,12 +72,12 @@ TEST_F(Functions, CallsThatDoNotFitAreRefused) {
       <opset_import: ["" : 20], domain: "f"> one (a) => (b) { b = Neg (a) })");
   });
   const auto all = [](const onnx_file::OnnxFunction&) { return true; };
-  EXPECT_EQ(written_size(parts(recursive), all), std::nullopt);
+  EXPECT_EQ(inlined_size(parts(recursive), all), std::nullopt);
   const ModelParts nested = parts(R"(g (float[2] x) => (float[2] y) { h = f.outer (x) y = f.outer (h) }
     <opset_import: ["" : 20, "f" : 1], domain: "f"> outer (a) => (b) { t = f.inner (a) b = f.inner (t) }
     <opset_import: ["" : 20], domain: "f"> inner (a) => (b) { t = Neg (a) b = Neg (t) })");
-  EXPECT_EQ(written_size(nested, all), 8u);
-  EXPECT_EQ(written_size(nested, [](const onnx_file::OnnxFunction& each) { return each.name == "outer"; }), 4u);
+  EXPECT_EQ(inlined_size(nested, all), 8u);
+  EXPECT_EQ(inlined_size(nested, [](const onnx_file::OnnxFunction& each) { return each.name == "outer"; }), 4u);
   EXPECT_EQ(stored_nodes(nested), 6u);
 }
 

@@ -47,8 +47,7 @@ class Extracts:
             result = command.run(*line, code=None)
             if result.returncode == 0:
                 self.parts.append(Part(call, path, [value.name for value in onnx.load(path).graph.input]))
-            elif "stand for operations of it and of others" in result.stderr or "is a part of" in result.stderr or \
-                    "stands for operations of it and of others" in result.stderr:
+            elif "to it and to other modules" in result.stderr or "is a part of" in result.stderr:
                 self.joined.append(call)
             else:
                 assert "no node" in result.stderr, result.stderr

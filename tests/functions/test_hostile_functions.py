@@ -71,7 +71,7 @@ def test_two_producers_of_one_value_are_refused(tmp_path):
                                 opset_imports=[helper.make_opsetid("", 18)]), path)
     for arguments in (["functions", "--depth", "1"], ["functions", "--types", "Layer"], ["extract", "--module", "a"]):
         result = command.run(arguments[0], path, *arguments[1:], "-o", tmp_path / "out.onnx", code=3)
-        assert result.stderr.startswith("E0204") and "two nodes make the value 's'" in result.stderr
+        assert result.stderr.startswith("E0204") and "two nodes produce the value 's'" in result.stderr
         assert not (tmp_path / "out.onnx").exists()
 
 
