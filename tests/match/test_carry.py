@@ -263,7 +263,7 @@ FAILING = {  # the tool, the code, and a part of the message
 def test_a_tool_that_fails(folder, tmp_path, case):
     tool, code, text = FAILING[case]
     tool = [*script(folder, "cycle"), "{in}"] if case == "cycle" else tool
-    said = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, behind=["--", *tool])
+    said = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, trailing=["--", *tool])
     assert text in said["message"] and str(tmp_path) not in said["message"]
 
 
@@ -274,7 +274,7 @@ def test_a_file_without_origins_is_refused_before_the_tool_runs(folder, tmp_path
         del node.metadata_props[:]
     onnx.save(model, tmp_path / "plain.onnx")
     said = refused(["carry", tmp_path / "plain.onnx", "-o", tmp_path / "target"], tmp_path, "E0203",
-                   behind=["--", "sh", "-c", f"touch {tmp_path}/ran", "{in}"])
+                   trailing=["--", "sh", "-c", f"touch {tmp_path}/ran", "{in}"])
     assert "whence annotate" in said["remedy"] and not (tmp_path / "ran").exists()
 
 
@@ -283,16 +283,16 @@ def test_the_model_is_never_overwritten(folder, tmp_path, output, code):
     source = tmp_path / "data"
     shutil.copytree(folder / "data", source)
     refused(["carry", source / "net.onnx", "-o", source / output], tmp_path, code,
-            behind=["--", "sh", "-c", "touch ran", "{in}"])
+            trailing=["--", "sh", "-c", "touch ran", "{in}"])
 
 
 def test_a_tool_that_takes_too_long_is_stopped(folder, tmp_path):
     said = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
-                   behind=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
+                   trailing=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
     assert "more than 0.3 s" in said["message"] and said["message"].endswith("it said: waiting")
     for wrong in ("0", "-1", "soon", "inf"):
         assert "--timeout" in refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
-                                      "E0101", behind=["--", "true", "{in}"])["message"]
+                                      "E0101", trailing=["--", "true", "{in}"])["message"]
 
 
 def alive_in_group(group: int) -> list[str]:
