@@ -1,4 +1,4 @@
-// Readers of the recorder that know no LibTorch: pickles that it would choke on, members of zips, numpy's files.
+// Readers of the recorder that do not use LibTorch: the check of pickles, members of zips, and numpy's files.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(PickleCheck, TensorsWithinTheirStorages) {
             "");
 }
 
-TEST(PickleCheck, WhatNoPicklerWrites) {
+TEST(PickleCheck, InvalidPickles) {
   for (const std::string& value :
        {std::string("r\xff\xff\xff\x7f"), std::string("h\x01"), std::string("X\xff\xff\xff\x7f"), std::string("a"),
         std::string("]q\x01h\x01"
@@ -45,7 +45,7 @@ TEST(PickleCheck, WhatNoPicklerWrites) {
 
 class Npz : public ::testing::Test {
  protected:
-  // A .npy of version 1 with this header and content.
+  // Returns a .npy file of version 1 with this header and content.
   static std::string npy(const std::string& header, const std::string& content) {
     std::string text = "\x93NUMPY\x01";
     text += '\0';
