@@ -98,7 +98,7 @@ std::vector<DynamicAxis> axes_of(const Options& options) {
 
 ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& names) {
   ExampleInputs examples;
-  examples.given = true;
+  examples.available = true;
   examples.names = names;
   for (const at::Tensor& input : inputs) {
     examples.arguments.emplace_back().fill(input);
