@@ -23,18 +23,18 @@ std::vector<std::int64_t> numbers(const auto& rule) {
 using Length = std::int64_t;  // the value of a size in one run
 
 TEST(Fit, FindsTheRuleOfTheNumbers) {
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a; }), seen, 1), n);
-  EXPECT_EQ(fit_size(numbers([](Length, Length b) { return 3 * b; }), seen, 1), 3 * m);
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return 2 * a - 1; }), seen, 1), 2 * n - 1);
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return -a; }), seen, 1), -1 * n);
-  EXPECT_EQ(fit_size(numbers([](Length a, Length b) { return 2 * a * b; }), seen, 1), 2 * n * m);
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 64), floor_div(n + 6, 7));
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a; }), symbol_values, 1), n);
+  EXPECT_EQ(fit_size(numbers([](Length, Length b) { return 3 * b; }), symbol_values, 1), 3 * m);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return 2 * a - 1; }), symbol_values, 1), 2 * n - 1);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return -a; }), symbol_values, 1), -1 * n);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length b) { return 2 * a * b; }), symbol_values, 1), 2 * n * m);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), symbol_values, 64), floor_div(n + 6, 7));
 }
 
 TEST(Fit, RefusesWhatNoRuleGives) {
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a % 4; }), seen, 64), std::nullopt);
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 6), std::nullopt);
-  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), seen, 64), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a % 4; }), symbol_values, 64), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), symbol_values, 6), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), symbol_values, 64), std::nullopt);
 }
 
 // The runs have only two distinct sizes, 2 and 5, and some line passes through any two points.

@@ -30,7 +30,7 @@ class Views {
     }
     return program.values.add(std::move(added));
   }
-  MemoryPlace rows(std::initializer_list<std::int64_t> sizes) { return *rows_of(program, tensor(sizes)); }
+  MemoryPlace rows(std::initializer_list<std::int64_t> sizes) { return *row_major_place(program, tensor(sizes)); }
 
   Node node(const char* target, std::vector<NamedArgument> more, std::initializer_list<std::int64_t> result,
             std::size_t results = 1) {
@@ -78,8 +78,8 @@ TEST(Places, OffsetsAndStridesFollowTheRules) {
   const MemoryPlace odd = v.view_of(x, "aten::slice", step, {-1, -2, 2});
   EXPECT_EQ(odd.offset, Size(1));
   EXPECT_EQ(odd.strides[2], Size(2));
-  EXPECT_EQ(v.after(swapped, "aten::view", {}, {-2, -1, 2, 2}).strides, (std::vector<Size>{4, m * 4, 2, 1}));
-  EXPECT_TRUE(is_row_major(v.after(x, "aten::reshape", {}, {-3, 4})));
+  EXPECT_EQ(v.view_of(swapped, "aten::view", {}, {-2, -1, 2, 2}).strides, (std::vector<Size>{4, m * 4, 2, 1}));
+  EXPECT_TRUE(is_row_major(v.view_of(x, "aten::reshape", {}, {-3, 4})));
   EXPECT_EQ(order_in_memory(swapped), (std::vector<std::size_t>{1, 0, 2}));
   EXPECT_FALSE(order_in_memory(odd));
 }
@@ -131,11 +131,11 @@ TEST(Places, PartsMayBeDisjoint) {
   EXPECT_FALSE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 0, 2, {-2, 3})));
   EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 2, 2, {-1, -2})));
   EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 1, -1, {-1, 3})));  // one where m is 1
-  EXPECT_TRUE(has_distinct_elements(v.program, v.after(x, "aten::transpose", dims(0, 2), {3, -2, -1})));
-  EXPECT_FALSE(has_distinct_elements(v.program, v.after(v.rows({-1, 1}), "aten::expand", {}, {-1, 4})));
+  EXPECT_TRUE(has_distinct_elements(v.program, v.view_of(x, "aten::transpose", dims(0, 2), {3, -2, -1})));
+  EXPECT_FALSE(has_distinct_elements(v.program, v.view_of(v.rows({-1, 1}), "aten::expand", {}, {-1, 4})));
   const auto windows = [&](std::int64_t size, std::int64_t step) {
-    return v.after(v.rows({-1}), "aten::unfold", {{"dimension", {std::int64_t{0}}}, {"size", {size}}, {"step", {step}}},
-                   {-3, size});
+    return v.view_of(v.rows({-1}), "aten::unfold",
+                     {{"dimension", {std::int64_t{0}}}, {"size", {size}}, {"step", {step}}}, {-3, size});
   };
   EXPECT_TRUE(has_distinct_elements(v.program, windows(2, 2)));
   EXPECT_FALSE(has_distinct_elements(v.program, windows(3, 2)));
