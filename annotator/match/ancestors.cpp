@@ -167,7 +167,7 @@ class Ancestors {
         if (!input.exists()) continue;
         for (const ReferenceNode producer : r_.values[input].producers) {
           const bool ends =
-              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.foreign_value(r_.loose(input)).exists();
+              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.partner(r_.loose(input)).exists();
           if (!ends && seen.insert(producer).second) nodes.push_back(producer);
         }
       }

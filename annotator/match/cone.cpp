@@ -31,7 +31,7 @@ class Cone {
   bool reaches(ReferenceValue value, int depth) {
     if (std::find(stops_.begin(), stops_.end(), value) != stops_.end()) return true;
     // A value that the foreign file has, too, is computed by another of its nodes.
-    if (placement_.pairs.foreign_value(value).exists() && depth > 0) return false;
+    if (placement_.pairs.partner(value).exists() && depth > 0) return false;
     if (depth >= deepest || ++visited_ > 4 * deepest) return false;
     bool any = false;
     for (const ReferenceNode producer : r_.makers(value)) {
@@ -72,8 +72,8 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
   std::vector<ReferenceValue> stops;
   for (const ForeignValue input : foreign.data_inputs(f)) {
     if (!input.exists()) continue;
-    if (!placement.pairs.value(input).exists()) return {};
-    stops.push_back(placement.pairs.value(input));
+    if (!placement.pairs.partner(input).exists()) return {};
+    stops.push_back(placement.pairs.partner(input));
   }
   std::vector<UnitIndex> units;
   for (const ReferenceValue input : reference.data_inputs(r)) {
@@ -97,7 +97,7 @@ std::vector<UnitIndex> taken_in_behind(const Placement& placement, ForeignNode f
   if (foreign.nodes[f].outputs.empty() || reference.nodes[r].outputs.empty()) return {};
   const ReferenceValue own = reference.loose(reference.nodes[r].outputs[0]);
   const ForeignValue result = foreign.loose(foreign.nodes[f].outputs[0]);
-  const ReferenceValue later = result.exists() ? placement.pairs.value(result) : ReferenceValue();
+  const ReferenceValue later = result.exists() ? placement.pairs.partner(result) : ReferenceValue();
   if (!own.exists()) return {};
   if (!later.exists() || later == own) return stated_activation(placement, f, own);
   Cone cone(placement, {own});
@@ -148,7 +148,7 @@ std::vector<UnitIndex> units_of_bias_behind(const Placement& placement, Referenc
 void leave_to_neighbours(const Placement& placement, ForeignNode f, std::vector<UnitIndex>& units) {
   const ForeignStructure& s = placement.foreign;
   const auto leave = [&](ForeignNode neighbour) {
-    const ReferenceNode partner = placement.pairs.node(neighbour);
+    const ReferenceNode partner = placement.pairs.partner(neighbour);
     if (!partner.exists() || neighbour == f) return;
     const auto& partner_units = placement.reference.units_of_node[partner];
     if (partner_units.size() != 1 || units.size() < 2) return;
@@ -174,7 +174,7 @@ std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode
     const auto& uses = reference.heavy_uses(own);
     const bool all = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
       return use.node.exists() && is_activation(reference.nodes[use.node].op_class) &&
-             !placement.pairs.foreign_node(use.node).exists();
+             !placement.pairs.partner(use.node).exists();
     });
     if (!all) return {};
     // Several in a reference with several forms.
@@ -195,7 +195,7 @@ std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f
     if (!input.exists() || foreign.values[input].constant) continue;
     // The input comes straight from the product, without a bias in between.
     for (const ForeignNode maker : foreign.values[input].producers) {
-      const ReferenceNode partner = placement.pairs.node(maker);
+      const ReferenceNode partner = placement.pairs.partner(maker);
       if (!partner.exists() || foreign.nodes[maker].op_type != "MatMul") continue;
       const ReferenceStructure& reference = placement.reference.structure;
       const auto& product = reference.nodes[partner];
@@ -240,13 +240,13 @@ std::vector<UnitIndex> constant_added_before(const Placement& placement, Foreign
 void place_corresponding(Placement& placement) {
   for (const ForeignNode f : placement.foreign.order) {
     if (placement.settled(f)) continue;
-    const ReferenceNode r = placement.pairs.node(f);
-    if (!placement.pairs.joint(f).empty()) {
-      placement.place(f, placement.pairs.joint(f), Confidence::matched, MatchRule::cone);
+    const ReferenceNode r = placement.pairs.partner(f);
+    if (!placement.pairs.joint_units(f).empty()) {
+      placement.place(f, placement.pairs.joint_units(f), Confidence::matched, MatchRule::cone);
       continue;
     }
     if (!r.exists()) continue;
-    if (placement.pairs.guessed(f)) {
+    if (placement.pairs.is_guessed(f)) {
       placement.matches[f] = {
           .scope = placement.pairs.tie_scope(f), .confidence = Confidence::ancestor, .rule = MatchRule::structure};
       continue;
@@ -264,7 +264,7 @@ void place_corresponding(Placement& placement) {
     append(units, more);
     // Leaves it to names which of the operations it is for.
     const bool shared = placement.reference.shared_nodes.contains(r) && !placement.one_scope(units);
-    const Confidence confidence = placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred;
+    const Confidence confidence = placement.pairs.is_certain(f) ? Confidence::matched : Confidence::inferred;
     placement.place(f, std::move(units), shared ? Confidence::ancestor : confidence,
                     fused ? MatchRule::cone : MatchRule::structure);
     placement.matches[f].shared = shared;

@@ -127,8 +127,7 @@ class Constants {
   // constant in the foreign file. None for a value that the foreign file has, too.
   ReferenceNode any_maker(ReferenceValue value) const {
     if (!value.exists() || r_.values[value].producers.empty()) return {};
-    return placement_.pairs.foreign_value(r_.loose(value)).exists() ? ReferenceNode()
-                                                                    : r_.values[value].producers.front();
+    return placement_.pairs.partner(r_.loose(value)).exists() ? ReferenceNode() : r_.values[value].producers.front();
   }
 
   Placement& placement_;
@@ -146,7 +145,7 @@ void place_constants(Placement& placement, const EvidenceTable& evidence) {
     if (placement.foreign.nodes[node].kind == NodeKind::constant) constants.place_reader_of_parameter(node);
   }
   for (const ForeignNode node : placement.foreign.order) {
-    if (placement.pairs.node(node).exists()) constants.pair_operands(node, placement.pairs.node(node), 0);
+    if (placement.pairs.partner(node).exists()) constants.pair_operands(node, placement.pairs.partner(node), 0);
   }
 }
 

@@ -82,7 +82,7 @@ class Ways {
       if (!value.exists() || f_.values[value].constant) continue;
       const auto way = way_to(f_, value, known_in_foreign());
       if (way.empty()) continue;
-      const ReferenceValue start = placement_.pairs.value(origin(f_, way, value));
+      const ReferenceValue start = placement_.pairs.partner(origin(f_, way, value));
       const bool into_product = is_integer_product(f_, f);
       std::vector<ReferenceNode> best;
       std::vector<ForeignNode> best_own;
@@ -138,14 +138,14 @@ class Ways {
   Known<Side::foreign> known_in_foreign() const {
     return [this](ForeignValue value) {
       const auto& makers = f_.makers(value);
-      return placement_.pairs.value(value).exists() &&
+      return placement_.pairs.partner(value).exists() &&
              (makers.empty() || std::any_of(makers.begin(), makers.end(), [&](ForeignNode maker) {
-                return placement_.pairs.node(maker).exists() || !placement_.pairs.joint(maker).empty();
+                return placement_.pairs.partner(maker).exists() || !placement_.pairs.joint_units(maker).empty();
               }));
     };
   }
   Known<Side::reference> known_in_reference() const {
-    return [this](ReferenceValue value) { return placement_.pairs.foreign_value(value).exists(); };
+    return [this](ReferenceValue value) { return placement_.pairs.partner(value).exists(); };
   }
 
   // Returns the nodes that stand for the same in other forms of the reference, itself first.
@@ -317,11 +317,11 @@ void place_layout(Placement& placement) {
   const ReferenceStructure& r = placement.reference.structure;
   Ways ways(placement);
   for (const ForeignNode node : f.order) {
-    if (placement.pairs.node(node).exists() && !placement.pairs.guessed(node))
-      ways.align_into(node, placement.pairs.node(node));
+    if (placement.pairs.partner(node).exists() && !placement.pairs.is_guessed(node))
+      ways.align_into(node, placement.pairs.partner(node));
   }
   for (const ForeignValue output : f.outputs) {
-    const ReferenceValue partner = placement.pairs.value(f.loose(output));
+    const ReferenceValue partner = placement.pairs.partner(f.loose(output));
     for (const ReferenceValue other : r.outputs) {
       if (partner.exists() && r.loose(other) == partner) {
         ways.align(output, other);

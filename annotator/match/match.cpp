@@ -8,6 +8,7 @@
 #include "annotator/match/contradicted_names.h"
 #include "annotator/match/correspondence.h"
 #include "annotator/match/file_structure.h"
+#include "annotator/match/growth.h"
 #include "annotator/match/model_fit.h"
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
@@ -262,8 +263,7 @@ void leave_folded_integers_to_parent(Placement& placement, const ForeignStructur
 MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Reference& reference,
                            const ScopeReader& reader, EvidenceTable evidence) {
   const ForeignStructure& structure = foreign.structure;
-  static const EvidenceTable no_evidence;
-  const Correspondence none(structure, reference, no_evidence);
+  const Correspondence none(structure, reference);
   Placement placement{structure, reference, none, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
   const auto settled = settle_contradicted_names(reference, reader, evidence);
   for (const ForeignNode i : evidence.keys()) {
@@ -292,8 +292,7 @@ MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Re
 // Matches with a checkpoint, which has no structure either.
 MatchReport match_by_weights(const FileStructure<Side::foreign>& foreign, const Reference& reference,
                              const TensorSources& tensors, EvidenceTable evidence) {
-  static const EvidenceTable no_evidence;
-  const Correspondence none(foreign.structure, reference, no_evidence);
+  const Correspondence none(foreign.structure, reference);
   Placement placement{foreign.structure, reference, none,
                       IndexedVector<ForeignNode, NodeMatch>(foreign.structure.nodes.size())};
   place_by_weights(placement, tensors, evidence);
@@ -362,8 +361,8 @@ struct Findings {
 ModelFit match_by_structure(const FileStructure<Side::foreign>& foreign, const Reference& reference,
                             const Findings& found, IndexedVector<ForeignNode, NodeMatch>& matches) {
   const ForeignStructure& structure = foreign.structure;
-  Correspondence pairs(structure, reference, found.evidence);
-  pairs.grow(found.values, found.same_names);
+  const Correspondence pairs =
+      grow_correspondence(structure, reference, found.evidence, found.values, found.same_names);
   Placement placement{structure, reference, pairs, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
   if (found.stamped) place_stamped(placement, foreign);
   place_corresponding(placement);

@@ -118,13 +118,13 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     if (foreign.nodes[node].kind != NodeKind::heavy) continue;
     const NodeMatch& match = placement.matches[node];
     ++fit.computing;
-    fit.corresponding += placement.pairs.node(node).exists();
+    fit.corresponding += placement.pairs.partner(node).exists();
     if (const auto matrices = matrices_of(foreign, foreign.nodes[node]); !matrices.empty()) {
       ++fit.nodes;
       const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));
       fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, node, matrices, reference, match.units);
     }
-    if (!placement.pairs.node(node).exists()) continue;
+    if (!placement.pairs.partner(node).exists()) continue;
     if (placement.matches[node].units.size() != 1) continue;  // something is folded in
     for (const ForeignValue input : foreign.nodes[node].inputs) {
       if (!input.exists() || !foreign.values[input].constant) continue;

@@ -26,6 +26,7 @@
 #include "annotator/match/evidence.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/same_names.h"
 #include "annotator/match/structure.h"
 
 namespace whence::match {

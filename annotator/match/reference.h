@@ -93,6 +93,8 @@ struct Reference {
   // Ascending. Units that no form of the reference writes, such as a conversion to the type that the value has already.
   std::vector<UnitIndex> vanished_units;
 
+  bool same_units(ReferenceNode a, ReferenceNode b) const { return units_of_node[a] == units_of_node[b]; }
+
   // For the time after matching: drops all but what describes a match, units, scopes and values_keep_names.
   void keep_units_and_scopes();
 

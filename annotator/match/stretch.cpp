@@ -35,9 +35,9 @@ class Stretch {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       for (const ForeignValue input : f_.data_inputs(nodes_[i])) {
         if (!input.exists()) continue;
-        if (placement_.pairs.value(input).exists()) {
-          certain_ = certain_ && placement_.pairs.certain_value(input);
-          above_.push_back(placement_.pairs.value(input));
+        if (placement_.pairs.partner(input).exists()) {
+          certain_ = certain_ && placement_.pairs.is_certain(input);
+          above_.push_back(placement_.pairs.partner(input));
           continue;
         }
         open_ = open_ || f_.makers(input).empty();
@@ -46,10 +46,10 @@ class Stretch {
       for (const ForeignValue output : f_.nodes[nodes_[i]].outputs) {
         const ForeignValue value = f_.loose(output);
         if (!value.exists()) continue;
-        if (placement_.pairs.value(value).exists()) {
-          certain_ = certain_ && placement_.pairs.certain_value(value);
-          const ReferenceValue below = placement_.pairs.value(value);
-          is_made_twice_ = is_made_twice_ || placement_.pairs.foreign_value(below) != value;
+        if (placement_.pairs.partner(value).exists()) {
+          certain_ = certain_ && placement_.pairs.is_certain(value);
+          const ReferenceValue below = placement_.pairs.partner(value);
+          is_made_twice_ = is_made_twice_ || placement_.pairs.partner(below) != value;
           below_.push_back(below);
           continue;
         }
@@ -103,21 +103,21 @@ class Stretch {
     const ReferenceValue operand = operand_of_partner(use);
     if (!operand.exists()) {
       loose_end_ = true;
-    } else if (!placement_.pairs.foreign_value(operand).exists()) {
+    } else if (!placement_.pairs.partner(operand).exists()) {
       below_.push_back(operand);
     }
   }
 
   // None where it is not known which operand of the partner this one is.
   ReferenceValue operand_of_partner(const StructureUse<Side::foreign>& use) const {
-    const ReferenceNode partner = placement_.pairs.node(use.node);
+    const ReferenceNode partner = placement_.pairs.partner(use.node);
     if (!partner.exists()) return {};
     const auto f_inputs = f_.data_inputs(use.node);
     const auto r_inputs = r_.data_inputs(partner);
     const auto slot = static_cast<std::size_t>(use.slot);
     if (is_commutative(f_.nodes[use.node].op_class)) {
       if (f_inputs.size() != 2 || r_inputs.size() != 2 || slot > 1 || !f_inputs[1 - slot].exists()) return {};
-      const ReferenceValue other = placement_.pairs.value(f_inputs[1 - slot]);
+      const ReferenceValue other = placement_.pairs.partner(f_inputs[1 - slot]);
       if (!other.exists()) return {};
       return r_inputs[0] == other ? r_inputs[1] : r_inputs[1] == other ? r_inputs[0] : ReferenceValue();
     }
@@ -128,11 +128,11 @@ class Stretch {
   // A node that growth stepped over on both sides: the reference has one operator of this kind on the same value, too.
   bool place_beside(ForeignNode f) {
     for (const ForeignValue input : f_.data_inputs(f)) {
-      if (!input.exists() || !placement_.pairs.value(input).exists()) continue;
+      if (!input.exists() || !placement_.pairs.partner(input).exists()) continue;
       ReferenceNode only;
-      for (const auto& use : r_.heavy_uses(placement_.pairs.value(input))) {
+      for (const auto& use : r_.heavy_uses(placement_.pairs.partner(input))) {
         if (r_.nodes[use.node].op_class != f_.nodes[f].op_class) continue;
-        if (placement_.pairs.foreign_node(use.node).exists()) continue;
+        if (placement_.pairs.partner(use.node).exists()) continue;
         const auto& units = placement_.reference.units_of_node[use.node];
         if (only.exists() && placement_.reference.units_of_node[only] != units) return false;
         only = use.node;
@@ -244,7 +244,7 @@ class Stretch {
         reference_nodes_.push_back(producer);
         for (const ReferenceValue input : r_.data_inputs(producer)) {
           if (!input.exists()) continue;
-          (!placement_.pairs.foreign_value(input).exists() ? values : read_).push_back(input);
+          (!placement_.pairs.partner(input).exists() ? values : read_).push_back(input);
         }
       }
     }

@@ -30,7 +30,7 @@ class Twins {
         r_(placement.reference.structure),
         is_met_(placement.reference.structure.nodes.size(), false) {
     for (const ForeignNode node : f_.nodes.keys()) {
-      if (const ReferenceNode partner = placement.pairs.node(node); partner.exists()) {
+      if (const ReferenceNode partner = placement.pairs.partner(node); partner.exists()) {
         is_met_[partner] = true;
         continue;
       }
@@ -92,10 +92,10 @@ class Twins {
 
   void join(ForeignNode node) {
     NodeMatch& match = placement_.matches[node];
-    const bool guessed = placement_.pairs.guessed(node) && match.rule == MatchRule::structure;
+    const bool guessed = placement_.pairs.is_guessed(node) && match.rule == MatchRule::structure;
     if (match.shared || (!guessed && (match.units.empty() || match.confidence >= Confidence::ancestor))) return;
     std::vector<UnitIndex> units = match.units;
-    if (units.empty()) units = reference_.units_of_node[placement_.pairs.node(node)];
+    if (units.empty()) units = reference_.units_of_node[placement_.pairs.partner(node)];
     const std::size_t before = units.size();
     for (const ReferenceNode partner : partners(node, units)) {
       for (const ReferenceNode twin : members_[static_cast<std::size_t>(class_of_node_[partner])]) {
@@ -115,7 +115,7 @@ class Twins {
   // Returns the nodes of the reference that the node stands for: its partner, or nodes of its units, those with the
   // same operator if there are any.
   std::vector<ReferenceNode> partners(ForeignNode node, const std::vector<UnitIndex>& units) const {
-    if (const ReferenceNode partner = placement_.pairs.node(node); partner.exists()) {
+    if (const ReferenceNode partner = placement_.pairs.partner(node); partner.exists()) {
       return class_of_node_[partner] >= 0 ? std::vector{partner} : std::vector<ReferenceNode>();
     }
     std::vector<ReferenceNode> all, of_operator;

@@ -1,6 +1,6 @@
 // Names that torch.export gives to its nodes, and the dynamo exporter to nodes and values: `node_linear_3`, `linear_3`.
 // They number operators in order, and the order may differ between exports of one model: two projections of one input
-// change places. So these names are not seeds, and only break ties (Correspondence::likeness()).
+// change places. So these names are not seeds, and only break ties (Likeness::of()).
 #include "annotator/match/rules/rule.h"
 
 namespace whence::match {

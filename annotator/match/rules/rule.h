@@ -1,5 +1,5 @@
 // A rule looks at one kind of evidence and adds to a table where nodes could belong. It decides nothing: the pipeline
-// (match.cpp) lists the rules in order, and Correspondence weighs the evidence against the structure.
+// (match.cpp) lists the rules in order, and PairScore weighs the evidence against the structure.
 //
 // To add one, see ../README.md.
 #pragma once
