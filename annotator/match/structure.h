@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "annotator/match/index.h"
-#include "schema/disjoint_sets.h"
 #include "schema/short_list.h"
 
 namespace whence::match {
@@ -45,13 +44,13 @@ struct StructureNode {
   bool commutative = false;
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
-  bool computes_sizes = false;                 // arithmetic on sizes of tensors alone
-  bool states_activation = false;              // an operator of a runtime that ends in the activation it names
-  bool scales = false;                         // a product of a runtime that took in a scaling: alpha
-  bool transposes = false;                     // an operator of a runtime that took in a Transpose: channels_last
-  std::uint64_t attributes = 0;                // digest of all but graphs
-  std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
-  StructurePorts<S> inputs, outputs;           // none for an optional one that is left out
+  bool computes_sizes = false;        // arithmetic on sizes of tensors alone
+  bool states_activation = false;     // an operator of a runtime that ends in the activation it names
+  bool scales = false;                // a product of a runtime that took in a scaling: alpha
+  bool transposes = false;            // an operator of a runtime that took in a Transpose: channels_last
+  std::uint64_t attributes = 0;       // digest of all but graphs
+  std::uint64_t padding = 0;          // digest of `pads` alone; 0 when nothing is padded
+  StructurePorts<S> inputs, outputs;  // none for an optional one that is left out
 };
 
 template <Side S>
@@ -59,9 +58,9 @@ struct StructureValue {
   std::string_view name;
   StructureMakers<S> producers;  // one, except in a reference with several forms of a program
   StructureUses<S> uses;
-  TensorIndex<S> tensor;         // an initializer, or a Constant node's value
-  ValueIndex<S> loose;           // the value that this one rearranges; itself for a result of a heavy node
-  bool constant = false;         // depends on no graph input
+  TensorIndex<S> tensor;  // an initializer, or a Constant node's value
+  ValueIndex<S> loose;    // the value that this one rearranges; itself for a result of a heavy node
+  bool constant = false;  // depends on no graph input
 };
 
 // An initializer: facts that are known without reading its bytes, and the number if it has one element.
@@ -86,6 +85,9 @@ bool is_uniform(std::string_view bytes, std::size_t element);
 // ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.
 inline bool computes_in_blocks(std::string_view domain) { return domain == "com.microsoft.nchwc"; }
 bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to);
+
+template <Side S>
+class Classification;
 
 template <Side S>
 class Structure {
@@ -114,7 +116,7 @@ class Structure {
   // The heavy nodes that compute a loose value: one, except in a reference with several forms. Nothing computes none.
   const StructureMakers<S>& makers(Value loose) const { return loose.exists() ? makers_[loose] : no_nodes_; }
   // Returns true for a scale or zero point that is found at run time.
-  bool is_run_time_scale(Value value) const { return value.exists() && side_[value]; }
+  bool is_run_time_scale(Value value) const { return value.exists() && run_time_scale_[value]; }
   // Returns true if an operand is constant and of more than one element, or computed from vectors:
   // weight / sqrt(variance + eps).
   bool reads_weights(Node node) const;
@@ -126,23 +128,13 @@ class Structure {
   const StructureUses<S>& heavy_uses(Value loose) const { return heavy_uses_[loose]; }
 
  private:
+  friend class Classification<S>;
   void sort(const std::string& file);
-  void classify();
-  bool adds_bias(const StructureNode<S>& node);
-  bool cuts_nothing(const StructureNode<S>& node) const;
-  bool gates_itself(const StructureNode<S>& node);
-  bool scales_integer_product(const StructureNode<S>& node);
-  bool computes_sizes(const StructureNode<S>& node) const;
-  bool computes_per_channel(const StructureNode<S>& node) const;
 
-  void same_but_layout(Value a, Value b);
-  Value find_loose(Value value);
-
-  DisjointSets loose_;  // values by number, while they are classified
   IndexedVector<Value, StructureUses<S>> heavy_uses_;
   IndexedVector<Value, StructureMakers<S>> makers_;
   StructureMakers<S> no_nodes_;
-  IndexedVector<Value, bool> side_;         // values that are scales and zero points found at run time
+  IndexedVector<Value, bool> run_time_scale_;
   IndexedVector<Value, bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
 
