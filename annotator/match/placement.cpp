@@ -73,6 +73,19 @@ void Placement::place(ForeignNode node, std::vector<UnitIndex> units, Confidence
   match.rule = rule;
 }
 
+void Placement::place_inside(ForeignNode node, ScopeIndex scope) {
+  matches[node] = {
+      .scope = std::max(scope, root_scope), .confidence = Confidence::ancestor, .rule = MatchRule::dataflow};
+}
+
+void Placement::raise_to_parent(ForeignNode node) {
+  NodeMatch& match = matches[node];
+  match.units.clear();
+  match.shared = false;
+  match.scope = std::max(reference.scopes[match.scope].parent, root_scope);
+  match.confidence = Confidence::ancestor;
+}
+
 Confidence Placement::surest(const std::vector<UnitIndex>& units) const {
   Confidence weakest = Confidence::exact;
   for (const UnitIndex unit : units) {

@@ -43,6 +43,10 @@ struct Placement {
   bool settled(ForeignNode node) const { return placed(node) || !matches[node].units.empty(); }
   // Sets units and their common scope; no surer than the units.
   void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
+  // Places a node inside a scope, which is known, in a module that is not: as `ancestor`, by dataflow.
+  void place_inside(ForeignNode node, ScopeIndex scope);
+  // Raises the match to the scope around its own, for a node that took in more than its name or parameters show.
+  void raise_to_parent(ForeignNode node);
   // Returns the confidence of the reference in the least certain of the units, the most that a node that stands for
   // them can have.
   origin::Confidence surest(const std::vector<UnitIndex>& units) const;

@@ -1,4 +1,4 @@
-#include "annotator/match/folded_norms.h"
+#include "annotator/match/folded_norms_by_weights.h"
 
 #include <algorithm>
 #include <string>

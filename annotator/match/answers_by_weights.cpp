@@ -1,9 +1,9 @@
-#include "annotator/match/weights_alone.h"
+#include "annotator/match/answers_by_weights.h"
 
 #include <algorithm>
 #include <set>
 
-#include "annotator/match/folded_norms.h"
+#include "annotator/match/folded_norms_by_weights.h"
 #include "annotator/match/op_class.h"
 #include "annotator/match/weights_held.h"
 #include "schema/module_path.h"

@@ -1,0 +1,13 @@
+// Matching without structure or weights to compare with: by names and keys, and by the nodes around a node.
+#pragma once
+
+#include "annotator/match/evidence.h"
+#include "annotator/match/placement.h"
+#include "annotator/match/scope_in_name.h"
+
+namespace whence::match {
+
+// `placement` has a reference made of names and no answers yet. Sets the scopes of `evidence` for parameters.
+void place_by_names(Placement& placement, const ScopeReader& reader, EvidenceTable& evidence);
+
+}  // namespace whence::match
