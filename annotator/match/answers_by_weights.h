@@ -1,6 +1,6 @@
-// Matching by weights alone: a checkpoint is at hand, and no recording. A node that reads parameters of one module is
-// of that module. Of what lies between two such nodes is known that it ran between them, and so within every call that
-// holds both: the innermost such module holds the node, and where that module has no modules in it, it is the one.
+// Matching without structure to compare with: by the parameters of a checkpoint. A node that reads parameters of one
+// module belongs to that module. A node between two such nodes ran between them, so within every call that encloses
+// both.
 #pragma once
 
 #include "annotator/match/evidence.h"
@@ -9,8 +9,8 @@
 
 namespace whence::match {
 
-// `placement` has a reference made of weights and no answers yet. `evidence`: what names say, which refines an answer
-// and never contradicts it.
+// `placement` has a reference made of weights and no answers yet. `evidence`: of names, which refines an answer and
+// never contradicts it.
 void place_by_weights(Placement& placement, const TensorSources& tensors, const EvidenceTable& evidence);
 
 }  // namespace whence::match

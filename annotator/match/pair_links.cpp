@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "annotator/match/fused_operators.h"
 #include "annotator/match/fused_sum.h"
 #include "annotator/match/op_class.h"
 #include "annotator/match/value_steps.h"
 
 namespace whence::match {
 namespace {
-
-bool is_skip_norm(std::string_view op_type) { return op_type.starts_with("Skip"); }
 
 auto count_computed(const auto& values) {
   return std::ranges::count_if(values, [](auto value) { return value.exists(); });

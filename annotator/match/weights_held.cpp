@@ -5,6 +5,7 @@
 
 #include "schema/dtype.h"
 #include "schema/module_path.h"
+#include "schema/parse_number.h"
 #include "schema/sort_unique.h"
 
 namespace whence::match {
@@ -57,6 +58,7 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
       holdings_(file.tensors.size()),
       other_numbers_(file.tensors.size(), false),
       unit_of_(reference.scopes.size()),
+      children_(reference.scopes.size()),
       read_once_(reference.scopes.size(), 0),
       read_often_(reference.scopes.size(), 0) {
   for (const ForeignTensor tensor : f_.tensors.keys()) {
@@ -75,6 +77,9 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
     }
   }
   for (const UnitIndex unit : reference.units.keys()) unit_of_[reference.units[unit].scope] = unit;
+  for (const ScopeIndex scope : reference.scopes.keys()) {
+    if (reference.scopes[scope].parent.exists()) children_[reference.scopes[scope].parent].push_back(scope);
+  }
   count_readers();
 }
 
@@ -112,6 +117,12 @@ void WeightsHeld::count_readers() {
       }
     }
   }
+}
+
+bool WeightsHeld::is_container(ScopeIndex scope) const {
+  return !has_parameters(scope) && has_modules_inside(scope) &&
+         std::ranges::all_of(children_[scope],
+                             [&](ScopeIndex child) { return is_digits(last_segment(reference_.scopes[child].path)); });
 }
 
 bool WeightsHeld::is_table(ForeignTensor tensor) const {

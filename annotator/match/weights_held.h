@@ -44,6 +44,9 @@ class WeightsHeld {
   // The parameters of the module itself; none where it has none.
   UnitIndex unit_of(ScopeIndex scope) const { return unit_of_[scope]; }
   bool has_parameters(ScopeIndex scope) const { return unit_of_[scope].exists(); }
+  bool has_modules_inside(ScopeIndex scope) const { return !children_[scope].empty(); }
+  // Returns true for a list of modules, which is never called. A Sequential looks the same.
+  bool is_container(ScopeIndex scope) const;
   // Parameters that several nodes read alike are of a module that is called so often. True where all that are read in
   // the module, and in those within it, are such: nothing says that two of its nodes ran within one call.
   bool is_called_often(ScopeIndex scope) const { return read_often_[scope] > 0 && read_once_[scope] == 0; }
@@ -58,6 +61,7 @@ class WeightsHeld {
   std::set<ParameterIndex> met_;
   std::set<UnitIndex> picked_;
   IndexedVector<ScopeIndex, UnitIndex> unit_of_;
+  IndexedVector<ScopeIndex, std::vector<ScopeIndex>> children_;
   IndexedVector<ScopeIndex, int> read_once_, read_often_;  // parameters in and below a module
 };
 
