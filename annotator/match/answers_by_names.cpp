@@ -30,7 +30,7 @@ void place_named(Placement& placement, ForeignNode node, std::vector<Evidence>& 
   NodeMatch& match = placement.matches[node];
   if (settled.scope.exists() && (match.rule == MatchRule::names || match.rule == MatchRule::initializers)) {
     match.scope = settled.scope;
-    match.confidence = std::max(match.confidence, settled.surest);
+    match.confidence = std::max(match.confidence, settled.max_confidence);
   }
   raise_folded_convolution(placement, node, evidence);
   lower_confidence(placement, node);

@@ -1,4 +1,4 @@
-// Matching without structure or weights to compare with: by names and keys, and by the nodes around a node.
+// Matching without a structure or a checkpoint to compare with: by names and keys, and by the neighbours of a node.
 #pragma once
 
 #include "annotator/match/evidence.h"
@@ -7,7 +7,7 @@
 
 namespace whence::match {
 
-// `placement` has a reference made of names and no answers yet. Sets the scopes of `evidence` for parameters.
+// `placement` has a reference made from names and no answers yet. Sets the scopes in `evidence` of parameters.
 void place_by_names(Placement& placement, const ScopeReader& reader, EvidenceTable& evidence);
 
 }  // namespace whence::match

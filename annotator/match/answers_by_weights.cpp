@@ -8,8 +8,8 @@
 #include "annotator/match/nearest_modules.h"
 #include "annotator/match/nodes_between_weights.h"
 #include "annotator/match/spelled_out_norms.h"
+#include "annotator/match/tensor_owners.h"
 #include "annotator/match/weight_readers.h"
-#include "annotator/match/weights_held.h"
 
 namespace whence::match {
 
@@ -26,8 +26,8 @@ void raise_fused(Placement& placement, const NearestModules& nearest, ForeignNod
                                                            : nearest.around(own, nearest.after(node)));
 }
 
-// Raises a node before a QuantizeLinear, which clips like an activation. Tools then leave the activation out, so the
-// node may be that of an activation, too.
+// Raises a node before a QuantizeLinear, which clips like an activation. Tools then remove the activation, so the node
+// may represent it as well.
 void raise_clipped(Placement& placement, ForeignNode node) {
   const NodeMatch& match = placement.matches[node];
   const auto readers = placement.readers(node);
@@ -43,13 +43,13 @@ void raise_clipped(Placement& placement, ForeignNode node) {
 
 void place_by_weights(Placement& placement, const TensorSources& tensors, const EvidenceTable& evidence) {
   const auto& order = placement.foreign.order;
-  const WeightsHeld held(placement.foreign, placement.reference, tensors);
-  FoldedNorms norms(placement, held);
-  WeightReaders(placement, held, norms).place();
-  const CheckedNames names(placement, held, evidence);
-  const NearestModules nearest(placement, held);
+  const TensorOwners owners(placement.foreign, placement.reference, tensors);
+  FoldedNorms norms(placement, owners);
+  WeightReaders(placement, owners, norms).place();
+  const CheckedNames names(placement, owners, evidence);
+  const NearestModules nearest(placement, owners);
   SpelledOutNorms spelled_out(placement, nearest);
-  NodesBetweenWeights between(placement, held, norms, names, nearest);
+  NodesBetweenWeights between(placement, owners, norms, names, nearest);
   for (const ForeignNode node : order) raise_fused(placement, nearest, node);
   for (const ForeignNode node : order) spelled_out.place_before(node);
   for (const ForeignNode node : order) between.place_computing(node);

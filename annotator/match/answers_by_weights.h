@@ -1,6 +1,5 @@
-// Matching without structure to compare with: by the parameters of a checkpoint. A node that reads parameters of one
-// module belongs to that module. A node between two such nodes ran between them, so within every call that encloses
-// both.
+// Matching without a structure to compare with: by the parameters of a checkpoint. A node that reads parameters of one
+// module belongs to that module. A node between two such readers ran within every call that encloses both.
 #pragma once
 
 #include "annotator/match/evidence.h"
@@ -9,7 +8,7 @@
 
 namespace whence::match {
 
-// `placement` has a reference made of weights and no answers yet. `evidence`: of names, which refines an answer and
+// `placement` has a reference made from a checkpoint and no answers yet. `evidence` of names refines an answer and
 // never contradicts it.
 void place_by_weights(Placement& placement, const TensorSources& tensors, const EvidenceTable& evidence);
 

@@ -11,8 +11,8 @@ namespace whence::match {
 // the bias distinguishes it from others of the same sizes.
 void copy_bias_evidence(const ForeignStructure& structure, EvidenceTable& evidence);
 
-// Places an Add whose bias is clearly a parameter of another module than its position in the reference: the file may
-// have exchanged the operands of the next node.
+// Places an Add in the module of its bias if this is clearly another module than its position suggests: a tool may have
+// exchanged the operands of the next node.
 void apply_bias_owners(Placement& placement, const EvidenceTable& evidence);
 
 }  // namespace whence::match

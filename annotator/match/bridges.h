@@ -1,5 +1,5 @@
-// Bridges: proposes pairs of nodes that are alike beyond a part that the two sides spell differently, starting from
-// values that correspond.
+// Bridges: proposes pairs of similar nodes beyond a part that the two sides spell differently, starting from values
+// that correspond.
 #pragma once
 
 #include <cstdint>

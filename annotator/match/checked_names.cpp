@@ -2,7 +2,7 @@
 
 namespace whence::match {
 
-CheckedNames::CheckedNames(const Placement& placement, const WeightsHeld& held, const EvidenceTable& evidence)
+CheckedNames::CheckedNames(const Placement& placement, const TensorOwners& owners, const EvidenceTable& evidence)
     : evidence_(evidence), is_misleading_(placement.reference.scopes.size(), false) {
   const origin::CallTree& scopes = placement.reference.scopes;
   for (const ForeignNode node : placement.foreign.nodes.keys()) {
@@ -10,8 +10,8 @@ CheckedNames::CheckedNames(const Placement& placement, const WeightsHeld& held, 
     if (name == nullptr || placement.foreign.nodes[node].kind == NodeKind::constant) continue;
     const ScopeIndex own = placement.matches[node].scope;
     if (scopes.within(name->scope, own) || scopes.within(own, name->scope)) continue;
-    if (held.has_parameters(name->scope)) continue;  // a neighbour's name that a tool kept, of the same vocabulary
-    // The enclosing modules are misleading too, as far as the two differ.
+    if (owners.has_parameters(name->scope)) continue;  // a neighbour's name that a tool kept, of the same vocabulary
+    // The enclosing modules are misleading as well, up to the common one.
     const ScopeIndex common = scopes.common(own, name->scope);
     for (ScopeIndex at = name->scope; at.exists() && at != common; at = scopes[at].parent) is_misleading_[at] = true;
   }

@@ -4,14 +4,14 @@
 
 #include "annotator/match/evidence.h"
 #include "annotator/match/placement.h"
-#include "annotator/match/weights_held.h"
+#include "annotator/match/tensor_owners.h"
 
 namespace whence::match {
 
 class CheckedNames {
  public:
   // `placement` has the readers of weights, and nothing else. `evidence` outlives the object.
-  CheckedNames(const Placement& placement, const WeightsHeld& held, const EvidenceTable& evidence);
+  CheckedNames(const Placement& placement, const TensorOwners& owners, const EvidenceTable& evidence);
 
   // Returns the strongest name of a node, the last one of equals; null if there is none, or if it is misleading.
   const Evidence* name_of(ForeignNode node) const;

@@ -217,8 +217,8 @@ bool Classification<S>::computes_per_channel(const StructureNode<S>& node) const
   return any;
 }
 
-// Makes two values the same except for their layout. Of a value that several forms compute, all that they compute it
-// from become the same.
+// Marks two values as the same except for their layout. If several forms compute one value by rearranging others, these
+// become the same as well.
 template <Side S>
 void Classification<S>::unite(Value a, Value b) {
   a = find_loose(a);

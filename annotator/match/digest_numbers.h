@@ -1,5 +1,5 @@
-// AttributeDigest: one number for an attribute's name and value. Sums of them compare sets of attributes, in whatever
-// order a tool wrote them. FNV-1a with a final mix: small inputs, no need to resist an adversary.
+// AttributeDigest: a number for an attribute's name and value. Sums of these numbers compare sets of attributes in any
+// order. FNV-1a with a final mix: the inputs are small, and no adversary chooses them.
 #pragma once
 
 #include <cstdint>

@@ -78,8 +78,8 @@ bool FoldedArithmetic::may_have_scaled(ForeignValue fv) const {
          });
 }
 
-// Returns true if only products with weights compute `fv`, and its readers can neither have taken in arithmetic with
-// weights nor are such arithmetic.
+// Returns true if only products with weights compute `fv`, and if its readers are plain operators, which cannot have
+// taken in arithmetic with weights, and are not such arithmetic themselves.
 bool FoldedArithmetic::may_have_taken_in_weights(ForeignValue fv) const {
   const auto& products = f_.makers(fv);
   const bool has_weights = !products.empty() && std::ranges::all_of(products, [&](ForeignNode maker) {

@@ -1,5 +1,6 @@
-// Convolutions that took in the norm after them, in a file without a reference: names show it. Exporters fold a
-// BatchNorm into the convolution before it and name the result after either, so the module around both is the answer.
+// Convolutions that took in the norm after them, in a file without a reference, where only names show it. Exporters
+// fold a BatchNorm into the convolution before it and name the result after either, so the answer is the module around
+// both.
 #pragma once
 
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace whence::match {
 
-// Places a convolution that may have taken in a norm in the module around both. The sign of it is a bias that is not
-// the module's own, or any bias if only parameters name the module; the file does not show which module was folded.
+// Places a convolution that may have taken in a norm in the module around both: it has a bias that is not the module's
+// own, or any bias if only parameters name the module. The file does not show which module was folded.
 // PyTorch's exporter gives a folded convolution the keys of the norm, and its weight the name of the convolution: then
 // both modules are known, and nothing was folded if they are the same.
 void raise_folded_convolution(Placement& placement, ForeignNode node, const std::vector<Evidence>& evidence);

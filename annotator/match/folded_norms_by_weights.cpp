@@ -17,25 +17,25 @@ int number_at_end(std::string_view path) {
 
 }  // namespace
 
-void FoldedNorms::look_at(ForeignNode convolution, UnitIndex own) {
+void FoldedNorms::find_norm(ForeignNode convolution, UnitIndex own) {
   if (!has_changed_bias(convolution, own)) return;
-  const UnitIndex norm = norm_beside(own);
+  const UnitIndex norm = nearest_norm(own);
   if (!norm.exists()) return;
   pairs_.emplace(own, norm);
   pairs_.emplace(norm, own);
 }
 
-// A norm leaves a bias with other numbers than the convolution's own; one of integers is added behind the convolution
-// and its scale.
+// Returns true if the convolution has a bias with other numbers than its own, the effect of a folded norm. The bias of
+// an integer convolution is added after the convolution and its scale.
 bool FoldedNorms::has_changed_bias(ForeignNode node, UnitIndex own) const {
   constexpr std::size_t bias = 2;
-  constexpr int farthest = 4;
+  constexpr int max_distance = 4;
   const ForeignStructure& f = placement_.foreign;
   const auto is_changed = [&](ForeignTensor tensor) {
-    const Holding& holding = held_.of(tensor);
+    const TensorOwner& owner = owners_.of(tensor);
     const bool is_own =
-        holding.parts == std::vector{own} || std::ranges::find(holding.alternatives, own) != holding.alternatives.end();
-    return !is_own || holding.rule != MatchRule::digests;
+        owner.parts == std::vector{own} || std::ranges::find(owner.alternatives, own) != owner.alternatives.end();
+    return !is_own || owner.rule != MatchRule::digests;
   };
   if (f.nodes[node].op_type != "ConvInteger") {
     const auto& inputs = f.nodes[node].inputs;
@@ -43,20 +43,20 @@ bool FoldedNorms::has_changed_bias(ForeignNode node, UnitIndex own) const {
     const ForeignTensor tensor = f.root_tensor(inputs[bias]);
     return !tensor.exists() || is_changed(tensor);
   }
-  for (int step = 0; step < farthest; ++step) {
+  for (int step = 0; step < max_distance; ++step) {
     const auto readers = placement_.readers(node);
     if (readers.size() != 1) return false;
     node = readers.front();
-    for (const ForeignTensor tensor : held_.read_by(node)) {
+    for (const ForeignTensor tensor : owners_.read_by(node)) {
       if (f.tensors[tensor].elements() > 1) return f.nodes[node].op_type == "Add" && is_changed(tensor);
     }
   }
   return false;
 }
 
-// The norm that a convolution may have taken in: of as many channels, as near in the tree as any, and with the number
-// that the convolution's name ends in, "conv2" and "bn2", or the next one of a Sequential.
-UnitIndex FoldedNorms::norm_beside(UnitIndex own) const {
+// Returns the norm that a convolution may have taken in: it has as many channels, is the nearest in the tree of
+// modules, and its name ends in the same number, "conv2" and "bn2", or in the next one of a Sequential.
+UnitIndex FoldedNorms::nearest_norm(UnitIndex own) const {
   const origin::CallTree& scopes = placement_.reference.scopes;
   const auto& units = placement_.reference.units;
   const ScopeIndex scope = units[own].scope;
@@ -79,14 +79,15 @@ UnitIndex FoldedNorms::norm_beside(UnitIndex own) const {
   return *std::ranges::min_element(found, {}, number);
 }
 
-// Scales and statistics for each channel of the convolution, and nothing else, of which the file holds none.
+// Returns true for a module that has only scales and statistics for each channel of the convolution, none of them in
+// the file.
 bool FoldedNorms::is_lost_norm(UnitIndex unit, UnitIndex convolution) const {
   const auto& reference = placement_.reference;
   std::int64_t channels = 0;
   for (const ParameterIndex i : reference.parameters_of_unit[unit]) {
     const std::int64_t elements = element_count(reference.parameters[i].dims);
     if (elements == 1) continue;
-    if (held_.met(i) || (channels > 0 && elements != channels) || held_.is_matrix(i)) return false;
+    if (owners_.is_in_file(i) || (channels > 0 && elements != channels) || owners_.is_matrix(i)) return false;
     channels = elements;
   }
   return channels > 0 && std::ranges::any_of(reference.parameters_of_unit[convolution], [&](ParameterIndex weight) {

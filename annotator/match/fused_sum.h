@@ -1,4 +1,4 @@
-// Convolutions of ONNX Runtime that add a value to their result: which value, and the sum in the reference.
+// Convolutions of ONNX Runtime that add a value to their result: finds this value, and the sum in the reference.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
-// Places nodes of which only an `ancestor` is known by the names that torch.export gave: `node_cos_1` is the program's
-// second cos. The names number operations, so they say something only where both sides number the same ones: every such
-// name of the file is known to the program, none disagrees with a node that is known otherwise, and one agrees with
-// such a node or the file has them all.
+// Places nodes with confidence `ancestor` by the names that torch.export gave: `node_cos_1` is the program's second
+// cos. The names number operations, so they are evidence only if both sides number the same operations: the program has
+// every such name of the file, no name contradicts a node that is known otherwise, and either one name agrees with such
+// a node or the file has all names.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view node_prefix = "node_";
 
-// "cos" of "cos_1".
+// Returns "cos" for "cos_1".
 std::string_view stem_of(std::string_view name) { return name.substr(0, name.size() - number_ending(name).size()); }
 
 struct Numbering {
@@ -37,7 +37,7 @@ class FxNamed {
       if (const UnitIndex unit = named(node); unit.exists()) {
         compare(node, unit);
       } else {
-        see_unknown(placement.foreign.nodes[node]);
+        note_unknown(placement.foreign.nodes[node]);
       }
     }
   }
@@ -74,15 +74,15 @@ class FxNamed {
     }
   }
 
-  // A name that would number an operation which the program does not have: the file numbers other ones.
-  void see_unknown(const StructureNode<Side::foreign>& node) {
-    const auto see = [&](std::string_view name) {
+  // Notes that the file numbers other operations if a node's name is not one of the program's.
+  void note_unknown(const StructureNode<Side::foreign>& node) {
+    const auto note = [&](std::string_view name) {
       const auto found = numberings_.find(std::string(stem_of(name)));
       if (found != numberings_.end()) found->second.disagrees = true;
     };
-    if (node.name.starts_with(node_prefix)) return see(node.name.substr(node_prefix.size()));
+    if (node.name.starts_with(node_prefix)) return note(node.name.substr(node_prefix.size()));
     for (const ForeignValue output : node.outputs) {
-      if (output.exists()) see(placement_.foreign.values[output].name);
+      if (output.exists()) note(placement_.foreign.values[output].name);
     }
   }
 
@@ -96,12 +96,13 @@ class FxNamed {
     numbering.disagrees = numbering.disagrees || !same;
   }
 
-  // Tools give a name to another value, so the unit has to use the operator of the node in some form. It lies within
-  // the module that is known, and no weight of the node is another one's.
+  // Returns true if the node may represent the unit. Tools move a name to another value, so the unit has to use the
+  // operator of the node in some form. It has to be inside the known module, and the weights of the node must not
+  // belong to another module.
   bool may_be(ForeignNode node, UnitIndex unit) const {
     const Reference& reference = placement_.reference;
-    const ScopeIndex scope = reference.units[unit].scope, known = placement_.matches[node].scope;
-    if (!scope.exists() || (known.exists() && !reference.scopes.within(scope, known))) return false;
+    const ScopeIndex scope = reference.units[unit].scope, enclosing = placement_.matches[node].scope;
+    if (!scope.exists() || (enclosing.exists() && !reference.scopes.within(scope, enclosing))) return false;
     if (std::ranges::any_of(evidence_[node], [&](const Evidence& each) {
           return is_of_parameter(each.rule) && each.unit.exists() && reference.units[each.unit].scope != scope;
         })) {
@@ -113,7 +114,7 @@ class FxNamed {
   Placement& placement_;
   const EvidenceTable& evidence_;
   std::unordered_map<std::string, Numbering> numberings_;
-  std::set<std::pair<UnitIndex, std::string_view>> operators_;  // that the units use
+  std::set<std::pair<UnitIndex, std::string_view>> operators_;  // operators that the units use
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ ForeignNode JointProducts::product_before(ForeignNode split) const {
   return is_product(f_.nodes[product].op_class) && !pairs_.partner(product).exists() ? product : ForeignNode();
 }
 
-// Returns the units that read `input` and whose parameters the product's weight holds, in the order of its parts.
+// Returns the units that read `input` and have a parameter in the product's weight, in the order of the weight's parts.
 std::vector<UnitIndex> JointProducts::units_by_evidence(ForeignNode product, ReferenceValue input) const {
   // Calls of one module share its weight, but read other values.
   const auto reads_input = [&](UnitIndex unit) {

@@ -1,6 +1,6 @@
-// Places rearrangements and constants whose result kept its name: they are the node that made the value before. If a
-// rearrangement also reads a value that kept its name, it stands for all nodes that were between the two values: tools
-// merge Reshapes that follow each other.
+// Places rearrangements and constants with a result that kept its name: they represent the node that computed this
+// value before the tool. If a rearrangement also reads a value that kept its name, it represents all earlier nodes
+// between the two values: tools merge consecutive Reshapes.
 #include <algorithm>
 
 #include "annotator/match/placement.h"
@@ -37,8 +37,8 @@ class Kept {
  private:
   ReferenceValue known(ForeignValue value) const { return names_.value(value); }
 
-  // A tool that folds what follows into a product, and puts a Reshape behind it, may give the Reshape the name that the
-  // product alone had: it stands for all that the product does.
+  // Returns all units of the product before a rearrangement if they include those of the name, else the latter. A tool
+  // that folds the next node into a product and inserts a Reshape after it may give the Reshape the product's old name.
   std::vector<UnitIndex> with_fused(const StructureNode<Side::foreign>& f_node,
                                     const std::vector<UnitIndex>& named) const {
     if (f_node.kind != NodeKind::transparent || f_node.inputs.empty() || !f_node.inputs[0].exists()) return named;
@@ -49,8 +49,8 @@ class Kept {
     return named;
   }
 
-  // The node of the same operator that ends in `named` or stands before it, behind what the foreign node reads: a tool
-  // that removes a Cast without effect gives the Cast's name to the Reshape before it. None if there is none.
+  // Returns `named` or the nearest rearrangement before it that has the same operator, after the foreign node's input;
+  // none if there is none. A tool that removes a Cast without effect gives the Cast's name to the Reshape before it.
   ReferenceNode same_operator(const StructureNode<Side::foreign>& f_node, ReferenceNode named) const {
     const ReferenceValue from =
         f_node.inputs.empty() || !f_node.inputs[0].exists() ? ReferenceValue() : known(f_node.inputs[0]);
@@ -64,7 +64,7 @@ class Kept {
     return r_.nodes[named].op_type == f_node.op_type ? named : ReferenceNode();
   }
 
-  // Nodes of the same operator straight before, up to the value that the foreign node reads.
+  // Adds the units of the nodes directly before with the same operator, up to the value that the foreign node reads.
   void add_merged(const StructureNode<Side::foreign>& f_node, const StructureNode<Side::reference>& r_node,
                   std::vector<UnitIndex>& units) const {
     if (f_node.inputs.empty() || r_node.inputs.empty() || !f_node.inputs[0].exists()) return;

@@ -70,7 +70,7 @@ double Likeness::common_reader_share(ForeignValue fv, ReferenceValue rv) const {
         });
   };
   for (std::size_t i = 0; i < f_uses.size() && i < max_readers; ++i) {
-    // Exporters differ in where they read sizes, so a Shape is not counted.
+    // Exporters read sizes at different points, so a Shape is not counted.
     if (f_.nodes[f_uses[i].node].op_type != "Shape") look_for(f_uses[i]);
   }
   if (all == 0) return r_uses.empty() ? 1 : 0;

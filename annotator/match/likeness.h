@@ -1,5 +1,5 @@
-// Likeness: how alike two nodes are by themselves and by the operators around them, whatever corresponds already.
-// Likeness chooses between pairs with support; it never supports a pair (pair_score.h).
+// Likeness: the similarity of two nodes, by themselves and by the operators around them. It does not depend on the
+// pairs so far. Likeness chooses between pairs with support; it never supports a pair (pair_score.h).
 #pragma once
 
 #include "annotator/match/evidence.h"
@@ -22,7 +22,7 @@ class Likeness {
   double common_reader_share(ForeignValue fv, ReferenceValue rv) const;
   // Compares numbers and sizes of constant inputs; negative if most of them differ.
   double constant_likeness(ForeignNode f, ReferenceNode r) const;
-  // Returns true for convolutions whose kernels have other sizes.
+  // Returns true for convolutions with kernels of different sizes.
   bool kernels_differ(ForeignNode f, ReferenceNode r) const;
 
  private:

@@ -28,15 +28,15 @@ struct ListedRule {
   MatchRuleFunction find;
 };
 
-// Strongest first. They are independent of each other; the order is that of `whence explain`.
+// Strongest first. The rules are independent of each other; `whence explain` lists them in this order.
 constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},          // keys that an exporter or whence put on this very node
-    {MatchRule::tokens, carried_tokens},         // tokens that annotate --carry put there before a tool ran
+    {MatchRule::tokens, carried_tokens},         // tokens that annotate --carry wrote before a tool ran
     {MatchRule::kept_values, kept_values},       // values of the file before the tool, if it is given
     {MatchRule::values, equal_values},           // numbers that were recorded, if they are given
-    {MatchRule::names, scopes_in_names},         // survive most tools, except those that rename nodes
-    {MatchRule::initializers, parameters_read},  // names and content of the weights it reads
-    {MatchRule::shapes, weight_surroundings},    // a start if there is no better one
+    {MatchRule::names, scopes_in_names},         // names that most tools keep
+    {MatchRule::initializers, parameters_read},  // names and content of the node's weights
+    {MatchRule::shapes, weight_neighbourhoods},  // a start if there is no better one
     {MatchRule::fx_names, fx_node_names},        // weak: breaks ties
 };
 
@@ -47,7 +47,7 @@ EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStruc
   EvidenceTable evidence(foreign.structure.nodes.size());
   const ReferenceNames names(reference);
   for (const ListedRule& rule : rules) {
-    // It takes the most memory, and it and those behind it say little.
+    // This rule needs the most memory; it and the later rules add little evidence.
     if (rule.rule == MatchRule::shapes) std::ranges::for_each(evidence, &std::vector<Evidence>::shrink_to_fit);
     rule.find({model, foreign, reference, names, same_names, tensors, scopes, values, stale}, evidence);
   }
@@ -86,40 +86,41 @@ struct Findings {
   const std::vector<KnownValue>& values;
   const SameNames& same_names;
   const EvidenceTable& evidence;
-  bool stamped = false;  // stamps of the file are the reference's
+  bool stamped = false;  // the file has stamps of the reference's program
 };
 
-// Decides by the structure of both sides, whose correspondence takes much memory and is not kept.
+// Matches by the structure of both sides. Releases the correspondence, which needs much memory.
 ModelFit match_by_structure(const FileStructure<Side::foreign>& foreign, const Reference& reference,
-                            const Findings& found, IndexedVector<ForeignNode, NodeMatch>& matches) {
+                            const Findings& findings, IndexedVector<ForeignNode, NodeMatch>& matches) {
   const ForeignStructure& structure = foreign.structure;
   const Correspondence pairs =
-      grow_correspondence(structure, reference, found.evidence, found.values, found.same_names);
+      grow_correspondence(structure, reference, findings.evidence, findings.values, findings.same_names);
   Placement placement = empty_placement(foreign, reference, pairs);
-  if (found.stamped) place_stamped(placement, foreign);
+  if (findings.stamped) place_stamped(placement, foreign);
   place_corresponding(placement);
   place_stretches(placement);
-  place_kept(placement, found.same_names);
+  place_kept(placement, findings.same_names);
   place_layout(placement);
-  apply_bias_owners(placement, found.evidence);
+  apply_bias_owners(placement, findings.evidence);
   place_inserted(placement);
   place_leftovers(placement);
-  place_constants(placement, found.evidence);
-  // Names are weighed before the remaining nodes follow their neighbours, which may be known better by their names.
-  // Constants come later: their readers are better evidence than a name that a tool derived from a fused node's.
+  place_constants(placement, findings.evidence);
+  // Weighs names before the remaining nodes get the modules of their neighbours, since the neighbours' names may be
+  // better evidence. Constants come later: their readers are better evidence than a name that a tool derived from a
+  // fused node.
   const auto weigh = [&](bool constants) {
     for (const ForeignNode i : structure.nodes.keys()) {
-      if (constants == (structure.nodes[i].kind == NodeKind::constant)) weigh_names(placement, i, found.evidence[i]);
+      if (constants == (structure.nodes[i].kind == NodeKind::constant)) weigh_names(placement, i, findings.evidence[i]);
     }
   };
   weigh(false);
   place_by_dataflow(placement);
   weigh(true);
   join_twins(placement);
-  lower_contradicted(placement, found.evidence);
+  lower_contradicted(placement, findings.evidence);
   raise_ancestors(placement);
-  place_fx_named(placement, found.evidence);
-  const ModelFit fit = model_fit(placement, found.tensors);
+  place_fx_named(placement, findings.evidence);
+  const ModelFit fit = model_fit(placement, findings.tensors);
   matches = std::move(placement.matches);
   return fit;
 }

@@ -69,7 +69,7 @@ MatchReport make_report(const FileStructure<Side::foreign>& foreign, const Refer
     join(report.nodes[source], matches[i], reference, !seen[source]);
     if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], reference);
     report.evidence[source].shrink_to_fit();
-    evidence[i] = {};  // the text is as large
+    evidence[i] = {};
     seen[source] = true;
   }
   // A call of a local function belongs to the units and scopes of its body's nodes.

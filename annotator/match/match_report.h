@@ -1,4 +1,4 @@
-// Makes the report of a match: answers for the nodes of the file from those for the nodes of its structure.
+// Makes the report of a match: joins the answers for the nodes of a structure to answers for the nodes of the file.
 #pragma once
 
 #include "annotator/match/evidence.h"
@@ -8,7 +8,7 @@
 
 namespace whence::match {
 
-// Without the fit. `evidence`: released on the way, since its text takes as much memory.
+// Returns the report without the fit. Releases `evidence` while writing its text, which needs as much memory.
 MatchReport make_report(const FileStructure<Side::foreign>& foreign, const Reference& reference, EvidenceTable evidence,
                         const IndexedVector<ForeignNode, NodeMatch>& matches);
 

@@ -4,10 +4,10 @@
 
 namespace whence::match {
 
-NearestModules::NearestModules(const Placement& placement, const WeightsHeld& held)
+NearestModules::NearestModules(const Placement& placement, const TensorOwners& owners)
     : placement_(placement),
       scopes_(placement.reference.scopes),
-      held_(held),
+      owners_(owners),
       known_(placement.foreign.nodes.size(), false),
       before_(placement.foreign.nodes.size()),
       after_(placement.foreign.nodes.size()) {
@@ -26,7 +26,7 @@ ScopeIndex NearestModules::around(const std::vector<ScopeIndex>& before, const s
   for (const ScopeIndex a : before) {
     for (const ScopeIndex b : after) {
       ScopeIndex common = scopes_.common(a, b);
-      while (common != root_scope && (held_.is_container(common) || held_.is_called_often(common)))
+      while (common != root_scope && (owners_.is_container(common) || owners_.is_called_often(common)))
         common = scopes_[common].parent;
       if (scopes_[common].depth > scopes_[best].depth) best = common;
     }

@@ -1,18 +1,18 @@
-// NearestModules: the modules of the nearest nodes before and after each node that are placed by their weights. A node
-// between two of them ran between their calls, so within every call that encloses both.
+// NearestModules: the modules of the nearest nodes before and after each node, among the nodes placed by their weights.
+// A node between two calls ran within every call that encloses both.
 #pragma once
 
 #include <vector>
 
 #include "annotator/match/placement.h"
-#include "annotator/match/weights_held.h"
+#include "annotator/match/tensor_owners.h"
 
 namespace whence::match {
 
 class NearestModules {
  public:
   // `placement` has the readers of weights, and nothing else. Both arguments outlive the object.
-  NearestModules(const Placement& placement, const WeightsHeld& held);
+  NearestModules(const Placement& placement, const TensorOwners& owners);
 
   bool is_known(ForeignNode node) const { return known_[node]; }  // placed by its weights
   const std::vector<ScopeIndex>& before(ForeignNode node) const { return before_[node]; }
@@ -30,7 +30,7 @@ class NearestModules {
 
   const Placement& placement_;
   const origin::CallTree& scopes_;
-  const WeightsHeld& held_;
+  const TensorOwners& owners_;
   IndexedVector<ForeignNode, bool> known_;
   IndexedVector<ForeignNode, std::vector<ScopeIndex>> before_, after_;
 };

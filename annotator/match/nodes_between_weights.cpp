@@ -20,7 +20,7 @@ void NodesBetweenWeights::place_computing(ForeignNode node) {
   if (place_by_name(node, enclosing)) return;
   placement_.place_inside(node, enclosing);
   const bool is_innermost =
-      enclosing != root_scope && !held_.has_modules_inside(enclosing) && held_.has_parameters(enclosing);
+      enclosing != root_scope && !owners_.has_modules_inside(enclosing) && owners_.has_parameters(enclosing);
   if (is_between && is_innermost) placement_.matches[node].confidence = Confidence::inferred;
 }
 
@@ -54,19 +54,20 @@ bool NodesBetweenWeights::place_by_name(ForeignNode node, ScopeIndex enclosing) 
   // Tools put a Reshape around a product under the product's name, or merge it with one that was there. A convolution,
   // or a runtime's operator, keeps the name of one of the nodes that it took in.
   const auto& entry = f_.nodes[node];
-  const bool may_be_inserted = entry.kind == NodeKind::transparent && held_.has_parameters(name->scope);
+  const bool may_be_inserted = entry.kind == NodeKind::transparent && owners_.has_parameters(name->scope);
   const bool took_in = is_convolution(entry.op_type) || took_in_neighbour(entry);
   if (!scopes_.within(name->scope, enclosing) || may_be_inserted || took_in) {
     const ScopeIndex scope = took_in ? std::max(scopes_[name->scope].parent, root_scope) : name->scope;
     placement_.place_inside(node, scopes_.common(enclosing, scope));
     return true;
   }
-  const UnitIndex unit = held_.unit_of(name->scope);
-  if (unit.exists() && norms_.other(unit).exists()) {
-    placement_.place(node, {unit, norms_.other(unit)}, Confidence::inferred, name->rule);
+  const UnitIndex unit = owners_.unit_of(name->scope);
+  if (unit.exists() && norms_.partner(unit).exists()) {
+    placement_.place(node, {unit, norms_.partner(unit)}, Confidence::inferred, name->rule);
     return true;
   }
-  const auto confidence = std::max(name->strength > 1 ? Confidence::inferred : Confidence::ancestor, name->surest);
+  const auto confidence =
+      std::max(name->strength > 1 ? Confidence::inferred : Confidence::ancestor, name->max_confidence);
   placement_.matches[node] = {.scope = name->scope, .confidence = confidence, .rule = name->rule};
   return true;
 }

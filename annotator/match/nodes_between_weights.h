@@ -7,19 +7,19 @@
 #include "annotator/match/folded_norms_by_weights.h"
 #include "annotator/match/nearest_modules.h"
 #include "annotator/match/placement.h"
-#include "annotator/match/weights_held.h"
+#include "annotator/match/tensor_owners.h"
 
 namespace whence::match {
 
 class NodesBetweenWeights {
  public:
   // All arguments outlive it.
-  NodesBetweenWeights(Placement& placement, const WeightsHeld& held, const FoldedNorms& norms,
+  NodesBetweenWeights(Placement& placement, const TensorOwners& owners, const FoldedNorms& norms,
                       const CheckedNames& names, const NearestModules& nearest)
       : placement_(placement),
         f_(placement.foreign),
         scopes_(placement.reference.scopes),
-        held_(held),
+        owners_(owners),
         norms_(norms),
         names_(names),
         nearest_(nearest) {}
@@ -33,7 +33,7 @@ class NodesBetweenWeights {
   Placement& placement_;
   const ForeignStructure& f_;
   const origin::CallTree& scopes_;
-  const WeightsHeld& held_;
+  const TensorOwners& owners_;
   const FoldedNorms& norms_;
   const CheckedNames& names_;
   const NearestModules& nearest_;

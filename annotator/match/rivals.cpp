@@ -8,7 +8,7 @@
 namespace whence::match {
 namespace {
 
-constexpr std::size_t max_rivals = 96;  // partners stored for a node
+constexpr std::size_t max_rivals = 96;  // proposed pairs stored for a node
 
 }  // namespace
 

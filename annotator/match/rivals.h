@@ -1,4 +1,4 @@
-// Rivals: the pairs that were proposed, by node, and how a pair stands against those that share a node with it.
+// Rivals: the proposed pairs by node, and comparisons of a pair with the pairs that share a node with it.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ class Rivals {
   // Both arguments outlive it.
   Rivals(const Correspondence& pairs, const PairScore& score);
 
-  // Returns false if one of the nodes has too many partners already; the pair is then left out.
+  // Stores a proposed pair. Returns false if one of the nodes has too many pairs already.
   bool add(ForeignNode f, ReferenceNode r);
   const std::vector<ReferenceNode>& of(ForeignNode f) const { return rivals_of_f_[f]; }
   const std::vector<ForeignNode>& of(ReferenceNode r) const { return rivals_of_r_[r]; }

@@ -33,7 +33,7 @@ void Seeds::link_by_name_or_position(const std::vector<ForeignValue>& f_values,
 }
 
 // Returns true if an input or output with another name in the same position may be the same value: the nodes that read
-// or make it are alike and have weights of the same sizes. In a part taken out of a larger model they usually are not.
+// or compute it are similar and have weights of the same sizes. In an extracted part of a model they usually are not.
 bool Seeds::may_be_same(ForeignValue fv, ReferenceValue rv) const {
   for (const ForeignNode f : f_.makers(fv)) {
     for (const ReferenceNode r : r_.makers(rv)) {

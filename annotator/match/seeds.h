@@ -32,7 +32,7 @@ class Seeds {
 
   void link_interface();
   void link_kept_values(const SameNames& same_names);
-  // Links values with equal numbers. The nodes between two such values then are the program's between their partners.
+  // Links values with equal numbers.
   void link_known_values(const std::vector<KnownValue>& values);
   void propose_by_evidence();
   // Proposes pairs by sketches of weights, at the second call by their sizes, for nodes without a partner. Returns true

@@ -1,5 +1,5 @@
-// SpelledOutNorms: the arithmetic of a norm that is written in several nodes, before its scale: nodes that nothing else
-// reads, back to the value that the mean is taken of.
+// SpelledOutNorms: norms that are written as several nodes. Their arithmetic comes before the scale, back to the
+// operand of the mean, and only the norm reads it.
 #pragma once
 
 #include <vector>

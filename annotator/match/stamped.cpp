@@ -1,5 +1,5 @@
-// Places nodes that whence's export stamped: their metadata says which operations they stand for, and a tool that only
-// adds nodes keeps it.
+// Places nodes that whence's export stamped: their metadata lists the operations that they represent, and a tool that
+// only adds nodes keeps it.
 #include "annotator/match/placement.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"

@@ -62,8 +62,8 @@ void Structure<S>::finish(const std::string& file) {
   Classification<S>(*this).run();
 }
 
-// Kahn's algorithm. Of values with several producers (references), one producer is enough to make them known, but all
-// stand before the consumers, so that the order does not depend on which form of the program came first.
+// Kahn's algorithm. All producers of a value come before its consumers. One producer of several (in references) would
+// be enough, but then the order would depend on which form of the program came first.
 template <Side S>
 void Structure<S>::sort(const std::string& file) {
   IndexedVector<Node, std::int32_t> waiting(nodes.size(), 0);

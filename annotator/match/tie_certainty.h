@@ -1,5 +1,5 @@
-// TieCertainty: which pairs are certain. The choice in a broken tie is a guess, and so is a pair that follows only from
-// such a choice, unless other support confirms it.
+// TieCertainty: decides which pairs are certain. The choice in a broken tie is a guess, and so is a pair that follows
+// only from a guess, unless other support confirms it.
 #pragma once
 
 #include <vector>

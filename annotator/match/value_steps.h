@@ -19,8 +19,8 @@ bool may_be_stepped_over(const Structure<S>& s, NodeIndex<S> node);
 template <Side S>
 std::vector<ValueIndex<S>> values_before(const Structure<S>& s, ValueIndex<S> value);
 
-// Returns the values that are computed from `value` by such nodes or by arithmetic that is often folded into a product:
-// itself first, then the nearest ones. Stops at values with more than `max_uses` uses.
+// Returns the values that are computed from `value` by nodes that may be stepped over or are often folded into a
+// product: itself first, then the nearest ones. Stops at values with more than `max_uses` uses.
 template <Side S>
 std::vector<ValueIndex<S>> values_after(const Structure<S>& s, ValueIndex<S> value, std::size_t max_uses);
 

@@ -11,8 +11,7 @@ using origin::Confidence;
 namespace {
 
 constexpr double stamp_strength = 4;  // of whence's own metadata, which is exact
-// A name with more strength states the operator's own module. One from which more than the operator had to be dropped
-// may mean a child.
+// A name with more strength states the operator's own module. A shortened name may mean a child (scopes_in_names.cpp).
 constexpr double name_strength = 1;
 
 // Returns the strongest evidence of a scope in names or keys; of equally strong ones, the nearest to the structure's
@@ -36,19 +35,19 @@ void adopt(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
   match.scope = evidence.scope;
-  match.confidence = std::max(confidence, evidence.surest);
+  match.confidence = std::max(confidence, evidence.max_confidence);
   match.rule = evidence.rule;
 }
 
 void apply_stamp(NodeMatch& match, const Evidence& stated) {
   const Confidence found = match.scope == stated.scope ? match.confidence : Confidence::unattributed;
   if (match.scope != stated.scope) adopt(match, stated, Confidence::exact);
-  match.confidence = std::min(found, stated.surest);
+  match.confidence = std::min(found, stated.max_confidence);
   match.rule = stated.rule;
 }
 
-// Returns true if no name can add to the answer of structure. `ceiling`: the confidence of the reference in the node's
-// units; a name, which came from the reference too, cannot exceed it.
+// Returns true if no name can improve the answer of structure. `ceiling`: the confidence of the reference in the node's
+// units. A name cannot exceed it, since it came from the reference as well.
 bool is_decided(const Placement& placement, ForeignNode node, Confidence ceiling) {
   const NodeMatch& match = placement.matches[node];
   if (match.confidence <= Confidence::matched || match.rule == MatchRule::carried) return true;
@@ -80,16 +79,16 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   const Evidence* stated = strongest_stated_scope(evidence, reference, match);
   if (stated == nullptr) return;
   if (stated->strength >= stamp_strength) return apply_stamp(match, *stated);
-  const Confidence ceiling = placement.surest(match.units);
+  const Confidence ceiling = placement.max_confidence(match.units);
   if (is_decided(placement, node, ceiling) || is_name_of_part(match, *stated, reference)) return;
   if (match.scope == stated->scope && match.units.size() < 2 && match.confidence != Confidence::unattributed) {
-    match.confidence = std::min(match.confidence, std::max({Confidence::matched, stated->surest, ceiling}));
+    match.confidence = std::min(match.confidence, std::max({Confidence::matched, stated->max_confidence, ceiling}));
     return;
   }
   const bool may_mean_child = stated->strength <= name_strength && match.scope.exists() &&
                               reference.scopes.common(stated->scope, match.scope) == stated->scope;
   if (may_mean_child) return;
-  // Tools that merge rearrangements keep the name of either; their position says more.
+  // Tools that merge rearrangements keep the name of either; the position is better evidence.
   if (match.rule == MatchRule::layout && match.confidence == Confidence::inferred) return;
   const auto& entry = placement.foreign.nodes[node];
   const bool fits = may_be_of(reference, stated->scope, entry);

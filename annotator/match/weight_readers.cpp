@@ -12,11 +12,11 @@ namespace whence::match {
 
 using origin::Confidence;
 
-WeightReaders::WeightReaders(Placement& placement, const WeightsHeld& held, FoldedNorms& norms)
+WeightReaders::WeightReaders(Placement& placement, const TensorOwners& owners, FoldedNorms& norms)
     : placement_(placement),
       f_(placement.foreign),
       scopes_(placement.reference.scopes),
-      held_(held),
+      owners_(owners),
       norms_(norms),
       alternatives_(f_.nodes.size()),
       agreeing_(f_.nodes.size(), false) {}
@@ -32,13 +32,13 @@ void WeightReaders::place_reader(ForeignNode node) {
   std::vector<std::vector<UnitIndex>> alternatives;
   MatchRule rule = MatchRule::none;
   bool has_changed_weights = false;
-  for (const ForeignTensor tensor : held_.read_by(node)) {
-    const Holding& holding = held_.of(tensor);
-    units.insert(units.end(), holding.parts.begin(), holding.parts.end());
-    if (!holding.alternatives.empty()) alternatives.push_back(holding.alternatives);
-    if (holding.parts.empty()) continue;
-    rule = rule == MatchRule::none ? holding.rule : std::min(rule, holding.rule);
-    has_changed_weights = has_changed_weights || holding.rule != MatchRule::digests;
+  for (const ForeignTensor tensor : owners_.read_by(node)) {
+    const TensorOwner& owner = owners_.of(tensor);
+    units.insert(units.end(), owner.parts.begin(), owner.parts.end());
+    if (!owner.alternatives.empty()) alternatives.push_back(owner.alternatives);
+    if (owner.parts.empty()) continue;
+    rule = rule == MatchRule::none ? owner.rule : std::min(rule, owner.rule);
+    has_changed_weights = has_changed_weights || owner.rule != MatchRule::digests;
   }
   sort_unique(units);
   if (!units.empty()) {
@@ -78,21 +78,21 @@ bool WeightReaders::shares_table(ForeignNode node) const {
   const auto& entry = f_.nodes[node];
   const bool multiplies = is_product(entry.op_class) && !is_convolution(entry.op_type);
   return (multiplies || entry.op_type == "Transpose") &&
-         std::ranges::any_of(held_.read_by(node), [&](ForeignTensor tensor) {
-           return held_.is_table(tensor) && held_.is_embedding(held_.of(tensor).parts.front());
+         std::ranges::any_of(owners_.read_by(node), [&](ForeignTensor tensor) {
+           return owners_.is_table(tensor) && owners_.is_embedding(owners_.of(tensor).parts.front());
          });
 }
 
 // Returns true for arithmetic that reads a table: a sum after a tool gathered the table's rows, or a norm applied to
-// them. Also for a convolution of which only the bias is known, which may have taken in a norm.
+// them. Also for a convolution with only a known bias, which may have taken in a norm.
 bool WeightReaders::is_of_another(ForeignNode node) const {
   static const std::set<std::string_view> arithmetic = {"Add", "Div", "Mul", "Pow", "ReduceMean", "Sub"};
-  const auto tensors = held_.read_by(node);
+  const auto tensors = owners_.read_by(node);
   if (arithmetic.contains(f_.nodes[node].op_type)) {
-    return std::ranges::any_of(tensors, [&](ForeignTensor tensor) { return held_.is_table(tensor); });
+    return std::ranges::any_of(tensors, [&](ForeignTensor tensor) { return owners_.is_table(tensor); });
   }
   return is_convolution(f_.nodes[node].op_type) && std::ranges::none_of(tensors, [&](ForeignTensor tensor) {
-           return f_.tensors[tensor].dims.size() > 2 && !held_.of(tensor).parts.empty();
+           return f_.tensors[tensor].dims.size() > 2 && !owners_.of(tensor).parts.empty();
          });
 }
 
@@ -100,7 +100,7 @@ bool WeightReaders::is_of_another(ForeignNode node) const {
 // head's bias is tied to that of its decoder, and a checkpoint keeps one of the names.
 bool WeightReaders::may_be_shared_bias(ForeignNode node) const {
   const NodeMatch& match = placement_.matches[node];
-  if (match.units.size() != 1 || !held_.has_modules_inside(match.scope)) return false;
+  if (match.units.size() != 1 || !owners_.has_modules_inside(match.scope)) return false;
   return std::ranges::all_of(placement_.reference.parameters_of_unit[match.units.front()], [&](ParameterIndex each) {
     return last_segment(placement_.reference.parameters[each].names.front()) == "bias";
   });
@@ -111,18 +111,18 @@ void WeightReaders::look_for_folded(ForeignNode node) {
   NodeMatch& match = placement_.matches[node];
   if (is_convolution(f_.nodes[node].op_type)) {
     match.confidence = std::max(match.confidence, Confidence::inferred);  // it may have taken in more
-    norms_.look_at(node, match.units.front());
+    norms_.find_norm(node, match.units.front());
     return;
   }
-  const bool is_scaled =
-      is_product(f_.nodes[node].op_class) && match.units.size() == 1 &&
-      std::ranges::any_of(held_.read_by(node), [&](ForeignTensor tensor) { return held_.has_other_numbers(tensor); });
+  const bool is_scaled = is_product(f_.nodes[node].op_class) && match.units.size() == 1 &&
+                         std::ranges::any_of(owners_.read_by(node),
+                                             [&](ForeignTensor tensor) { return owners_.has_other_numbers(tensor); });
   if (is_scaled) placement_.place_inside(node, scopes_[match.scope].parent);
 }
 
-// Places a bias whose bytes several modules have in the module of the product or norm before it, and a scale in the
-// module whose bias is added to it. Other neighbours may be modules of their own. Several parameters together may leave
-// one module.
+// Places a node by neighbours if several modules have the bytes of its parameter: a bias in the module of the product
+// or norm before it, a scale in the module of the bias after it. Other neighbours may belong to other modules. Several
+// parameters together may leave one module.
 void WeightReaders::settle_alternatives(ForeignNode node) {
   const std::vector<UnitIndex>& candidates = alternatives_[node];
   if (placement_.placed(node) || candidates.empty()) return;
@@ -144,12 +144,13 @@ void WeightReaders::settle_alternatives(ForeignNode node) {
   if (units.size() == 1) placement_.place(node, units, weakest, MatchRule::digests);
 }
 
-// Places a reader of the weights of a convolution or of the norm that it took in in both.
+// Adds the norm to a reader of the weights of the convolution that took it in, and the convolution to a reader of the
+// norm's weights.
 void WeightReaders::join_folded(ForeignNode node) {
   const NodeMatch& match = placement_.matches[node];
   std::vector<UnitIndex> units = match.units;
   for (const UnitIndex unit : match.units) {
-    if (norms_.other(unit).exists()) units.push_back(norms_.other(unit));
+    if (norms_.partner(unit).exists()) units.push_back(norms_.partner(unit));
   }
   if (units.size() > match.units.size()) placement_.place(node, units, Confidence::inferred, match.rule);
 }

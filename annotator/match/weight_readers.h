@@ -6,14 +6,14 @@
 
 #include "annotator/match/folded_norms_by_weights.h"
 #include "annotator/match/placement.h"
-#include "annotator/match/weights_held.h"
+#include "annotator/match/tensor_owners.h"
 
 namespace whence::match {
 
 class WeightReaders {
  public:
   // All arguments outlive it. Adds the norms that convolutions took in to `norms`.
-  WeightReaders(Placement& placement, const WeightsHeld& held, FoldedNorms& norms);
+  WeightReaders(Placement& placement, const TensorOwners& owners, FoldedNorms& norms);
 
   void place();
 
@@ -31,7 +31,7 @@ class WeightReaders {
   Placement& placement_;
   const ForeignStructure& f_;
   const origin::CallTree& scopes_;
-  const WeightsHeld& held_;
+  const TensorOwners& owners_;
   FoldedNorms& norms_;
   IndexedVector<ForeignNode, std::vector<UnitIndex>> alternatives_;
   IndexedVector<ForeignNode, bool> agreeing_;  // several tensors have these alternatives in common

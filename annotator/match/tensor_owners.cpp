@@ -1,4 +1,4 @@
-#include "annotator/match/weights_held.h"
+#include "annotator/match/tensor_owners.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -11,8 +11,8 @@
 namespace whence::match {
 namespace {
 
-Holding holding_of(const std::vector<TensorSource>& sources, const Reference& reference) {
-  Holding holding;
+TensorOwner owner_of(const std::vector<TensorSource>& sources, const Reference& reference) {
+  TensorOwner owner;
   std::vector<UnitIndex> named, alike;
   bool open = false, common = false, named_clearly = true;
   for (const TensorSource& source : sources) {
@@ -25,37 +25,37 @@ Holding holding_of(const std::vector<TensorSource>& sources, const Reference& re
       named_clearly = named_clearly && !source.is_open_name();
       continue;
     }
-    open = open || source.candidates > 1 || units.size() > 1;  // tied: of one of those that share it
-    holding.rule = source.how == TensorSource::How::sketch ? MatchRule::sketches : MatchRule::digests;
+    open = open || source.candidates > 1 || units.size() > 1;  // several units: tied
+    owner.rule = source.how == TensorSource::How::sketch ? MatchRule::sketches : MatchRule::digests;
   }
   sort_unique(named);
   sort_unique(alike);
   if (alike.empty()) {
-    if (!named_clearly) return holding;
-    holding.rule = named.empty() ? MatchRule::none : MatchRule::initializers;
-    holding.parts = std::move(named);
-    return holding;
+    if (!named_clearly) return owner;
+    owner.rule = named.empty() ? MatchRule::none : MatchRule::initializers;
+    owner.parts = std::move(named);
+    return owner;
   }
   if (!open || (alike.size() == 1 && !common)) {
-    holding.parts = std::move(alike);
-    return holding;
+    owner.parts = std::move(alike);
+    return owner;
   }
   for (const UnitIndex unit : named) {
-    if (named_clearly && std::ranges::find(alike, unit) != alike.end()) holding.parts.push_back(unit);
+    if (named_clearly && std::ranges::find(alike, unit) != alike.end()) owner.parts.push_back(unit);
   }
-  if (holding.parts.size() != 1) {
-    holding.parts.clear();
-    holding.alternatives = std::move(alike);
+  if (owner.parts.size() != 1) {
+    owner.parts.clear();
+    owner.alternatives = std::move(alike);
   }
-  return holding;
+  return owner;
 }
 
 }  // namespace
 
-WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& reference, const TensorSources& tensors)
+TensorOwners::TensorOwners(const ForeignStructure& file, const Reference& reference, const TensorSources& tensors)
     : f_(file),
       reference_(reference),
-      holdings_(file.tensors.size()),
+      owners_(file.tensors.size()),
       other_numbers_(file.tensors.size(), false),
       unit_of_(reference.scopes.size()),
       children_(reference.scopes.size()),
@@ -63,17 +63,17 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
       read_often_(reference.scopes.size(), 0) {
   for (const ForeignTensor tensor : f_.tensors.keys()) {
     std::vector<TensorSource> sources = tensors.of(tensor);
-    if (f_.tensors[tensor].elements() <= 1) {  // a count of batches has the bytes of many a constant
+    if (f_.tensors[tensor].elements() <= 1) {  // a batch counter has the bytes of many constants
       std::erase_if(sources, [](const TensorSource& source) { return source.how != TensorSource::How::name; });
     }
-    holdings_[tensor] = holding_of(sources, reference);
+    owners_[tensor] = owner_of(sources, reference);
     for (const TensorSource& source : sources) {
       const DType dtype = from_onnx(f_.tensors[tensor].data_type);
       const bool same_dtype =
           is_floating(dtype) && size_of(dtype) == size_of(reference.parameters[source.parameter].dtype);
       if (same_dtype && source.how == TensorSource::How::sketch) other_numbers_[tensor] = true;
       const bool by_bytes = source.by_content() && source.candidates == 1;
-      if (by_bytes || source.how == TensorSource::How::name) met_.insert(source.parameter);
+      if (by_bytes || source.how == TensorSource::How::name) in_file_.insert(source.parameter);
     }
   }
   for (const UnitIndex unit : reference.units.keys()) unit_of_[reference.units[unit].scope] = unit;
@@ -83,7 +83,7 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
   count_readers();
 }
 
-std::vector<ForeignTensor> WeightsHeld::read_by(ForeignNode node) const {
+std::vector<ForeignTensor> TensorOwners::read_by(ForeignNode node) const {
   const auto& inputs = f_.nodes[node].inputs;
   std::vector<ForeignTensor> found;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -91,7 +91,7 @@ std::vector<ForeignTensor> WeightsHeld::read_by(ForeignNode node) const {
     const ForeignTensor tensor =
         f_.values[inputs[i]].tensor.exists() ? f_.values[inputs[i]].tensor : f_.root_tensor(inputs[i]);
     if (!tensor.exists()) continue;
-    // The operand of a norm or of a convolution may be a parameter, too: another module's.
+    // The operand of a norm or of a convolution may be a parameter of another module.
     const auto& op_type = f_.nodes[node].op_type;
     if (i == 0 && inputs.size() > 1 && (op_type.ends_with("Normalization") || is_convolution(op_type))) continue;
     found.push_back(tensor);
@@ -99,19 +99,19 @@ std::vector<ForeignTensor> WeightsHeld::read_by(ForeignNode node) const {
   return found;
 }
 
-void WeightsHeld::count_readers() {
+void TensorOwners::count_readers() {
   std::unordered_map<ForeignTensor, std::vector<ForeignNode>> readers;
   for (const ForeignNode node : f_.nodes.keys()) {
     if (f_.nodes[node].kind == NodeKind::constant) continue;
     for (const ForeignTensor tensor : read_by(node)) readers[tensor].push_back(node);
   }
   for (const auto& [tensor, nodes] : readers) {
-    const bool picked =
+    const bool is_gathered =
         std::ranges::any_of(nodes, [&](ForeignNode node) { return f_.nodes[node].op_type == "Gather"; });
-    if (picked && is_table(tensor)) picked_.insert(holdings_[tensor].parts.front());
+    if (is_gathered && is_table(tensor)) gathered_.insert(owners_[tensor].parts.front());
     const std::string_view first = f_.nodes[nodes.front()].op_type;
     const auto alike = std::ranges::count_if(nodes, [&](ForeignNode node) { return f_.nodes[node].op_type == first; });
-    for (const UnitIndex unit : holdings_[tensor].parts) {
+    for (const UnitIndex unit : owners_[tensor].parts) {
       for (ScopeIndex at = reference_.units[unit].scope; at.exists(); at = reference_.scopes[at].parent) {
         ++(alike > 1 ? read_often_ : read_once_)[at];
       }
@@ -119,22 +119,22 @@ void WeightsHeld::count_readers() {
   }
 }
 
-bool WeightsHeld::is_container(ScopeIndex scope) const {
+bool TensorOwners::is_container(ScopeIndex scope) const {
   return !has_parameters(scope) && has_modules_inside(scope) &&
          std::ranges::all_of(children_[scope],
                              [&](ScopeIndex child) { return is_digits(last_segment(reference_.scopes[child].path)); });
 }
 
-bool WeightsHeld::is_table(ForeignTensor tensor) const {
+bool TensorOwners::is_table(ForeignTensor tensor) const {
   const auto& dims = f_.tensors[tensor].dims;
-  if (holdings_[tensor].parts.size() != 1 || std::ranges::count_if(dims, [](auto size) { return size > 1; }) < 2)
+  if (owners_[tensor].parts.size() != 1 || std::ranges::count_if(dims, [](auto size) { return size > 1; }) < 2)
     return false;
-  const auto& parameters = reference_.parameters_of_unit[holdings_[tensor].parts.front()];
+  const auto& parameters = reference_.parameters_of_unit[owners_[tensor].parts.front()];
   return parameters.size() == 1 && is_matrix(parameters.front()) &&
          last_segment(reference_.parameters[parameters.front()].names.front()) == "weight";
 }
 
-bool WeightsHeld::is_matrix(ParameterIndex parameter) const {
+bool TensorOwners::is_matrix(ParameterIndex parameter) const {
   return std::ranges::count_if(reference_.parameters[parameter].dims, [](std::int64_t size) { return size > 1; }) > 1;
 }
 

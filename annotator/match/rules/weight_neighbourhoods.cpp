@@ -1,7 +1,7 @@
-// Compares nodes by the sizes of their weights, of the weights before and after, and so on outwards: a node whose
-// surroundings occur only once in both graphs is a seed. Serves for a part of a model under other names, with weights
-// that a tool changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that it
-// does not matter how an exporter spells the computation between them.
+// Compares nodes by the sizes of their weights, of the weights before and after them, and so on outwards. A node is a
+// seed if this neighbourhood occurs once in both graphs. For parts of a model with other names and weights that a tool
+// changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that the spelling of
+// the computation between them does not matter.
 #include <algorithm>
 #include <utility>
 
@@ -13,14 +13,14 @@
 namespace whence::match {
 namespace {
 
-constexpr int rounds = 6;            // how far the surroundings reach, in nodes that read matrices
-constexpr std::size_t max_near = 8;  // neighbours that a node's colour takes in
-constexpr double strength = 0;       // a place to start, no support for a pair that has others
+constexpr int rounds = 6;            // size of the neighbourhood, in nodes that read matrices
+constexpr std::size_t max_near = 8;  // neighbours that a node's colour includes
+constexpr double strength = 0;       // only a seed, no support for a pair
 
 template <Side S>
 using Nodes = std::vector<NodeIndex<S>>;
 
-// 0 for a node that reads no matrix.
+// Returns the digest of a node's operator and the sizes of its matrices; 0 for a node that reads no matrix.
 template <Side S>
 std::uint64_t own_colour(const Structure<S>& s, const StructureNode<S>& node) {
   if (node.kind != NodeKind::heavy) return 0;
@@ -31,7 +31,7 @@ std::uint64_t own_colour(const Structure<S>& s, const StructureNode<S>& node) {
     const TensorIndex<S> tensor = s.root_tensor(input);
     if (!tensor.exists() || s.tensors[tensor].is_vector()) continue;
     std::vector<std::int64_t> dims = s.tensors[tensor].dims;
-    if (dims.size() == 2) std::sort(dims.begin(), dims.end());  // which of both a product reads transposed, varies
+    if (dims.size() == 2) std::sort(dims.begin(), dims.end());  // products differ in which side is transposed
     for (const std::int64_t size : dims) digest.add(static_cast<std::uint64_t>(size));
     reads = true;
   }
@@ -39,7 +39,7 @@ std::uint64_t own_colour(const Structure<S>& s, const StructureNode<S>& node) {
   return reads ? digest.value() : 0;
 }
 
-// Takes another colour into one; colours are digests, so that a product spreads their bits far enough.
+// Mixes two colours. Colours are digests, so a product spreads their bits far enough.
 std::uint64_t mixed(std::uint64_t colour, std::uint64_t other) {
   colour = (colour ^ other) * 0x9e3779b97f4a7c15ULL;
   return colour ^ (colour >> 32);
@@ -53,12 +53,12 @@ void join(Nodes<S>& into, const Nodes<S>& more) {
 }
 
 template <Side S>
-class Surroundings {
+class Neighbourhoods {
   using Node = NodeIndex<S>;
   using Value = ValueIndex<S>;
 
  public:
-  explicit Surroundings(const Structure<S>& structure)
+  explicit Neighbourhoods(const Structure<S>& structure)
       : s_(structure), colours_(structure.nodes.size()), before_(colours_.size()), after_(colours_.size()) {
     for (const Node i : colours_.keys()) colours_[i] = own_colour(s_, s_.nodes[i]);
     look_back();
@@ -74,7 +74,7 @@ class Surroundings {
       if (colours_[i] == 0) continue;
       std::uint64_t colour = colours_[i];
       for (const Nodes<S>* side : {&before_[i], &after_[i]}) {
-        colour = mixed(colour, 1);  // tells what comes before the node from what comes behind it
+        colour = mixed(colour, 1);  // separates neighbours before and after the node
         near.clear();
         for (const auto node : *side) near.push_back(colours_[node]);
         sort_unique(near);
@@ -86,7 +86,7 @@ class Surroundings {
   }
 
  private:
-  // The nearest nodes with matrices on every way into a value, found in execution order.
+  // Finds the nearest nodes with matrices on every path to a value, in execution order.
   void look_back() {
     IndexedVector<Value, Nodes<S>> into(s_.values.size());
     for (const Node index : s_.order) {
@@ -126,41 +126,41 @@ class Surroundings {
 
 }  // namespace
 
-void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
+void weight_neighbourhoods(const RuleContext& context, EvidenceTable& table) {
   const ForeignStructure& foreign = context.foreign.structure;
   const ReferenceStructure& reference = context.reference.structure;
-  Surroundings foreign_surroundings(foreign);
-  Surroundings reference_surroundings(reference);
+  Neighbourhoods foreign_neighbourhoods(foreign);
+  Neighbourhoods reference_neighbourhoods(reference);
   IndexedVector<ForeignNode, bool> found(foreign.nodes.size(), false);
   for (int round = 0; round < rounds; ++round) {
     struct Holders {
       ForeignNode node;
       UnitIndex unit;
-      bool several = false;
+      bool is_ambiguous = false;
     };
     FlatMap<std::uint64_t, Holders> holders;
     for (const ReferenceNode i : reference.nodes.keys()) {
-      if (reference_surroundings.colour(i) == 0 || context.reference.units_of_node[i].size() != 1) continue;
-      Holders& entry = holders[reference_surroundings.colour(i)];
+      if (reference_neighbourhoods.colour(i) == 0 || context.reference.units_of_node[i].size() != 1) continue;
+      Holders& entry = holders[reference_neighbourhoods.colour(i)];
       const UnitIndex unit = context.reference.units_of_node[i].front();
-      entry.several = entry.several || (entry.unit.exists() && entry.unit != unit);
+      entry.is_ambiguous = entry.is_ambiguous || (entry.unit.exists() && entry.unit != unit);
       entry.unit = unit;
     }
     for (const ForeignNode i : foreign.nodes.keys()) {
-      if (foreign_surroundings.colour(i) == 0) continue;
-      const auto entry = holders.find(foreign_surroundings.colour(i));
+      if (foreign_neighbourhoods.colour(i) == 0) continue;
+      const auto entry = holders.find(foreign_neighbourhoods.colour(i));
       if (entry == holders.end()) continue;
       Holders& both = entry.value();
-      both.several = both.several || both.node.exists();
+      both.is_ambiguous = both.is_ambiguous || both.node.exists();
       both.node = i;
     }
     for (const auto& [colour, entry] : holders) {
-      if (entry.several || !entry.node.exists() || found[entry.node]) continue;
+      if (entry.is_ambiguous || !entry.node.exists() || found[entry.node]) continue;
       found[entry.node] = true;
       table[entry.node].push_back({MatchRule::shapes, entry.unit, {}, strength, foreign.nodes[entry.node].name});
     }
-    foreign_surroundings.widen();
-    reference_surroundings.widen();
+    foreign_neighbourhoods.widen();
+    reference_neighbourhoods.widen();
   }
 }
 
