@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/match/digest_numbers.h"
+#include "annotator/match/attribute_digest.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"

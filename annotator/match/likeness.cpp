@@ -13,15 +13,6 @@ namespace {
 constexpr double same_attributes = 0.2, same_constant = 0.4, different_constant = -0.4;
 constexpr double similar_neighbours = 0.3, same_fx_name = 0.2;
 
-std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
-  std::vector<std::int64_t> sizes;
-  for (const std::int64_t size : tensor.dims) {
-    if (size != 1) sizes.push_back(size);
-  }
-  std::sort(sizes.begin(), sizes.end());
-  return sizes;
-}
-
 }  // namespace
 
 double Likeness::of(ForeignNode f, ReferenceNode r) const {
@@ -96,7 +87,7 @@ double Likeness::constant_likeness(ForeignNode f, ReferenceNode r) const {
         const double scale = std::max(std::abs(f_tensor.number), std::abs(r_tensor.number));
         agrees |= std::abs(f_tensor.number - r_tensor.number) <= 1e-3 * scale;
       } else if (!f_tensor.dims.empty()) {
-        agrees |= sorted_sizes(f_tensor) == sorted_sizes(r_tensor) ||
+        agrees |= sorted_sizes(f_tensor.dims) == sorted_sizes(r_tensor.dims) ||
                   (in_blocks && is_filled_up(r_tensor.dims, f_tensor.dims));
       }
     }
@@ -118,7 +109,7 @@ bool Likeness::kernels_differ(ForeignNode f, ReferenceNode r) const {
   const StructureTensor *f_kernel = kernel(f_, f_.nodes[f].inputs), *r_kernel = kernel(r_, r_.nodes[r].inputs);
   if (f_kernel == nullptr || r_kernel == nullptr) return false;
   if (computes_in_blocks(f_.nodes[f].domain) && is_filled_up(r_kernel->dims, f_kernel->dims)) return false;
-  return sorted_sizes(*f_kernel) != sorted_sizes(*r_kernel);
+  return sorted_sizes(f_kernel->dims) != sorted_sizes(r_kernel->dims);
 }
 
 // These names number the operators in the order of another export: they make a pair likelier, never certain.

@@ -44,12 +44,6 @@ bool WeightCounts::are_others() const {
 
 namespace {
 
-std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
-  std::erase(dims, 1);
-  std::sort(dims.begin(), dims.end());
-  return dims;
-}
-
 // Returns the matrices that a node reads, which identify the model; every exporter computes sizes and masks
 // differently. Leaves out elementwise sums and products: their matrices are masks and position tables, which only some
 // exporters fold.

@@ -2,18 +2,18 @@
 // rule, from the corresponding nodes and values.
 //
 // The steps, in order, each for nodes that the earlier steps left open:
-//   nodes that whence itself stamped (stamped.cpp)
+//   nodes that whence itself stamped (stamped_nodes.cpp)
 //   corresponding nodes, with the operations that they took in (cone.cpp)
 //   stretches of computing nodes without a partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
-//   nodes that a tool inserted for an operator: casts, quantisation, layouts (inserted.cpp)
+//   nodes that a tool inserted for an operator: casts, quantisation, layouts (inserted_nodes.cpp)
 //   other rearrangements (layout.cpp)
 //   constants that the reference has as well (constants.cpp)
 //   nodes that serve placed nodes: constants, sizes (dataflow.cpp)
 // Then nodes that represent equal computations of several modules get all of these modules (twins.cpp), nodes that
 // their neighbours contradict are lowered (contradictions.cpp), the scopes of nodes with confidence `ancestor` are
 // raised until they enclose all candidates (ancestors.cpp), and some of these nodes are placed by the name that an
-// exporter gave them (fx_named.cpp).
+// exporter gave them (fx_named_nodes.cpp).
 #pragma once
 
 #include <algorithm>

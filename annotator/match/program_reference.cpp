@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "annotator/exporter/export.h"
-#include "annotator/match/digest_numbers.h"
+#include "annotator/match/attribute_digest.h"
 #include "annotator/match/reference.h"
 #include "annotator/metadata/fx_names.h"
 #include "annotator/origin/scope_path.h"

@@ -35,6 +35,12 @@ bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::
   });
 }
 
+std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
+  std::erase(dims, 1);
+  std::ranges::sort(dims);
+  return dims;
+}
+
 template <Side S>
 ValueIndex<S> Structure<S>::add_value(std::string_view name) {
   StructureValue<S> value;

@@ -83,7 +83,11 @@ bool is_uniform(std::string_view bytes, std::size_t element);
 
 // ONNX Runtime pads channels to complete blocks of 8 or 16 for operators that compute in blocks.
 inline bool computes_in_blocks(std::string_view domain) { return domain == "com.microsoft.nchwc"; }
+// Returns true if `to` is `dims` with sizes padded to complete blocks.
 bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to);
+
+// Returns the sizes other than 1, ascending: equal for tensors that differ by a transpose or by axes of one element.
+std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims);
 
 template <Side S>
 class Classification;

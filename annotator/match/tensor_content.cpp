@@ -126,12 +126,7 @@ void ParameterContent::add(ParameterIndex parameter, const std::string& digest, 
 }
 
 bool ParameterContent::has_same_sizes(ParameterIndex parameter, const std::vector<std::int64_t>& dims) const {
-  const auto key = [](std::vector<std::int64_t> sizes) {
-    std::erase(sizes, 1);
-    std::ranges::sort(sizes);
-    return sizes;
-  };
-  return key(reference_.parameters[parameter].dims) == key(dims);
+  return sorted_sizes(reference_.parameters[parameter].dims) == sorted_sizes(dims);
 }
 
 // Looks up one tensor, or the concatenated pieces of one parameter.

@@ -220,20 +220,15 @@ void TensorSources::match_shapes(const ForeignStructure& foreign, const Referenc
     int tensors = 0, parameters = 0;
   };
   std::map<std::vector<std::int64_t>, Holders> holders;
-  const auto key = [](std::vector<std::int64_t> dims) {
-    std::erase(dims, 1);
-    std::sort(dims.begin(), dims.end());
-    return dims;
-  };
   for (const ParameterIndex i : reference.parameters.keys()) {
     if (reference.parameters[i].units.empty() || reference.parameters[i].dims.size() < 2) continue;
-    Holders& entry = holders[key(reference.parameters[i].dims)];
+    Holders& entry = holders[sorted_sizes(reference.parameters[i].dims)];
     entry.parameter = i;
     ++entry.parameters;
   }
   for (const ForeignTensor i : foreign.tensors.keys()) {
     if (foreign.tensors[i].dims.size() < 2) continue;
-    const auto found = holders.find(key(foreign.tensors[i].dims));
+    const auto found = holders.find(sorted_sizes(foreign.tensors[i].dims));
     if (found == holders.end()) continue;
     found->second.tensor = i;
     ++found->second.tensors;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "annotator/match/digest_numbers.h"
+#include "annotator/match/attribute_digest.h"
 #include "annotator/match/rules/rule.h"
 #include "schema/flat_map.h"
 #include "schema/sort_unique.h"
