@@ -1,8 +1,8 @@
-// Raises the module of each node with confidence `ancestor` until it encloses every operation that the node can stand
-// for. A node without a partner either is part of how one of its readers is spelled, or stands for an operation that
-// the operation of a reader is computed from, at most as far back as values that the foreign file has, too. The node
-// runs between the nodes it reads from and the nodes that read from it, so it is also within a module that encloses
-// both. The module around all these candidates encloses the node's own.
+// Raises the module of each node with confidence `ancestor` until it encloses every operation that the node can
+// represent. A node without a partner is either part of the spelling of one of its readers, or it represents an
+// operation before that reader's operation, at most as far back as values that the foreign file also has. The node runs
+// between its sources and its readers, so a module that encloses both also encloses it. The module around all these
+// candidates encloses the node's own.
 //
 //   reference  equal -> where -> add(mask)     of block, block, block.attention
 //   foreign    ?     -> ?     -> Add           both: block or below
@@ -17,7 +17,7 @@ using origin::Confidence;
 
 namespace {
 
-constexpr std::size_t widest = 512;  // reference nodes behind one operation; with more, nothing is known
+constexpr std::size_t max_sources = 512;  // reference nodes before one operation; with more, the scope is the root
 
 class Ancestors {
  public:
@@ -26,7 +26,7 @@ class Ancestors {
         f_(placement.foreign),
         r_(placement.reference.structure),
         nodes_of_unit_(placement.reference.units.size()),
-        behind_(placement.reference.units.size()),
+        scope_before_unit_(placement.reference.units.size()),
         bounds_(f_.nodes.size()),
         outside_(f_.nodes.size(), false),
         inside_(f_.nodes.size(), false) {
@@ -41,20 +41,20 @@ class Ancestors {
   void raise() {
     for (auto node = f_.order.rbegin(); node != f_.order.rend(); ++node) {
       bounds_[*node] = bound_of(*node);
-      outside_[*node] = is_before_the_recording(*node);
+      outside_[*node] = is_before_recording(*node);
       NodeMatch& match = placement_.matches[*node];
       if (match.confidence != Confidence::ancestor || match.rule == MatchRule::carried) continue;
-      if (placement_.surest(match.units) == Confidence::ancestor) continue;  // as high as the reference has it
+      if (placement_.max_confidence(match.units) == Confidence::ancestor) continue;  // the reference has this scope
       const ScopeIndex scope = match.rule == MatchRule::inserted ? scope_with_readers(*node) : scope_of(*node);
       if (scope == match.scope) continue;
-      match.scope = scope;  // and no operation in particular
+      match.scope = scope;  // without a particular operation
       match.units.clear();
       match.shared = false;
     }
   }
 
  private:
-  // A known size that becomes an element of a list: Constant -> Unsqueeze -> Concat.
+  // Returns true for a known size that becomes an element of a list: Constant -> Unsqueeze -> Concat.
   bool puts_into_list(ForeignNode node) const {
     const auto is_element = [&](ForeignNode each) {
       return f_.nodes[each].kind == NodeKind::constant && f_.nodes[each].op_type == "Unsqueeze";
@@ -64,14 +64,14 @@ class Ancestors {
 
   ScopeIndex together(ScopeIndex a, ScopeIndex b) const { return placement_.reference.scopes.together(a, b); }
 
-  // Returns the scope around the operations that the node may stand for and that no form of the reference writes.
+  // Returns the scope around the operations that the node may represent and that no form of the reference contains.
   ScopeIndex around_vanished(ForeignNode node) const {
     const std::string_view op_type = f_.nodes[node].op_type;
     if (op_type != "Cast" && op_type != "Transpose") return {};
     return placement_.scope_of(placement_.vanished_between(placement_.sources(node), placement_.readers(node)));
   }
 
-  // Returns true if the node depends on a result of a node that is known.
+  // Returns true if the node depends on a result of a known node.
   bool reads_placed(ForeignNode node) const {
     return std::ranges::any_of(placement_.sources(node),
                                [&](ForeignNode source) { return inside_[source] || is_known(source); });
@@ -82,9 +82,9 @@ class Ancestors {
     return match.confidence < Confidence::ancestor && match.rule != MatchRule::inserted;
   }
 
-  // Returns true for a node between the inputs of the file and operations that read nothing but inputs of the recorded
-  // program: it may be of a wrapper around the recorded model, which prepares its inputs.
-  bool is_before_the_recording(ForeignNode node) {
+  // Returns true for a node between the inputs of the file and operations that read only inputs of the recorded
+  // program. It may belong to a wrapper around the recorded model that prepares the model's inputs.
+  bool is_before_recording(ForeignNode node) {
     if (inside_[node] || is_known(node)) return false;
     bool any = false;
     for (const ForeignNode reader : placement_.readers(node)) {
@@ -92,14 +92,14 @@ class Ancestors {
       any = true;
       if (outside_[reader]) continue;
       const NodeMatch& match = placement_.matches[reader];
-      // A quantiser's node behind an operator reads the scale of the input of that operator.
-      const bool serves = match.rule == MatchRule::inserted && match.confidence < Confidence::ancestor;
-      if (!(is_known(reader) || serves) || match.units.empty() || !read_inputs_alone(match.units)) return false;
+      // A quantiser's node after an operator reads the scale of the operator's input.
+      const bool is_inserted = match.rule == MatchRule::inserted && match.confidence < Confidence::ancestor;
+      if (!(is_known(reader) || is_inserted) || match.units.empty() || !read_only_inputs(match.units)) return false;
     }
     return any;
   }
 
-  bool read_inputs_alone(const std::vector<UnitIndex>& units) const {
+  bool read_only_inputs(const std::vector<UnitIndex>& units) const {
     const auto is_own = [&](ReferenceNode producer) {
       return std::ranges::any_of(placement_.reference.units_of_node[producer],
                                  [&](UnitIndex unit) { return std::ranges::binary_search(units, unit); });
@@ -121,11 +121,11 @@ class Ancestors {
       if (!placement_.placed(source)) continue;
       scope = together(scope, together(placement_.matches[source].scope, placement_.pairs.tie_scope(source)));
     }
-    // Exporters merge equal numbers in lists of sizes, also those of modules beside each other, into the first.
+    // Exporters merge equal numbers in lists of sizes into the first, also across sibling modules.
     return puts_into_list(node) ? std::max(placement_.reference.scopes[scope].parent, root_scope) : scope;
   }
 
-  // Inserted nodes go up with the readers that they serve.
+  // Returns the scope around an inserted node and its readers with confidence `ancestor`.
   ScopeIndex scope_with_readers(ForeignNode node) const {
     ScopeIndex scope = placement_.matches[node].scope;
     for (const ForeignNode reader : placement_.readers(node)) {
@@ -135,7 +135,7 @@ class Ancestors {
     return scope;
   }
 
-  // Returns the scope that encloses everything that a node without a partner can stand for, as its readers show.
+  // Returns the scope around all operations that a node without a partner can represent according to its readers.
   ScopeIndex bound_of(ForeignNode node) {
     ScopeIndex scope;
     for (const ForeignNode reader : placement_.readers(node)) {
@@ -148,14 +148,14 @@ class Ancestors {
         continue;
       }
       scope = together(scope, match.scope);
-      for (const UnitIndex unit : match.units) scope = together(scope, behind(unit));
+      for (const UnitIndex unit : match.units) scope = together(scope, scope_before(unit));
     }
     return scope;
   }
 
-  // Returns the scope around a unit and all nodes that it is computed from, back to values that have a partner.
-  ScopeIndex behind(UnitIndex unit) {
-    if (behind_[unit].exists()) return behind_[unit];
+  // Returns the scope around a unit and all nodes before it, back to values that have a partner.
+  ScopeIndex scope_before(UnitIndex unit) {
+    if (scope_before_unit_[unit].exists()) return scope_before_unit_[unit];
     std::vector<ReferenceNode> nodes = nodes_of_unit_[unit];
     std::set<ReferenceNode> seen(nodes.begin(), nodes.end());
     ScopeIndex scope = placement_.reference.units[unit].scope;
@@ -167,23 +167,23 @@ class Ancestors {
         if (!input.exists()) continue;
         for (const ReferenceNode producer : r_.values[input].producers) {
           const bool ends =
-              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.foreign_value(r_.loose(input)).exists();
+              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.partner(r_.loose(input)).exists();
           if (!ends && seen.insert(producer).second) nodes.push_back(producer);
         }
       }
-      if (nodes.size() > widest) return behind_[unit] = root_scope;
+      if (nodes.size() > max_sources) return scope_before_unit_[unit] = root_scope;
     }
-    return behind_[unit] = scope;
+    return scope_before_unit_[unit] = scope;
   }
 
   Placement& placement_;
   const ForeignStructure& f_;
   const ReferenceStructure& r_;
   IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit_;
-  IndexedVector<UnitIndex, ScopeIndex> behind_;
+  IndexedVector<UnitIndex, ScopeIndex> scope_before_unit_;
   IndexedVector<ForeignNode, ScopeIndex> bounds_;
   IndexedVector<ForeignNode, bool> outside_;  // may run before the recorded program
-  IndexedVector<ForeignNode, bool> inside_;   // depend on results of known nodes
+  IndexedVector<ForeignNode, bool> inside_;   // depends on results of known nodes
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Makes the reference of an annotated ONNX file, with which the file that a tool made of it is compared. Each node of
-// the annotated file is a unit of its own, and values that keep their names keep their meaning.
+// Makes the reference from an annotated ONNX file, for comparison with the file that a tool made from it. Each node of
+// the annotated file is a unit, and values that keep their names are the same values.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,9 +22,9 @@ namespace whence::match {
 namespace keys = origin::keys;
 using onnx_file::find_property;
 
-ScopeIndex ScopeTree::of(const std::vector<metadata::CalledModule>& way) {
+ScopeIndex ScopeTree::of(const std::vector<metadata::CalledModule>& calls) {
   ScopeIndex scope;
-  for (const metadata::CalledModule& module : way) {
+  for (const metadata::CalledModule& module : calls) {
     const auto known = known_.find({module.path, module.call});
     scope = known != known_.end() ? known->second : add(module.path, module.call, scope);
   }
@@ -34,8 +34,8 @@ ScopeIndex ScopeTree::of(const std::vector<metadata::CalledModule>& way) {
 ScopeIndex ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
   if (known != known_.end()) return known->second;
-  // Calls of one module are children of it, so that the common scope of its calls and of its children's is the module:
-  // which call of it a child's belongs to the file does not say.
+  // Calls of one module are children of the module, so that the common scope of its calls and of its children's calls
+  // is the module: the file does not state to which of its calls a child's call belongs.
   ScopeIndex parent;
   if (call > 0) {
     parent = of(path, 0);
@@ -66,8 +66,8 @@ origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {
 
 namespace {
 
-// "/encoder/layer.0" of the node "/encoder/layer.0/MatMul_1", if that is how the module's name is written: where a
-// qualified name divides into calls, only the names of the file say.
+// Returns "/encoder/layer.0" for the node "/encoder/layer.0/MatMul_1", if this path is that of the module: only the
+// file's names show how a qualified name divides into calls.
 std::optional<std::string_view> name_path_of(std::string_view node, const std::string& module,
                                              const ScopeReader& reader) {
   if (!node.starts_with('/')) return std::nullopt;
@@ -75,17 +75,16 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
   return module_of_path(path) == module ? std::optional(path) : std::nullopt;
 }
 
-// Vectors of integers are sizes, axes and indices.
+// Returns false for vectors of integers, which are sizes, axes and indices, and for single numbers.
 bool is_weight(const StructureTensor& tensor) {
   const DType dtype = from_onnx(tensor.data_type);
   const bool counts = dtype == DType::int64 || dtype == DType::int32 || dtype == DType::boolean;
   return tensor.elements() > 1 && !(counts && tensor.is_vector());
 }
 
-// Each of the file's nodes is a unit.
 UnitIndex unit_of(const StructureNode<Side::reference>& node) { return UnitIndex(node.source.number()); }
 
-// The file holds the weights, so that they are found again under other names.
+// Adds digests and a sketch of the weight, by which it is found under other names.
 void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
   parameter.weight = is_weight(tensor);
   const DType dtype = from_onnx(tensor.data_type);
@@ -98,13 +97,14 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
   release_bytes(file, tensor);
 }
 
-// Nodes of optimisers may have the way to another module than the one that whence found for them.
-void add_stated_ways(const std::vector<const onnx_file::OnnxNode*>& nodes, ScopeTree& tree) {
+// Adds the scopes of the calls that nodes state. Skips nodes of optimisers whose stated calls lead to another module
+// than the one that whence found.
+void add_stated_calls(const std::vector<const onnx_file::OnnxNode*>& nodes, ScopeTree& tree) {
   for (const onnx_file::OnnxNode* node : nodes) {
-    std::vector<metadata::CalledModule> way = metadata::stated_modules(node->metadata);
-    if (way.empty() || way.back().path != module_of(node->metadata)) continue;
-    metadata::set_calls(node->metadata, way);
-    tree.of(way);
+    std::vector<metadata::CalledModule> calls = metadata::stated_modules(node->metadata);
+    if (calls.empty() || calls.back().path != module_of(node->metadata)) continue;
+    metadata::set_calls(node->metadata, calls);
+    tree.of(calls);
   }
 }
 
@@ -118,7 +118,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   reference.values_keep_names = true;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
-  add_stated_ways(file.file_nodes.items(), tree);
+  add_stated_calls(file.file_nodes.items(), tree);
   const ScopeReader reader(annotated);
   reference.units.items().reserve(file.file_nodes.size());
   for (const onnx_file::OnnxNode* node : file.file_nodes) {

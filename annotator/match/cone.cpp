@@ -1,5 +1,5 @@
-// A foreign node with a partner in the reference stands for the partner's units, and for the units of all reference
-// nodes between the values it reads and writes that no other foreign node computes: it took them in.
+// Places nodes with a partner in the reference. Such a node represents the partner's units, and the units of all
+// reference nodes between its inputs and results that no other foreign node computes: it took them in.
 //
 //   reference  a -> MatMul -> Add(residual) -> LayerNormalization -> b
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
@@ -16,7 +16,7 @@ using origin::Confidence;
 
 namespace {
 
-constexpr int deepest = 40;  // longest way through a cone, in nodes
+constexpr int max_depth = 40;  // nodes on a path through a cone
 
 void append(std::vector<UnitIndex>& units, const std::vector<UnitIndex>& more) {
   units.insert(units.end(), more.begin(), more.end());
@@ -27,12 +27,12 @@ class Cone {
   Cone(const Placement& placement, std::vector<ReferenceValue> stops)
       : placement_(placement), r_(placement.reference.structure), stops_(std::move(stops)) {}
 
-  // Adds the units on paths from `value` back to a stop. True when there is one.
+  // Adds the units on paths from `value` back to a stop. Returns true if there is such a path.
   bool reaches(ReferenceValue value, int depth) {
     if (std::find(stops_.begin(), stops_.end(), value) != stops_.end()) return true;
-    // A value that the foreign file has, too, is computed by another of its nodes.
-    if (placement_.pairs.foreign_value(value).exists() && depth > 0) return false;
-    if (depth >= deepest || ++visited_ > 4 * deepest) return false;
+    // If the foreign file has the value as well, another of its nodes computes it.
+    if (placement_.pairs.partner(value).exists() && depth > 0) return false;
+    if (depth >= max_depth || ++visited_ > 4 * max_depth) return false;
     bool any = false;
     for (const ReferenceNode producer : r_.makers(value)) {
       bool through = false;
@@ -51,10 +51,10 @@ class Cone {
   }
 
   std::vector<UnitIndex> units;
-  bool pads_vanished = false;  // a Pad on the way did nothing and is gone now
-  bool is_product = false;     // the foreign node: the activation before it is the former product's
-  // True if the foreign node reads weights. One that does not cannot have taken in a node that scales or shifts by
-  // them.
+  bool pads_vanished = false;  // a Pad on the path padded nothing, and a tool removed it
+  bool is_product = false;     // of the foreign node: the activation before it belongs to the earlier product
+  // True if the foreign node reads weights. A node without weights cannot have taken in a node that scales or shifts by
+  // weights.
   bool has_weights = true;
 
  private:
@@ -64,16 +64,16 @@ class Cone {
   int visited_ = 0;
 };
 
-// Units of the nodes before the reference node that the foreign node took in. None where an input of the foreign node
-// corresponds to nothing: then the nodes before it are not known.
+// Returns the units of the nodes before the reference node that the foreign node took in. Returns none if an input of
+// the foreign node has no partner: then the nodes before it are unknown.
 std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;
   const ReferenceStructure& reference = placement.reference.structure;
   std::vector<ReferenceValue> stops;
   for (const ForeignValue input : foreign.data_inputs(f)) {
     if (!input.exists()) continue;
-    if (!placement.pairs.value(input).exists()) return {};
-    stops.push_back(placement.pairs.value(input));
+    if (!placement.pairs.partner(input).exists()) return {};
+    stops.push_back(placement.pairs.partner(input));
   }
   std::vector<UnitIndex> units;
   for (const ReferenceValue input : reference.data_inputs(r)) {
@@ -88,31 +88,31 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
   return units;
 }
 
-// Units of the nodes behind the reference node, if the foreign node's result corresponds to a later value than its own.
-// The foreign node's arguments make no difference: an activation that a convolution took in is behind it, also where
-// the pooling before it is written differently.
-std::vector<UnitIndex> taken_in_behind(const Placement& placement, ForeignNode f, ReferenceNode r) {
+// Returns the units of the nodes after the reference node, if the foreign node's result corresponds to a later value
+// than the reference node's own. The foreign node's inputs need no partners: an activation that a convolution took in
+// comes after it, even if the pooling before it is spelled differently.
+std::vector<UnitIndex> taken_in_after(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;
   const ReferenceStructure& reference = placement.reference.structure;
   if (foreign.nodes[f].outputs.empty() || reference.nodes[r].outputs.empty()) return {};
   const ReferenceValue own = reference.loose(reference.nodes[r].outputs[0]);
   const ForeignValue result = foreign.loose(foreign.nodes[f].outputs[0]);
-  const ReferenceValue later = result.exists() ? placement.pairs.value(result) : ReferenceValue();
+  const ReferenceValue later = result.exists() ? placement.pairs.partner(result) : ReferenceValue();
   if (!own.exists()) return {};
   if (!later.exists() || later == own) return stated_activation(placement, f, own);
   Cone cone(placement, {own});
   if (!cone.reaches(later, 0)) return {};
-  // The activation may stand behind a sum that the node adds, too.
+  // The activation may follow a sum that the node took in as well.
   append(cone.units, stated_activation(placement, f, later));
   return cone.units;
 }
 
 std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {
-  // Many nodes do not change sizes, so the position of a Shape among them shows nothing.
+  // Many nodes do not change sizes, so the position of a Shape among them is no evidence.
   const std::string_view op_type = placement.foreign.nodes[f].op_type;
   if (op_type == "Shape" || op_type == "Size") return {};
   std::vector<UnitIndex> units = taken_in_before(placement, f, r);
-  append(units, taken_in_behind(placement, f, r));
+  append(units, taken_in_after(placement, f, r));
   return units;
 }
 
@@ -130,8 +130,8 @@ bool is_bias(const StructureNode<Side::reference>& node) {
   return node.op_type == "Add" && node.kind == NodeKind::transparent;
 }
 
-// The units of the sums with a constant that directly follow a product of the reference.
-std::vector<UnitIndex> units_of_bias_behind(const Placement& placement, ReferenceNode product) {
+// Returns the units of the sums with a constant that directly follow a product of the reference.
+std::vector<UnitIndex> units_of_bias_after(const Placement& placement, ReferenceNode product) {
   const ReferenceStructure& reference = placement.reference.structure;
   std::vector<UnitIndex> units;
   const auto& outputs = reference.nodes[product].outputs;
@@ -143,12 +143,12 @@ std::vector<UnitIndex> units_of_bias_behind(const Placement& placement, Referenc
   return units;
 }
 
-// Takes out what a neighbour in the foreign file does itself: a reference node with Pad and BatchNormalization folded
-// in may be the partner of a Conv that has its Pad beside it.
-void leave_to_neighbours(const Placement& placement, ForeignNode f, std::vector<UnitIndex>& units) {
+// Removes the units that a neighbour in the foreign file represents: a reference node with Pad and BatchNormalization
+// folded in may be the partner of a Conv after a separate Pad.
+void remove_units_of_neighbours(const Placement& placement, ForeignNode f, std::vector<UnitIndex>& units) {
   const ForeignStructure& s = placement.foreign;
-  const auto leave = [&](ForeignNode neighbour) {
-    const ReferenceNode partner = placement.pairs.node(neighbour);
+  const auto remove_units_of = [&](ForeignNode neighbour) {
+    const ReferenceNode partner = placement.pairs.partner(neighbour);
     if (!partner.exists() || neighbour == f) return;
     const auto& partner_units = placement.reference.units_of_node[partner];
     if (partner_units.size() != 1 || units.size() < 2) return;
@@ -156,11 +156,11 @@ void leave_to_neighbours(const Placement& placement, ForeignNode f, std::vector<
   };
   for (const ForeignValue input : s.data_inputs(f)) {
     if (!input.exists()) continue;
-    for (const ForeignNode maker : s.makers(input)) leave(maker);
+    for (const ForeignNode maker : s.makers(input)) remove_units_of(maker);
   }
   for (const ForeignValue output : s.nodes[f].outputs) {
     if (!output.exists()) continue;
-    for (const auto& use : s.heavy_uses(s.loose(output))) leave(use.node);
+    for (const auto& use : s.heavy_uses(s.loose(output))) remove_units_of(use.node);
   }
 }
 
@@ -174,10 +174,10 @@ std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode
     const auto& uses = reference.heavy_uses(own);
     const bool all = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
       return use.node.exists() && is_activation(reference.nodes[use.node].op_class) &&
-             !placement.pairs.foreign_node(use.node).exists();
+             !placement.pairs.partner(use.node).exists();
     });
     if (!all) return {};
-    // Several in a reference with several forms.
+    // A reference with several forms has several uses.
     for (const auto& use : uses) append(units, placement.reference.units_of_node[use.node]);
     const auto& reader = reference.nodes[uses.front().node];
     ends = reader.op_type != "BatchNormalization";
@@ -186,21 +186,21 @@ std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode
   return units;
 }
 
-// A product that the reference follows by a bias and the foreign file does not: its reader adds the bias
-// (SkipLayerNormalization, BiasGelu) when it reads more vectors than its operation needs.
+// A bias follows the product in the reference, but not in the foreign file. The product's reader adds it
+// (SkipLayerNormalization, BiasGelu) if it reads more vectors than its operation needs.
 std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f, std::ptrdiff_t needed) {
   const ForeignStructure& foreign = placement.foreign;
   if (foreign.nodes[f].domain != "com.microsoft" || vectors_read(foreign, f) <= needed) return {};
   for (const ForeignValue input : foreign.nodes[f].inputs) {
     if (!input.exists() || foreign.values[input].constant) continue;
-    // The input comes straight from the product, without a bias in between.
+    // The input is the product's own result, without a bias in between.
     for (const ForeignNode maker : foreign.values[input].producers) {
-      const ReferenceNode partner = placement.pairs.node(maker);
+      const ReferenceNode partner = placement.pairs.partner(maker);
       if (!partner.exists() || foreign.nodes[maker].op_type != "MatMul") continue;
       const ReferenceStructure& reference = placement.reference.structure;
       const auto& product = reference.nodes[partner];
       if (product.op_type == "Gemm" && product.inputs.size() > 2) return placement.reference.units_of_node[partner];
-      if (auto units = units_of_bias_behind(placement, partner); !units.empty()) return units;
+      if (auto units = units_of_bias_after(placement, partner); !units.empty()) return units;
     }
   }
   return {};
@@ -208,15 +208,15 @@ std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f
 
 namespace {
 
-// A product that reads a bias which its partner does not, so more vectors than the `needed` ones of the partner: the
-// sum behind the partner is taken in, whosever it is.
+// Returns the units of the sum after the partner if a product reads a bias that its partner does not: it reads more
+// vectors than the `needed` ones of the partner. The product took in that sum, in whatever module it is.
 std::vector<UnitIndex> own_bias(const Placement& placement, ForeignNode f, ReferenceNode r, std::ptrdiff_t needed) {
   if (!is_product(placement.foreign.nodes[f].op_class) || vectors_read(placement.foreign, f) <= needed) return {};
-  return units_of_bias_behind(placement, r);
+  return units_of_bias_after(placement, r);
 }
 
-// A Skip...Normalization adds before it normalizes. That it adds a constant, such as the embeddings of positions that a
-// tool computed, does not show in the values around it.
+// Returns the units of a sum with a constant that a Skip...Normalization took in: it adds before it normalizes. The
+// values around the node do not show such a sum, for instance with position embeddings that a tool computed.
 std::vector<UnitIndex> constant_added_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ReferenceStructure& reference = placement.reference.structure;
   const auto& node = placement.foreign.nodes[f];
@@ -240,19 +240,19 @@ std::vector<UnitIndex> constant_added_before(const Placement& placement, Foreign
 void place_corresponding(Placement& placement) {
   for (const ForeignNode f : placement.foreign.order) {
     if (placement.settled(f)) continue;
-    const ReferenceNode r = placement.pairs.node(f);
-    if (!placement.pairs.joint(f).empty()) {
-      placement.place(f, placement.pairs.joint(f), Confidence::matched, MatchRule::cone);
+    const ReferenceNode r = placement.pairs.partner(f);
+    if (!placement.pairs.joint_units(f).empty()) {
+      placement.place(f, placement.pairs.joint_units(f), Confidence::matched, MatchRule::cone);
       continue;
     }
     if (!r.exists()) continue;
-    if (placement.pairs.guessed(f)) {
+    if (placement.pairs.is_guessed(f)) {
       placement.matches[f] = {
           .scope = placement.pairs.tie_scope(f), .confidence = Confidence::ancestor, .rule = MatchRule::structure};
       continue;
     }
     std::vector<UnitIndex> units = placement.reference.units_of_node[r];
-    leave_to_neighbours(placement, f, units);
+    remove_units_of_neighbours(placement, f, units);
     std::vector<UnitIndex> more = taken_in(placement, f, r);
     const std::ptrdiff_t needed = vectors_read(placement.reference.structure, r);
     append(more, biases_taken_in(placement, f, needed));
@@ -262,9 +262,9 @@ void place_corresponding(Placement& placement) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });
     append(units, more);
-    // Leaves it to names which of the operations it is for.
+    // Names decide later which of the operations the node is for.
     const bool shared = placement.reference.shared_nodes.contains(r) && !placement.one_scope(units);
-    const Confidence confidence = placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred;
+    const Confidence confidence = placement.pairs.is_certain(f) ? Confidence::matched : Confidence::inferred;
     placement.place(f, std::move(units), shared ? Confidence::ancestor : confidence,
                     fused ? MatchRule::cone : MatchRule::structure);
     placement.matches[f].shared = shared;

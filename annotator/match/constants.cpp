@@ -1,7 +1,7 @@
 // Places nodes that depend on no input: a lookup at known positions, a mask of known size, a weight transposed at run
-// time. A node that reads a parameter which only one unit reads belongs to that unit. Nodes that feed corresponding
-// nodes correspond, too, operand by operand; if the two sides spell an operand differently, its nodes get the scope in
-// which the reference computes it, if there is only one.
+// time. A node belongs to a unit if only this unit reads the node's parameter. Nodes that compute the operands of
+// corresponding nodes correspond as well, operand by operand. If the two sides spell an operand differently, its nodes
+// get the scope in which the reference computes it, if there is only one.
 #include <algorithm>
 
 #include "annotator/match/placement.h"
@@ -30,10 +30,10 @@ class Constants {
 
   void pair_operands(ForeignNode f, ReferenceNode r, int depth) {
     for (std::size_t i = 0; i < f_.nodes[f].inputs.size(); ++i) {
-      const ForeignNode mine = maker(f_.nodes[f].inputs[i]);
-      if (!mine.exists() || f_.nodes[mine].op_type == "Constant") continue;
+      const ForeignNode operand = maker(f_.nodes[f].inputs[i]);
+      if (!operand.exists() || f_.nodes[operand].op_type == "Constant") continue;
       for (const ReferenceNode form : forms_of(r)) {
-        if (pair_operand(mine, i, form, depth)) break;
+        if (pair_operand(operand, i, form, depth)) break;
       }
     }
   }
@@ -55,15 +55,16 @@ class Constants {
       }
     }
     if (!unit.exists()) return;
-    constexpr double clear = 1.8;  // one candidate
-    placement_.place(node, {unit}, strength < clear ? Confidence::inferred : Confidence::matched, MatchRule::digests);
+    constexpr double clear_strength = 1.8;  // one candidate
+    placement_.place(node, {unit}, strength < clear_strength ? Confidence::inferred : Confidence::matched,
+                     MatchRule::digests);
     for (const ReferenceNode r : constants_of_unit_[unit]) {
       if (r_.nodes[r].op_class == f_.nodes[node].op_class) return pair_operands(node, r, 0);
     }
   }
 
  private:
-  // Returns the nodes that stand for the same units in another form of the reference.
+  // Returns the node and the nodes that represent the same units in other forms of the reference.
   std::vector<ReferenceNode> forms_of(ReferenceNode r) const {
     std::vector<ReferenceNode> forms = {r};
     const auto& units = placement_.reference.units_of_node[r];
@@ -76,32 +77,34 @@ class Constants {
     return forms;
   }
 
-  bool pair_operand(ForeignNode mine, std::size_t slot, ReferenceNode form, int depth) {
+  // Pairs the node that computes a foreign operand with one that computes an operand of `form`. Returns true if one was
+  // found.
+  bool pair_operand(ForeignNode node, std::size_t slot, ReferenceNode form, int depth) {
     const auto& operands = r_.nodes[form].inputs;
-    ReferenceNode near;
+    ReferenceNode nearest;
     for (std::size_t k = 0; k <= operands.size(); ++k) {  // the same slot first
       const std::size_t j = k == 0 ? slot : k - 1;
       const ReferenceNode counterpart = j < operands.size() ? any_maker(operands[j]) : ReferenceNode();
       if (!counterpart.exists()) continue;
-      if (!near.exists()) near = counterpart;
-      if (f_.nodes[mine].op_class != r_.nodes[counterpart].op_class) continue;
-      if (!placement_.settled(mine)) {
-        placement_.place(mine, placement_.reference.units_of_node[counterpart], Confidence::inferred,
+      if (!nearest.exists()) nearest = counterpart;
+      if (f_.nodes[node].op_class != r_.nodes[counterpart].op_class) continue;
+      if (!placement_.settled(node)) {
+        placement_.place(node, placement_.reference.units_of_node[counterpart], Confidence::inferred,
                          MatchRule::structure);
       }
-      if (depth < 16) pair_operands(mine, counterpart, depth + 1);
+      if (depth < 16) pair_operands(node, counterpart, depth + 1);
       return true;
     }
-    if (!near.exists() || placement_.settled(mine)) return false;
-    const std::vector<UnitIndex> units = units_behind(near);
+    if (!nearest.exists() || placement_.settled(node)) return false;
+    const std::vector<UnitIndex> units = units_up_to(nearest);
     if (!placement_.one_scope(units)) return false;
-    placement_.place(mine, units, Confidence::ancestor, MatchRule::dataflow);
-    placement_.matches[mine].shared = placement_.matches[mine].units.size() > 1;
+    placement_.place(node, units, Confidence::ancestor, MatchRule::dataflow);
+    placement_.matches[node].shared = placement_.matches[node].units.size() > 1;
     return true;
   }
 
-  // Units of a constant node and of all that it is computed from.
-  std::vector<UnitIndex> units_behind(ReferenceNode r) const {
+  // Returns the units of a constant node and of all nodes before it.
+  std::vector<UnitIndex> units_up_to(ReferenceNode r) const {
     constexpr std::size_t max_nodes = 64;
     std::vector<ReferenceNode> nodes = {r};
     std::vector<UnitIndex> units;
@@ -116,19 +119,18 @@ class Constants {
     return units;
   }
 
-  // Returns the constant node that makes an operand; none for initializers and values computed from inputs.
+  // Returns the constant node that computes an operand; none for initializers and values computed from inputs.
   ForeignNode maker(ForeignValue value) const {
     if (!value.exists() || !f_.values[value].constant || f_.values[value].producers.empty()) return {};
     const ForeignNode node = f_.values[value].producers.front();
     return f_.nodes[node].kind == NodeKind::constant ? node : ForeignNode();
   }
 
-  // Returns the node that makes an operand of the reference, also one that computes from sizes: its result may be
-  // constant in the foreign file. None for a value that the foreign file has, too.
+  // Returns the node that computes an operand of the reference, also one that computes from sizes: its result may be
+  // constant in the foreign file. Returns none for a value that has a partner.
   ReferenceNode any_maker(ReferenceValue value) const {
     if (!value.exists() || r_.values[value].producers.empty()) return {};
-    return placement_.pairs.foreign_value(r_.loose(value)).exists() ? ReferenceNode()
-                                                                    : r_.values[value].producers.front();
+    return placement_.pairs.partner(r_.loose(value)).exists() ? ReferenceNode() : r_.values[value].producers.front();
   }
 
   Placement& placement_;
@@ -146,7 +148,7 @@ void place_constants(Placement& placement, const EvidenceTable& evidence) {
     if (placement.foreign.nodes[node].kind == NodeKind::constant) constants.place_reader_of_parameter(node);
   }
   for (const ForeignNode node : placement.foreign.order) {
-    if (placement.pairs.node(node).exists()) constants.pair_operands(node, placement.pairs.node(node), 0);
+    if (placement.pairs.partner(node).exists()) constants.pair_operands(node, placement.pairs.partner(node), 0);
   }
 }
 

@@ -17,7 +17,7 @@ using origin::Confidence;
 
 namespace {
 
-// The one module whose own parameters a node reads; none where they are of several.
+// The module whose own parameters a node reads; none if they belong to several.
 struct WeightsRead {
   ScopeIndex scope;
   std::set<std::string> suffixes;  // weight, bias
@@ -52,35 +52,35 @@ class Names {
   SettledName settle(const Evidence& name, std::string_view path, const WeightsRead& read) const {
     const SettledName agreed{name.scope}, weights{read.scope};
     if (name.scope == read.scope || path.empty()) return agreed;
-    // A key of a ModuleDict may have a slash, which is a dot here like those between modules.
+    // A key of a ModuleDict may contain a slash, which is compared like the dots between modules.
     std::string module = reference_.scopes[read.scope].path;
     std::ranges::replace(module, '/', '.');
     const std::vector<std::string> first = first_calls(path);  // the path may be that of a second call
     const auto means = [&](std::string_view each) { return may_mean(each, module); };
     if (!means(path) && std::ranges::none_of(first, means)) return agreed;
     const SettledName either{reference_.scopes.common(name.scope, read.scope), Confidence::ancestor};
-    // A module may read the weights of one that it holds.
+    // A module may read the weights of a module inside it.
     if (either.scope == name.scope) return module_of_path(path) == module ? weights : either;
     if (around_.contains(name.scope)) return weights;
     const auto own = own_.find(name.scope);
-    // A module that has a weight of its own in the file does not read another's in its place.
+    // A module that has its own weight in the file does not read the weight of another instead.
     const bool has_its_own = own != own_.end() && std::ranges::any_of(read.suffixes, [&](const std::string& suffix) {
                                return own->second.contains(suffix);
                              });
-    // One tensor may be tied; a module's weight and bias together are the module.
+    // One tensor may be tied, but a weight together with a bias identifies the module.
     const bool unknown = own == own_.end() && read.suffixes.size() > 1;
     return has_its_own || unknown ? weights : either;
   }
 
  private:
-  // True when the module ends as the path does, and is the path with containers put in, or its end alone.
+  // Returns true if the module ends like the path, and is either the path with additional containers or only its end.
   static bool may_mean(std::string_view path, std::string_view module) {
     const std::string named = module_of_path(path);
     if (module == named) return true;
     const std::string_view last = path.substr(path.rfind('/') + 1);
-    const auto ends_with = [](std::string_view whole, std::string_view end) {
-      return whole == end ||
-             (whole.size() > end.size() && whole.ends_with(end) && whole[whole.size() - end.size() - 1] == '.');
+    const auto ends_with = [](std::string_view text, std::string_view end) {
+      return text == end ||
+             (text.size() > end.size() && text.ends_with(end) && text[text.size() - end.size() - 1] == '.');
     };
     if (!ends_with(module, last)) return false;
     const auto within = text::path_segments(named);
@@ -93,7 +93,7 @@ class Names {
 
   const Reference& reference_;
   std::map<ScopeIndex, std::set<std::string>> own_;  // parameters by their modules
-  std::set<ScopeIndex> around_;                      // modules around such
+  std::set<ScopeIndex> around_;                      // modules around them
 };
 
 const Evidence* name_among(const std::vector<Evidence>& evidence) {
@@ -113,7 +113,7 @@ IndexedVector<ForeignNode, SettledName> settle_contradicted_names(const Referenc
   IndexedVector<ForeignNode, SettledName> settled(evidence.size());
   const Names names(reference);
   std::vector<Named> named;
-  std::map<std::string_view, SettledName> by_path;  // all nodes of one path that read weights, together
+  std::map<std::string_view, SettledName> by_path;  // for all nodes of a path that read weights
   for (const ForeignNode i : evidence.keys()) {
     const Evidence* name = name_among(evidence[i]);
     if (name == nullptr) continue;
@@ -133,7 +133,7 @@ IndexedVector<ForeignNode, SettledName> settle_contradicted_names(const Referenc
       if (known == by_path.end()) continue;
       settled[node] = known->second;
     }
-    if (settled[node].scope == name->scope && settled[node].surest != Confidence::ancestor) settled[node] = {};
+    if (settled[node].scope == name->scope && settled[node].max_confidence != Confidence::ancestor) settled[node] = {};
   }
   return settled;
 }

@@ -1,10 +1,10 @@
-// A node runs after the operations whose results it reads and before those that read its result, so the operations that
-// it stands for lie between theirs in the order of the recording. A node that is placed elsewhere was taken for another
-// one: its neighbours show the module around it, and nothing more is known.
+// Lowers nodes that their neighbours contradict. A node runs after its sources and before its readers, so its
+// operations are between theirs in the order of the recording. A node that is placed elsewhere was mistaken for another
+// one: its neighbours show only the module around it.
 //
-//   foreign   layers.0.qkv -> Slice -> layers.0.out     taken for a Slice of layers.2: an `ancestor` in layers.0
+//   foreign   layers.0.qkv -> Slice -> layers.0.out     mistaken for a Slice of layers.2: an `ancestor` in layers.0
 //
-// Only nodes that are known by what they read or are called, not by their neighbours, contradict others.
+// Only nodes that are known by their inputs or their names, not by their neighbours, contradict others.
 #include <algorithm>
 
 #include "annotator/match/placement.h"
@@ -15,8 +15,8 @@ using origin::Confidence;
 
 namespace {
 
-// The nearest neighbours on one side that contradict others: a bound for the units of nodes between, and the scope
-// around these neighbours.
+// The limit that the nearest known neighbours on one side set for the units of a node, and the scope around these
+// neighbours.
 struct Bound {
   UnitIndex unit;
   ScopeIndex scope;
@@ -29,7 +29,7 @@ class Contradictions {
         f_(placement.foreign),
         evidence_(evidence),
         before_(f_.nodes.size()),
-        behind_(f_.nodes.size()) {}
+        after_(f_.nodes.size()) {}
 
   void lower() {
     find_bounds();
@@ -37,12 +37,12 @@ class Contradictions {
       NodeMatch& match = placement_.matches[node];
       const bool computes = f_.nodes[node].kind != NodeKind::constant;
       if (!computes || match.units.empty() || match.confidence >= Confidence::ancestor || is_anchor(node)) continue;
-      const Bound &before = before_[node], &behind = behind_[node];
+      const Bound &before = before_[node], &after = after_[node];
       const bool too_early = before.unit.exists() && match.units.back() < before.unit;
-      const bool too_late = behind.unit.exists() && match.units.front() > behind.unit;
+      const bool too_late = after.unit.exists() && match.units.front() > after.unit;
       if (!too_early && !too_late) continue;
-      const bool enclosed = before.unit.exists() && behind.unit.exists();
-      match = {.scope = enclosed ? placement_.reference.scopes.common(before.scope, behind.scope) : root_scope,
+      const bool enclosed = before.unit.exists() && after.unit.exists();
+      match = {.scope = enclosed ? placement_.reference.scopes.common(before.scope, after.scope) : root_scope,
                .confidence = Confidence::ancestor,
                .rule = MatchRule::dataflow};
     }
@@ -55,8 +55,8 @@ class Contradictions {
     return std::ranges::any_of(evidence_[node], [&](const Evidence& each) {
       if (each.scope.exists()) return each.scope == match.scope;
       const bool own = std::ranges::find(match.units, each.unit) != match.units.end();
-      constexpr double of_few = 1;  // a parameter that few operations share says more
-      return own && each.strength > of_few;
+      constexpr double min_strength = 1;  // excludes parameters that many operations share
+      return own && each.strength > min_strength;
     });
   }
 
@@ -73,10 +73,10 @@ class Contradictions {
       }
     }
     for (auto node = f_.order.rbegin(); node != f_.order.rend(); ++node) {
-      Bound& bound = behind_[*node];
+      Bound& bound = after_[*node];
       for (const ForeignNode reader : placement_.readers(*node)) {
         const NodeMatch& match = placement_.matches[reader];
-        const Bound next = is_anchor(reader) ? Bound{match.units.back(), match.scope} : behind_[reader];
+        const Bound next = is_anchor(reader) ? Bound{match.units.back(), match.scope} : after_[reader];
         if (!next.unit.exists()) continue;
         bound.unit = bound.unit.exists() ? std::min(bound.unit, next.unit) : next.unit;
         bound.scope = scopes.together(bound.scope, next.scope);
@@ -87,7 +87,7 @@ class Contradictions {
   Placement& placement_;
   const ForeignStructure& f_;
   const EvidenceTable& evidence_;
-  IndexedVector<ForeignNode, Bound> before_, behind_;
+  IndexedVector<ForeignNode, Bound> before_, after_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Places the remaining nodes, which serve placed nodes: constants, sizes, index arithmetic. Each gets the scope of its
-// readers, or the scope that encloses them if they have several. A node without placed readers gets the scope of the
-// nodes it reads from.
+// Places the remaining nodes, which serve placed nodes: constants, sizes, index arithmetic. Each node gets the scope of
+// its readers, or the scope that encloses them if they have several. A node without placed readers gets the scope of
+// its sources.
 #include <algorithm>
 
 #include "annotator/match/placement.h"
@@ -17,7 +17,7 @@ void place_with_readers(Placement& placement, ForeignNode node) {
   std::vector<UnitIndex> units;
   ScopeIndex scope;
   ForeignNode first;
-  bool one_scope = true, one_answer = true;
+  bool one_scope = true, same_match = true;
   Confidence weakest = Confidence::exact;
   for (const ForeignNode other : placement.readers(node)) {
     if (!placement.placed(other)) continue;
@@ -25,17 +25,17 @@ void place_with_readers(Placement& placement, ForeignNode node) {
     if (!first.exists()) first = other;
     weakest = std::max(weakest, reader.confidence);
     one_scope &= !scope.exists() || scope == reader.scope;
-    one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
+    same_match &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
     scope = placement.reference.scopes.together(scope, reader.scope);
     if (units.size() < max_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (!first.exists()) return;
-  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is not a certain answer;
-  // and one inference on top of another is none.
+  // Index and size arithmetic may come from a module that encloses its readers, so their scope is not certain. An
+  // inference from another inference is not reliable.
   const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
-  const bool firm = one_scope && constant && weakest <= Confidence::matched;
-  const auto confidence = firm ? Confidence::inferred : Confidence::ancestor;
-  if (one_answer) {
+  const bool is_certain = one_scope && constant && weakest <= Confidence::matched;
+  const auto confidence = is_certain ? Confidence::inferred : Confidence::ancestor;
+  if (same_match) {
     placement.matches[node] = placement.matches[first];
     placement.matches[node].confidence = confidence;
     placement.matches[node].rule = MatchRule::dataflow;
@@ -60,10 +60,10 @@ void place_with_sources(Placement& placement, ForeignNode node) {
   }
 }
 
-// True when the same weight is read before and behind: these are two calls of a module, and what lies between them is
-// outside of it.
-bool lies_between_calls(const Placement& placement, const std::vector<ForeignNode>& before,
-                        const std::vector<ForeignNode>& after) {
+// Returns true if nodes before and after read the same weight: these are two calls of a module, and a node between them
+// is outside of it.
+bool is_between_calls(const Placement& placement, const std::vector<ForeignNode>& before,
+                      const std::vector<ForeignNode>& after) {
   const ForeignStructure& f = placement.foreign;
   const auto weights = [&](ForeignNode node) {
     std::vector<ForeignTensor> found;
@@ -82,11 +82,11 @@ bool lies_between_calls(const Placement& placement, const std::vector<ForeignNod
   });
 }
 
-// Places a node whose placed neighbours are all of one scope, if there are some before and behind.
+// Places a node if there are placed neighbours before and after it, all of one scope.
 void place_if_enclosed(Placement& placement, ForeignNode node) {
   const auto before = placement.sources(node), after = placement.readers(node);
   ScopeIndex scope;
-  bool firm = true;
+  bool is_certain = true;
   for (const auto* side : {&before, &after}) {
     bool any = false;
     for (const ForeignNode other : *side) {
@@ -94,16 +94,16 @@ void place_if_enclosed(Placement& placement, ForeignNode node) {
       any = true;
       if (scope.exists() && placement.matches[other].scope != scope) return;
       scope = placement.matches[other].scope;
-      firm &= placement.matches[other].confidence <= Confidence::matched;
+      is_certain &= placement.matches[other].confidence <= Confidence::matched;
     }
     if (!any) return;
   }
-  if (lies_between_calls(placement, before, after)) {
-    scope = root_scope;  // who calls it is not known
-    firm = false;
+  if (is_between_calls(placement, before, after)) {
+    scope = root_scope;  // the caller is unknown
+    is_certain = false;
   }
   placement.matches[node].scope = scope;
-  placement.matches[node].confidence = firm ? Confidence::inferred : Confidence::ancestor;
+  placement.matches[node].confidence = is_certain ? Confidence::inferred : Confidence::ancestor;
   placement.matches[node].rule = MatchRule::dataflow;
 }
 
@@ -132,7 +132,8 @@ void place_by_dataflow(Placement& placement) {
   for (const ForeignNode node : order) {
     if (!placement.settled(node)) place_with_sources(placement, node);
   }
-  // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are not an answer.
+  // Sizes and indices often come from a module around the one that needs them, so the neighbours' module is not
+  // certain.
   for (const ForeignNode node : order) {
     NodeMatch& match = placement.matches[node];
     const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == Confidence::inferred;

@@ -11,28 +11,28 @@ struct RuleText {
 };
 
 constexpr std::array texts = {
-    RuleText{MatchRule::none, "none", "no rule says where it comes from"},
-    RuleText{MatchRule::carried, "carried", "metadata that the node carried says so"},
-    RuleText{MatchRule::tokens, "tokens", "its doc_string says so, where annotate --carry left its name"},
+    RuleText{MatchRule::none, "none", "no rule found its module"},
+    RuleText{MatchRule::carried, "carried", "its metadata names this module"},
+    RuleText{MatchRule::tokens, "tokens",
+             "the name that annotate --carry wrote into its doc_string contains this module"},
     RuleText{MatchRule::kept_values, "kept_values", "its result has the name that it had in the file before the tool"},
     RuleText{MatchRule::values, "values", "its result has the numbers that an operation of this module returned"},
-    RuleText{MatchRule::names, "names", "the scope in its name, or in that of its result, says so"},
+    RuleText{MatchRule::names, "names", "its name, or the name of its result, contains this module"},
     RuleText{MatchRule::initializers, "initializers", "it reads parameters of this module, known by name"},
     RuleText{MatchRule::digests, "digests", "it reads parameters of this module, known by their bytes"},
     RuleText{MatchRule::sketches, "sketches",
-             "it reads parameters of this module, known by their elements where a tool changed the bytes"},
-    RuleText{MatchRule::shapes, "shapes", "only parameters of this module have the sizes of what it reads"},
-    RuleText{MatchRule::fx_names, "fx_names", "it is named as torch.export names the operation"},
+             "it reads parameters of this module, known by their elements although a tool changed the bytes"},
+    RuleText{MatchRule::shapes, "shapes", "only parameters of this module have the sizes of its weights"},
+    RuleText{MatchRule::fx_names, "fx_names", "it has the name that torch.export gives to the operation"},
     RuleText{MatchRule::structure, "structure",
              "it corresponds to a node that whence itself would export for this module"},
-    RuleText{MatchRule::cone, "cone",
-             "it replaced several operations: everything between the values that it reads and writes"},
-    RuleText{MatchRule::layout, "layout", "it stands where the recorded program rearranges this value"},
-    RuleText{MatchRule::inserted, "inserted", "a tool put it there for operators of this module"},
-    RuleText{MatchRule::dataflow, "dataflow", "it lies between nodes of this module, or serves them"},
+    RuleText{MatchRule::cone, "cone", "it replaced several operations: everything between its inputs and results"},
+    RuleText{MatchRule::layout, "layout", "the recorded program rearranges this value at the same point"},
+    RuleText{MatchRule::inserted, "inserted", "a tool inserted it for operators of this module"},
+    RuleText{MatchRule::dataflow, "dataflow", "it is between nodes of this module, or serves them"},
 };
 
-// A rule without its row does not compile.
+// Returns true if each rule has its row.
 consteval bool one_row_a_rule() {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (static_cast<std::size_t>(texts[i].rule) != i) return false;

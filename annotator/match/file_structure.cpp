@@ -1,4 +1,4 @@
-// Field numbers: onnx/onnx.proto of ONNX 1.20.
+// Makes the Structure of an ONNX file. Field numbers: onnx/onnx.proto of ONNX 1.20.
 #include "annotator/match/file_structure.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/match/digest_numbers.h"
+#include "annotator/match/attribute_digest.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
@@ -31,13 +31,13 @@ using wire::Field;
 using wire::FieldReader;
 
 constexpr std::size_t max_nodes = 4'000'000;
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would spend its hours on files that expand
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would spend its time on files that expand
 constexpr std::size_t max_calls = 2'000;
 #else
 constexpr std::size_t max_calls = 500'000;
 #endif
-constexpr int deepest_call = 64;
-constexpr std::uint64_t largest_number = 16;  // bytes of a tensor that may be one element
+constexpr int max_call_depth = 64;
+constexpr std::uint64_t max_number_size = 16;  // bytes of one element
 
 void collect(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& into) {
   for (const OnnxNode& node : nodes) {
@@ -78,7 +78,7 @@ class Builder {
     add_nodes(graph.nodes, names, 0);
     for (const OnnxValue& output : graph.outputs) {
       const Value value = resolve(names, output.name);
-      if (!value.exists()) continue;  // the file is wrong, and validate says so
+      if (!value.exists()) continue;  // the file is invalid, which `whence validate` reports
       s().values[value].uses.push_back({{}, static_cast<std::int32_t>(s().outputs.size())});
       s().outputs.push_back(value);
     }
@@ -87,7 +87,7 @@ class Builder {
   }
 
  private:
-  // The names that a graph or function declares; a body also sees those of what encloses it.
+  // The names that a graph or function declares. A body also sees the names of the enclosing graphs.
   struct Names {
     FlatMap<std::string_view, Value> own;
     Names* outer = nullptr;
@@ -106,7 +106,7 @@ class Builder {
     return entry->second;
   }
 
-  // A value that no node makes is taken for an input of its own: the file is wrong, and validate says so.
+  // Treats a value that no node computes as an input: the file is invalid, which `whence validate` reports.
   Value resolve(Names& names, std::string_view name) {
     if (name.empty()) return {};
     for (Names* at = &names; at != nullptr; at = at->outer) {
@@ -131,7 +131,8 @@ class Builder {
     s().values[value].tensor = s().tensors.add(std::move(entry));
   }
 
-  // Values in the typed field of a float tensor are laid out as raw data is, when one packed field holds them all.
+  // Returns the values in the typed field of a float tensor, which have the layout of raw data if they are one packed
+  // field.
   std::string_view packed_floats(const OnnxTensor& tensor) const {
     constexpr std::uint32_t float_data = 4;
     constexpr int float32 = 1;
@@ -147,7 +148,7 @@ class Builder {
   void read_number(const OnnxTensor& tensor, StructureTensor& entry) const {
     const DType dtype = from_onnx(tensor.data_type);
     if (!program::has_number_form(dtype) || tensor.external) return;
-    if (tensor.raw.size() == size_of(dtype) && tensor.raw.size() <= largest_number) {
+    if (tensor.raw.size() == size_of(dtype) && tensor.raw.size() <= max_number_size) {
       entry.number = program::single_number({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}).value();
       entry.single = true;
       return;
@@ -174,7 +175,7 @@ class Builder {
   }
 
   void add_nodes(const std::vector<OnnxNode>& nodes, Names& names, int depth) {
-    // Results first: the file may be out of order.
+    // Declares the results first: the nodes may be out of order.
     for (const OnnxNode& node : nodes) {
       for (const std::string_view output : node.outputs) declare(names, output);
     }
@@ -185,7 +186,7 @@ class Builder {
 
   void add_node(const OnnxNode& node, Names& names, int depth) {
     if (s().nodes.size() > max_nodes) {
-      throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(max_nodes) + " nodes",
+      throw Error(Code::over_limit, "local functions expand to more than " + std::to_string(max_nodes) + " nodes",
                   "inline the functions of the model", place_);
     }
     if (const OnnxFunction* function = function_called_by(node)) return add_call(node, *function, names, depth);
@@ -222,7 +223,7 @@ class Builder {
     if (value.exists() && !s().values[value].tensor.exists()) s().values[value].tensor = s().tensors.add({});
   }
 
-  // A body's nodes join the list; its results become inputs of the node that holds it, so that data flows through.
+  // Adds a body's nodes to the list. Its results become inputs of the node with the body, so that data flows through.
   void add_body(const OnnxGraph& body, const OnnxNode& holder, StructureNode<S>& entry, Names& names, int depth) {
     entry.holds_bodies = true;
     Names inner;
@@ -248,7 +249,7 @@ class Builder {
       throw Error(Code::over_limit, "local functions call each other more than " + std::to_string(max_calls) + " times",
                   "inline the functions of the model", place_);
     }
-    if (depth >= deepest_call || std::ranges::find(calls_, &function) != calls_.end()) {
+    if (depth >= max_call_depth || std::ranges::find(calls_, &function) != calls_.end()) {
       Place place = place_;
       place.node = node.name;
       throw Error(Code::corrupt_file, "the local function " + std::string(function.name) + " calls itself",
@@ -290,7 +291,7 @@ class Builder {
     return total;
   }
 
-  // True for an integer that is not zero.
+  // Returns true for an integer other than zero.
   bool is_set(const onnx_file::OnnxAttribute& attribute) const {
     for (FieldReader reader(attribute.message, place_); !reader.done();) {
       const Field field = reader.next();
@@ -299,7 +300,7 @@ class Builder {
     return false;
   }
 
-  // True for another number than 1.
+  // Returns true for a number other than 1.
   bool is_not_one(const onnx_file::OnnxAttribute& attribute) const {
     for (FieldReader reader(attribute.message, place_); !reader.done();) {
       const Field field = reader.next();
@@ -308,7 +309,7 @@ class Builder {
     return false;
   }
 
-  // True for a string that is not empty.
+  // Returns true for a nonempty string.
   bool is_text(const onnx_file::OnnxAttribute& attribute) const {
     for (FieldReader reader(attribute.message, place_); !reader.done();) {
       const Field field = reader.next();

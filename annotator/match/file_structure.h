@@ -12,21 +12,21 @@
 
 namespace whence::match {
 
-// Returns the file's nodes in the order in which OnnxRewrite visits them: those of the graph, each followed by those of
-// its bodies, then those of each local function.
+// Returns the file's nodes in the order in which OnnxRewrite visits them: the nodes of the graph, each followed by the
+// nodes of its bodies, then the nodes of each local function.
 std::vector<const onnx_file::OnnxNode*> nodes_with_functions(const onnx_file::OnnxSummary& model);
 
 template <Side S>
 struct FileStructure {
   Structure<S> structure;
-  std::shared_ptr<onnx_file::ExternalBytes> external;                   // keeps weights beside the model mapped
+  std::shared_ptr<onnx_file::ExternalBytes> external;                   // keeps external weights mapped
   IndexedVector<FileNodeIndex, const onnx_file::OnnxNode*> file_nodes;  // nodes_with_functions()
-  // The structure nodes that stand for the body of the local function that a node calls; empty for all others.
+  // The structure nodes of the body of the local function that a node calls; empty for all other nodes.
   IndexedVector<FileNodeIndex, std::vector<NodeIndex<S>>> callee_nodes;
 };
 
 // `model` must outlive the result. Throws Error: corrupt_file for cycles and functions that call themselves, over_limit
-// when calls expand to more nodes than any model has; those of ExternalBytes.
+// if calls expand to more nodes than any model has; and the errors of ExternalBytes.
 template <Side S>
 FileStructure<S> make_structure(const onnx_file::OnnxSummary& model);
 

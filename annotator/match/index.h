@@ -1,6 +1,6 @@
-// The indices of a comparison (schema/index.h). Nodes, values and tensors exist on both of its sides, so their index
-// types also have a Side: code that mixes up the sides does not compile. Structure and code for either side are
-// templates over Side, at no cost at run time.
+// The indices of a comparison (schema/index.h). Both sides have nodes, values and tensors, so their index types also
+// have a Side: code that confuses the sides does not compile. Structure and code for either side are templates over
+// Side, at no cost at run time.
 #pragma once
 
 #include <cstdint>

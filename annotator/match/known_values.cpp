@@ -9,7 +9,7 @@
 namespace whence::match {
 namespace {
 
-// Values by name; none for a name that several have, as in the bodies of functions.
+// Returns values by name; none for a name that several values have, as in the bodies of functions.
 std::unordered_map<std::string_view, ForeignValue> by_name(const ForeignStructure& foreign) {
   std::unordered_map<std::string_view, ForeignValue> found;
   for (const ForeignValue value : foreign.values.keys()) {
@@ -19,11 +19,11 @@ std::unordered_map<std::string_view, ForeignValue> by_name(const ForeignStructur
   return found;
 }
 
-// Returns true if `first` has a part in the value, some steps back.
+// Returns true if the value is computed from `first`, within a limited number of values.
 bool comes_from(const ForeignStructure& foreign, ForeignValue value, ForeignValue first) {
-  constexpr std::size_t most = 64;
+  constexpr std::size_t max_values = 64;
   std::vector<ForeignValue> values = {value};
-  for (std::size_t i = 0; i < values.size() && i < most; ++i) {
+  for (std::size_t i = 0; i < values.size() && i < max_values; ++i) {
     if (values[i] == first) return true;
     for (const ForeignNode maker : foreign.makers(values[i])) {
       for (const ForeignValue input : foreign.data_inputs(maker)) {

@@ -1,4 +1,4 @@
-// Values of the foreign file that are, by their numbers, results of recorded operations.
+// Values of the foreign file that have the numbers of a recorded operation's result.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@ namespace whence::match {
 struct KnownValue {
   ForeignValue foreign;
   UnitIndex unit;            // the operation whose result it is
-  ReferenceValue reference;  // none where no form of the reference has it
+  ReferenceValue reference;  // none if no form of the reference has it
 };
 
-// The pairs of `reference.equal_values` that say one thing. Left out are those of a value that is the result of several
-// operations, and of a result that several values of the file are, unless the others are computed from the first: then
-// what computes them does nothing to it, as an activation of numbers that are positive already.
+// Returns the unambiguous pairs of `reference.equal_values`. Leaves out values that equal the results of several
+// operations, and results that several values of the file equal, unless the other values are computed from the first:
+// then the nodes between do not change the numbers, like an activation of positive numbers.
 std::vector<KnownValue> known_values(const ForeignStructure& foreign, const Reference& reference);
 
 }  // namespace whence::match

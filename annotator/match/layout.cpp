@@ -1,5 +1,6 @@
-// Places rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes: aligns them in order with those
-// of the reference on the same path. A rearrangement that the reference lacks gets the place of its neighbours.
+// Places rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes: aligns them in order with the
+// rearrangements of the reference on the same path. A rearrangement that the reference lacks gets the module of a
+// neighbour.
 #include <algorithm>
 #include <functional>
 
@@ -12,16 +13,16 @@ using origin::Confidence;
 
 namespace {
 
-constexpr std::size_t longest_way = 64;
+constexpr std::size_t max_path = 64;
 
 template <Side S>
-using Known = std::function<bool(ValueIndex<S>)>;  // true for a value that has a partner on the other side
+using HasPartner = std::function<bool(ValueIndex<S>)>;
 
-// Some tools write an Expand where others reshape, as nothing may be repeated.
+// Some tools use an Expand that repeats nothing instead of a Reshape.
 bool is_reshape(std::string_view op) { return operators::has(op, operators::reshapes) || op == "Expand"; }
 
-// Rearrangements of one kind may stand for each other: 3 for the same operator, 2 for one of the same kind.
-int alike(std::string_view a, std::string_view b) {
+// Returns 3 for the same operator, 2 for two reshapes, which may represent each other, else 0.
+int similarity(std::string_view a, std::string_view b) {
   if (a == b) return 3;
   return is_reshape(a) && is_reshape(b) ? 2 : 0;
 }
@@ -31,20 +32,20 @@ bool is_integer_product(const ForeignStructure& f, ForeignNode node) {
 }
 
 template <Side S>
-std::ptrdiff_t count_reshapes(const Structure<S>& s, const std::vector<NodeIndex<S>>& way) {
-  return std::ranges::count_if(way, [&](NodeIndex<S> node) { return is_reshape(s.nodes[node].op_type); });
+std::ptrdiff_t count_reshapes(const Structure<S>& s, const std::vector<NodeIndex<S>>& path) {
+  return std::ranges::count_if(path, [&](NodeIndex<S> node) { return is_reshape(s.nodes[node].op_type); });
 }
 
-// The nodes from a value back to what it is computed from, first one first: rearrangements, and cheap arithmetic that
-// only this side has. `known` tells the values that have a partner: there the way ends.
+// Returns the rearrangements before a value, and cheap arithmetic that only this side has, in order of execution. The
+// path begins after a value that has a partner.
 template <Side S>
-std::vector<NodeIndex<S>> way_to(const Structure<S>& s, ValueIndex<S> value, const Known<S>& known) {
-  std::vector<NodeIndex<S>> way;
-  while (value.exists() && way.size() < longest_way) {
+std::vector<NodeIndex<S>> path_to(const Structure<S>& s, ValueIndex<S> value, const HasPartner<S>& has_partner) {
+  std::vector<NodeIndex<S>> path;
+  while (value.exists() && path.size() < max_path) {
     const auto& makers = s.values[value].producers;
     const bool rearranged = std::any_of(makers.begin(), makers.end(),
                                         [&](NodeIndex<S> each) { return s.nodes[each].kind == NodeKind::transparent; });
-    if (!rearranged && known(s.loose(value))) break;
+    if (!rearranged && has_partner(s.loose(value))) break;
     NodeIndex<S> next;
     ValueIndex<S> from;
     for (const NodeIndex<S> producer : s.values[value].producers) {
@@ -62,62 +63,62 @@ std::vector<NodeIndex<S>> way_to(const Structure<S>& s, ValueIndex<S> value, con
       }
     }
     if (!next.exists()) break;
-    way.push_back(next);
+    path.push_back(next);
     value = from;
   }
-  std::reverse(way.begin(), way.end());
-  return way;
+  std::reverse(path.begin(), path.end());
+  return path;
 }
 
-class Ways {
+class LayoutPaths {
  public:
-  explicit Ways(Placement& placement)
+  explicit LayoutPaths(Placement& placement)
       : placement_(placement), f_(placement.foreign), r_(placement.reference.structure), votes_(f_.nodes.size()) {}
 
-  // Each operand of `f` with the operand of `r`, or of another form of it, whose way is most like it.
+  // Aligns the path to each operand of `f` with the most similar path to an operand of `r` or of another form of `r`.
   void align_into(ForeignNode f, ReferenceNode r) {
     const auto& node = f_.nodes[f];
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ForeignValue value = node.inputs[i];
       if (!value.exists() || f_.values[value].constant) continue;
-      const auto way = way_to(f_, value, known_in_foreign());
-      if (way.empty()) continue;
-      const ReferenceValue start = placement_.pairs.value(origin(f_, way, value));
+      const auto path = path_to(f_, value, foreign_has_partner());
+      if (path.empty()) continue;
+      const ReferenceValue start = placement_.pairs.partner(origin(f_, path, value));
       const bool into_product = is_integer_product(f_, f);
       std::vector<ReferenceNode> best;
-      std::vector<ForeignNode> best_own;
-      int best_worth = -1;
+      std::vector<ForeignNode> best_f_path;
+      int best_score = -1;
       const auto consider = [&](ReferenceValue operand) {
         if (!operand.exists() || r_.values[operand].constant) return;
-        const auto reference_way = way_to(r_, operand, known_in_reference());
-        if (origin(r_, reference_way, operand) != start) return;
-        int worth = 0;
-        auto own = without_flattening(way, reference_way, into_product);
-        for (const auto& [a, b] : pair_up(own, reference_way)) worth += worth_of(own[a], reference_way[b]);
-        worth = std::max(worth * 16 - static_cast<int>(reference_way.size()), 0);
-        if (worth <= best_worth) return;
-        best_worth = worth;
-        best = reference_way;
-        best_own = std::move(own);
+        const auto reference_path = path_to(r_, operand, reference_has_partner());
+        if (origin(r_, reference_path, operand) != start) return;
+        int score = 0;
+        auto f_path = without_flattening(path, reference_path, into_product);
+        for (const auto& [a, b] : pair_up(f_path, reference_path)) score += score_of(f_path[a], reference_path[b]);
+        score = std::max(score * 16 - static_cast<int>(reference_path.size()), 0);
+        if (score <= best_score) return;
+        best_score = score;
+        best = reference_path;
+        best_f_path = std::move(f_path);
       };
       for (const ReferenceNode form : forms_of(r)) {
         const auto& inputs = r_.nodes[form].inputs;
         if (i < inputs.size()) consider(inputs[i]);
         for (const ReferenceValue operand : inputs) consider(operand);
       }
-      vote(best_own, best);
+      vote(best_f_path, best);
     }
   }
 
   void align(ForeignValue fv, ReferenceValue rv) {
-    const auto reference_way = way_to(r_, rv, known_in_reference());
-    vote(without_flattening(way_to(f_, fv, known_in_foreign()), reference_way, false), reference_way);
+    const auto reference_path = path_to(r_, rv, reference_has_partner());
+    vote(without_flattening(path_to(f_, fv, foreign_has_partner()), reference_path, false), reference_path);
   }
 
   void decide() {
     for (const ForeignNode f : votes_.keys()) {
       if (votes_[f].empty() || placement_.settled(f)) continue;
-      // Ways that share a stretch may disagree on it; the complete alignment wins, then the first.
+      // Paths that share nodes may disagree on them; the complete alignment wins, then the first one.
       const Vote* best = &votes_[f].front();
       bool agree = true;
       for (const Vote& vote : votes_[f]) {
@@ -135,20 +136,20 @@ class Ways {
     bool complete;
   };
 
-  Known<Side::foreign> known_in_foreign() const {
+  HasPartner<Side::foreign> foreign_has_partner() const {
     return [this](ForeignValue value) {
       const auto& makers = f_.makers(value);
-      return placement_.pairs.value(value).exists() &&
+      return placement_.pairs.partner(value).exists() &&
              (makers.empty() || std::any_of(makers.begin(), makers.end(), [&](ForeignNode maker) {
-                return placement_.pairs.node(maker).exists() || !placement_.pairs.joint(maker).empty();
+                return placement_.pairs.partner(maker).exists() || !placement_.pairs.joint_units(maker).empty();
               }));
     };
   }
-  Known<Side::reference> known_in_reference() const {
-    return [this](ReferenceValue value) { return placement_.pairs.foreign_value(value).exists(); };
+  HasPartner<Side::reference> reference_has_partner() const {
+    return [this](ReferenceValue value) { return placement_.pairs.partner(value).exists(); };
   }
 
-  // Returns the nodes that stand for the same in other forms of the reference, itself first.
+  // Returns the node and the nodes that represent the same unit in other forms of the reference.
   std::vector<ReferenceNode> forms_of(ReferenceNode r) const {
     std::vector<ReferenceNode> forms = {r};
     const auto& units = placement_.reference.units_of_node[r];
@@ -159,32 +160,31 @@ class Ways {
     return forms;
   }
 
-  // Returns the way without the Reshapes that a tool put around products of integers, where the way has more Reshapes
-  // than that of the reference: the one behind a product that it begins with, the one before a product that it leads
-  // to.
-  std::vector<ForeignNode> without_flattening(std::vector<ForeignNode> way, const std::vector<ReferenceNode>& r_way,
+  // Returns the path without the Reshapes that a tool put around integer products, if the path has more Reshapes than
+  // that of the reference: the first one if the path begins at a product, the last one if it ends at a product.
+  std::vector<ForeignNode> without_flattening(std::vector<ForeignNode> path, const std::vector<ReferenceNode>& r_path,
                                               bool into_product) const {
     const auto reshapes = [&](ForeignNode node) { return is_reshape(f_.nodes[node].op_type); };
-    if (count_reshapes(f_, way) > count_reshapes(r_, r_way) && !way.empty()) {
-      const auto sources = placement_.sources(way.front());
+    if (count_reshapes(f_, path) > count_reshapes(r_, r_path) && !path.empty()) {
+      const auto sources = placement_.sources(path.front());
       const bool out_of_product = !sources.empty() && is_integer_product(f_, sources.front());
-      if (const auto first = std::ranges::find_if(way, reshapes); out_of_product) way.erase(first);
+      if (const auto first = std::ranges::find_if(path, reshapes); out_of_product) path.erase(first);
     }
-    if (into_product && count_reshapes(f_, way) > count_reshapes(r_, r_way)) {
-      way.erase(std::prev(std::find_if(way.rbegin(), way.rend(), reshapes).base()));
+    if (into_product && count_reshapes(f_, path) > count_reshapes(r_, r_path)) {
+      path.erase(std::prev(std::find_if(path.rbegin(), path.rend(), reshapes).base()));
     }
-    return way;
+    return path;
   }
 
-  std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<ForeignNode>& f_way,
-                                                           const std::vector<ReferenceNode>& r_way) const {
-    return align_sequences(f_way.size(), r_way.size(),
-                           [&](std::size_t i, std::size_t j) { return worth_of(f_way[i], r_way[j]); });
+  std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<ForeignNode>& f_path,
+                                                           const std::vector<ReferenceNode>& r_path) const {
+    return align_sequences(f_path.size(), r_path.size(),
+                           [&](std::size_t i, std::size_t j) { return score_of(f_path[i], r_path[j]); });
   }
 
-  // Rearrangements that the program asks for come before those that belong to how a computation is written.
-  int worth_of(ForeignNode f, ReferenceNode r) const {
-    const int same = alike(f_.nodes[f].op_type, r_.nodes[r].op_type);
+  // Ranks rearrangements that the program contains above those that are part of the spelling of a computation.
+  int score_of(ForeignNode f, ReferenceNode r) const {
+    const int same = similarity(f_.nodes[f].op_type, r_.nodes[r].op_type);
     return same == 0 ? 0 : 2 * same + (rearranges_only(r) ? 1 : 0);
   }
 
@@ -194,32 +194,32 @@ class Ways {
                        [&](UnitIndex unit) { return placement_.reference.nodes_of_unit[unit].empty(); });
   }
 
-  void vote(const std::vector<ForeignNode>& f_way, const std::vector<ReferenceNode>& r_way) {
-    const auto worth = [&](std::size_t i, std::size_t j) {
-      return alike(f_.nodes[f_way[i]].op_type, r_.nodes[r_way[j]].op_type);
+  void vote(const std::vector<ForeignNode>& f_path, const std::vector<ReferenceNode>& r_path) {
+    const auto score = [&](std::size_t i, std::size_t j) {
+      return similarity(f_.nodes[f_path[i]].op_type, r_.nodes[r_path[j]].op_type);
     };
-    const auto pairs = pair_up(f_way, r_way);
+    const auto pairs = pair_up(f_path, r_path);
     for (std::size_t p = 0; p < pairs.size(); ++p) {
       const auto [i, j] = pairs[p];
-      std::vector<UnitIndex> units = placement_.reference.units_of_node[r_way[j]];
-      // Reshapes that follow each other are merged by many tools: one of ours, all of theirs up to the next pair.
+      std::vector<UnitIndex> units = placement_.reference.units_of_node[r_path[j]];
+      // Many tools merge consecutive Reshapes: one foreign node represents all of the reference's up to the next pair.
       const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
-      const std::size_t after = p + 1 == pairs.size() ? r_way.size() : pairs[p + 1].second;
-      const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == f_way.size() || worth(i + 1, j) == 0);
-      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1 && rearranges_only(r_way[k]);)
-        add(units, r_way[k]);
-      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1 && rearranges_only(r_way[k]); ++k) {
-        add(units, r_way[k]);
+      const std::size_t after = p + 1 == pairs.size() ? r_path.size() : pairs[p + 1].second;
+      const bool is_single = (i == 0 || score(i - 1, j) == 0) && (i + 1 == f_path.size() || score(i + 1, j) == 0);
+      for (std::size_t k = j; is_single && k-- > before && score(i, k) > 1 && rearranges_only(r_path[k]);)
+        add(units, r_path[k]);
+      for (std::size_t k = j + 1; is_single && k < after && score(i, k) > 1 && rearranges_only(r_path[k]); ++k) {
+        add(units, r_path[k]);
       }
-      votes_[f_way[i]].push_back({units, f_way.size() == r_way.size() && pairs.size() == f_way.size()});
+      votes_[f_path[i]].push_back({units, f_path.size() == r_path.size() && pairs.size() == f_path.size()});
     }
   }
 
-  // The loose value at which the way to `value` begins.
+  // Returns the loose value at which the path to `value` begins.
   template <Side S>
-  static ValueIndex<S> origin(const Structure<S>& s, const std::vector<NodeIndex<S>>& way, ValueIndex<S> value) {
-    if (way.empty()) return s.loose(value);
-    for (const ValueIndex<S> input : s.nodes[way.front()].inputs) {
+  static ValueIndex<S> origin(const Structure<S>& s, const std::vector<NodeIndex<S>>& path, ValueIndex<S> value) {
+    if (path.empty()) return s.loose(value);
+    for (const ValueIndex<S> input : s.nodes[path.front()].inputs) {
       if (input.exists() && !s.values[input].constant) return s.loose(input);
     }
     return {};
@@ -236,9 +236,9 @@ class Ways {
   IndexedVector<ForeignNode, std::vector<Vote>> votes_;
 };
 
-// Returns the nearest product of integers or Reshape before (`back`) or behind a node, through what rescales and
-// quantizes; none if there is none.
-ForeignNode product_or_reshape_beside(const Placement& placement, ForeignNode node, bool back) {
+// Returns the nearest integer product or Reshape before (`back`) or after a node, through nodes that rescale and
+// quantize; none if there is none.
+ForeignNode nearest_product_or_reshape(const Placement& placement, ForeignNode node, bool back) {
   const ForeignStructure& f = placement.foreign;
   for (int steps = 0; steps < 6; ++steps) {
     const auto next = back ? placement.sources(node) : placement.readers(node);
@@ -250,22 +250,22 @@ ForeignNode product_or_reshape_beside(const Placement& placement, ForeignNode no
   return {};
 }
 
-// Returns the product of integers that a Reshape was put there for; none if it is none's. Tools flatten the operand and
-// put the axes of the result back, so there is one on either side; a single one is the model's.
-ForeignNode flattened_product_beside(const Placement& placement, ForeignNode node) {
+// Returns the integer product for which a tool inserted the Reshape; none if there is none. Tools flatten the operand
+// and restore the axes of the result, so there is a Reshape on either side; a single one is the model's.
+ForeignNode product_of_reshape(const Placement& placement, ForeignNode node) {
   const ForeignStructure& f = placement.foreign;
   for (const bool back : {true, false}) {
-    const ForeignNode product = product_or_reshape_beside(placement, node, back);
+    const ForeignNode product = nearest_product_or_reshape(placement, node, back);
     if (!product.exists() || !is_integer_product(f, product)) continue;
-    const ForeignNode other = product_or_reshape_beside(placement, product, back);
+    const ForeignNode other = nearest_product_or_reshape(placement, product, back);
     if (other.exists() && is_reshape(f.nodes[other].op_type)) return product;
   }
   return {};
 }
 
-// A rearrangement without counterpart: a bias or scale belongs to its product; one beside a Gemm, or a Reshape beside a
-// product of integers, was put there for it; any other goes with the neighbour whose operation is known to use this
-// operator, else with what reads it.
+// Places a rearrangement without a counterpart. A bias or scale belongs to its product. A tool inserted one next to a
+// Gemm, and a Reshape next to an integer product, for that product. Any other one belongs to a neighbour with an
+// operation that uses this operator, else to its reader.
 void place_leftover(Placement& placement, ForeignNode node) {
   const ForeignStructure& f = placement.foreign;
   const auto& entry = f.nodes[node];
@@ -288,7 +288,7 @@ void place_leftover(Placement& placement, ForeignNode node) {
     }
   }
   if (is_reshape(entry.op_type)) {
-    const ForeignNode product = flattened_product_beside(placement, node);
+    const ForeignNode product = product_of_reshape(placement, node);
     if (product.exists() && placed(product)) return take(product, Confidence::inferred);
   }
   for (const ForeignNode a : before) {
@@ -299,7 +299,7 @@ void place_leftover(Placement& placement, ForeignNode node) {
     }
   }
   for (const auto* side : {&after, &before}) {
-    if (const ForeignNode other = placement.speaker_for(node, *side); other.exists()) {
+    if (const ForeignNode other = placement.first_with_operator_of(node, *side); other.exists()) {
       return take(other, Confidence::ancestor);
     }
   }
@@ -315,21 +315,21 @@ void place_leftover(Placement& placement, ForeignNode node) {
 void place_layout(Placement& placement) {
   const ForeignStructure& f = placement.foreign;
   const ReferenceStructure& r = placement.reference.structure;
-  Ways ways(placement);
+  LayoutPaths paths(placement);
   for (const ForeignNode node : f.order) {
-    if (placement.pairs.node(node).exists() && !placement.pairs.guessed(node))
-      ways.align_into(node, placement.pairs.node(node));
+    if (placement.pairs.partner(node).exists() && !placement.pairs.is_guessed(node))
+      paths.align_into(node, placement.pairs.partner(node));
   }
   for (const ForeignValue output : f.outputs) {
-    const ReferenceValue partner = placement.pairs.value(f.loose(output));
+    const ReferenceValue partner = placement.pairs.partner(f.loose(output));
     for (const ReferenceValue other : r.outputs) {
       if (partner.exists() && r.loose(other) == partner) {
-        ways.align(output, other);
+        paths.align(output, other);
         break;
       }
     }
   }
-  ways.decide();
+  paths.decide();
 }
 
 void place_leftovers(Placement& placement) {

@@ -1,6 +1,6 @@
-// Decides whether the file is of this model at all, and has its weights. Quantised, converted and folded files of the
-// right model must be accepted, so only weights that no tool had a reason to change are compared, and structure counts
-// more.
+// Decides whether the file is of this model, and whether it has the model's weights. Quantised, converted and folded
+// files of the right model must be accepted, so only weights that no tool had a reason to change are compared, and
+// structure counts more.
 #include "annotator/match/model_fit.h"
 
 #include <algorithm>
@@ -10,17 +10,18 @@
 
 namespace whence::match {
 
-// Bytes, sketches and names that are met speak for the model; but two models may share a few bytes: the same noise, or
-// what one was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a
-// place that fits them; two models of one hidden size have many weights of the same sizes.
+// Known bytes, sketches and names are evidence of the model. But two models may share a few bytes: the same noise, or
+// the weights from which one was initialised. Without such evidence (folded, quantised, renamed), most weights of the
+// file must be placed in modules with parameters of their sizes; two models of one hidden size have many weights of the
+// same sizes.
 bool ModelFit::of_another_model() const {
-  constexpr std::int64_t few_bytes = 10, few_names = 4, few_same = 4;  // one in so many
+  constexpr std::int64_t few_bytes = 10, few_names = 4, few_same = 4;  // one in this many
   constexpr std::int64_t enough_to_compare = 2;
   if (nodes == 0) return computing >= enough_to_compare && corresponding == 0;
   if (same > 0 && same * few_same >= std::max(comparable, nodes)) return false;
   if ((distinct + sketched) * few_bytes >= parameters.all) return false;
   if (parameters.all_by_name * 10 >= parameters.all * 9) return false;
-  // Models of one family share some names; then at least some of the weights are where they belong.
+  // Models of one family share some names; in a file of this model, at least some of the weights are also placed.
   if (parameters.all_by_name * few_names >= parameters.all) return placed * few_names < nodes;
   const bool all_shapes = parameters.all_by_shape * 10 >= parameters.all * 9;
   return all_shapes ? placed * 2 < nodes : placed * 4 < nodes * 3;
@@ -33,25 +34,19 @@ bool ModelFit::with_other_weights() const {
   return comparable >= enough && same == 0 && distinct * few_bytes < parameters.all;
 }
 
-// Quantising, folding a norm and splitting leave the elements of a weight alike, so most of them are recognised in a
-// file of the model. A table that all models of a kind have, or one layer that was not trained again, is not enough.
+// Quantised, folded and split weights still have similar elements, so most of them are recognised in a file of the
+// model. A table that all models of a kind have, or one layer that was not trained again, is not enough.
 bool WeightCounts::are_others() const {
-  constexpr std::int64_t enough = 2, few = 4;                              // one in so many
-  const bool holds_the_model = known >= enough && held * 10 >= known * 9;  // and other models beside it
+  constexpr std::int64_t enough = 2, few = 4;                              // one in this many
+  const bool holds_the_model = known >= enough && held * 10 >= known * 9;  // perhaps with other models
   return compared >= enough && recognised * few < compared && !holds_the_model;
 }
 
 namespace {
 
-std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
-  std::erase(dims, 1);
-  std::sort(dims.begin(), dims.end());
-  return dims;
-}
-
-// The matrices that a node reads. Sizes and masks are computed differently by every exporter; what reads matrices says
-// which model it is, but for sums and products by element: those of masks and of tables of positions, which exporters
-// fold or do not.
+// Returns the matrices that a node reads, which identify the model; every exporter computes sizes and masks
+// differently. Leaves out elementwise sums and products: their matrices are masks and position tables, which only some
+// exporters fold.
 std::vector<ForeignTensor> matrices_of(const ForeignStructure& s, const StructureNode<Side::foreign>& node) {
   std::vector<ForeignTensor> matrices;
   if (node.commutative) return matrices;
@@ -94,9 +89,9 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   FlatMap<std::string_view, int> sharers;
   sharers.reserve(reference.parameters.size());
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
-  IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
+  IndexedVector<ParameterIndex, bool> is_met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
-    bool counted = false;  // a tensor is one of several equal parameters
+    bool counted = false;  // a tensor counts once for several equal parameters
     bool sketch_counted = false;
     for (const TensorSource& source : tensors.of(i)) {
       if (source.how == TensorSource::How::sketch) {
@@ -105,11 +100,11 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
         fit.sketched += source.candidates == 1 || (is_one_of_equals && !sketch_counted);
         sketch_counted = sketch_counted || is_one_of_equals;
       }
-      if (!source.by_content() || met[source.parameter]) continue;
+      if (!source.by_content() || is_met[source.parameter]) continue;
       const bool shared = sharers[reference.parameters[source.parameter].digests.content] > 1;
       // Ones and zeros are in every new model.
       if ((shared && counted) || foreign.tensors[i].is_uniform()) continue;
-      met[source.parameter] = counted = true;
+      is_met[source.parameter] = counted = true;
       ++fit.distinct;
     }
   }
@@ -118,13 +113,14 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     if (foreign.nodes[node].kind != NodeKind::heavy) continue;
     const NodeMatch& match = placement.matches[node];
     ++fit.computing;
-    fit.corresponding += placement.pairs.node(node).exists();
+    fit.corresponding += placement.pairs.partner(node).exists();
     if (const auto matrices = matrices_of(foreign, foreign.nodes[node]); !matrices.empty()) {
       ++fit.nodes;
-      const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));
-      fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, node, matrices, reference, match.units);
+      const origin::Confidence max_confidence =
+          std::max(origin::Confidence::matched, placement.max_confidence(match.units));
+      fit.placed += match.confidence <= max_confidence && fits(foreign, node, matrices, reference, match.units);
     }
-    if (!placement.pairs.node(node).exists()) continue;
+    if (!placement.pairs.partner(node).exists()) continue;
     if (placement.matches[node].units.size() != 1) continue;  // something is folded in
     for (const ForeignValue input : foreign.nodes[node].inputs) {
       if (!input.exists() || !foreign.values[input].constant) continue;

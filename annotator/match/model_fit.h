@@ -1,4 +1,4 @@
-// The fit of a foreign file to the reference: parameters by name, bytes and shape, nodes by structure.
+// Counts how well a foreign file fits the reference: parameters by name, bytes and shape, nodes by structure.
 #pragma once
 
 #include "annotator/match/match.h"

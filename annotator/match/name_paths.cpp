@@ -20,7 +20,7 @@ std::string module_of_path(std::string_view name_path) {
     const std::size_t slash = std::min(name_path.find('/'), name_path.size());
     std::string segment(name_path.substr(0, slash));
     name_path.remove_prefix(std::min(slash + 1, name_path.size()));
-    // All of it, "/down.0/down.0.1", or what comes after its containers: "/backbone.body/body.2".
+    // A segment repeats the complete last one, "/down.0/down.0.1", or its end: "/backbone.body/body.2".
     for (const std::string& repeated : {last, last.substr(last.rfind('.') + 1)}) {
       if (repeated.empty() || !segment.starts_with(repeated + ".")) continue;
       path.resize(path.size() - repeated.size());
@@ -95,7 +95,7 @@ std::optional<std::string> LeftOutContainers::module_meant(const std::string& na
   return around ? std::optional(joined_path(*around, last_segment(named))) : std::nullopt;
 }
 
-// True when `module` is `named` with containers put in that no name mentions.
+// Returns true if `module` is `named` with additional containers that no name mentions.
 bool LeftOutContainers::may_be(std::string_view named, const std::string& module) const {
   if (module.size() <= named.size() || named_.contains(module)) return false;
   const std::vector<std::string_view> parts = text::path_segments(named);

@@ -1,7 +1,7 @@
-// Makes the reference when there is only the foreign file: the modules that its own names mention, without structure.
+// Makes the reference if there is only the foreign file: the modules that its own names mention, without structure.
 //   metadata        the namespace key of its exporter
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
-//   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
+//   node names      "/encoder/layer.0/query/MatMul", also in the doc_strings of annotate --carry
 #include <set>
 #include <string>
 #include <utility>

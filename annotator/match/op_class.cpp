@@ -7,7 +7,7 @@
 namespace whence::match {
 namespace {
 
-// The operators of the table have the first numbers, in its order, so that facts are looked up by number.
+// Numbers operators. The operators of the table come first, in its order, so that facts are looked up by number.
 class Classes {
  public:
   Classes() {

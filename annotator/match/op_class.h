@@ -1,5 +1,5 @@
-// Operator classes: ONNX operators for the same computation share a number, whichever tool wrote them, so that MatMul,
-// Gemm and MatMulInteger can correspond. What is known of an operator stands in operators/onnx_operators.h.
+// Operator classes: ONNX operators for the same computation share a number, so that MatMul, Gemm and MatMulInteger can
+// correspond. operators/onnx_operators.h lists the facts about operators.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace whence::match {
 
-// Equal names have equal numbers, the same in all threads of one run.
+// Returns the number of an operator's class, the same in all threads of one run.
 std::uint16_t op_class(std::string_view op_type);
 
 // Returns true if the plain operator of a class has the fact.

@@ -1,4 +1,4 @@
-// Names of operators that ONNX defines, in any domain and version.
+// Operators that ONNX defines, in any domain and version.
 #pragma once
 
 #include <string_view>

@@ -21,12 +21,12 @@ bool Placement::one_scope(const std::vector<UnitIndex>& units) const {
 }
 
 std::span<const UnitIndex> Placement::vanished_between(const std::vector<ForeignNode>& before,
-                                                       const std::vector<ForeignNode>& behind) const {
+                                                       const std::vector<ForeignNode>& after) const {
   UnitIndex from(0), to(reference.units.size());
   for (const ForeignNode node : before) {
     for (const UnitIndex unit : matches[node].units) from = std::max(from, unit);
   }
-  for (const ForeignNode node : behind) {
+  for (const ForeignNode node : after) {
     for (const UnitIndex unit : matches[node].units) to = std::min(to, unit);
   }
   const auto first = std::ranges::lower_bound(reference.vanished_units, from);
@@ -53,7 +53,7 @@ std::vector<ForeignNode> Placement::sources(ForeignNode node) const {
   return found;
 }
 
-ForeignNode Placement::speaker_for(ForeignNode node, const std::vector<ForeignNode>& nodes) const {
+ForeignNode Placement::first_with_operator_of(ForeignNode node, const std::vector<ForeignNode>& nodes) const {
   for (const ForeignNode other : nodes) {
     if (!placed(other)) continue;
     for (const UnitIndex unit : matches[other].units) {
@@ -69,11 +69,25 @@ void Placement::place(ForeignNode node, std::vector<UnitIndex> units, Confidence
   NodeMatch& match = matches[node];
   match.scope = scope_of(units);
   match.units = std::move(units);
-  match.confidence = !match.scope.exists() ? Confidence::unattributed : std::max(confidence, surest(match.units));
+  match.confidence =
+      !match.scope.exists() ? Confidence::unattributed : std::max(confidence, max_confidence(match.units));
   match.rule = rule;
 }
 
-Confidence Placement::surest(const std::vector<UnitIndex>& units) const {
+void Placement::place_inside(ForeignNode node, ScopeIndex scope) {
+  matches[node] = {
+      .scope = std::max(scope, root_scope), .confidence = Confidence::ancestor, .rule = MatchRule::dataflow};
+}
+
+void Placement::raise_to_parent(ForeignNode node) {
+  NodeMatch& match = matches[node];
+  match.units.clear();
+  match.shared = false;
+  match.scope = std::max(reference.scopes[match.scope].parent, root_scope);
+  match.confidence = Confidence::ancestor;
+}
+
+Confidence Placement::max_confidence(const std::vector<UnitIndex>& units) const {
   Confidence weakest = Confidence::exact;
   for (const UnitIndex unit : units) {
     if (reference.units[unit].scope.exists()) weakest = std::max(weakest, reference.units[unit].confidence);

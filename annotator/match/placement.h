@@ -1,18 +1,19 @@
-// Placement: decides for every node of the foreign file, from corresponding nodes and values, which units it stands
-// for, how sure that is, and by which rule.
+// Placement: decides for every node of the foreign file which units it represents, with which confidence and by which
+// rule, from the corresponding nodes and values.
 //
-// The steps, in order, each for nodes that the steps before left open:
-//   nodes that whence itself stamped (stamped.cpp)
-//   corresponding nodes, with what they took in (cone.cpp)
-//   stretches of computing nodes without partner, between values that correspond (stretch.cpp)
+// The steps, in order, each for nodes that the earlier steps left open:
+//   nodes that whence itself stamped (stamped_nodes.cpp)
+//   corresponding nodes, with the operations that they took in (cone.cpp)
+//   stretches of computing nodes without a partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
-//   nodes that a tool inserted for an operator: casts, quantisation, layouts (inserted.cpp)
+//   nodes that a tool inserted for an operator: casts, quantisation, layouts (inserted_nodes.cpp)
 //   other rearrangements (layout.cpp)
-//   constants that the reference has, too (constants.cpp)
+//   constants that the reference has as well (constants.cpp)
 //   nodes that serve placed nodes: constants, sizes (dataflow.cpp)
-// Then nodes that stand for what several modules compute alike get all of them (twins.cpp), nodes that their neighbours
-// contradict are lowered (contradictions.cpp), the scopes of nodes with confidence `ancestor` are raised until they
-// enclose all candidates (ancestors.cpp), and some of those are known by an exporter's name (fx_named.cpp).
+// Then nodes that represent equal computations of several modules get all of these modules (twins.cpp), nodes that
+// their neighbours contradict are lowered (contradictions.cpp), the scopes of nodes with confidence `ancestor` are
+// raised until they enclose all candidates (ancestors.cpp), and some of these nodes are placed by the name that an
+// exporter gave them (fx_named_nodes.cpp).
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include "annotator/match/evidence.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/same_names.h"
 #include "annotator/match/structure.h"
 
 namespace whence::match {
@@ -37,36 +39,41 @@ struct Placement {
   IndexedVector<ForeignNode, NodeMatch> matches;
 
   bool placed(ForeignNode node) const { return matches[node].confidence != origin::Confidence::unattributed; }
-  // True when no later step has to look at the node: it is placed, or stands for units of which the reference does not
-  // know the module. Then nothing else says it for them.
+  // Returns true if no later step has to look at the node: it is placed, or it represents units with an unknown module.
+  // Neighbours do not show the module of such units.
   bool settled(ForeignNode node) const { return placed(node) || !matches[node].units.empty(); }
-  // Sets units and their common scope; no surer than the units.
+  // Sets units and their common scope. The confidence does not exceed that of the units.
   void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
-  // Returns the confidence of the reference in the least certain of the units, the most that a node that stands for
-  // them can have.
-  origin::Confidence surest(const std::vector<UnitIndex>& units) const;
+  // Places a node in an unknown module inside a known scope: as `ancestor`, by dataflow.
+  void place_inside(ForeignNode node, ScopeIndex scope);
+  // Raises the match to the scope around its own, for a node that took in more than its name or parameters show.
+  void raise_to_parent(ForeignNode node);
+  // Returns the highest confidence that a node representing the units can have: that of the reference in the least
+  // certain of them.
+  origin::Confidence max_confidence(const std::vector<UnitIndex>& units) const;
   ScopeIndex scope_of(std::span<const UnitIndex> units) const;
-  // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
-  ForeignNode speaker_for(ForeignNode node, const std::vector<ForeignNode>& nodes) const;
+  // Returns the first of `nodes` that is placed and whose units use the operator of `node` in some form of the
+  // reference; none if there is none.
+  ForeignNode first_with_operator_of(ForeignNode node, const std::vector<ForeignNode>& nodes) const;
   std::vector<ForeignNode> readers(ForeignNode node) const;  // nodes that read its results
-  std::vector<ForeignNode> sources(ForeignNode node) const;  // nodes whose results it computes from, no constants
+  std::vector<ForeignNode> sources(ForeignNode node) const;  // nodes that compute its inputs, without constants
   bool one_scope(const std::vector<UnitIndex>& units) const;
-  // Returns the reference's vanished_units between the last unit of the nodes `before` and the first one of the nodes
-  // `behind`.
+  // Returns the reference's vanished_units between the last unit of the nodes `before` and the first unit of the nodes
+  // `after`.
   std::span<const UnitIndex> vanished_between(const std::vector<ForeignNode>& before,
-                                              const std::vector<ForeignNode>& behind) const;
+                                              const std::vector<ForeignNode>& after) const;
 };
 
 void place_stamped(Placement& placement,
-                   const FileStructure<Side::foreign>& foreign);  // only where the stamps are this program's
+                   const FileStructure<Side::foreign>& foreign);  // only if the stamps belong to this program
 void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
-// `quantizers_only`: not casts and layouts, which may be the model's where there is no reference to show it.
+// `quantizers_only`: not casts and layouts. Without a reference, these may be the model's own.
 void place_inserted(Placement& placement, bool quantizers_only = false);
 void place_leftovers(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
-void place_kept(Placement& placement, const SameNames& names);  // when the reference is the file before a tool
+void place_kept(Placement& placement, const SameNames& names);  // only if the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
 void join_twins(Placement& placement);
 void lower_contradicted(Placement& placement, const EvidenceTable& evidence);
@@ -74,13 +81,13 @@ void raise_ancestors(Placement& placement);
 void place_fx_named(Placement& placement, const EvidenceTable& evidence);
 void place_between(Placement& placement);  // only nodes between nodes of one scope, and constants
 
-// Returns the units of a linear layer whose bias a fused node adds, if the node reads more vectors than `needed`; else
-// none.
+// Returns the units of the bias of a linear layer that a fused node adds, if the node reads more vectors than `needed`;
+// else none.
 std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode node, std::ptrdiff_t needed);
 
-// Returns the units of the activation that a fused node states, where its result corresponds to no later value than
-// `own`, the partner's result: the activation that alone reads `own`, behind a batch norm perhaps, and that no other
-// foreign node computes.
+// Returns the units of the activation that a fused node states, if its result corresponds to no later value than `own`,
+// the partner's result. It is the only reader of `own`, possibly after a batch norm, and no other foreign node computes
+// it.
 std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode node, ReferenceValue own);
 
 // Returns the longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic cost.

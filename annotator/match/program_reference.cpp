@@ -1,4 +1,4 @@
-// Makes the reference of a program, from several exports of it that share the program's values.
+// Makes the reference from a program: several exports of it that share the program's values.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "annotator/exporter/export.h"
-#include "annotator/match/digest_numbers.h"
+#include "annotator/match/attribute_digest.h"
 #include "annotator/match/reference.h"
 #include "annotator/metadata/fx_names.h"
 #include "annotator/origin/scope_path.h"
@@ -29,9 +29,9 @@ using graph::no_value;
 
 namespace {
 
-// Stands for the weights that a sidecar leaves out. Their values must not matter: zeros would be sums without effect
-// and weights that are all equal, which the exporter drops and merges. So each tensor begins at a place of its own in a
-// stretch of noise, and goes on in zero pages, which cost address space and no memory.
+// Provides bytes for the weights that a sidecar leaves out. Zeros would be sums without effect and equal weights, which
+// the exporter drops and merges. So each tensor begins at its own offset in a range of noise and continues in zero
+// pages, which need address space and no memory.
 class Filler {
  public:
   explicit Filler(std::size_t largest) : size_(noise + largest) {
@@ -44,21 +44,21 @@ class Filler {
   }
 
   Bytes of(const TensorData& data) {
-    constexpr std::size_t step = 64, least = noise / 16;  // bytes between two tensors, and of noise in a large one
-    // Integers index and count: zero is what every place allows.
+    constexpr std::size_t step = 64, min_noise = noise / 16;  // bytes between two tensors, and of noise in a large one
+    // Integers are indices and counts, for which zero is always valid.
     std::size_t start = noise;
     if (is_floating(data.dtype)) {
       start = next_;
-      next_ = (next_ + step) % (noise - least);
+      next_ = (next_ + step) % (noise - min_noise);
       make_noise(std::min(start + data.bytes.size(), noise));
     }
     return Bytes::part_of(pages_, pages_.get() + start, data.bytes.size());
   }
 
  private:
-  static constexpr std::size_t noise = std::size_t{1} << 20;  // bytes; all of it takes milliseconds to make
+  static constexpr std::size_t noise = std::size_t{1} << 20;  // bytes; takes milliseconds to make
 
-  // 0x3e00 to 0x3eff in every two bytes: a moderate positive number in each floating dtype.
+  // Writes 0x3e00 to 0x3eff into every two bytes: a moderate positive number in each floating dtype.
   void make_noise(std::size_t end) {
     for (; made_ < end; made_ += 2) {
       pages_.get()[made_] = static_cast<std::byte>(random_() >> 8);
@@ -67,7 +67,7 @@ class Filler {
   }
 
   std::size_t size_, next_ = 0;
-  std::size_t made_ = 0;  // bytes of noise, as many as the tensors so far reach
+  std::size_t made_ = 0;  // bytes of noise that the tensors so far need
   std::minstd_rand random_;
   std::shared_ptr<std::byte> pages_;
 };
@@ -93,18 +93,18 @@ class Overlay {
  public:
   explicit Overlay(Reference& reference) : reference_(reference) {}
 
-  // Adds one export. Values that it names are the program's and one in all forms; inputs go by position.
+  // Adds one export. The values that it maps to the program's are the same in all forms; inputs are paired by position.
   void add(const exporter::ExportedForm& exported) {
     const std::shared_ptr<const Graph>& graph = exported.graph;
     if (const auto before = merged_.find(graph.get()); before != merged_.end()) {
-      add_outputs(before->second);  // all else is there
+      add_outputs(before->second);  // its nodes are there already
       return;
     }
     reference_.owners.push_back(graph);
     merges_ = true;
     std::unordered_map<GraphValueId, ValueId> program_value;
     for (const auto& [value, id] : *exported.values) {
-      if (id == no_value) continue;  // a result that nothing reads and that its converter did not make
+      if (id == no_value) continue;  // an unread result that its converter did not compute
       const auto [entry, first] = program_value.try_emplace(id, value);
       if (!first) entry->second = std::min(entry->second, value);
     }
@@ -116,12 +116,12 @@ class Overlay {
     }
     for (const auto& [id, value] : program_value) {
       if (form.ids[id].exists() || graph->values[id].initializer >= 0) continue;
-      // The form still has the value only where some node makes it.
+      // The form has the value only if one of its nodes computes it.
       const std::int32_t producer = graph->values[id].producer;
       if (producer < 0 || static_cast<std::size_t>(producer) >= graph->nodes.size()) continue;
       const auto& outputs = graph->nodes[producer].outputs;
       if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) continue;
-      const auto [entry, first] = hubs_.try_emplace(value);
+      const auto [entry, first] = values_.try_emplace(value);
       if (first) entry->second = s().add_value(graph->values[id].name);
       form.ids[id] = reference_.value_of_program[value] = entry->second;
     }
@@ -165,7 +165,7 @@ class Overlay {
 
   void add_initializer(Form& form, const graph::Initializer& initializer) {
     const std::string& name = form.graph.values[initializer.value].name;
-    // The same parameter is the same value in all forms; so is a small constant of the same content.
+    // A parameter is one value in all forms, and so is a small constant with the same content.
     std::string key = initializer.parameter ? "p" + name : "";
     const TensorData& data = initializer.data;
     const auto content = data.bytes.in_memory();
@@ -222,7 +222,7 @@ class Overlay {
         }
       }
     }
-    // A node that another form has as well, from the same operations and values, is there already.
+    // Another form may have the same node, of the same operations with the same inputs.
     std::string key(node.op_type);
     for (const ReferenceValue input : entry.inputs) key += "," + std::to_string(input.number());
     key += "|" + std::to_string(entry.attributes) + "|" + std::to_string(node.outputs.size());
@@ -237,12 +237,12 @@ class Overlay {
     nodes_.try_emplace(std::move(key), index);
   }
 
-  // A unit is an operation of the program.
   static std::vector<UnitIndex> units_of(const GraphNode& node) {
     return {node.origin.ops.begin(), node.origin.ops.end()};
   }
 
-  // Results that are the program's must be those that the known node has; others take over its values.
+  // Returns true if the program's values among the results are those of the known node. The other results then become
+  // the known node's.
   bool same_results(Form& form, const GraphNode& node, const StructureNode<Side::reference>& known) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == no_value) continue;
@@ -299,12 +299,12 @@ class Overlay {
   }
 
   Reference& reference_;
-  std::unordered_map<ValueId, ReferenceValue> hubs_;
+  std::unordered_map<ValueId, ReferenceValue> values_;
   FlatMap<std::string, ReferenceValue> constants_;
   FlatMap<std::string, ReferenceNode> nodes_;
-  bool merges_ = true;  // so far, each value and node of the form would be found again if it was added again
+  bool merges_ = true;  // adding the current form again would add no value or node
   std::unordered_map<const Graph*, std::vector<ReferenceValue>>
-      merged_;  // forms of which that is so, and their outputs
+      merged_;  // forms that add nothing when added again, with their outputs
 };
 
 void add_units(const Program& program, const metadata::FxNames& names, Reference& reference) {
@@ -353,17 +353,17 @@ Reference make_reference(const Program& program, int opset) {
 
 Reference make_reference(const Program& program, const metadata::FxNames& names, int opset) {
   const Program filled = with_filled_weights(program);
-  const int near = std::clamp(opset, oldest_opset, newest_opset);
+  const int nearest_opset = std::clamp(opset, oldest_opset, newest_opset);
   exporter::ExportOptions options;
   options.unsupported_as_domain = true;
-  std::vector<exporter::ExportForm> wanted = {
-      {near, false}, {near, true}, {.opset = near, .simplify = false, .literal = true}};
-  // From opset 23 on, a file may hold an RMSNormalization or what it stands for.
-  if (near > 22) wanted.push_back({near, true, operators::OperatorForms::plain});
-  if (near != newest_opset) wanted.push_back({newest_opset, false});
-  if (near != oldest_opset) wanted.push_back({oldest_opset, false});
-  const std::vector<ExportedForm> forms = exporter::export_forms(filled, options, wanted);
-  // Forms whose values contradict each other would make a cycle; then fewer of them have to do.
+  std::vector<exporter::ExportForm> requested_forms = {
+      {nearest_opset, false}, {nearest_opset, true}, {.opset = nearest_opset, .simplify = false, .literal = true}};
+  // From opset 23 on, a file may have an RMSNormalization or the operators that it replaces.
+  if (nearest_opset > 22) requested_forms.push_back({nearest_opset, true, operators::OperatorForms::plain});
+  if (nearest_opset != newest_opset) requested_forms.push_back({newest_opset, false});
+  if (nearest_opset != oldest_opset) requested_forms.push_back({oldest_opset, false});
+  const std::vector<ExportedForm> forms = exporter::export_forms(filled, options, requested_forms);
+  // Forms with contradicting values make a cycle; then tries fewer forms.
   for (std::size_t count = forms.size();; --count) {
     Reference reference;
     Overlay overlay(reference);

@@ -1,5 +1,5 @@
-// SameNames: which values and nodes of a foreign file have the names of the reference's, looked up once for all who
-// ask. Tools do not rename the values that they keep.
+// SameNames: which values and nodes of a foreign file have names that the reference also has. Tools do not rename the
+// values that they keep.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace whence::match {
 
 class SameNames {
  public:
-  SameNames() = default;  // no value has the name of another
+  SameNames() = default;  // nothing has a name of the reference
   SameNames(const ForeignStructure& foreign, const Reference& reference);
 
-  // The reference's first value, first computed value and first maker of that name, none if there is none. A maker
-  // stands for units. Several values may have one name in bodies and calls of functions.
+  // Return the reference's first value, first computed value and first maker with that name; none if there is none. A
+  // maker represents units. Several values may have one name in bodies and calls of functions.
   ReferenceValue value(ForeignValue foreign) const { return of(foreign).value; }
   ReferenceValue computed_value(ForeignValue foreign) const { return of(foreign).computed; }
   ReferenceNode maker(ForeignValue foreign) const { return of(foreign).maker; }
-  // The reference's first node of that name that stands for units; none if there is none.
+  // Returns the reference's first node with that name that represents units; none if there is none.
   ReferenceNode node(ForeignNode foreign) const { return node_of_[foreign]; }
   // Returns true if the foreign file has a value of this name.
   bool is_kept(ReferenceValue value) const { return names_[static_cast<std::size_t>(name_of_[value])].is_kept; }
@@ -36,7 +36,7 @@ class SameNames {
   void look_up_nodes(const ForeignStructure& foreign, const Reference& reference);
   const Name& of(ForeignValue foreign) const { return names_[static_cast<std::size_t>(name_of_foreign_[foreign])]; }
 
-  std::vector<Name> names_;  // the first is that of values whose name the reference does not have
+  std::vector<Name> names_;  // the first one is for values whose name the reference does not have
   IndexedVector<ForeignValue, std::int32_t> name_of_foreign_;
   IndexedVector<ReferenceValue, std::int32_t> name_of_;
   IndexedVector<ForeignNode, ReferenceNode> node_of_;

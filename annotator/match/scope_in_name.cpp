@@ -17,9 +17,9 @@ std::string_view number_ending(std::string_view segment) {
 }
 
 std::vector<std::string> first_calls(std::string_view path) {
-  constexpr std::size_t most = 6;         // modules with a number on one way
-  std::vector<std::string_view> numbers;  // views into `path`, from the end on
-  for (std::size_t end = path.size(); end != std::string_view::npos && end > 0 && numbers.size() < most;) {
+  constexpr std::size_t max_numbers = 6;  // in one path
+  std::vector<std::string_view> numbers;  // views into `path`, the last one first
+  for (std::size_t end = path.size(); end != std::string_view::npos && end > 0 && numbers.size() < max_numbers;) {
     const std::size_t slash = path.rfind('/', end - 1);
     const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
     if (const auto number = number_ending(path.substr(begin, end - begin)); !number.empty()) numbers.push_back(number);
@@ -31,7 +31,7 @@ std::vector<std::string> first_calls(std::string_view path) {
   std::vector<std::string> paths;
   for (const std::uint32_t choice : choices) {
     std::string& changed = paths.emplace_back(path);
-    for (std::size_t i = 0; i < numbers.size(); ++i) {  // those before it stay where they are
+    for (std::size_t i = 0; i < numbers.size(); ++i) {  // the earlier numbers keep their offsets
       if ((choice >> i & 1U) != 0) {
         changed.erase(static_cast<std::size_t>(numbers[i].data() - path.data()), numbers[i].size());
       }
@@ -44,15 +44,16 @@ ScopeReader::ScopeReader(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);
 }
 
-// Accepts the operator with and without what is appended to tell nodes and values apart: "Slice", "Slice_5",
-// "Add_output_0", "MatMul_quant".
+// Accepts the operator with and without suffixes that distinguish nodes and values: "Slice", "Slice_5", "Add_output_0",
+// "MatMul_quant".
 bool ScopeReader::names_operator(std::string_view segment) const {
   const std::string_view stem = segment.substr(0, segment.find('_'));
   if (stem.empty()) return used_.contains(segment);
   return used_.contains(stem) || used_.contains(segment) || is_onnx_operator(stem);
 }
 
-// The last segment that is an operator: modules may be called like one ("/Conv/Conv"), what tools append is not.
+// Uses the last segment that is an operator: a module may have the name of an operator ("/Conv/Conv"), but tools do not
+// append one.
 ScopeInName ScopeReader::read(std::string_view name) const {
   std::string_view rest = name;
   while (true) {

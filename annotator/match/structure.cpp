@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "annotator/match/classification.h"
 #include "annotator/match/op_class.h"
 #include "annotator/operators/onnx_operators.h"
 #include "schema/dtype.h"
@@ -34,6 +35,12 @@ bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::
   });
 }
 
+std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
+  std::erase(dims, 1);
+  std::ranges::sort(dims);
+  return dims;
+}
+
 template <Side S>
 ValueIndex<S> Structure<S>::add_value(std::string_view name) {
   StructureValue<S> value;
@@ -58,11 +65,11 @@ NodeIndex<S> Structure<S>::add_node(StructureNode<S> node) {
 template <Side S>
 void Structure<S>::finish(const std::string& file) {
   sort(file);
-  classify();
+  Classification<S>(*this).run();
 }
 
-// Kahn's algorithm. Of values with several producers (references), one producer is enough to make them known, but all
-// stand before the consumers, so that the order does not depend on which form of the program came first.
+// Kahn's algorithm. All producers of a value come before its consumers. One producer of several (in references) would
+// be enough, but then the order would depend on which form of the program came first.
 template <Side S>
 void Structure<S>::sort(const std::string& file) {
   IndexedVector<Node, std::int32_t> waiting(nodes.size(), 0);
@@ -123,186 +130,6 @@ bool Structure<S>::has_no_effect(Node index) const {
     return tensor.exists() && tensors[tensor].single && tensors[tensor].number == (scales ? 1 : 0);
   };
   return is_neutral(node.inputs[1]) || (node.commutative && is_neutral(node.inputs[0]));
-}
-
-// Returns true for Add(product, vector).
-template <Side S>
-bool Structure<S>::adds_bias(const StructureNode<S>& node) {
-  if (node.op_type != "Add" || node.inputs.size() != 2) return false;
-  for (int side = 0; side < 2; ++side) {
-    const Value data = node.inputs[side], bias = node.inputs[1 - side];
-    if (!data.exists() || !bias.exists() || !values[bias].constant || values[data].constant) continue;
-    const Tensor tensor = root_tensor(bias);
-    if (!tensor.exists() || !tensors[tensor].is_vector() || tensors[tensor].elements() < 2) continue;
-    for (const Node maker : makers_[find_loose(data)]) {
-      if (is_product(nodes[maker].op_class)) return true;
-      // One product for several linear layers, taken apart again before each gets its bias.
-      if (nodes[maker].op_type != "Split" || nodes[maker].inputs.empty() || !nodes[maker].inputs[0].exists()) continue;
-      for (const Node behind : makers_[find_loose(nodes[maker].inputs[0])]) {
-        if (is_product(nodes[behind].op_class)) return true;
-      }
-    }
-  }
-  return false;
-}
-
-// Returns true for Slice(data, 0, the largest integer): `x[:]`, which some exporters write out; references write it
-// without bounds.
-template <Side S>
-bool Structure<S>::cuts_nothing(const StructureNode<S>& node) const {
-  constexpr double open_end = 2147483647;
-  if (node.op_type != "Slice" || node.inputs.empty() || !node.inputs[0].exists()) return false;
-  if (node.inputs.size() < 3) return node.attributes == 0;
-  const auto is = [&](std::size_t slot, auto test) {
-    const Tensor tensor = root_tensor(node.inputs[slot]);
-    return tensor.exists() && tensors[tensor].single && test(tensors[tensor].number);
-  };
-  return is(1, [](double start) { return start == 0; }) && is(2, [](double end) { return end >= open_end; }) &&
-         (node.inputs.size() < 5 || !node.inputs[4].exists() || is(4, [](double step) { return step == 1; }));
-}
-
-// Returns true for Mul(x, Sigmoid(x)), Mul(x, Tanh(Softplus(x))): an activation that others have an operator for.
-template <Side S>
-bool Structure<S>::gates_itself(const StructureNode<S>& node) {
-  if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
-  for (int side = 0; side < 2; ++side) {
-    const Value data = node.inputs[side];
-    Value gate = node.inputs[1 - side];
-    if (!data.exists() || !gate.exists() || values[data].constant || values[gate].constant) continue;
-    for (int steps = 0; steps < 2; ++steps) {
-      const auto& makers = makers_[find_loose(gate)];
-      const auto maker = std::find_if(makers.begin(), makers.end(), [&](Node each) {
-        return is_gate(nodes[each].op_class) && !nodes[each].inputs.empty() && nodes[each].inputs[0].exists();
-      });
-      if (maker == makers.end()) break;
-      gate = nodes[*maker].inputs[0];
-      if (find_loose(gate) == find_loose(data)) return true;
-    }
-  }
-  return false;
-}
-
-// Returns true for Mul(Cast(MatMulInteger(...)), scale found at run time).
-template <Side S>
-bool Structure<S>::scales_integer_product(const StructureNode<S>& node) {
-  if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
-  for (int side = 0; side < 2; ++side) {
-    const Value data = node.inputs[side], scale = node.inputs[1 - side];
-    if (!data.exists() || !scale.exists() || values[data].constant || !side_[scale]) continue;
-    for (const Node maker : makers_[find_loose(data)]) {
-      if (is_product(nodes[maker].op_class)) return true;
-    }
-  }
-  return false;
-}
-
-// Returns true for arithmetic on constants, of which one is a vector and none a matrix: what batch norms with fixed
-// statistics scale and shift by.
-template <Side S>
-bool Structure<S>::computes_per_channel(const StructureNode<S>& node) const {
-  if (!may_be_without_effect(node.op_class) && !operators::has(node.op_type, operators::transparent)) return false;
-  bool any = false;
-  for (const Value input : node.inputs) {
-    if (!input.exists()) continue;
-    const Tensor tensor = values[input].tensor;
-    if (tensor.exists() && !tensors[tensor].is_vector()) return false;
-    any = any || per_channel_[input];
-    if (operators::has(node.op_type, operators::transparent)) break;  // further inputs are sizes
-  }
-  return any;
-}
-
-template <Side S>
-ValueIndex<S> Structure<S>::find_loose(Value value) {
-  return Value(loose_.root(static_cast<std::size_t>(value.number())));
-}
-
-// A value that several forms make brings together what each of them makes it from.
-template <Side S>
-void Structure<S>::same_but_layout(Value a, Value b) {
-  a = find_loose(a);
-  b = find_loose(b);
-  if (a == b) return;
-  loose_.unite(static_cast<std::size_t>(b.number()), static_cast<std::size_t>(a.number()));
-  makers_[a].append(makers_[b]);
-  makers_[b].clear();
-}
-
-template <Side S>
-void Structure<S>::classify() {
-  makers_.assign(values.size(), {});
-  loose_ = DisjointSets(values.size());
-  side_.assign(values.size(), false);
-  per_channel_.assign(values.size(), false);
-  for (const Value i : values.keys()) {
-    values[i].constant = values[i].tensor.exists();
-    const Tensor tensor = values[i].tensor;
-    per_channel_[i] = tensor.exists() && tensors[tensor].is_vector() && tensors[tensor].elements() > 1;
-  }
-  for (const Node index : order) {
-    StructureNode<S>& node = nodes[index];
-    bool constant = !node.holds_bodies, side = false;
-    for (const Value input : node.inputs) {
-      if (!input.exists()) continue;
-      constant &= values[input].constant;
-      side = side || side_[input];
-    }
-    const bool random =
-        node.op_type.starts_with("Random") || node.op_type == "Multinomial" || node.op_type == "Bernoulli";
-    if (constant && !random) {
-      node.kind = NodeKind::constant;
-      for (const Value output : node.outputs) {
-        if (!output.exists()) continue;
-        values[output].constant = true;
-        side_[output] = side;
-        per_channel_[output] = per_channel_[output] || (!side && computes_per_channel(node));
-      }
-      continue;
-    }
-    Value data;
-    for (const Value input : node.inputs) {
-      if (input.exists() && !values[input].constant) data = data.exists() ? data : input;
-    }
-    const bool layout = (operators::has(node.op_type, operators::transparent) || cuts_nothing(node)) &&
-                        !node.inputs.empty() && node.inputs[0].exists() && !values[node.inputs[0]].constant;
-    if (layout) data = node.inputs[0];
-    node.computes_sizes = computes_sizes(node);
-    if (gates_itself(node)) node.op_class = op_class("Gelu");
-    node.kind = layout || adds_bias(node) || scales_integer_product(node) ? NodeKind::transparent : NodeKind::heavy;
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      const Value output = node.outputs[i];
-      if (!output.exists()) continue;
-      if (node.kind == NodeKind::heavy) makers_[find_loose(output)].push_back(index);
-      if (node.kind == NodeKind::transparent && i == 0) same_but_layout(data, output);
-      if (node.op_type == "DynamicQuantizeLinear" && i > 0) {
-        side_[output] = true;
-        values[output].constant = true;
-      }
-    }
-  }
-  for (const Value i : values.keys()) values[i].loose = find_loose(i);
-  loose_ = DisjointSets();
-  heavy_uses_.assign(values.size(), {});
-  for (const Node index : order) {
-    const auto& node = nodes[index];
-    if (node.kind != NodeKind::heavy) continue;
-    const std::vector<Value> data = data_inputs(index);
-    for (std::size_t slot = 0; slot < data.size(); ++slot) {
-      if (data[slot].exists()) heavy_uses_[data[slot]].push_back({index, static_cast<std::int32_t>(slot)});
-    }
-  }
-}
-
-// Returns true for Shape(x), and for nodes that compute only from such results: Gather, Add, Div, Concat, ...
-template <Side S>
-bool Structure<S>::computes_sizes(const StructureNode<S>& node) const {
-  if (node.op_type == "Shape" || node.op_type == "Size") return true;
-  if (!operators::has(node.op_type, operators::integer_arithmetic)) return false;
-  return std::ranges::all_of(node.inputs, [&](Value input) {
-    if (!input.exists() || values[input].constant) return true;
-    const auto& makers = values[input].producers;
-    return !makers.empty() && std::ranges::all_of(makers, [&](auto maker) { return nodes[maker].computes_sizes; });
-  });
 }
 
 template <Side S>

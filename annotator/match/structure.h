@@ -1,10 +1,9 @@
-// Structure: an ONNX graph as the match engine sees it, of the foreign file or of the reference: operator classes, the
-// producers and readers of each value, and which values differ only in layout. Weights are not read.
+// Structure: the graph of the foreign file or of the reference, for matching: operator classes, the producers and
+// readers of each value, and which values differ only in layout. Weights are not read.
 //
 // Bodies of If, Loop and Scan and local functions are flattened into one list of nodes: a body's nodes read outer
-// values directly, and a function's nodes occur once for each call. `source` is the node's number in the file.
-// Guaranteed after finish(): nodes in topological order (`order`), every value's `loose` and every node's `kind` set.
-// Cost: linear.
+// values directly, and a function's nodes occur once for each call. `source` is the node's number in the file. After
+// finish(), `order` is topological, and every value's `loose` and every node's `kind` are set. Cost: linear.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "annotator/match/index.h"
-#include "schema/disjoint_sets.h"
 #include "schema/short_list.h"
 
 namespace whence::match {
@@ -45,13 +43,13 @@ struct StructureNode {
   bool commutative = false;
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
-  bool computes_sizes = false;                 // arithmetic on sizes of tensors alone
-  bool states_activation = false;              // an operator of a runtime that ends in the activation it names
-  bool scales = false;                         // a product of a runtime that took in a scaling: alpha
-  bool transposes = false;                     // an operator of a runtime that took in a Transpose: channels_last
-  std::uint64_t attributes = 0;                // digest of all but graphs
-  std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
-  StructurePorts<S> inputs, outputs;           // none for an optional one that is left out
+  bool computes_sizes = false;        // arithmetic only on sizes of tensors
+  bool states_activation = false;     // an operator of a runtime that ends in the activation it names
+  bool scales = false;                // a product of a runtime that took in a scaling: alpha
+  bool transposes = false;            // an operator of a runtime that took in a Transpose: channels_last
+  std::uint64_t attributes = 0;       // digest of all attributes except graphs
+  std::uint64_t padding = 0;          // digest of `pads`; 0 if nothing is padded
+  StructurePorts<S> inputs, outputs;  // none for an omitted optional one
 };
 
 template <Side S>
@@ -59,33 +57,40 @@ struct StructureValue {
   std::string_view name;
   StructureMakers<S> producers;  // one, except in a reference with several forms of a program
   StructureUses<S> uses;
-  TensorIndex<S> tensor;         // an initializer, or a Constant node's value
-  ValueIndex<S> loose;           // the value that this one rearranges; itself for a result of a heavy node
-  bool constant = false;         // depends on no graph input
+  TensorIndex<S> tensor;  // of an initializer or a Constant node
+  ValueIndex<S> loose;    // the value that this one rearranges; itself for a result of a heavy node
+  bool constant = false;  // depends on no graph input
 };
 
-// An initializer: facts that are known without reading its bytes, and the number if it has one element.
+// An initializer: facts that need no reading of its bytes, and the number if it has one element.
 struct StructureTensor {
   int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
   std::string_view name;
-  std::string_view bytes;  // as the file has them, empty when they lie in typed fields
+  std::string_view bytes;  // as in the file; empty if they are in typed fields
   bool single = false;     // one element, `number`
   double number = 0;
 
   std::int64_t elements() const;
   bool is_vector() const;  // at most one axis longer than 1
-  // Returns true if all elements have the same bytes, as the scales of new norms have; false where the bytes are not
-  // known. Reads them.
+  // Returns true if all elements have the same bytes, as in the scales of new norms; false if the bytes are unknown.
+  // Reads them.
   bool is_uniform() const;
 };
 
-// Returns true if all elements, of `element` bytes each, are the same; false where there is none.
+// Returns true if all elements, of `element` bytes each, are the same; false if there are no elements.
 bool is_uniform(std::string_view bytes, std::size_t element);
 
-// ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.
+// ONNX Runtime pads channels to complete blocks of 8 or 16 for operators that compute in blocks.
 inline bool computes_in_blocks(std::string_view domain) { return domain == "com.microsoft.nchwc"; }
+// Returns true if `to` is `dims` with sizes padded to complete blocks.
 bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to);
+
+// Returns the sizes other than 1, ascending: equal for tensors that differ by a transpose or by axes of one element.
+std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims);
+
+template <Side S>
+class Classification;
 
 template <Side S>
 class Structure {
@@ -103,46 +108,37 @@ class Structure {
 
   Value add_value(std::string_view name);
   Node add_node(StructureNode<S> node);  // registers it with its inputs and outputs
-  // Classifies nodes and values. Throws Error(corrupt_file) when the graph has a cycle; `file` is named in it.
+  // Classifies nodes and values. Throws Error(corrupt_file) if the graph has a cycle; the error names `file`.
   void finish(const std::string& file);
 
-  // The values that a heavy node computes from: loose, none for constants, in the order of its inputs.
+  // Returns the loose values of a heavy node's inputs, in their order; none for constants.
   std::vector<Value> data_inputs(Node node) const;
   Value loose(Value value) const { return value.exists() ? values[value].loose : Value(); }
-  // The tensor that a constant value comes from, through casts and transposes; none when it is computed from several.
+  // Returns the tensor from which a constant value is made by casts and transposes; none if it is computed from
+  // several.
   Tensor root_tensor(Value value) const;
-  // The heavy nodes that compute a loose value: one, except in a reference with several forms. Nothing computes none.
+  // Returns the heavy nodes that compute a loose value: one, except in a reference with several forms.
   const StructureMakers<S>& makers(Value loose) const { return loose.exists() ? makers_[loose] : no_nodes_; }
   // Returns true for a scale or zero point that is found at run time.
-  bool is_run_time_scale(Value value) const { return value.exists() && side_[value]; }
-  // Returns true if an operand is constant and of more than one element, or computed from vectors:
+  bool is_run_time_scale(Value value) const { return value.exists() && run_time_scale_[value]; }
+  // Returns true if an operand is constant and has more than one element, or is computed from vectors:
   // weight / sqrt(variance + eps).
   bool reads_weights(Node node) const;
   // Returns true if the node multiplies or divides by one, adds or subtracts zero.
   bool has_no_effect(Node node) const;
-  // For each node, how many stand before it in `order`.
+  // Returns the position of each node in `order`.
   IndexedVector<Node, std::int32_t> positions() const;
-  // Uses of a loose value by heavy nodes, through everything transparent. `loose` must be its own loose value.
+  // Returns the uses of a loose value by heavy nodes, through transparent nodes. `loose` must be its own loose value.
   const StructureUses<S>& heavy_uses(Value loose) const { return heavy_uses_[loose]; }
 
  private:
+  friend class Classification<S>;
   void sort(const std::string& file);
-  void classify();
-  bool adds_bias(const StructureNode<S>& node);
-  bool cuts_nothing(const StructureNode<S>& node) const;
-  bool gates_itself(const StructureNode<S>& node);
-  bool scales_integer_product(const StructureNode<S>& node);
-  bool computes_sizes(const StructureNode<S>& node) const;
-  bool computes_per_channel(const StructureNode<S>& node) const;
 
-  void same_but_layout(Value a, Value b);
-  Value find_loose(Value value);
-
-  DisjointSets loose_;  // values by number, while they are classified
   IndexedVector<Value, StructureUses<S>> heavy_uses_;
   IndexedVector<Value, StructureMakers<S>> makers_;
   StructureMakers<S> no_nodes_;
-  IndexedVector<Value, bool> side_;         // values that are scales and zero points found at run time
+  IndexedVector<Value, bool> run_time_scale_;
   IndexedVector<Value, bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
 

@@ -15,11 +15,11 @@
 namespace whence::match {
 namespace {
 
-constexpr std::size_t smallest = 8;      // bytes: equal content of smaller tensors means nothing
+constexpr std::size_t min_bytes = 8;     // equal content of smaller tensors is no evidence
 constexpr std::int64_t max_blocks = 64;  // blocks of one tensor that are digested
 constexpr std::size_t max_pieces = 4;    // tensors into which a tool split a parameter: query, key, value and a gate
 
-// Quantised weights are kept with or without sign.
+// Returns the signed type: tools store quantised weights with or without sign.
 DType as_compared(DType dtype) {
   switch (dtype) {
     case DType::uint8:
@@ -37,21 +37,21 @@ DType as_compared(DType dtype) {
 
 template <class Integer>
 bool is_regular(std::string_view bytes) {
-  constexpr std::size_t few = 8;
+  constexpr std::size_t short_list = 8;
   const std::size_t count = bytes.size() / sizeof(Integer);
   const auto at = [&](std::size_t i) {
     Integer number;
     std::memcpy(&number, bytes.data() + i * sizeof(Integer), sizeof(Integer));
     return static_cast<std::uint64_t>(number);
   };
-  for (std::size_t i = 2; count > few && i < count; ++i) {
+  for (std::size_t i = 2; count > short_list && i < count; ++i) {
     if (at(i) - at(i - 1) != at(1) - at(0)) return false;
   }
   return true;
 }
 
-// Returns true for integers as graphs have them everywhere: a few, one number repeated, or a range.
-bool is_of_any_graph(DType dtype, std::string_view bytes) {
+// Returns true for integers that are common in any graph: a few, one number repeated, or a range.
+bool is_common_list(DType dtype, std::string_view bytes) {
   switch (as_compared(dtype)) {
     case DType::int64:
       return is_regular<std::int64_t>(bytes);
@@ -64,7 +64,7 @@ bool is_of_any_graph(DType dtype, std::string_view bytes) {
   }
 }
 
-// Returns float32 numbers as the 16-bit type, empty if one of them is not of that type.
+// Returns float32 numbers as the 16-bit type; an empty string if the type cannot represent one of them exactly.
 template <std::uint16_t (*narrow)(float), float (*widen)(std::uint16_t)>
 std::string narrowed_exactly(std::string_view bytes) {
   std::string result(bytes.size() / 2, '\0');
@@ -98,8 +98,8 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 
 }  // namespace
 
-// The content of a new model's biases is that of all of them, and each candidate is a pair to compare; without a
-// structure it costs nothing but its place in a list.
+// All biases of a new model have the same content. Each candidate is a pair to compare, except without a structure,
+// where it only takes an entry in a list.
 ParameterContent::ParameterContent(const Reference& reference)
     : reference_(reference), max_alike_(reference.of_weights ? 1024 : 16) {
   for (const ParameterIndex i : reference.parameters.keys()) {
@@ -126,15 +126,10 @@ void ParameterContent::add(ParameterIndex parameter, const std::string& digest, 
 }
 
 bool ParameterContent::has_same_sizes(ParameterIndex parameter, const std::vector<std::int64_t>& dims) const {
-  const auto key = [](std::vector<std::int64_t> sizes) {
-    std::erase(sizes, 1);
-    std::ranges::sort(sizes);
-    return sizes;
-  };
-  return key(reference_.parameters[parameter].dims) == key(dims);
+  return sorted_sizes(reference_.parameters[parameter].dims) == sorted_sizes(dims);
 }
 
-// One tensor, or the pieces of one parameter put together.
+// Looks up one tensor, or the concatenated pieces of one parameter.
 class ContentSearch {
  public:
   using How = TensorSource::How;
@@ -147,22 +142,22 @@ class ContentSearch {
 
   std::vector<TensorSource> run(std::string_view bytes, std::vector<std::int64_t> dims) {
     if (digests_ == nullptr) return {};
-    if (is_uniform(bytes, element_)) return one_of_many(bytes, dims);
+    if (is_uniform(bytes, element_)) return find_uniform(bytes, dims);
     while (dims.size() > 1 && dims.front() == 1) dims.erase(dims.begin());  // recurrent weights: [1, 4 * hidden, input]
-    one_parameter(bytes, dims, How::bytes);
-    if (found_.empty()) blocks(bytes, dims, How::bytes);
-    if (found_.empty() && dims.size() > 1 && dims.front() == 2) both_directions(bytes, dims);
+    find_parameter(bytes, dims, How::bytes);
+    if (found_.empty()) find_blocks(bytes, dims, How::bytes);
+    if (found_.empty() && dims.size() > 1 && dims.front() == 2) find_both_directions(bytes, dims);
     return std::move(found_);
   }
 
-  void one_parameter(std::string_view bytes, const std::vector<std::int64_t>& dims, How how) {
+  void find_parameter(std::string_view bytes, const std::vector<std::int64_t>& dims, How how) {
     if (digests_ == nullptr || !content_.sizes_.at(dtype_).contains(bytes.size())) return;
     look_up(bytes, how);
     // The cast of a transposed weight has no digest of its own.
     if (found_.empty() && element_ == 2 && dims.size() == 2) {
       look_up(transposed(bytes, dims[0], dims[1], element_), how);
     }
-    // Several matrices in one, each transposed: the weights of experts.
+    // Several matrices in one tensor, each transposed: the weights of experts.
     if (found_.empty() && dims.size() == 3) {
       const std::size_t matrix = static_cast<std::size_t>(dims[1] * dims[2]) * element_;
       std::string turned;
@@ -178,7 +173,7 @@ class ContentSearch {
 
  private:
   void look_up(std::string_view bytes, How how) {
-    if (how == How::part && is_uniform(bytes, element_)) return;  // tools fill up with zeros
+    if (how == How::part && is_uniform(bytes, element_)) return;  // tools pad with zeros
     const auto known = digests_->find(digest_of(bytes.data(), bytes.size()));
     if (known == digests_->end() || known->second.size() > content_.max_alike_) return;
     for (const ParameterIndex parameter : known->second) {
@@ -186,9 +181,9 @@ class ContentSearch {
     }
   }
 
-  // Elements that are all alike.
-  std::vector<TensorSource> one_of_many(std::string_view bytes, const std::vector<std::int64_t>& dims) {
-    one_parameter(bytes, dims, How::bytes);
+  // Finds parameters for a tensor of equal elements.
+  std::vector<TensorSource> find_uniform(std::string_view bytes, const std::vector<std::int64_t>& dims) {
+    find_parameter(bytes, dims, How::bytes);
     std::erase_if(found_, [&](const TensorSource& source) { return !content_.has_same_sizes(source.parameter, dims); });
     for (TensorSource& source : found_) {
       source.candidates = static_cast<double>(std::max<std::size_t>(found_.size(), 2));
@@ -197,25 +192,25 @@ class ContentSearch {
     return std::move(found_);
   }
 
-  // A bidirectional layer's tensor holds the forward and the reverse parameters.
-  void both_directions(std::string_view bytes, const std::vector<std::int64_t>& dims) {
+  // Finds the forward and the reverse parameters in the tensor of a bidirectional layer.
+  void find_both_directions(std::string_view bytes, const std::vector<std::int64_t>& dims) {
     const std::vector<std::int64_t> one(dims.begin() + 1, dims.end());
     for (const std::size_t first : {std::size_t{0}, bytes.size() / 2}) {
       const std::string_view half = bytes.substr(first, bytes.size() / 2);
       const std::vector<TensorSource> other = std::exchange(found_, {});
-      one_parameter(half, one, How::part);
-      if (found_.empty()) blocks(half, one, How::part);
+      find_parameter(half, one, How::part);
+      if (found_.empty()) find_blocks(half, one, How::part);
       found_.insert(found_.begin(), other.begin(), other.end());
     }
   }
 
-  void blocks(std::string_view bytes, const std::vector<std::int64_t>& dims, How as_one) {
+  void find_blocks(std::string_view bytes, const std::vector<std::int64_t>& dims, How as_one) {
     if (dims.size() == 2) matrix_blocks(bytes, dims[0], dims[1], as_one);
     if (dims.size() == 1) vector_blocks(bytes, dims[0]);
   }
 
-  // ONNX keeps recurrent gates as i o f c and z r h, PyTorch as i f c o and r z n.
-  void gates(std::string_view bytes, How how) {
+  // Finds parameters with recurrent gates, which ONNX orders i o f c and z r h, and PyTorch i f c o and r z n.
+  void find_gates(std::string_view bytes, How how) {
     const auto reorder = [&](std::initializer_list<std::size_t> order) {
       const std::size_t gate = bytes.size() / order.size();
       if (gate * order.size() != bytes.size()) return;
@@ -236,7 +231,7 @@ class ContentSearch {
       if (r <= 0 || c <= 0) continue;
       if (c == columns && r < rows && rows % r == 0 && rows / r <= max_blocks) row_blocks(bytes, r * columns);
       if (r == rows && c < columns && columns % c == 0 && columns / c <= max_blocks) column_blocks(bytes, columns, c);
-      if (r == rows && c == columns) gates(bytes, as_one);
+      if (r == rows && c == columns) find_gates(bytes, as_one);
       if (!found_.empty()) return;
     }
   }
@@ -263,7 +258,7 @@ class ContentSearch {
       for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
         const std::size_t before = found_.size();
         look_up(bytes.substr(at, size), How::part);
-        if (found_.size() == before) gates(bytes.substr(at, size), How::part);
+        if (found_.size() == before) find_gates(bytes.substr(at, size), How::part);
       }
       if (!found_.empty()) return;
     }
@@ -278,9 +273,9 @@ class ContentSearch {
 
 std::vector<TensorSource> ParameterContent::find(const StructureTensor& tensor) const {
   const DType dtype = from_onnx(tensor.data_type);
-  if (dtype == DType::undefined || tensor.bytes.size() < smallest) return {};
+  if (dtype == DType::undefined || tensor.bytes.size() < min_bytes) return {};
   if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * size_of(dtype)) return {};
-  if (is_of_any_graph(dtype, tensor.bytes)) return {};
+  if (is_common_list(dtype, tensor.bytes)) return {};
   std::vector<TensorSource> found = find_as(dtype, tensor.bytes, tensor.dims);
   if (!found.empty() || dtype != DType::float32) return found;
   if (digests_.contains(DType::bfloat16)) {
@@ -310,11 +305,11 @@ void ParameterContent::find_split(const std::vector<StructureTensor>& tensors,
     const DType dtype = from_onnx(tensor.data_type);
     const std::size_t element = dtype == DType::undefined ? 0 : size_of(dtype);
     const auto sizes = sizes_.find(as_compared(dtype));
-    if (element == 0 || sizes == sizes_.end() || tensor.bytes.size() < smallest || tensor.dims.empty() ||
+    if (element == 0 || sizes == sizes_.end() || tensor.bytes.size() < min_bytes || tensor.dims.empty() ||
         tensor.dims.size() > 2)
       continue;
     if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * element) continue;
-    if (!found[first].empty() || is_uniform(tensor.bytes, element) || is_of_any_graph(dtype, tensor.bytes)) continue;
+    if (!found[first].empty() || is_uniform(tensor.bytes, element) || is_common_list(dtype, tensor.bytes)) continue;
     for (std::size_t pieces = 2; pieces <= max_pieces && first + pieces <= tensors.size(); ++pieces) {
       if (!alike(first, first) || !alike(first + pieces - 1, first)) break;
       if (!sizes->second.contains(pieces * tensor.bytes.size())) continue;
@@ -323,18 +318,18 @@ void ParameterContent::find_split(const std::vector<StructureTensor>& tensors,
       std::vector<std::int64_t> dims = tensor.dims;
       dims.front() *= static_cast<std::int64_t>(pieces);
       ContentSearch search(*this, dtype);
-      search.one_parameter(rows, dims, TensorSource::How::bytes);
+      search.find_parameter(rows, dims, TensorSource::How::bytes);
       std::vector<TensorSource> sources = search.take();
       if (sources.empty() && tensor.dims.size() == 2) {
-        // Side by side: the pieces may be columns that a tool cut out of a transposed weight.
+        // Concatenates the columns: a tool may have split a transposed weight.
         const std::size_t row = static_cast<std::size_t>(tensor.dims[1]) * element;
-        std::string beside;
-        beside.reserve(rows.size());
+        std::string concatenated;
+        concatenated.reserve(rows.size());
         for (std::size_t at = 0; at < tensor.bytes.size(); at += row) {
-          for (std::size_t i = 0; i < pieces; ++i) beside += tensors[first + i].bytes.substr(at, row);
+          for (std::size_t i = 0; i < pieces; ++i) concatenated += tensors[first + i].bytes.substr(at, row);
         }
-        search.one_parameter(beside, {tensor.dims[0], tensor.dims[1] * static_cast<std::int64_t>(pieces)},
-                             TensorSource::How::bytes);
+        search.find_parameter(concatenated, {tensor.dims[0], tensor.dims[1] * static_cast<std::int64_t>(pieces)},
+                              TensorSource::How::bytes);
         sources = search.take();
       }
       if (sources.empty()) continue;

@@ -1,11 +1,11 @@
 // ParameterContent: finds the parameters of a reference that an initializer holds, by digests of its bytes: unchanged,
 // transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
-// recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split; and a 16-bit
-// parameter widened to float32, which loses nothing.
+// recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split. Also finds a
+// 16-bit parameter that was widened to float32, which is exact.
 //
-// Content that many a constant has shows little. Elements that are all alike (a new bias, the scale of a new norm) are
-// compared as a complete tensor of the parameter's sizes alone, and marked; short or regular lists of integers are
-// sizes, axes and positions.
+// Content that many constants have is weak evidence. Tensors of equal elements (a new bias, the scale of a new norm)
+// are compared only as a complete tensor with the parameter's sizes, and marked. Short or regular lists of integers are
+// sizes, axes and positions, and are not compared.
 #pragma once
 
 #include <cstddef>

@@ -12,57 +12,56 @@
 namespace whence::match {
 namespace {
 
-constexpr double least_likeness = 0.8;
-constexpr double deviations = 6;          // above what chance makes, in standard deviations of that
-constexpr std::int64_t max_places = 64;   // places of a block in a tensor, or of a tensor in a parameter
-constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything, where it has so many
-constexpr std::size_t short_row = 8;      // elements; shorter rows are compared as they are, not around their mean
-constexpr std::size_t fewest = min_sketched_elements;
-constexpr std::size_t max_rivals = 16;  // parameters that are as like; more of them say nothing
+constexpr double min_likeness = 0.8;
+constexpr double deviations = 6;          // above the likeness by chance, in standard deviations
+constexpr std::int64_t max_offsets = 64;  // of a block in a tensor, or of a tensor in a parameter
+constexpr std::size_t min_in_row = 4;     // elements that a row needs inside the tensor, or all of a shorter row
+constexpr std::size_t short_row = 8;      // elements; shorter rows are compared without subtracting their mean
+constexpr std::size_t max_similar = 16;   // parameters; if there are more, the likeness is no evidence
 
-// Returns true for other numbers than one in all places.
+// Returns true if not all elements are equal.
 bool is_varied(const std::vector<std::int8_t>& sketch) {
   return std::ranges::adjacent_find(sketch, std::not_equal_to()) != sketch.end();
 }
 
-// A way in which a parameter's matrix may lie in a tensor's, or the tensor's in it: the parameter's element (row,
-// column) is the tensor's (row - row_shift, column - column_shift), or that with row and column exchanged.
+// An arrangement of a parameter's matrix in a tensor's, or of the tensor's in the parameter's: the parameter's element
+// (row, column) is the tensor's element (row - row_shift, column - column_shift), or with row and column exchanged.
 struct Arrangement {
   std::int64_t row_shift = 0, column_shift = 0;
   bool transposed = false;
-  bool flat = false;           // the same elements in other sizes
-  bool turned_within = false;  // each of the tensor's matrices is transposed
-  std::int64_t gates = 0;      // number of a recurrent layer's gates, which are in ONNX's order; 0: none
+  bool flat = false;               // the same elements with other sizes
+  bool transposed_within = false;  // each of the tensor's matrices is transposed
+  std::int64_t gates = 0;          // number of a recurrent layer's gates in ONNX's order; 0: none
 };
 
-// Returns the row of ONNX's recurrent weights that a row of PyTorch's is: the gates i f c o are i o f c there, and
-// r z n are z r h.
+// Returns the row in ONNX's recurrent weights of a row in PyTorch's: the gates i f c o become i o f c, and r z n become
+// z r h.
 std::int64_t row_in_gates(std::int64_t row, std::int64_t rows, std::int64_t gates) {
   constexpr std::array<std::int64_t, 4> lstm = {0, 2, 3, 1}, gru = {1, 0, 2, 3};
   const std::int64_t size = rows / gates;
   return (gates == 4 ? lstm : gru)[static_cast<std::size_t>(row / size)] * size + row % size;
 }
 
-// The elements at a form's places; NaN where the tensor does not have them.
+// Returns the elements at a form's places; NaN for places outside the tensor.
 std::vector<double> elements_at(const WeightElements& tensor, MatrixForm form, const SketchPlaces& places,
-                                const Arrangement& lies) {
+                                const Arrangement& arrangement) {
   std::vector<double> found;
   found.reserve(places.columns.size());
   for (std::size_t i = 0; i < places.columns.size(); ++i) {
     std::int64_t row = places.rows[i / places.per_row], column = places.columns[i];
-    if (lies.flat) {
+    if (arrangement.flat) {
       const std::int64_t at = row * form.columns + column;
       row = at / tensor.columns();
       column = at % tensor.columns();
     } else {
-      if (lies.gates > 0) row = row_in_gates(row, form.rows, lies.gates);
-      if (lies.turned_within) {
+      if (arrangement.gates > 0) row = row_in_gates(row, form.rows, arrangement.gates);
+      if (arrangement.transposed_within) {
         const std::int64_t inner = tensor.inner_columns(), outer = tensor.columns() / inner;
         column = column % outer * inner + column / outer;
       }
-      row -= lies.row_shift;
-      column -= lies.column_shift;
-      if (lies.transposed) std::swap(row, column);
+      row -= arrangement.row_shift;
+      column -= arrangement.column_shift;
+      if (arrangement.transposed) std::swap(row, column);
     }
     const bool inside = row >= 0 && column >= 0 && row < tensor.rows() && column < tensor.columns();
     found.push_back(inside ? tensor.number(row, column) : NAN);
@@ -74,23 +73,24 @@ struct Moments {
   double count = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
 
   void add(double a, double b) { ++count, x += a, y += b, xx += a * a, yy += b * b, xy += a * b; }
-  // Pearson's correlation without its sign; 0 where the tensor's elements are all alike, nothing where the sketch's
-  // are.
+  // Returns Pearson's correlation without its sign; 0 if all elements of the tensor are equal, nullopt if all elements
+  // of the sketch are.
   std::optional<double> correlation() const {
     const double across = count * xx - x * x, down = count * yy - y * y;
     if (across <= 1e-9 * count * xx) return std::nullopt;
     if (!(down > 1e-9 * count * yy)) return 0;
     return std::min(1.0, std::abs(count * xy - x * y) / std::sqrt(across * down));
   }
-  // The cosine without its sign: two or three elements around their mean would say nothing.
+  // Returns the cosine without its sign. For short rows: two or three elements minus their mean are no evidence.
   std::optional<double> cosine() const {
     if (xx == 0) return std::nullopt;
     return yy > 0 ? std::min(1.0, std::abs(xy) / std::sqrt(xx * yy)) : 0;
   }
 };
 
-// The mean likeness of the rows, if it is more than chance would make: of the correlation of n elements 0.8 / sqrt(n -
-// 1) with a standard deviation of 0.6 / sqrt(n - 1), of their cosine about 0.8 / sqrt(n - 0.4) and 0.6 / sqrt(n + 1.8).
+// Returns the mean likeness of the rows, if it is higher than by chance. By chance, the correlation of n elements is
+// 0.8 / sqrt(n - 1) with a standard deviation of 0.6 / sqrt(n - 1), and their cosine about 0.8 / sqrt(n - 0.4) with
+// 0.6 / sqrt(n + 1.8).
 std::optional<double> likeness(std::span<const std::int8_t> sketch, std::span<const double> elements,
                                std::size_t per_row) {
   double total = 0, chance = 0, variance = 0, rows = 0;
@@ -100,30 +100,30 @@ std::optional<double> likeness(std::span<const std::int8_t> sketch, std::span<co
     for (std::size_t i = first; i < first + per_row; ++i) {
       if (std::isfinite(elements[i])) row.add(sketch[i], elements[i]);
     }
-    if (row.count < static_cast<double>(std::min(fewest_in_row, per_row))) continue;
+    if (row.count < static_cast<double>(std::min(min_in_row, per_row))) continue;
     const bool is_short = per_row < short_row;
-    const auto like = is_short ? row.cosine() : row.correlation();
-    if (!like) continue;
-    total += *like;
+    const auto row_likeness = is_short ? row.cosine() : row.correlation();
+    if (!row_likeness) continue;
+    total += *row_likeness;
     chance += 0.8 / std::sqrt(row.count - (is_short ? 0.4 : 1));
     variance += 0.36 / (row.count + (is_short ? 1.8 : -1));
     ++rows;
     used += static_cast<std::size_t>(row.count);
   }
-  if (used < fewest) return std::nullopt;
+  if (used < min_sketched_elements) return std::nullopt;
   const double mean = total / rows, expected = chance / rows, deviation = std::sqrt(variance) / rows;
-  const bool is_more = mean >= least_likeness && mean >= std::min(0.97, expected + deviations * deviation);
+  const bool is_more = mean >= min_likeness && mean >= std::min(0.97, expected + deviations * deviation);
   return is_more ? std::optional(mean) : std::nullopt;
 }
 
-// The places at which a block of `part` may begin in `whole`, when all parts are multiples of one size; nothing when
-// there would be too many places.
-std::vector<std::int64_t> beginnings(std::int64_t whole, std::int64_t part) {
+// Returns the offsets at which a block of `part` may begin in `whole`, if all parts are multiples of one size; none if
+// there are too many offsets.
+std::vector<std::int64_t> block_offsets(std::int64_t whole, std::int64_t part) {
   const std::int64_t step = std::gcd(whole, part);
-  if (step < 1 || whole / step > max_places) return {};
-  std::vector<std::int64_t> places;
-  for (std::int64_t at = 0; at + part <= whole; at += step) places.push_back(at);
-  return places;
+  if (step < 1 || whole / step > max_offsets) return {};
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t at = 0; at + part <= whole; at += step) offsets.push_back(at);
+  return offsets;
 }
 
 // Arrangements that compete for one part of the tensor.
@@ -134,38 +134,38 @@ bool same_elements(const WeightElements& tensor, MatrixForm form) {
 }
 
 Part whole(const WeightElements& tensor, MatrixForm form) {
-  const bool as_it_is = tensor.rows() == form.rows && tensor.columns() == form.columns;
-  const bool turned = tensor.rows() == form.columns && tensor.columns() == form.rows;
+  const bool is_same_form = tensor.rows() == form.rows && tensor.columns() == form.columns;
+  const bool is_transposed = tensor.rows() == form.columns && tensor.columns() == form.rows;
   Part part;
-  if (as_it_is) part.push_back({});
-  if (turned) part.push_back({.transposed = true});
+  if (is_same_form) part.push_back({});
+  if (is_transposed) part.push_back({.transposed = true});
   if (part.empty() && same_elements(tensor, form)) part.push_back({.flat = true});
   return part;
 }
 
-// Sizes that fit and elements that do not: recurrent weights in ONNX's order of gates, and several matrices in one,
-// each transposed.
+// Returns arrangements of a complete parameter in another order: recurrent weights in ONNX's order of gates, and
+// several matrices in one, each transposed.
 Part reordered(const WeightElements& tensor, MatrixForm form) {
   Part part;
-  for (const Arrangement& lies : whole(tensor, form)) {
-    if (lies.flat) continue;
+  for (const Arrangement& arrangement : whole(tensor, form)) {
+    if (arrangement.flat) continue;
     for (const std::int64_t gates : {4, 3}) {
-      if (form.rows % gates == 0) part.push_back({.transposed = lies.transposed, .gates = gates});
+      if (form.rows % gates == 0) part.push_back({.transposed = arrangement.transposed, .gates = gates});
     }
-    if (!lies.transposed && tensor.inner_columns() > 1 && tensor.inner_columns() < tensor.columns())
-      part.push_back({.turned_within = true});
+    if (!arrangement.transposed && tensor.inner_columns() > 1 && tensor.inner_columns() < tensor.columns())
+      part.push_back({.transposed_within = true});
   }
   return part;
 }
 
-// The parameter is smaller than the tensor along one axis, or larger: one of several blocks, or what a piece comes
-// from. `sign`: -1 for blocks, whose places count in the tensor.
+// Adds the arrangements of a parameter that is smaller than the tensor along one axis (one of several blocks) or larger
+// (the tensor is a piece of it). `sign`: -1 for blocks, which are counted in the tensor.
 void add_parts(std::vector<std::pair<std::int64_t, Arrangement>>& parts, std::int64_t whole, std::int64_t part,
                bool along_rows, bool transposed, int sign) {
-  for (const std::int64_t at : beginnings(whole, part)) {
-    Arrangement lies{.transposed = transposed};
-    (along_rows ? lies.row_shift : lies.column_shift) = sign * at;
-    parts.emplace_back(at, lies);
+  for (const std::int64_t at : block_offsets(whole, part)) {
+    Arrangement arrangement{.transposed = transposed};
+    (along_rows ? arrangement.row_shift : arrangement.column_shift) = sign * at;
+    parts.emplace_back(at, arrangement);
   }
 }
 
@@ -191,24 +191,24 @@ std::vector<std::pair<std::int64_t, Arrangement>> pieces(const WeightElements& t
   return found;
 }
 
-// The likest parameters for one part of a tensor.
-class Likest {
+// The most similar parameters for one part of a tensor.
+class MostSimilar {
  public:
-  void offer(ParameterIndex parameter, double like) {
-    auto [entry, first] = found_.try_emplace(parameter, like);
-    if (!first) entry->second = std::max(entry->second, like);
-    best_ = std::max(best_, like);
+  void offer(ParameterIndex parameter, double score) {
+    auto [entry, first] = found_.try_emplace(parameter, score);
+    if (!first) entry->second = std::max(entry->second, score);
+    best_ = std::max(best_, score);
   }
 
-  // Rivals within what the tool's rounding explains count as well.
+  // Adds the best parameter, and rivals within the error of a tool's rounding.
   void add_to(SketchFindings& findings) const {
     const double enough = 1 - 2 * (1 - best_) - 0.01;
     std::vector<ParameterIndex> alike;
-    for (const auto& [parameter, like] : found_) {
-      if (like >= enough) alike.push_back(parameter);
+    for (const auto& [parameter, score] : found_) {
+      if (score >= enough) alike.push_back(parameter);
     }
     findings.recognised = findings.recognised || !alike.empty();
-    if (alike.size() > max_rivals) return;
+    if (alike.size() > max_similar) return;
     for (const ParameterIndex parameter : alike) {
       findings.sources.push_back({parameter, TensorSource::How::sketch, static_cast<double>(alike.size())});
     }
@@ -236,37 +236,37 @@ ParameterSketches::ParameterSketches(const Reference& reference) : reference_(re
 }
 
 SketchFindings ParameterSketches::find(const WeightElements& tensor) const {
-  std::map<std::int64_t, Likest> likest;  // by the part of the tensor
-  const auto compare = [&](MatrixForm form, const Form& entry, std::int64_t part, const Arrangement& lies) {
-    const std::vector<double> elements = elements_at(tensor, form, entry.places, lies);
+  std::map<std::int64_t, MostSimilar> most_similar;  // by part of the tensor
+  const auto compare = [&](MatrixForm form, const Form& entry, std::int64_t part, const Arrangement& arrangement) {
+    const std::vector<double> elements = elements_at(tensor, form, entry.places, arrangement);
     for (const ParameterIndex parameter : entry.parameters) {
-      const auto like = likeness(reference_.parameters[parameter].sketch, elements, entry.places.per_row);
-      if (like) likest[part].offer(parameter, *like);
+      const auto score = likeness(reference_.parameters[parameter].sketch, elements, entry.places.per_row);
+      if (score) most_similar[part].offer(parameter, *score);
     }
   };
   SketchFindings findings;
   const auto take = [&] {
-    for (const auto& [part, found] : likest) found.add_to(findings);
-    likest.clear();
+    for (const auto& [part, found] : most_similar) found.add_to(findings);
+    most_similar.clear();
     return findings.recognised;
   };
   for (const auto& [form, entry] : forms_) {
-    for (const Arrangement& lies : whole(tensor, form)) {
+    for (const Arrangement& arrangement : whole(tensor, form)) {
       findings.comparable = findings.comparable || entry.is_varied;
-      compare(form, entry, 0, lies);
+      compare(form, entry, 0, arrangement);
     }
   }
   if (take()) return findings;
   for (const auto& [form, entry] : forms_) {
-    for (const Arrangement& lies : reordered(tensor, form)) compare(form, entry, 0, lies);
+    for (const Arrangement& arrangement : reordered(tensor, form)) compare(form, entry, 0, arrangement);
   }
   if (take()) return findings;
   for (const auto& [form, entry] : forms_) {
-    for (const auto& [part, lies] : blocks(tensor, form)) compare(form, entry, part, lies);
+    for (const auto& [part, arrangement] : blocks(tensor, form)) compare(form, entry, part, arrangement);
   }
   if (take()) return findings;
   for (const auto& [form, entry] : forms_) {
-    for (const auto& [part, lies] : pieces(tensor, form)) compare(form, entry, 0, lies);
+    for (const auto& [part, arrangement] : pieces(tensor, form)) compare(form, entry, 0, arrangement);
   }
   take();
   return findings;

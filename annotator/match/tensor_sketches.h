@@ -1,6 +1,6 @@
-// ParameterSketches: finds the parameters of a reference that an initializer holds where a tool changed its bytes: in
-// integers, with a batch norm folded in, transposed, as one of several blocks, as a piece of a weight that was split.
-// Their sketches (schema/tensor_sketch.h) are compared row by row, so that neither scales nor signs of rows matter.
+// ParameterSketches: finds the parameters of a reference that an initializer holds if a tool changed its bytes:
+// quantised, with a batch norm folded in, transposed, as one of several blocks, as a piece of a split weight. Compares
+// sketches (schema/tensor_sketch.h) row by row, so that neither scales nor signs of rows matter.
 #pragma once
 
 #include <map>
@@ -14,11 +14,11 @@
 namespace whence::match {
 
 struct SketchFindings {
-  // Those that are more like the tensor than chance and than any rival allow; of a tensor made of several, one or more
-  // for each block. Empty where too many are alike.
+  // The parameters that are more similar to the tensor than chance and any rival; one or more for each block of a
+  // tensor with several blocks. Empty if too many are similar.
   std::vector<TensorSource> sources;
-  bool recognised = false;  // some parameter is alike, perhaps too many
-  bool comparable = false;  // some parameter of varied elements has as many of them as the tensor, in rows as long
+  bool recognised = false;  // some parameter is similar, perhaps too many
+  bool comparable = false;  // some parameter with varied elements has the tensor's form
 };
 
 class ParameterSketches {
@@ -34,7 +34,7 @@ class ParameterSketches {
   struct Form {
     SketchPlaces places;
     std::vector<ParameterIndex> parameters;
-    bool is_varied = false;  // the elements of one of them are not all alike
+    bool is_varied = false;  // a parameter has different elements
   };
   const Reference& reference_;
   std::map<MatrixForm, Form> forms_;

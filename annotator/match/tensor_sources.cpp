@@ -18,7 +18,7 @@ namespace whence::match {
 
 namespace {
 
-// Everything that may stand before a parameter's name is a wrapper's name: `model.encoder.0.weight`.
+// Returns the name with and without up to two names of wrappers at its beginning: `model.encoder.0.weight`.
 std::vector<std::string_view> shortened(std::string_view name) {
   std::vector<std::string_view> names = {name};
   for (int i = 0; i < 2; ++i) {
@@ -29,7 +29,7 @@ std::vector<std::string_view> shortened(std::string_view name) {
   return names;
 }
 
-// The name without what quantisers and converters append.
+// Removes the suffix that a quantiser or converter appended.
 std::string_view without_suffix(std::string_view name) {
   constexpr std::array<std::string_view, 7> suffixes = {"_quantized", "_scale",  "_zero_point",      "_transposed",
                                                         "_fp16",      "_merged", "_DequantizeLinear"};
@@ -39,8 +39,7 @@ std::string_view without_suffix(std::string_view name) {
   return name;
 }
 
-// A name says little where the sizes are others: two models of one architecture share all names. Integers may be
-// packed.
+// Returns false if the sizes contradict a name: two models of one architecture share all names. Integers may be packed.
 bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parameter) {
   const bool sizes_known = parameter.dtype != DType::undefined;
   const bool as_exported = is_floating(from_onnx(tensor.data_type)) && without_suffix(tensor.name) == tensor.name;
@@ -56,7 +55,7 @@ bool may_be_weights(const StructureTensor& tensor) {
   return !counts && !tensor.is_vector() && tensor.elements() >= min_sketched_elements && !tensor.is_uniform();
 }
 
-// Weights that ONNX Runtime reordered for its blocked layout: their elements lie elsewhere.
+// Returns true for the weights that ONNX Runtime reordered for its blocked layout: their elements have other positions.
 IndexedVector<ForeignTensor, bool> tensors_in_blocks(const ForeignStructure& foreign) {
   IndexedVector<ForeignTensor, bool> in_blocks(foreign.tensors.size(), false);
   for (const auto& node : foreign.nodes) {
@@ -201,7 +200,7 @@ void TensorSources::open_names_of_equals(const ForeignStructure& foreign, const 
     const auto is_equal = [&](const TensorSource& source) {
       return source.how == TensorSource::How::bytes && group_of[source.parameter] == group;
     };
-    // Those that the file has under names of their own are not meant.
+    // The name does not mean parameters that have their own names in the file.
     std::erase_if(sources, [&](const TensorSource& source) {
       return is_equal(source) && source.parameter != own && named[source.parameter];
     });
@@ -213,7 +212,7 @@ void TensorSources::open_names_of_equals(const ForeignStructure& foreign, const 
   }
 }
 
-// Changed bytes under another name: sizes that one parameter and one initializer alone have.
+// Finds initializers with changed bytes and names by sizes that only one parameter and one initializer have.
 void TensorSources::match_shapes(const ForeignStructure& foreign, const Reference& reference) {
   struct Holders {
     ForeignTensor tensor;
@@ -221,20 +220,15 @@ void TensorSources::match_shapes(const ForeignStructure& foreign, const Referenc
     int tensors = 0, parameters = 0;
   };
   std::map<std::vector<std::int64_t>, Holders> holders;
-  const auto key = [](std::vector<std::int64_t> dims) {
-    std::erase(dims, 1);
-    std::sort(dims.begin(), dims.end());
-    return dims;
-  };
   for (const ParameterIndex i : reference.parameters.keys()) {
     if (reference.parameters[i].units.empty() || reference.parameters[i].dims.size() < 2) continue;
-    Holders& entry = holders[key(reference.parameters[i].dims)];
+    Holders& entry = holders[sorted_sizes(reference.parameters[i].dims)];
     entry.parameter = i;
     ++entry.parameters;
   }
   for (const ForeignTensor i : foreign.tensors.keys()) {
     if (foreign.tensors[i].dims.size() < 2) continue;
-    const auto found = holders.find(key(foreign.tensors[i].dims));
+    const auto found = holders.find(sorted_sizes(foreign.tensors[i].dims));
     if (found == holders.end()) continue;
     found->second.tensor = i;
     ++found->second.tensors;

@@ -1,12 +1,12 @@
-// TensorSources: which parameters of the reference an initializer of the foreign file could hold, found by its name, by
+// TensorSources: which parameters of the reference an initializer of the foreign file may hold, found by its name, by
 // digests of its bytes (`tensor_content.h`), by sketches (`tensor_sketches.h`), and by sizes that only one parameter
 // has.
 //
-// Exporters store equal tensors once, under the name of one of them, so the name of a parameter that others equal
-// stands for all of those that the file does not name.
+// Exporters store equal tensors once, under the name of one of them. So the name of a parameter with equals may also
+// mean each of the equals that the file does not name.
 //
-// Bytes are read once, straight from the mapped file, by as many threads as there are cores, and released again; only
-// tensors whose size fits some parameter are read at all.
+// Bytes are read once, directly from the mapped file, by one thread for each core, and released again. Tensors with a
+// size that fits no parameter are not read.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@
 namespace whence::match {
 
 struct TensorSource {
-  // part: the tensor is one block of several; sketch: other bytes, the same elements but for rounding and scales;
-  // shape: no other parameter has its sizes
+  // part: the tensor has several blocks, and the parameter is one of them; sketch: other bytes, the same elements
+  // except for rounding and scales; shape: no other parameter has its sizes
   enum class How : std::uint8_t { name, bytes, part, sketch, shape };
   ParameterIndex parameter;
   How how = How::name;
-  double candidates = 1;   // parameters that fit as well
-  bool is_common = false;  // content that many a constant has, all zeros or all ones: no proof by itself
+  double candidates = 1;   // number of parameters that fit as well
+  bool is_common = false;  // content of many constants, all zeros or all ones: no proof by itself
 
-  // Returns true for a name that may stand for other parameters as well.
+  // Returns true for a name that may mean other parameters as well.
   bool is_open_name() const { return how == How::name && candidates > 1; }
   bool by_content() const { return how == How::bytes || how == How::part; }
 };

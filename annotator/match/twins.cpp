@@ -1,11 +1,10 @@
-// Gives a node that stands for what several modules compute alike all of these modules: exporters merge nodes that
-// compute the same, whoever asked for it.
+// Gives all modules to a node that represents equal computations of several modules: exporters merge such nodes.
 //
 //   recording   x -> softmax (of a) -> a.proj,  x -> softmax (of b) -> b.proj
 //   file        x -> Softmax -> a.proj and b.proj                                  of a and b, in their common ancestor
 //
-// Condition: the reference computes the same again by a node that no node of the file stands for, and what reads that
-// result reads the node's.
+// Condition: the reference has another node with the same computation that no node of the file represents, and a reader
+// of that node's result reads the merged node's result in the file.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -30,11 +29,11 @@ class Twins {
         r_(placement.reference.structure),
         is_met_(placement.reference.structure.nodes.size(), false) {
     for (const ForeignNode node : f_.nodes.keys()) {
-      if (const ReferenceNode partner = placement.pairs.node(node); partner.exists()) {
+      if (const ReferenceNode partner = placement.pairs.partner(node); partner.exists()) {
         is_met_[partner] = true;
         continue;
       }
-      // Without a partner, every node of the operation by the same operator may be the one that the node stands for.
+      // A node without a partner may represent any node of its operations that has the same operator.
       for (const UnitIndex unit : placement.matches[node].units) operators_of_[unit].push_back(f_.nodes[node].op_type);
     }
   }
@@ -56,7 +55,7 @@ class Twins {
     });
   }
 
-  // Numbers the values of the reference so that those that are computed alike have one number.
+  // Numbers the values of the reference. Values with equal computations have one number.
   void find_classes() {
     FlatMap<std::string, std::int32_t> classes;
     class_of_value_.assign(r_.values.size(), -1);
@@ -92,10 +91,10 @@ class Twins {
 
   void join(ForeignNode node) {
     NodeMatch& match = placement_.matches[node];
-    const bool guessed = placement_.pairs.guessed(node) && match.rule == MatchRule::structure;
+    const bool guessed = placement_.pairs.is_guessed(node) && match.rule == MatchRule::structure;
     if (match.shared || (!guessed && (match.units.empty() || match.confidence >= Confidence::ancestor))) return;
     std::vector<UnitIndex> units = match.units;
-    if (units.empty()) units = reference_.units_of_node[placement_.pairs.node(node)];
+    if (units.empty()) units = reference_.units_of_node[placement_.pairs.partner(node)];
     const std::size_t before = units.size();
     for (const ReferenceNode partner : partners(node, units)) {
       for (const ReferenceNode twin : members_[static_cast<std::size_t>(class_of_node_[partner])]) {
@@ -106,16 +105,16 @@ class Twins {
     }
     sort_unique(units);
     if (units.size() <= before) return;
-    // A tie between the twins alone is none: the node is all of them.
+    // A tie between only the twins is resolved: the node represents all of them.
     if (guessed && !reference_.scopes.within(placement_.pairs.tie_scope(node), placement_.scope_of(units))) return;
     const MatchRule rule = match.rule;
     placement_.place(node, std::move(units), guessed ? Confidence::matched : match.confidence, rule);
   }
 
-  // Returns the nodes of the reference that the node stands for: its partner, or nodes of its units, those with the
+  // Returns the nodes of the reference that the node represents: its partner, or the nodes of its units, those with the
   // same operator if there are any.
   std::vector<ReferenceNode> partners(ForeignNode node, const std::vector<UnitIndex>& units) const {
-    if (const ReferenceNode partner = placement_.pairs.node(node); partner.exists()) {
+    if (const ReferenceNode partner = placement_.pairs.partner(node); partner.exists()) {
       return class_of_node_[partner] >= 0 ? std::vector{partner} : std::vector<ReferenceNode>();
     }
     std::vector<ReferenceNode> all, of_operator;
@@ -131,7 +130,7 @@ class Twins {
     return of_operator.empty() ? all : of_operator;
   }
 
-  // Calls of one module are told apart by other means.
+  // Returns false for another call of one of the modules: other steps distinguish calls.
   bool is_of_other_modules(ReferenceNode twin, const std::vector<UnitIndex>& units) const {
     return may_be_merged(twin) && std::ranges::all_of(reference_.units_of_node[twin], [&](UnitIndex unit) {
              return std::ranges::none_of(units, [&](UnitIndex own) {
@@ -142,7 +141,7 @@ class Twins {
            });
   }
 
-  // Returns true if a reader of the node stands for an operation that reads the twin's result.
+  // Returns true if a reader of the node represents an operation that reads the twin's result.
   bool is_read_like(ForeignNode node, ReferenceNode twin) const {
     const auto readers = placement_.readers(node);
     for (const ReferenceValue output : r_.nodes[twin].outputs) {
@@ -166,7 +165,7 @@ class Twins {
   const ForeignStructure& f_;
   const Reference& reference_;
   const ReferenceStructure& r_;
-  IndexedVector<ReferenceNode, bool> is_met_;  // the partner of a node of the file
+  IndexedVector<ReferenceNode, bool> is_met_;  // is the partner of a node of the file
   // Operators of the file's nodes without a partner, by operation.
   std::unordered_map<UnitIndex, std::vector<std::string_view>> operators_of_;
   IndexedVector<ReferenceValue, std::int32_t> class_of_value_;

@@ -38,12 +38,12 @@ std::optional<StoredNumbers> StoredNumbers::of(const StructureTensor& tensor) {
   }
   StoredNumbers numbers;
   const auto bytes = Bytes::part_of(nullptr, tensor.bytes.data(), tensor.bytes.size());
-  numbers.whole_ = program::Elements::of({from_onnx(tensor.data_type), tensor.dims, bytes});
-  return numbers.whole_ ? std::optional(numbers) : std::nullopt;
+  numbers.elements_ = program::Elements::of({from_onnx(tensor.data_type), tensor.dims, bytes});
+  return numbers.elements_ ? std::optional(numbers) : std::nullopt;
 }
 
 double StoredNumbers::number(std::size_t index) const {
-  if (whole_) return whole_->number(index);
+  if (elements_) return elements_->number(index);
   const auto byte = static_cast<unsigned char>(bytes_[index / 2]);
   const int half = index % 2 == 0 ? byte & 0xf : byte >> 4;
   return signed_ && half >= 8 ? half - 16 : half;
@@ -96,7 +96,7 @@ const StructureTensor* FileWeights::tensor_at(const StructureNode<Side::foreign>
   return tensor.exists() ? &file_.structure.tensors[tensor] : nullptr;
 }
 
-// The weight that DequantizeLinear reads, or picks rows of.
+// Returns the weight that a DequantizeLinear reads, also through a Gather of its rows.
 const StructureTensor* FileWeights::dequantized(const StructureNode<Side::foreign>& node) const {
   if (const StructureTensor* weight = tensor_at(node, 0)) return weight;
   if (node.inputs.empty() || !node.inputs[0].exists()) return nullptr;
@@ -107,8 +107,8 @@ const StructureTensor* FileWeights::dequantized(const StructureNode<Side::foreig
   return nullptr;
 }
 
-// DequantizeLinear of the whole tensor: one scale and one zero point. In blocks: the scales have as many axes as the
-// weight, and fewer of one.
+// Adds the scales of a DequantizeLinear, either for the complete tensor (one scale and one zero point) or for blocks
+// (the scales have as many axes as the weight, one of them shorter).
 void FileWeights::add_dequantized(const StructureNode<Side::foreign>& node) {
   const StructureTensor *weight = dequantized(node), *scale = tensor_at(node, 1), *zero = tensor_at(node, 2);
   if (weight == nullptr || scale == nullptr) return;
@@ -137,8 +137,8 @@ void FileWeights::add_dequantized(const StructureNode<Side::foreign>& node) {
   quantised_[weight] = {weight->dims, false, std::make_shared<const BlockScales>(blocks)};
 }
 
-// MatMulNBits: [rows, blocks of a row, bytes of a block] and a scale for each block. The zero points of a row begin
-// with a byte of their own.
+// Adds the scales of a MatMulNBits: its weight is [rows, blocks of a row, bytes of a block], with a scale for each
+// block. The zero points of each row begin at a new byte.
 void FileWeights::add_packed(const StructureNode<Side::foreign>& node) {
   const StructureTensor *weight = tensor_at(node, 1), *scale = tensor_at(node, 2), *zero = tensor_at(node, 3);
   if (weight == nullptr || scale == nullptr || weight->dims.size() != 3 || !node.source.exists()) return;

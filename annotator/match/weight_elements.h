@@ -1,6 +1,7 @@
-// WeightElements: single elements of an initializer as numbers, also where a tool quantised it. A scale and a zero
-// point that hold for a row or a column change no order within it and are left out; those of blocks are taken in,
-// since a block begins and ends within a row, and one of the whole tensor, since few elements of a row have no mean.
+// WeightElements: single elements of an initializer as numbers, also of a quantised one. The scale and zero point of a
+// row or column do not change the order within it and are not applied. Those of blocks are applied, since a block
+// begins and ends within a row; those of the complete tensor as well, since the mean of a few elements in a row is not
+// reliable.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +16,26 @@
 
 namespace whence::match {
 
-// Numbers of whole bytes, or two of four bits in each byte, the lower half first. Refers to the bytes.
+// Numbers of one or more bytes, or two of four bits in each byte, the lower half first. Refers to the bytes.
 class StoredNumbers {
  public:
   StoredNumbers() = default;
-  // Nothing where the bytes are not at hand, fewer than the sizes say, or of another dtype than numbers have.
+  // Returns nullopt if the bytes are missing or too few for the sizes, or if the dtype has no numbers.
   static std::optional<StoredNumbers> of(const StructureTensor& tensor);
   static StoredNumbers halves(std::string_view bytes) { return StoredNumbers(bytes, false); }
 
-  std::size_t size() const { return whole_ ? whole_->size() : bytes_.size() * 2; }
+  std::size_t size() const { return elements_ ? elements_->size() : bytes_.size() * 2; }
   double number(std::size_t index) const;  // requires index < size()
 
  private:
   StoredNumbers(std::string_view bytes, bool with_sign) : bytes_(bytes), signed_(with_sign) {}
 
-  std::optional<program::Elements> whole_;
+  std::optional<program::Elements> elements_;
   std::string_view bytes_;
   bool signed_ = false;
 };
 
-// One scale for each block of a matrix, which has as many blocks in every row.
+// One scale for each block of a matrix. Every row has the same number of blocks.
 struct BlockScales {
   StoredNumbers scales;
   std::optional<StoredNumbers> zeros = {};  // none: `zero` everywhere
@@ -52,7 +53,7 @@ class WeightElements {
  public:
   WeightElements(StoredNumbers stored, std::vector<std::int64_t> dims, std::shared_ptr<const BlockScales> blocks);
 
-  // Sizes without leading ones, as a matrix: the first, and the product of the others. A vector is one row.
+  // Sizes as a matrix, without leading ones: the first size, and the product of the others. A vector is one row.
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
   std::int64_t inner_columns() const { return inner_columns_; }  // the last of three sizes, or all columns
@@ -64,16 +65,16 @@ class WeightElements {
   std::int64_t rows_ = 1, columns_ = 0, inner_columns_ = 0;
 };
 
-// The elements of a file's initializers. Finds out once which of them are quantised in blocks, and by which scales.
+// The elements of a file's initializers. The constructor finds the quantised ones and their scales.
 class FileWeights {
  public:
   explicit FileWeights(const FileStructure<Side::foreign>& file);
-  std::optional<WeightElements> of(const StructureTensor& tensor) const;  // one of the file's
+  std::optional<WeightElements> of(const StructureTensor& tensor) const;  // of the file
 
  private:
   struct Quantised {
     std::vector<std::int64_t> dims;
-    bool halves = false;  // two numbers in each byte, of a tensor of bytes
+    bool halves = false;  // two numbers in each byte
     std::shared_ptr<const BlockScales> blocks;
   };
   void add_dequantized(const StructureNode<Side::foreign>& node);

@@ -1,6 +1,6 @@
-// Makes the reference of a checkpoint: the modules that own parameters, and those around them. What the file's names
-// add are modules without parameters, activations for instance; its paths may begin with another wrapper than the
-// parameters' names, "/bert/encoder/..." of "encoder....".
+// Makes the reference from a checkpoint: the modules that own parameters, and the modules around them. The file's names
+// add modules without parameters, for instance activations. Their paths may begin with another wrapper than the
+// parameters' names: "/bert/encoder/..." for "encoder....".
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -18,7 +18,8 @@
 namespace whence::match {
 namespace {
 
-// As exporters write it where containers are not called: "encoder.layer.0.query" is "/encoder/layer.0/query".
+// Returns the path that exporters write if containers are not called: "/encoder/layer.0/query" for
+// "encoder.layer.0.query".
 std::string usual_name_path(std::string_view module) {
   std::string path;
   std::string_view rest = module;
@@ -32,8 +33,8 @@ std::string usual_name_path(std::string_view module) {
   return path;
 }
 
-// The module that reads a parameter. torch.nn.MultiheadAttention never calls its out_proj: it reads that one's weights
-// itself.
+// Finds the module that reads a parameter. torch.nn.MultiheadAttention never calls its out_proj: it reads the weights
+// of out_proj itself.
 class Owners {
  public:
   explicit Owners(const std::vector<Parameter>& parameters) {
@@ -43,7 +44,7 @@ class Owners {
   }
   std::string of(std::string_view parameter) const {
     std::string module(module_around(parameter));
-    // torch.nn.utils.parametrize: what the module's weight is computed from, when it is read.
+    // torch.nn.utils.parametrize: the module computes its weight from this parameter.
     if (const std::size_t at = module.find("parametrizations.");
         at == 0 || (at != std::string::npos && module[at - 1] == '.'))
       module.resize(at == 0 ? 0 : at - 1);
@@ -55,12 +56,12 @@ class Owners {
   std::set<std::string> attentions_;
 };
 
-// The wrapper that stands before the file's paths, "bert", or, with `added`, before the parameters' names.
+// The wrapper at the beginning of the file's paths, "bert", or, with `added`, of the parameters' names.
 struct Wrapper {
   std::string path;
   bool added = false;
 
-  // The checkpoint's name of a module of the file's paths; nothing for one outside of it.
+  // Returns the checkpoint's name of a module in the file's paths; nullopt for a module outside the wrapper.
   std::optional<std::string> module(const std::string& named) const {
     if (path.empty()) return named;
     if (added) return joined_path(path, named);
@@ -70,7 +71,7 @@ struct Wrapper {
   }
 };
 
-// The wrapper by which most of the file's paths are modules of the checkpoint.
+// Returns the wrapper with which most of the file's paths are modules of the checkpoint.
 Wrapper wrapper_of(const std::set<std::string>& named, const std::set<std::string>& modules) {
   std::vector<Wrapper> candidates = {{}};
   const auto add = [&](const std::set<std::string>& paths, bool added) {
@@ -86,21 +87,21 @@ Wrapper wrapper_of(const std::set<std::string>& named, const std::set<std::strin
   add(named, false);
   add(modules, true);
   Wrapper best;
-  std::size_t most = 0;
+  std::size_t max_known = 0;
   for (const Wrapper& each : candidates) {
     const auto known = static_cast<std::size_t>(std::ranges::count_if(named, [&](const std::string& path) {
       const auto module = each.module(path);
       return module && !module->empty() && modules.contains(*module);
     }));
-    if (known > most) {
-      most = known;
+    if (known > max_known) {
+      max_known = known;
       best = each;
     }
   }
   return best;
 }
 
-// LayerNorm's parameters in checkpoints of BERT's time.
+// Returns today's name of a LayerNorm parameter in old BERT checkpoints; empty for other parameters.
 std::string modern_name(const std::string& name) {
   const std::string last = last_segment(name);
   if (last == "gamma") return joined_path(module_around(name), "weight");
@@ -160,7 +161,7 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
   for (const std::string_view path : paths) {
     const auto stated = wrapper.module(module_of_path(path));
     const auto module = stated ? containers.module_meant(*stated) : std::nullopt;
-    // A path with no parameters around it may be of another vocabulary.
+    // A path without parameters around it may use another vocabulary.
     if (!module ||
         (!module->empty() && !modules.contains(*module) && !modules.contains(std::string(module_around(*module)))))
       continue;

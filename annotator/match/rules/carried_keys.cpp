@@ -1,5 +1,6 @@
-// Metadata already on the node: whence's own module, the scopes of PyTorch's exporter. Strong, not certain: PyTorch's
-// optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
+// Metadata on the node: the module from whence, or the scopes from PyTorch's exporter. It is strong but not certain:
+// PyTorch's optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the
+// BatchNorm).
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
@@ -22,9 +23,9 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
     if (!structure.nodes[i].source.exists()) return;
     const onnx_file::OnnxNode& node = *context.foreign.file_nodes[structure.nodes[i].source];
     const onnx_file::OnnxProperties metadata = node.metadata;
-    const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
+    const auto add = [&](std::string_view module, double strength, std::string_view from, Confidence max_confidence) {
       for (const ScopeIndex scope : context.names.scopes_of_module(module)) {
-        table[i].push_back({MatchRule::carried, {}, scope, strength, from, surest});
+        table[i].push_back({MatchRule::carried, {}, scope, strength, from, max_confidence});
       }
     };
     if (const auto module = find_property(metadata, keys::module)) {
@@ -33,14 +34,14 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
           metadata::stated_confidence(node.domain, node.op_type, metadata).value_or(unstated_confidence);
       const auto file_node = static_cast<std::size_t>(structure.nodes[i].source.number());
       if (file_node < context.stale.size() && context.stale[file_node]) {
-        say(*module, by_pytorch, *module, std::max(stated, Confidence::matched));
+        add(*module, by_pytorch, *module, std::max(stated, Confidence::matched));
         return;
       }
-      // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
-      if (!states_confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
+      // The module stays on the node unless it is less than exact, so the other keys have to be of this module as well.
+      if (!states_confidence || stated == Confidence::exact) add(*module, by_whence, *module, stated);
     } else if (const auto scopes = metadata::pytorch_scopes(metadata).modules; !scopes.empty()) {
       const auto text = find_property(metadata, keys::name_scopes);
-      say(scopes.back().path, by_pytorch, text.value_or(""), Confidence::matched);
+      add(scopes.back().path, by_pytorch, text.value_or(""), Confidence::matched);
     }
   });
 }

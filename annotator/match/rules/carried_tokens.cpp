@@ -1,6 +1,5 @@
 // `annotate --carry` writes each node's name into its doc_string, which ONNX Runtime and onnxsim do not change. The
-// rule reads it back: it names the node that had this name in the file before, or the module whose path the name begins
-// with.
+// rule reads it: the token is the name of a node in the file before the tool, or begins with a module's path.
 #include "annotator/match/rules/rule.h"
 #include "annotator/origin/carried_token.h"
 

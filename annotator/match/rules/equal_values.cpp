@@ -1,5 +1,5 @@
-// Values that are, by their numbers, results of recorded operations: the node that makes one computes that operation,
-// or ends in it. Equal numbers say so whatever the names, the bytes and the structure are.
+// Values with the numbers of a recorded operation's result: the node that computes the value represents that operation,
+// or several that end in it. This evidence does not depend on names, bytes or structure.
 #include "annotator/match/rules/rule.h"
 
 namespace whence::match {

@@ -1,6 +1,6 @@
-// Tools do not rename the values that they keep. So a node corresponds to the reference's node that makes the value of
-// the same name, even if the nodes have different names. Node names are weaker evidence: a node keeps its name when it
-// takes in another.
+// Tools do not rename the values that they keep. So a node corresponds to the reference's node that computes the value
+// with the same name, even if the nodes have different names. Names of nodes are weaker evidence: a node keeps its name
+// if it takes in another.
 #include "annotator/match/rules/rule.h"
 
 namespace whence::match {
@@ -9,7 +9,7 @@ void kept_values(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_value = 2.5, by_node = 0.5;
   if (!context.reference.values_keep_names) return;
   const ForeignStructure& foreign = context.foreign.structure;
-  const auto say = [&](ForeignNode node, ReferenceNode kept, std::string_view name, double strength) {
+  const auto add = [&](ForeignNode node, ReferenceNode kept, std::string_view name, double strength) {
     if (!kept.exists()) return;
     for (const UnitIndex unit : context.reference.units_of_node[kept]) {
       table[node].push_back({MatchRule::kept_values, unit, {}, strength, name});
@@ -17,9 +17,9 @@ void kept_values(const RuleContext& context, EvidenceTable& table) {
   };
   for (const ForeignNode i : foreign.nodes.keys()) {
     for (const ForeignValue output : foreign.nodes[i].outputs) {
-      if (output.exists()) say(i, context.same_names.maker(output), foreign.values[output].name, by_value);
+      if (output.exists()) add(i, context.same_names.maker(output), foreign.values[output].name, by_value);
     }
-    say(i, context.same_names.node(i), foreign.nodes[i].name, by_node);
+    add(i, context.same_names.node(i), foreign.nodes[i].name, by_node);
   }
 }
 

@@ -16,15 +16,15 @@ namespace {
 
 bool may_be_uniform(const StructureTensor& tensor) { return tensor.bytes.empty() || tensor.is_uniform(); }
 
-// Says of which tensors the name is no evidence of one module, since tools store equal tensors of several modules once,
-// under the name of one, and tied weights have one of their names.
-class UnclearNames {
+// The tensors with a name that is no evidence of one module: tools store equal tensors of several modules once, under
+// one of their names, and tied weights have one of their names.
+class AmbiguousNames {
  public:
-  explicit UnclearNames(const RuleContext& context)
+  explicit AmbiguousNames(const RuleContext& context)
       : context_(context),
         structure_(context.foreign.structure),
         readers_(structure_.tensors.size()),
-        unclear_(structure_.tensors.size(), false) {
+        ambiguous_(structure_.tensors.size(), false) {
     for (const ForeignNode i : structure_.nodes.keys()) {
       if (structure_.nodes[i].kind == NodeKind::constant) continue;
       for (const ForeignValue input : structure_.nodes[i].inputs) {
@@ -38,31 +38,32 @@ class UnclearNames {
       if (last_segment(parameter.names.front()) != "bias") continue;
       for (const UnitIndex unit : parameter.units) with_bias_.insert(context.reference.units[unit].scope);
     }
-    for (const ForeignTensor tensor : readers_.keys()) unclear_[tensor] = is_unclear(tensor);
+    for (const ForeignTensor tensor : readers_.keys()) ambiguous_[tensor] = is_ambiguous(tensor);
   }
 
-  bool contain(ForeignTensor tensor) const { return unclear_[tensor]; }
-  bool is_read_often(ForeignTensor tensor) const { return readers_[tensor].size() > 1; }
+  bool contains(ForeignTensor tensor) const { return ambiguous_[tensor]; }
+  bool is_shared(ForeignTensor tensor) const { return readers_[tensor].size() > 1; }
 
  private:
-  bool is_unclear(ForeignTensor tensor) const {
+  bool is_ambiguous(ForeignTensor tensor) const {
     const auto& sources = context_.tensors.of(tensor);
     const auto name = std::ranges::find(sources, TensorSource::How::name, &TensorSource::how);
     if (name == sources.end()) return false;
     if (std::ranges::any_of(sources, &TensorSource::by_content)) return name->is_open_name();
-    const bool by_names_alone = context_.reference.structure.nodes.empty();
-    if (by_names_alone && is_picked_from(tensor) && has_bias(name->parameter)) return true;
-    // The bytes are others than the reference has: what the file has equal is merged, too.
-    const bool read_often = is_read_often(tensor);
-    if (!read_often && !name->is_open_name()) return false;
+    const bool only_by_names = context_.reference.structure.nodes.empty();
+    if (only_by_names && is_gathered(tensor) && has_bias(name->parameter)) return true;
+    // The reference does not have these bytes. Tools merge tensors that are equal in the file as well.
+    const bool shared = is_shared(tensor);
+    if (!shared && !name->is_open_name()) return false;
     const bool uniform = structure_.tensors[tensor].elements() > 1 && may_be_uniform(structure_.tensors[tensor]);
     release_bytes(context_.model, structure_.tensors[tensor]);
-    if (uniform || (read_often && name->is_open_name())) return true;
-    return by_names_alone && has_unlike_readers(tensor);
+    if (uniform || (shared && name->is_open_name())) return true;
+    return only_by_names && has_different_readers(tensor);
   }
 
-  // An Embedding has no bias: rows are picked from a weight that is tied to it, and has the other module's name.
-  bool is_picked_from(ForeignTensor tensor) const {
+  // Returns true if a Gather reads the tensor. An Embedding has no bias, so a module with a bias then only gave its
+  // name to a weight that is tied to the Embedding's.
+  bool is_gathered(ForeignTensor tensor) const {
     return std::ranges::any_of(readers_[tensor],
                                [&](ForeignNode reader) { return structure_.nodes[reader].op_type == "Gather"; });
   }
@@ -72,9 +73,9 @@ class UnclearNames {
     });
   }
 
-  // Readers that do the same with a tensor like no other are calls of one module, or of copies of one: then what is
-  // said of the nodes themselves decides.
-  bool has_unlike_readers(ForeignTensor tensor) const {
+  // Returns true if readers with different operators share the tensor. Readers with one operator are calls of one
+  // module or of its copies, for which other evidence decides.
+  bool has_different_readers(ForeignTensor tensor) const {
     std::string_view first;
     for (const ForeignNode reader : readers_[tensor]) {
       if (structure_.nodes[reader].kind != NodeKind::heavy) continue;
@@ -87,16 +88,16 @@ class UnclearNames {
   const RuleContext& context_;
   const ForeignStructure& structure_;
   IndexedVector<ForeignTensor, std::vector<ForeignNode>> readers_;
-  IndexedVector<ForeignTensor, bool> unclear_;
+  IndexedVector<ForeignTensor, bool> ambiguous_;
   std::set<ScopeIndex> with_bias_;  // modules
 };
 
-struct Weight {
+struct SourceStrength {
   MatchRule rule;
   double strength;
 };
 
-Weight weight_of(TensorSource::How how) {
+SourceStrength strength_of(TensorSource::How how) {
   switch (how) {
     case TensorSource::How::name:
       return {MatchRule::initializers, 1.8};
@@ -117,8 +118,8 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
   constexpr std::size_t max_readers = 64;  // a parameter with more readers is no evidence
   constexpr double below_metadata = 1.4;   // carried_keys
   const ForeignStructure& structure = context.foreign.structure;
-  const bool by_names_alone = context.reference.structure.nodes.empty();
-  const UnclearNames unclear(context);
+  const bool only_by_names = context.reference.structure.nodes.empty();
+  const AmbiguousNames ambiguous(context);
   for (const ForeignNode i : structure.nodes.keys()) {
     const auto& node = structure.nodes[i];
     for (const ForeignValue input : node.inputs) {
@@ -128,14 +129,14 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
       if (!tensor.exists()) continue;
       for (const TensorSource& source : context.tensors.of(tensor)) {
         const bool by_name = source.how == TensorSource::How::name;
-        if (by_name && unclear.contain(tensor)) continue;
+        if (by_name && ambiguous.contains(tensor)) continue;
         if (context.reference.parameters[source.parameter].units.size() > max_readers) continue;
         for (const UnitIndex unit : context.reference.parameters[source.parameter].units) {
-          const Weight weight = weight_of(source.how);
+          const SourceStrength found = strength_of(source.how);
           const double sharers = static_cast<double>(context.reference.parameters[source.parameter].units.size());
-          double strength = weight.strength / std::sqrt(by_name ? sharers : sharers * source.candidates);
-          if (by_names_alone && unclear.is_read_often(tensor)) strength = std::min(strength, below_metadata);
-          table[i].push_back({weight.rule, unit, {}, strength, structure.tensors[tensor].name});
+          double strength = found.strength / std::sqrt(by_name ? sharers : sharers * source.candidates);
+          if (only_by_names && ambiguous.is_shared(tensor)) strength = std::min(strength, below_metadata);
+          table[i].push_back({found.rule, unit, {}, strength, structure.tensors[tensor].name});
         }
       }
     }

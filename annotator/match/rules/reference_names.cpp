@@ -4,16 +4,16 @@
 namespace whence::match {
 namespace {
 
-const std::vector<ScopeIndex> nothing;
+const std::vector<ScopeIndex> no_scopes;
 
 const std::vector<ScopeIndex>& look_up(const auto& index, std::string_view key) {
   const auto found = index.find(key);
-  return found == index.end() ? nothing : found->second;
+  return found == index.end() ? no_scopes : found->second;
 }
 
-// PyTorch's TorchScript exporter forgets containers that are never called: `model.decoder`, called by the root, is
-// `/decoder`, `encoder.blocks.0` is `/blocks.0`.
-std::string_view remembered(std::string_view path, std::string_view parent) {
+// Returns the part of a module's path that PyTorch's TorchScript exporter puts in names: it leaves out containers that
+// are never called. `model.decoder`, called by the root, is `/decoder`; `encoder.blocks.0` is `/blocks.0`.
+std::string_view path_without_containers(std::string_view path, std::string_view parent) {
   if (!parent.empty() && path.size() > parent.size()) path.remove_prefix(parent.size() + 1);
   std::size_t start = path.rfind('.');
   while (start != std::string_view::npos && start + 1 < path.size() && path[start + 1] >= '0' &&
@@ -39,7 +39,7 @@ ReferenceNames::ReferenceNames(const Reference& reference) : without_containers_
       continue;
     }
     without_containers_[i] = without_containers_[scope.parent] + "/" +
-                             std::string(remembered(scope.path, reference.scopes[scope.parent].path));
+                             std::string(path_without_containers(scope.path, reference.scopes[scope.parent].path));
     if (without_containers_[i] != scope.name_path) paths_[without_containers_[i]].push_back(i);
   }
   units_.reserve(reference.units.size());

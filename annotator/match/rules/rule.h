@@ -1,7 +1,6 @@
-// A rule looks at one kind of evidence and adds to a table where nodes could belong. It decides nothing: the pipeline
-// (match.cpp) lists the rules in order, and Correspondence weighs the evidence against the structure.
-//
-// To add one, see ../README.md.
+// A rule reads one kind of evidence and adds to a table the modules to which nodes may belong. It decides nothing:
+// match.cpp lists the rules in order, and PairScore weighs the evidence against the structure. ../README.md describes
+// how to add a rule.
 #pragma once
 
 #include <string>
@@ -24,7 +23,8 @@ class ReferenceNames {
  public:
   explicit ReferenceNames(const Reference& reference);
 
-  // Scopes by the module's qualified name, and by the path that exporters put in names ("/encoder/layer.0"); all calls.
+  // Return the scopes of all calls, by the module's qualified name or by the path in exporters' names
+  // ("/encoder/layer.0").
   const std::vector<ScopeIndex>& scopes_of_module(std::string_view path) const;
   const std::vector<ScopeIndex>& scopes_of_path(std::string_view path) const;
   UnitIndex unit_named(std::string_view name) const;  // none for an unknown name
@@ -47,7 +47,7 @@ struct RuleContext {
   const std::vector<KnownValue>& known_values;
   const std::vector<bool>& stale;  // match_model()
 
-  // Calls `visit` with every node of the file, in order.
+  // Calls `visit` with every node of the file in order.
   void each_node(const auto& visit) const {
     for (const ForeignNode i : foreign.structure.nodes.keys()) visit(i);
   }
@@ -61,7 +61,7 @@ void kept_values(const RuleContext& context, EvidenceTable& table);
 void equal_values(const RuleContext& context, EvidenceTable& table);
 void scopes_in_names(const RuleContext& context, EvidenceTable& table);
 void fx_node_names(const RuleContext& context, EvidenceTable& table);
-void parameters_read(const RuleContext& context, EvidenceTable& table);  // by name and by bytes
-void weight_surroundings(const RuleContext& context, EvidenceTable& table);
+void parameters_read(const RuleContext& context, EvidenceTable& table);  // by name and content
+void weight_neighbourhoods(const RuleContext& context, EvidenceTable& table);
 
 }  // namespace whence::match
