@@ -1,4 +1,4 @@
-"""Programs that are made functional before they are saved: torch.vmap, and operators that write to their arguments."""
+"""Programs made functional before they are saved: torch.vmap, and operators that write to their arguments."""
 
 
 import onnx
@@ -108,8 +108,8 @@ def shifted(y, x, by=1.0):
 
 
 @pytest.mark.parametrize("dynamo", [None, True])
-def test_a_translation_returns_what_is_written(dynamo):
-    """After the operator's own results."""
+def test_a_translation_returns_written_tensors(dynamo):
+    """The written tensors follow the operator's own results."""
     x, y = torch.randn(3), torch.randn(3)
     program = whence.export(Writes(), (x, y), dynamo=dynamo, custom_translation_table=TABLE | {
         OPS.shifted.default: shifted})
@@ -124,7 +124,7 @@ def test_in_a_domain_of_its_own():
     assert {name: (len(node.input), len(node.output)) for name, node in nodes.items()} == {
         "add_into": (2, 1), "shifted": (2, 2)}
     inputs = onnx.helper.get_node_attr_value(nodes["shifted"], "inputs")
-    assert [each.decode() for each in inputs] == ["x", "y"]  # what is written comes first
+    assert [each.decode() for each in inputs] == ["x", "y"]  # the written tensors come first
 
 
 def test_without_a_translation():
