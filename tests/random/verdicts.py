@@ -1,12 +1,12 @@
-"""What came of a program: exported and compared with PyTorch at every size where PyTorch runs it.
+"""The verdict on a program: exported, and compared with PyTorch at every size at which PyTorch runs it.
 
 | word | means |
 |---|---|
-| right | the file computes what PyTorch does, at every size |
+| right | the file computes PyTorch's results at every size |
 | refused | exit 4, with a code and a reason |
-| fixed | right, and the file says of an axis that it has the example's size |
-| said | wrong or not running at some size, and the file states a condition that the size does not meet, or a warning |
-| wrong, does not run, crash, error | the same without a word: failures |
+| fixed | right, and the file states that an axis has the example's size |
+| said | wrong or failing at some size, which violates a condition stated by the file, or with a warning |
+| wrong, does not run, crash, error | the same without a condition or warning: failures |
 """
 
 import re
@@ -34,7 +34,7 @@ SIZE_NAME = re.compile(r"[A-Za-z_]\w*")
 @dataclass(frozen=True)
 class Verdict:
     word: str
-    reason: str = ""  # of a refusal or a failure, equal for what is of one kind
+    reason: str = ""  # of a refusal or a failure, equal for equal causes
     detail: str = ""
 
     @property
@@ -52,7 +52,7 @@ def open_session(model: Path) -> onnxruntime.InferenceSession:
 
 @bounded_memory()
 def judge(program: Program, route: str, folder: Path) -> Verdict | None:
-    """None where PyTorch refuses the program, or runs it at no other size."""
+    """Returns None if PyTorch refuses the program or runs it at no other size."""
     expected = eager(program)
     if expected[0] is None or sum(each is not None for each in expected) < 3:
         return None
@@ -73,7 +73,7 @@ def judge(program: Program, route: str, folder: Path) -> Verdict | None:
 
 
 def archive_is_the_program(program: Program, archive: Archive, expected) -> bool:
-    """False where what PyTorch made of it runs at other sizes no more, or computes something else there."""
+    """Returns false if PyTorch's archive of the program fails or gives other results at other sizes."""
     for number, wanted in enumerate(expected):
         if wanted is not None:
             theirs = results_of(archive.forward, make_inputs(program, number))
@@ -103,13 +103,13 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
         if verdict[0] != "fixed" and not stated.holds(feed):
             outside = describe(("said", verdict[1]), program, number, said, "where the file says that it does not hold")
             continue
-        # Only now, since it takes longer: what PyTorch made of the program may compute something else, or run nowhere.
+        # Checked last because it takes longer: PyTorch's archive of the program may give other results, or fail.
         theirs = results_of(archive.forward, inputs)
         if theirs is None and archive.has_guards:
-            # Of sizes below 2 an archive says nothing: torch.export takes them for other programs.
+            # An archive does not cover sizes below 2, which torch.export treats as separate programs.
             if verdict[0] != "fixed" and min(sizes_in(program, number)) >= 2:
                 return describe(verdict, program, number, said, "where the archive's guards refuse")
-            compared += 1  # both refuse it
+            compared += 1  # both refuse this size
             continue
         if theirs is None or not same(theirs, wanted):
             if number == 0:
@@ -126,17 +126,17 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
 
 
 def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
-    """False where an axis of the file has another size."""
+    """Returns false if an axis of the file has another size."""
     return all(not isinstance(size, int) or size == feed[each.name].shape[axis]
                for each in session.get_inputs() for axis, size in enumerate(each.shape))
 
 
-MOVES = 40  # of inputs in their last places: all by the same factor, then each element by its own
+MOVES = 40  # of inputs by their last bits: first all by one factor, then each element by its own
 
 
 def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bool:
-    """True if PyTorch's own results move by much when its inputs do in their last places: the sum of what has a mean of
-    0, say, as a factor."""
+    """Returns true if PyTorch's own results change considerably when its inputs change in their last bits, for example
+    if the sum of values with mean 0 is a factor."""
     forward = compile_forward(program.source())
     relative, absolute = TOLERANCE
     chance = torch.Generator().manual_seed(0)
@@ -153,7 +153,7 @@ def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bo
 
 @dataclass(frozen=True)
 class Statement:
-    """What a file says of the sizes that it holds for: the axes of its inputs, and its conditions."""
+    """The sizes that a file accepts: the axes of its inputs, and its conditions."""
 
     axes: dict[str, list[str | int]]  # by input: "n", "2*n + 1"
     conditions: list[str]  # "n != 1", "Min(n, 3) <= 2 or m == 1"
@@ -167,7 +167,7 @@ class Statement:
         try:
             return all(eval(text, names) == size for text, size in named) and \
                 all(eval(text, names) for text in self.conditions)
-        except ZeroDivisionError:  # "4 % n == 0" where n is 0
+        except ZeroDivisionError:  # "4 % n == 0" with n = 0
             return False
 
 
@@ -187,7 +187,7 @@ def same(ours, theirs, tolerance: tuple[float, float] = TOLERANCE) -> bool:
 
 
 def compare_at(session, feed: dict[str, torch.Tensor], wanted) -> tuple[str, str] | None:
-    """(word, what is wrong), or None."""
+    """Returns (word, difference), or None if the results agree."""
     names = {each.name for each in session.get_inputs()}
     try:
         found = session.run(None, {name: tensor.numpy() for name, tensor in feed.items() if name in names})
@@ -217,7 +217,7 @@ def describe(verdict: tuple[str, str], program: Program, number: int, said, addi
 
 @dataclass
 class Tally:
-    """Verdicts counted: of all programs, and of those with each kind of statement."""
+    """Counts of verdicts: of all programs, and of those with each kind of statement."""
 
     words: Counter = field(default_factory=Counter)
     kinds: dict[str, Counter] = field(default_factory=dict)
