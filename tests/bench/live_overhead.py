@@ -1,5 +1,5 @@
-"""What recording costs: tracing while a recording runs against tracing without, and the same with the start and stop of
-the recording, which digests every weight and writes the sidecar. Ratios of medians of one run, interleaved.
+"""The cost of recording: tracing during a recording compared with plain tracing, without and with the recording's start
+and stop, which digests every weight and writes the sidecar. Ratios of medians of one run, interleaved.
 
     WHENCE=build/bin/whence python tests/bench/live_overhead.py [rounds]
 """
