@@ -1,4 +1,4 @@
-"""Scripted models whose control flow depends on data: forward(x, n) with x [6, 4] float32 and n a 0-d int64."""
+"""Scripted models with data-dependent control flow: forward(x, n) with x [6, 4] float32 and n a 0-d int64."""
 
 import numpy as np
 import onnx

@@ -30,9 +30,9 @@ def test_a_changed_source(source, monkeypatch, changed):
     if changed == "source":
         source.write_text("other")
     else:
-        packages = kept.surroundings()
+        packages = kept.environment_text()
         assert "torch-" in packages
-        monkeypatch.setattr(kept, "surroundings", lambda: packages.replace("torch-", "torch-1"))
+        monkeypatch.setattr(kept, "environment_text", lambda: packages.replace("torch-", "torch-1"))
     after = kept.made(folder(source) / "file", lambda path: path.write_text("made anew"))
     assert after.read_text() == "made anew" and not before.exists()
 
