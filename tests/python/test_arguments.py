@@ -476,7 +476,7 @@ def linear(seed, **options):
     return torch.nn.Linear(3, 3, **options)
 
 
-@pytest.mark.parametrize("given, equal, other", [
+@pytest.mark.parametrize("value, equal, other", [
     (lambda: linear(0), lambda: linear(0), lambda: linear(1)),
     (lambda: linear(0), lambda: linear(0), lambda: linear(0).train(False)),
     (lambda: torch.nn.LeakyReLU(0.1), lambda: torch.nn.LeakyReLU(0.1), lambda: torch.nn.LeakyReLU(0.2)),

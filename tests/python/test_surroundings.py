@@ -307,7 +307,7 @@ def test_a_folder_that_cannot_be_created(tmp_path, quiet):
 # ---- refused options ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options, code, said", [
+@pytest.mark.parametrize("options, code, remedy", [
     ({"opset_version": 12}, "E0101", "13 to 28"), ({"opset_version": 29}, "E0101", "13 to 28"),
     ({"opset_version": "18"}, "E0101", "13 to 28"), ({"operators": "new"}, "E0101", "'plain'"),
     ({"backend": "torch-dynamo", "operators": "plain"}, "E0101", "native-export"),
