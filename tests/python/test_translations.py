@@ -390,7 +390,7 @@ def test_a_translation_without_an_operator_gives_a_warning(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", whence.WhenceWarning)
         export(torch.relu, (torch.randn(2),), table, backend)
-    (message,) = [str(each.message) for each in told if "E0105" in str(each.message)]
+    (message,) = [str(each.message) for each in caught if "E0105" in str(each.message)]
     assert "has no operator aten::gelu;" in message
 
 

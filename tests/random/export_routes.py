@@ -94,7 +94,7 @@ def export(program: Program, route: str, archive: Archive, model: Path) -> Expor
         return Export(*live_modules.ask(" ".join([str(archive.path), str(model), *live_inputs(program)])))
     words = ["export", str(archive.path), "-o", str(model)]
     if route != "export":
-        given = archive.path.with_suffix(".npz")
+        inputs_file = archive.path.with_suffix(".npz")
         np.savez(inputs_file, **{each.name: tensor.numpy() for each, tensor in
                                  zip(program.inputs, make_inputs(program, 0), strict=True)})
         words += ["--inputs", str(inputs_file)]
