@@ -17,7 +17,7 @@ def export(model, tmp_path, *options, code=0):
     said = command.run("export", archive, "-o", path, "--inputs", tmp_path / "inputs.npz", *options, code=code)
     if code == 0:
         results = onnx.load(path, load_external_data=False).graph.output
-        may_be_none = any(result.type.HasField("optional_type") for result in results)  # onnx infers no such result of an If
+        may_be_none = any(result.type.HasField("optional_type") for result in results)  # onnx does not infer it
         onnx.checker.check_model(path, full_check=not may_be_none)
     return path, said.stderr
 

@@ -322,7 +322,7 @@ class Carried:
         return None
 
     def decide(self, node, own, outputs, share, cones, alone: bool) -> None:
-        """`alone`: no other new node shares this one's cone; otherwise they cannot be assigned."""
+        """`alone`: no other new node has the same cone; otherwise the old nodes cannot be assigned."""
         key = first_output(node)
         replaced = [*([own] if own is not None else []), *share]
         if not outputs or any(cones[output] is None for output in outputs):

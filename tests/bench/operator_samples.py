@@ -120,7 +120,7 @@ def first_line(error) -> str:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int) -> list[SampleInput]:
-    """Returns `count` samples, spread over those of the operator; the same ones in each run."""
+    """Returns `count` samples, spread over the operator's samples, equal in each run."""
     if not count or dtype not in op.supported_dtypes("cpu"):
         return []
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""ONNX files from other projects on the machine: the backend tests in onnx's PyPI package, and those of Debian.
+"""ONNX files from other projects on the machine: the backend tests in onnx's PyPI package, and Debian's test data.
 
 They cover every operator in most of its forms, functions, subgraphs, sequences, strings, sparse tensors, models without
 nodes, opsets from 1 to today's, and small converted networks. Equal files are used once.

@@ -92,8 +92,8 @@ def python_rooms() -> dict[str, set[str]]:
 
 
 def imports(path: Path, package: Path) -> tuple[set[str], set[str]]:
-    """Returns the modules of ``package`` that a file imports anywhere, named relative to it: those imported at run
-    time, and those imported only for types."""
+    """Returns the modules of ``package`` that a file imports anywhere, named relative to it: run-time imports, and
+    imports only for types."""
     for_types: set[int] = set()
     tree = ast.parse(path.read_text())
     for branch in ast.walk(tree):

@@ -1,5 +1,5 @@
-"""Runs test scripts like `python SCRIPT`, in processes forked from one that has imported torch or more. The import of
-torch takes two seconds and of transformers three, which is most of such a script's time.
+"""Runs test scripts like `python SCRIPT`, in processes forked from one that has imported torch or more: the import
+takes two seconds (transformers three), most of such a script's time.
 
     python forking.py MODULE...    reads requests, one per line: {"script", "arguments", "environment", "folder",
                                    "output", "error"}; answers each with the exit code, negative for a signal

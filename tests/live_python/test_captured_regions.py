@@ -1,5 +1,5 @@
-"""Regions and checks that torch.export inserts among the modules of a recaptured program are not modules of the user;
-a user's module with such a name is one."""
+"""Regions and checks that torch.export inserts among the modules of a recaptured program are not modules of the user. A
+user's module may have such a name."""
 
 import torch
 

@@ -120,7 +120,7 @@ def test_status_inside_a_forward_does_not_hang(tmp_path):
             return x + 1
 
     with recording(tmp_path / "m.json") as report:
-        with pytest.raises(RuntimeError, match="unsupported output type"):  # PyTorch's tracer, for any such operator
+        with pytest.raises(RuntimeError, match="unsupported output type"):  # an error of PyTorch's tracer
             torch.jit.trace(Asks(), torch.ones(2), check_trace=False)
         torch.jit.trace(nn.Linear(2, 2), torch.ones(2), check_trace=False)
     assert [each["complete"] for each in report["files"]] == [True]

@@ -1,4 +1,4 @@
-"""record_values, compared with forward hooks, and its file, read as any program would read it."""
+"""record_values, compared with forward hooks, and its file, compared with what a plain safetensors reader reads."""
 
 import json
 import os

@@ -14,7 +14,7 @@ os.environ.setdefault("WHENCE", str(command.BINARY))
 
 @pytest.fixture
 def quiet():
-    """Silences PyTorch's many warnings, and those of whence that these tests do not check."""
+    """Silences PyTorch's many warnings, and whence's warnings that these tests do not check."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

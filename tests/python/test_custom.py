@@ -1,4 +1,4 @@
-"""A user's own operators: registered converters, domains of their own, torch.autograd.Function."""
+"""A user's own operators: registered converters, separate domains, torch.autograd.Function."""
 
 
 import onnx

@@ -83,7 +83,7 @@ def test_equal_to_the_model(backend, args, kwargs):
 def test_inputs_equal_pytorchs(backend, args, kwargs):
     """Names, order and number equal those of torch.onnx.export(dynamo=True), which writes names in lower case. Keywords
     are in the order of forward's signature, whatever the order of the call."""
-    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch takes any such dict for keywords
+    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch takes it for keywords
         args, kwargs = args[:2], {"table": args[2], **kwargs}
     reference = torch.onnx.export(Takes(), args, kwargs=dict(kwargs), dynamo=True, verbose=False, optimize=False)
     expected = [each.name for each in reference.model.graph.inputs]

@@ -144,7 +144,7 @@ def test_the_other_spelling_is_an_alias(net, tmp_path):
 
 class Warns(Net):
     def forward(self, x):
-        warnings.warn("old", FutureWarning, stacklevel=2)       # raised where PyTorch calls a module
+        warnings.warn("old", FutureWarning, stacklevel=2)       # raised in PyTorch's call of a module
         warnings.warn("of the model itself", UserWarning, stacklevel=1)
         return super().forward(x)
 

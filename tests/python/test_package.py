@@ -210,7 +210,7 @@ def test_options_mean_the_same_by_every_backend(backend, tmp_path):
     graph = onnx.load(report.path).graph
     assert graph.input[0].name == "tokens" and graph.output[0].name == "states" and len(graph.input) > 4
     assert whence.verify(report.path, model, x).ok
-    if backend != "torch-dynamo":  # torch-dynamo has no such option
+    if backend != "torch-dynamo":  # torch-dynamo lacks this option
         bare = whence.export(model, x, tmp_path / "bare.onnx", backend, export_params=False)
         inputs = [value.name for value in onnx.load(bare.path).graph.input]
         assert {"linear.weight", "linear.bias", "norm.weight", "norm.bias"} <= set(inputs)

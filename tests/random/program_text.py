@@ -65,7 +65,7 @@ class Program:
     inputs: tuple[Input, ...]
     statements: tuple[Statement, ...]
     results: tuple[str, ...]  # names that forward returns
-    sizes: tuple[dict[str, int], ...]  # of the axes: the example's, then those of the comparisons
+    sizes: tuple[dict[str, int], ...]  # sizes of the axes: the example's first, then the compared ones
 
     def source(self) -> str:
         arguments = ", ".join(f"{each.name}: torch.Tensor" for each in self.inputs)

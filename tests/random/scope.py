@@ -1,7 +1,7 @@
 """The scope of a statement under construction: the names visible to it, with their values at several sizes.
 
 Values come from PyTorch, which runs the lines that lead to this place through branches and loops, each body once. A
-kind of statement queries the scope for suitable tensors, axes and sizes; `tried` tells whether PyTorch runs new lines.
+statement queries the scope for suitable tensors, axes and sizes; `tried` reports whether PyTorch runs the new lines.
 """
 
 from __future__ import annotations

@@ -350,7 +350,7 @@ def write_index(scope: Scope):
 
 @kind("write index own", weight=1)
 def write_own(scope: Scope):
-    """Writes what it reads at the same place of the same tensor, or of another one."""
+    """Reads a place of this or another tensor and writes the result to the same place of this one."""
     name = scope.tensor()
     if name is None:
         return None

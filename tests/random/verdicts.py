@@ -5,7 +5,7 @@
 | right | the file computes PyTorch's results at every size |
 | refused | exit 4, with a code and a reason |
 | fixed | right, and the file states that an axis has the example's size |
-| said | wrong or failing at some size, which violates a condition stated by the file, or with a warning |
+| said | wrong or failing at some size, but the file warns or states a condition that the size violates |
 | wrong, does not run, crash, error | the same without a condition or warning: failures |
 """
 

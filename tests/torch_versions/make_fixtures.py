@@ -5,8 +5,8 @@
 
 Run it after `make test-torch VERSION=2.15.0`, whose recorder (or WHENCE_PLUGIN) records the sidecar, and from this
 path, because archives store source paths and must not name a machine. A folder is written once and kept: whence must
-always read the files of that version. Inputs and outputs are PyTorch's, for other inputs than those of the archives;
-the sidecar is the recording of the trace.
+always read the files of that version. Inputs and outputs are PyTorch's, for inputs that differ from the archives'
+example inputs; the sidecar is the recording of the trace.
 """
 
 import json
