@@ -118,7 +118,7 @@ def known_order(model: onnx.ModelProto, found: dict) -> list[str]:
 def feed(session: onnxruntime.InferenceSession, feeds: dict) -> dict[str, numpy.ndarray]:
     types = {"tensor(float16)": numpy.float16}
     result = {}
-    for wanted in session.get_inputs():
-        array = numpy.asarray(feeds[wanted.name])
-        result[wanted.name] = array.astype(types.get(wanted.type, array.dtype))
+    for entry in session.get_inputs():
+        array = numpy.asarray(feeds[entry.name])
+        result[entry.name] = array.astype(types.get(entry.type, array.dtype))
     return result

@@ -80,10 +80,10 @@ def sorted_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 def dead_nodes(model: onnx.ModelProto) -> set[str]:
     """Returns keys of nodes that no output depends on, such as a quantiser's leftovers."""
-    wanted, dead = {value.name for value in model.graph.output}, set()
+    needed, dead = {value.name for value in model.graph.output}, set()
     for node in reversed(model.graph.node):
-        if wanted.intersection(node.output):
-            wanted.update(outside_values(node))
+        if needed.intersection(node.output):
+            needed.update(outside_values(node))
         else:
             dead.add(first_output(node))
     return dead

@@ -28,9 +28,9 @@ CLASSES = {
 
 @pytest.mark.parametrize("case", CLASSES)
 def test_classes(case):
-    wanted, module, modules, confidence, expected = CLASSES[case]
+    truth, module, modules, confidence, expected = CLASSES[case]
     answer = score.Answer(module, frozenset(modules), "", confidence, "")
-    assert score.classify(frozenset(wanted), answer) == expected
+    assert score.classify(frozenset(truth), answer) == expected
 
 
 def test_a_file_annotated_with_its_truth_is_all_exact(tmp_path):

@@ -37,11 +37,11 @@ def exists(name: str, folder: Path) -> bool:
 
 def test_the_rules_of_matching_match_explain():
     row = re.compile(r'RuleText\{MatchRule::\w+, "(\w+)",\s*"([^"]*)"\}')
-    told = dict(row.findall((command.ROOT / "annotator/match/evidence.cpp").read_text()))
-    assert told.pop("none")
+    explained = dict(row.findall((command.ROOT / "annotator/match/evidence.cpp").read_text()))
+    assert explained.pop("none")
     table = re.findall(r"^\| `(\w+)` \| (.*) \|$", (command.ROOT / "docs/matching.md").read_text(), re.MULTILINE)
-    written = {name: sentence.replace("`", "") for name, sentence in table if name in told}
-    assert written == told and len(told) > 10
+    written = {name: sentence.replace("`", "") for name, sentence in table if name in explained}
+    assert written == explained and len(explained) > 10
 
 
 @pytest.mark.parametrize("readme", DOCUMENTS, ids=readable)

@@ -97,14 +97,14 @@ def onnx_files(folder: Path, whence: str) -> dict[str, bytes]:
     if not whence:
         return files
     for name in ("named", "control_flow", "quantized"):
-        given, annotated, cut = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
-        given.write_bytes(files[name])
-        subprocess.run([whence, "annotate", given, "-o", annotated, "--carry"], check=True, capture_output=True)
+        original, annotated, cut = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
+        original.write_bytes(files[name])
+        subprocess.run([whence, "annotate", original, "-o", annotated, "--carry"], check=True, capture_output=True)
         files[f"{name}_annotated"] = annotated.read_bytes()
         done = subprocess.run([whence, "functions", annotated, "-o", cut, "--modules", "**"], capture_output=True)
         if done.returncode == 0:
             files[f"{name}_functions"] = cut.read_bytes()
-        for each in (given, annotated, cut):
+        for each in (original, annotated, cut):
             each.unlink(missing_ok=True)
     return files
 

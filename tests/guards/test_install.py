@@ -96,10 +96,10 @@ def test_completions_and_manual_pages_are_installed(prefix):
 
 
 def test_missing_packages_are_named_together(tmp_path):
-    said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON",
-                     "-DPKG_CONFIG_EXECUTABLE=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON")
+    output = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON",
+                       "-DPKG_CONFIG_EXECUTABLE=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON")
     assert ("apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev pkg-config libre2-dev"
-            in said)
+            in output)
 
 
 def test_a_build_uses_and_lists_only_requested_parts(tmp_path):
@@ -113,18 +113,18 @@ def test_a_build_uses_and_lists_only_requested_parts(tmp_path):
 
 
 def test_a_pytorch_that_is_missing_or_too_old(tmp_path):
-    said = configure(tmp_path, "-DTORCH_DIR=/nowhere/torch")
-    assert "no LibTorch in '/nowhere/torch'" in said and "Install torch (PyTorch 2." in said
+    output = configure(tmp_path, "-DTORCH_DIR=/nowhere/torch")
+    assert "no LibTorch in '/nowhere/torch'" in output and "Install torch (PyTorch 2." in output
     old = torch_folder(tmp_path / "old", "2.5.1")
-    said = configure(tmp_path, f"-DTORCH_DIR={old}")
-    assert f"LibTorch in {old} is 2.5.1; whence builds with PyTorch 2." in said
+    output = configure(tmp_path, f"-DTORCH_DIR={old}")
+    assert f"LibTorch in {old} is 2.5.1; whence builds with PyTorch 2." in output
 
 
 def test_a_project_with_another_pytorch_is_refused(prefix, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(PROJECT.replace("REQUIRED)", "REQUIRED COMPONENTS recorder)"))
     other = torch_folder(tmp_path / "other", "2.5.1")
-    said = configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_DIR={other}", source=tmp_path)
-    assert f"the one in {other} is 2.5.1" in said and f"build whence with TORCH_DIR={other}" in said
+    output = configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_DIR={other}", source=tmp_path)
+    assert f"the one in {other} is 2.5.1" in output and f"build whence with TORCH_DIR={other}" in output
 
 
 def test_the_installed_command_finds_its_recorder(prefix, small_archive, tmp_path):

@@ -55,9 +55,9 @@ def test_a_second_build_has_equal_bytes(release, tmp_path):
 
 def test_the_static_command_runs_and_has_licences(release, tmp_path):
     path = release / f"whence-{VERSION}-linux-{ARCHITECTURE}.tar.gz"
-    held = members(path)
-    assert {"bin/whence", "LICENSE", "THIRD-PARTY.txt", "whence.cdx.json"} <= set(held)
-    assert held["bin/whence"].mode == 0o755 and all(entry.mtime == TIME and entry.uid == 0 for entry in held.values())
+    files = members(path)
+    assert {"bin/whence", "LICENSE", "THIRD-PARTY.txt", "whence.cdx.json"} <= set(files)
+    assert files["bin/whence"].mode == 0o755 and all(entry.mtime == TIME and entry.uid == 0 for entry in files.values())
     with tarfile.open(path) as archive:
         archive.extractall(tmp_path, filter="data")
     top = tmp_path / path.name.removesuffix(".tar.gz")
@@ -115,8 +115,8 @@ def test_the_bill_names_linked_libraries(release):
 
 
 def test_the_sdist_builds_and_holds_no_tests(release):
-    held = members(release / f"whence_onnx-{VERSION}.tar.gz")
+    files = members(release / f"whence_onnx-{VERSION}.tar.gz")
     assert {"PKG-INFO", "pyproject.toml", "CMakeLists.txt", "python/whence/__init__.py", "tools/setup/onnx.sh",
-            "recorder/entry/entry.cpp"} <= set(held)
-    assert not [name for name in held if name.startswith(("tests/", "samples/", "build/"))]
-    assert held["tools/setup/onnx.sh"].mode == 0o755
+            "recorder/entry/entry.cpp"} <= set(files)
+    assert not [name for name in files if name.startswith(("tests/", "samples/", "build/"))]
+    assert files["tools/setup/onnx.sh"].mode == 0o755

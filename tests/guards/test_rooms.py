@@ -109,9 +109,9 @@ def imports(path: Path, package: Path) -> tuple[set[str], set[str]]:
             around = [package.name, *folder[:len(folder) - node.level + 1]] if node.level else []
             base = [*around, *(node.module or "").split(".")] if node.module else around
             names = [[*base, each.name] for each in node.names]
-        for whole in names:
-            if whole[0] == package.name:
-                found[id(node) in for_types].add(module_of(whole[1:], package))
+        for name in names:
+            if name[0] == package.name:
+                found[id(node) in for_types].add(module_of(name[1:], package))
     return found[0] - {""}, found[1] - {""}
 
 

@@ -113,24 +113,24 @@ def main() -> None:
     parser.add_argument("--unit", action="store_true", help="run the C++ tests anew")
     parser.add_argument("--pytest", action="store_true", help="then run pytest on the mutants that they miss")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of mutants")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     mutants = read_list(LIST.read_text())
     plant(mutants, TREE)
-    build(asked.jobs)
+    build(options.jobs)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if broken := noticed_by_units(0):
         raise SystemExit(f"the C++ tests fail without a mutant: {broken}")
     for mutant in mutants:
-        if asked.only and mutant.number not in asked.only:
+        if options.only and mutant.number not in options.only:
             continue
         result = results.setdefault(mutant.text, {})
-        if asked.unit or "units" not in result:
+        if options.unit or "units" not in result:
             result["units"] = noticed_by_units(mutant.number)
-        if asked.pytest and not result["units"] and "pytest" not in result:
+        if options.pytest and not result["units"] and "pytest" not in result:
             result["pytest"] = noticed_by_pytest(mutant, FILES.get(mutant.room, []))
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False))
-        told = "; ".join(result["units"]) or result.get("pytest") or "unnoticed"
-        print(f"{mutant.number} {mutant.file}: {told}", flush=True)
+        detected_by = "; ".join(result["units"]) or result.get("pytest") or "unnoticed"
+        print(f"{mutant.number} {mutant.file}: {detected_by}", flush=True)
     print(table(mutants, results))
 
 

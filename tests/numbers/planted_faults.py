@@ -121,8 +121,8 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=3, help="for each model (3)")
     parser.add_argument("--alone", action="store_true", help="give whence accuracy the PyTorch model, too")
     options = parser.parse_args()
-    for given, known in ((options.models, models.NAMES), (options.tools, TOOLS)):
-        if unknown := set(given.split(",")) - set(known):
+    for text, known in ((options.models, models.NAMES), (options.tools, TOOLS)):
+        if unknown := set(text.split(",")) - set(known):
             parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     quiet_here()
@@ -140,9 +140,9 @@ def main() -> None:
                     continue
                 for path, fault in planted:
                     first = measured(options.folder, name, tool, values, (path, fault), options.alone)
-                    said = verdict(first, path)
-                    counts[tool][said] += 1
-                    print(f"{said:7} {name} {tool} {fault.__name__} in {path}" + ("" if said == "named" else f": {first}"))
+                    word = verdict(first, path)
+                    counts[tool][word] += 1
+                    print(f"{word:7} {name} {tool} {fault.__name__} in {path}" + ("" if word == "named" else f": {first}"))
             except Exception as failure:  # each tool raises its own exceptions
                 print(f"{name} {tool}: left out, {type(failure).__name__}: {str(failure).splitlines()[0][:100]}")
     words = ("named", "around", "wrong", "missed")

@@ -118,13 +118,13 @@ def test_figures_match_their_definition(encoder, exported):
 
     report = measured(encoder, exported(change))
     with torch.no_grad():
-        wanted = Encoder()(*example())[0].double()
-    difference = moved.double().expand_as(wanted)
+        expected = Encoder()(*example())[0].double()
+    difference = moved.double().expand_as(expected)
     row = report.of("head")
-    assert row.relative == pytest.approx(float(difference.norm() / wanted.norm()), rel=1e-4)
+    assert row.relative == pytest.approx(float(difference.norm() / expected.norm()), rel=1e-4)
     assert row.largest == pytest.approx(0.5, rel=1e-4)
-    assert row.sqnr == pytest.approx(-20 * math.log10(float(difference.norm() / wanted.norm())), rel=1e-4)
-    cosine = torch.nn.functional.cosine_similarity(wanted.flatten(), (wanted + difference).flatten(), dim=0)
+    assert row.sqnr == pytest.approx(-20 * math.log10(float(difference.norm() / expected.norm())), rel=1e-4)
+    cosine = torch.nn.functional.cosine_similarity(expected.flatten(), (expected + difference).flatten(), dim=0)
     assert row.cosine == pytest.approx(float(cosine), abs=1e-5)
     assert not row.estimated and row.inherited < 1e-5
 
@@ -136,9 +136,9 @@ def test_an_error_from_a_sketch_is_an_estimate(encoder, exported):
     row = measured(encoder, exported(change)).of("layers.0.attention.query")
     with torch.no_grad():
         model = Encoder()
-        wanted = whence.record_values(model, example(), full=["layers.0.attention.query"])
-    recorded = next(each for each in wanted.runs[0].calls if each.module == "layers.0.attention.query").results[0]
-    tensor = wanted.whole(recorded).double()
+        expected = whence.record_values(model, example(), full=["layers.0.attention.query"])
+    recorded = next(each for each in expected.runs[0].calls if each.module == "layers.0.attention.query").results[0]
+    tensor = expected.whole(recorded).double()
     assert row.estimated
     assert row.relative == pytest.approx(0.3 * math.sqrt(tensor.numel()) / float(tensor.norm()), rel=0.3)
     assert row.largest == pytest.approx(0.3, rel=1e-3)
@@ -149,10 +149,10 @@ def test_integers_are_equal_or_not(encoder, exported):
         model.head.bias += torch.tensor([100.0, 0, 0, 0, 0])  # class 0 always wins
 
     report = measured(encoder, exported(change))
-    wanted = Encoder()(*example())[1]
+    expected = Encoder()(*example())[1]
     session = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"])
     got = torch.from_numpy(session.run(None, {"ids": example()[0].numpy()})[1])
-    unequal = float((got != wanted).double().mean())
+    unequal = float((got != expected).double().mean())
     assert unequal > 0
     argmax = next(each for each in report.modules if each.module == "" and each.status == "differs")
     assert argmax.unequal in (None, unequal) and argmax.relative > 0
@@ -222,8 +222,8 @@ def test_the_tolerance_follows_the_files_dtype(encoder, tmp_path):
     assert half.tolerance_of == "float16" and 1e-3 <= half.tolerance <= 0.05
     full = measured(encoder, encoder / "encoder.onnx")
     assert full.tolerance_of == "float32" and 1e-5 <= full.tolerance <= 1e-3
-    given = measured(encoder, tmp_path / "half.onnx", tolerance=1e-6)
-    assert given.tolerance == 1e-6 and given.tolerance_of == "as given" and given.first is not None
+    strict = measured(encoder, tmp_path / "half.onnx", tolerance=1e-6)
+    assert strict.tolerance == 1e-6 and strict.tolerance_of == "as given" and strict.first is not None
 
 
 def test_a_result_in_another_order_of_axes_is_recognised(encoder, tmp_path):
@@ -337,8 +337,8 @@ def test_a_program_with_reordered_module_arguments(tmp_path):
     whence.export(model, (x,), tmp_path / "m.onnx")
     int8(tmp_path / "m.onnx", tmp_path / "q.onnx")
     whence.annotate(tmp_path / "q.onnx", source=tmp_path / "m.onnx")
-    for given in (model, program):
-        report = whence.accuracy(tmp_path / "q.onnx", values, model=given)
+    for reference in (model, program):
+        report = whence.accuracy(tmp_path / "q.onnx", values, model=reference)
         assert report.first is None and report.of("attention").made < 0.1, str(report)
 
 
@@ -603,16 +603,16 @@ def test_files_without_values(encoder, tmp_path, content):
 
 def test_truncated_or_changed_values(encoder, tmp_path):
     """Each truncation and each of thousands of changed header bytes gives an error with a code, or a report."""
-    whole = (encoder / "encoder.values.safetensors").read_bytes()
-    header = int.from_bytes(whole[:8], "little")
+    content = (encoder / "encoder.values.safetensors").read_bytes()
+    header = int.from_bytes(content[:8], "little")
     path = tmp_path / "v.safetensors"
-    for size in (4, 8, 100, header, header + 8, len(whole) - 1):
-        path.write_bytes(whole[:size])
+    for size in (4, 8, 100, header, header + 8, len(content) - 1):
+        path.write_bytes(content[:size])
         assert failing_or_read(path) == "E0202"
     random = numpy.random.default_rng(1)
     codes = set()
     for _ in range(300):
-        changed = bytearray(whole)
+        changed = bytearray(content)
         for at in random.integers(8, 8 + header, size=2):
             changed[at] = random.integers(32, 127)
         path.write_bytes(changed)
@@ -624,8 +624,8 @@ STATED = [("version", 2, "E0205"), ("version", True, "E0204"), ("version", -5, "
           ("runs", None, "E0204"), ("dims", [float("inf")], "E0204"), ("dims", [-1], "E0204"), ("form", "half", "E0204")]
 
 
-@pytest.mark.parametrize("name, given, code", STATED, ids=[f"{name} {given}" for name, given, _ in STATED])
-def test_values_that_state_nonsense(encoder, tmp_path, name, given, code):
+@pytest.mark.parametrize("name, value, code", STATED, ids=[f"{name} {value}" for name, value, _ in STATED])
+def test_values_that_state_nonsense(encoder, tmp_path, name, value, code):
     from safetensors import safe_open
     from safetensors.torch import save_file
 
@@ -633,7 +633,7 @@ def test_values_that_state_nonsense(encoder, tmp_path, name, given, code):
         tensors, stated = {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["whence"])
     place = stated if name in stated else next(iter(stated["runs"][0]["inputs"].values()))
     assert name in place
-    place[name] = given
+    place[name] = value
     save_file(tensors, tmp_path / "v.safetensors", {"whence": json.dumps(stated)})
     assert failing_or_read(tmp_path / "v.safetensors") == code
 

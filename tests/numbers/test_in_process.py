@@ -245,11 +245,11 @@ def test_a_call_that_fails_is_not_a_run(tmp_path):
 
 
 def test_a_numbered_file_replaces_only_values(tmp_path):
-    taken = tmp_path / "m.2.values.safetensors"
-    taken.write_bytes(b"mine")
+    occupied = tmp_path / "m.2.values.safetensors"
+    occupied.write_bytes(b"mine")
     with pytest.raises(whence.WhenceError) as raised:
         with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
             torch.jit.trace(Mixer().eval(), inputs())
             torch.jit.trace(nn.Sequential(nn.Linear(6, 2)).eval(), inputs())
-    assert raised.value.code == "E0401" and taken.read_bytes() == b"mine"
+    assert raised.value.code == "E0401" and occupied.read_bytes() == b"mine"
     assert not (tmp_path / "m.values.safetensors").exists()

@@ -69,8 +69,8 @@ def test_impossible_requests_are_refused(folder, run_here, arguments, code):
     numpy.savez(folder / "others.npz", nothing=numpy.zeros(3))
     (folder / "folder").mkdir()
     (folder / "deep.json").write_text("[" * 100000)
-    said = run_here(*resolve_paths(folder, [*ACCURACY, *arguments]), code=code).err
-    assert said.startswith("E0") and "; try: " in said
+    error = run_here(*resolve_paths(folder, [*ACCURACY, *arguments]), code=code).err
+    assert error.startswith("E0") and "; try: " in error
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -79,8 +79,8 @@ def test_impossible_requests_are_refused(folder, run_here, arguments, code):
 ])
 def test_impossible_recordings_are_refused(folder, run_here, arguments, code):
     (folder / "folder").mkdir()
-    said = run_here(*resolve_paths(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
-    assert said.startswith("E0") and "; try: " in said
+    text = run_here(*resolve_paths(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
+    assert text.startswith("E0") and "; try: " in text
     assert not (folder / "v").exists()
 
 

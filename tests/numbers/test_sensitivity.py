@@ -217,9 +217,9 @@ def test_weights_in_a_file_of_their_own(tmp_path):
 
 
 def test_the_commands_output(model, tmp_path, run_here):
-    given = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
+    words = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
              "--modules", "layers.*", "--modules", "head", "--no-time"]
-    stated = json.loads(command.run(*given, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
+    stated = json.loads(command.run(*words, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
                                     tmp_path / "page.html", "--json").stdout)
     SCHEMA.validate(stated)
     written = json.loads((tmp_path / "list.json").read_text())
@@ -228,9 +228,9 @@ def test_the_commands_output(model, tmp_path, run_here):
     assert written.keys() == selected.keys()
     page = (tmp_path / "page.html").read_text()
     assert page.count("<circle ") == 3 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
-    text = run_here(*given).out
+    text = run_here(*words).out
     assert all(f"\n{module} " in text for module in ("layers.0", "layers.1", "head"))
-    assert run_here(*given, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
+    assert run_here(*words, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -245,8 +245,8 @@ def test_the_commands_output(model, tmp_path, run_here):
 def test_the_command_line_refuses(model, run_here, arguments, code):
     before = model.read_bytes()
     known = {"INPUTS": model.with_name("inputs.npz"), "MODEL": model}
-    said = run_here("sensitivity", model, *[known.get(each, each) for each in arguments], code=code).err
-    assert re.match(r"E\d{4} ", said) and "try: " in said and model.read_bytes() == before
+    error = run_here("sensitivity", model, *[known.get(each, each) for each in arguments], code=code).err
+    assert re.match(r"E\d{4} ", error) and "try: " in error and model.read_bytes() == before
 
 
 def failing(code, call):

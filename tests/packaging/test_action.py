@@ -127,10 +127,10 @@ def test_annotating_needs_a_source(folder):
     assert code == 2 and "::error title=whence::annotate: true needs a sidecar or a baseline\n" in shown
 
 
-@pytest.mark.parametrize("given", [{"sidecar": "model.whence.json"}, {"baseline": "model.onnx"}])
-def test_a_plain_file_is_annotated_first(folder, given):
+@pytest.mark.parametrize("source", [{"sidecar": "model.whence.json"}, {"baseline": "model.onnx"}])
+def test_a_plain_file_is_annotated_first(folder, source):
     before = (folder / "plain.onnx").read_bytes()
-    code, shown, _ = run_steps(folder, "plain.onnx", annotate="true", options="--min=covered=99", **given)
+    code, shown, _ = run_steps(folder, "plain.onnx", annotate="true", options="--min=covered=99", **source)
     assert code == 0, shown
     assert command.run_json("validate", folder / "whence-results" / "plain.onnx")["coverage"]["covered"] == 3
     assert (folder / "plain.onnx").read_bytes() == before
@@ -152,10 +152,10 @@ def test_a_path_outside_of_the_folder_is_not_written(folder):
     assert command.run_json("validate", folder / "work" / "whence-results" / "_" / "plain.onnx")["coverage"]["covered"] == 3
 
 
-@pytest.mark.parametrize("models, given, words", [("none.onnx", {}, "could not be checked"), ("*.none", {}, "no ONNX file"),
-                                                  ("", {}, "no ONNX file"), ("model.onnx", {"options": "--mim=3"}, "exit code 2")])
-def test_an_unchecked_file_is_not_a_finding(folder, models, given, words):
-    code, shown, outputs = run_steps(folder, models, **given)
+@pytest.mark.parametrize("models, options, words", [("none.onnx", {}, "could not be checked"), ("*.none", {}, "no ONNX file"),
+                                                    ("", {}, "no ONNX file"), ("model.onnx", {"options": "--mim=3"}, "exit code 2")])
+def test_an_unchecked_file_is_not_a_finding(folder, models, options, words):
+    code, shown, outputs = run_steps(folder, models, **options)
     assert code == 2 and re.search(rf"^::error .*{words}", shown, re.MULTILINE) and not outputs
 
 
@@ -164,8 +164,8 @@ def test_installing(tmp_path):
     (tmp_path / "python3").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.asked"\nprintf "#!/bin/sh\\n" > "${0%/*}/whence"\n'
                                       'chmod +x "${0%/*}/whence"\n')
     (tmp_path / "python3").chmod(0o755)
-    for version, asked in (("", "whence-onnx"), ("0.1.0", "whence-onnx==0.1.0")):
+    for version, expected in (("", "whence-onnx"), ("0.1.0", "whence-onnx==0.1.0")):
         (tmp_path / "whence").unlink(missing_ok=True)
         subprocess.run(["/bin/sh", command.ROOT / "tools/action/install.sh"], check=True,
                        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "WHENCE_VERSION": version})
-        assert (tmp_path / "python3.asked").read_text().splitlines()[-1] == asked
+        assert (tmp_path / "python3.asked").read_text().splitlines()[-1] == expected

@@ -197,14 +197,14 @@ def test_a_fixed_number_cannot_be_dynamic():
 
 @pytest.mark.parametrize("backend", NATIVE)
 def test_names_of_inputs_and_outputs(backend):
-    given = arguments()
-    for many, said in ((list("abcde"), "5 names"), (["a", "a"], "'a' twice"), (["a,b"], "commas")):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
-            whence.export(Net(), given, backend=backend, input_names=many)
+    args = arguments()
+    for many, fragment in ((list("abcde"), "5 names"), (["a", "a"], "'a' twice"), (["a,b"], "commas")):
+        with pytest.raises(whence.WhenceError, match=fragment) as raised:
+            whence.export(Net(), args, backend=backend, input_names=many)
         assert raised.value.code in ("E0101", "E0104") and raised.value.remedy
     with pytest.raises(whence.WhenceError, match="4.*output|output.*4"):
-        whence.export(Net(), given, backend=backend, output_names=list("abcd"))
-    graph = whence.export(Net(), given, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
+        whence.export(Net(), args, backend=backend, output_names=list("abcd"))
+    graph = whence.export(Net(), args, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
     assert [each.name for each in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
     assert graph.output[0].name == "out" and len({each.name for each in graph.output}) == 3
 
@@ -214,10 +214,10 @@ def test_one_size_has_one_name():
         def forward(self, x, y):
             return x + y
 
-    given = (torch.randn(3, 4), torch.randn(3, 4))
-    reference = torch.onnx.export(Adds(), given, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
+    example = (torch.randn(3, 4), torch.randn(3, 4))
+    reference = torch.onnx.export(Adds(), example, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
     with pytest.warns(whence.WhenceWarning, match="always the size 'a'"):
-        program = whence.export(Adds(), given, backend="native-export", dynamic_shapes=({0: "a"}, {0: "b"}))
+        program = whence.export(Adds(), example, backend="native-export", dynamic_shapes=({0: "a"}, {0: "b"}))
     assert dims(program.model_proto.graph.input) == dims(reference.model_proto.graph.input) == [["a", 4], ["a", 4]]
 
 

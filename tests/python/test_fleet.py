@@ -164,9 +164,9 @@ def test_memory_does_not_grow_with_the_models(tmp_path):
         program = ("import resource, sys; from whence.fleet.command_line import main; code = main(sys.argv[1:]); "
                    "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)")
         words = [sys.executable, "-c", program, folder / "models", "-o", folder / "out", "--json"]
-        said = subprocess.run(list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
-        code, kilobytes = said.splitlines()[-1].split()
-        assert code == "0" and json.loads(said[:said.rindex("}") + 1])["done"] == 2
+        text = subprocess.run(list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+        code, kilobytes = text.splitlines()[-1].split()
+        assert code == "0" and json.loads(text[:text.rindex("}") + 1])["done"] == 2
         return int(kilobytes)
 
     assert peak(tmp_path / "large") < peak(tmp_path / "small") + (8 << 10)

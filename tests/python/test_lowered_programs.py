@@ -59,8 +59,8 @@ def test_vmap(name, backend):
     args = tuple(torch.randn(shape) for shape in shapes)
     program = whence.export(model, args, backend=backend)
     onnx.checker.check_model(program.model_proto, full_check=True)
-    wanted = model(*args)
-    assert_same_results(program(*args), wanted if isinstance(wanted, tuple) else [wanted])
+    expected = model(*args)
+    assert_same_results(program(*args), expected if isinstance(expected, tuple) else [expected])
     assert program.validation.clean
 
 
@@ -70,9 +70,9 @@ def test_vmap_of_a_dynamic_batch_keeps_modules():
     for size in (2, 7):
         x = torch.randn(size, 3)
         torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-5, atol=1e-5)
-    said = {each.value for node in program.model_proto.graph.node for each in node.metadata_props
-            if each.key == "pkg.whence.module"}
-    assert {"layer", "after.0", "after.1"} <= said and program.validation.coverage.percent == 100
+    modules = {each.value for node in program.model_proto.graph.node for each in node.metadata_props
+               if each.key == "pkg.whence.module"}
+    assert {"layer", "after.0", "after.1"} <= modules and program.validation.coverage.percent == 100
 
 
 # ---- operators that write to their arguments ------------------------------------------------------------------------

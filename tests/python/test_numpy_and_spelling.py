@@ -55,14 +55,14 @@ def as_tensors(x, more, state):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("backend", EVERY)
 def test_arrays_are_exported_like_tensors(backend, net, tmp_path):
-    given = arrays()
-    program = whence.export(net, given, tmp_path / "m.onnx", backend, verify=True)
+    inputs = arrays()
+    program = whence.export(net, inputs, tmp_path / "m.onnx", backend, verify=True)
     assert program.verification.ok and len(program.model_proto.graph.input) == 3
-    expected = net(*as_tensors(*given)).detach()
-    for result in (program(*given)[0], program(*as_tensors(*given))[0]):
+    expected = net(*as_tensors(*inputs)).detach()
+    for result in (program(*inputs)[0], program(*as_tensors(*inputs))[0]):
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
-    assert whence.verify(program, net, given).ok and program.verify(args=given).ok
-    assert isinstance(given[0], numpy.ndarray) and isinstance(given[1]["a"][0], numpy.ndarray)  # not converted
+    assert whence.verify(program, net, inputs).ok and program.verify(args=inputs).ok
+    assert isinstance(inputs[0], numpy.ndarray) and isinstance(inputs[1]["a"][0], numpy.ndarray)  # not converted
 
 
 def test_an_array_alone_and_by_name(net):

@@ -169,8 +169,8 @@ def without_weights(archives):
     expected = by_pytorch(archives, export_params=False, do_constant_folding=False).graph
     known = {name: each.detach().numpy() for name, each in archives.module.named_parameters()}
     for path in archives.export("--weights-as-inputs"):
-        given = names(onnx.load(path).graph.input)[1:]
-        assert set(given) == set(known) and set(names(expected.input)[1:]) <= set(known)
+        weights = names(onnx.load(path).graph.input)[1:]
+        assert set(weights) == set(known) and set(names(expected.input)[1:]) <= set(known)
         archives.check(path, more=known)
     graph = whence.export(archives.module, X, export_params=False).model_proto.graph
     assert set(names(graph.input)[1:]) == set(known)
@@ -341,8 +341,8 @@ def functions_of_autograd(archives):
 def reports(archives):
     archives.export("--report", archives.folder / "r.md")
     assert "`linear`" in (archives.folder / "r.md").read_text()
-    said = command.run("export", archives.folder / "m.pt2", "-o", archives.folder / "n.onnx", "--profile").stdout
-    assert " s  convert" in said
+    output = command.run("export", archives.folder / "m.pt2", "-o", archives.folder / "n.onnx", "--profile").stdout
+    assert " s  convert" in output
     program = whence.export(archives.module, X, report=True, artifacts_dir=archives.folder / "made", profile=True)
     assert len(list((archives.folder / "made").glob("onnx_export_*_success.md"))) == 1 and program.seconds["export"] > 0
 
@@ -420,8 +420,8 @@ def metadata(archives):
 @row("`export_modules_as_functions`")
 def modules_as_functions(archives):
     flat = whence.export(archives.module, X)
-    for asked in (True, {torch.nn.Linear}):
-        program = whence.export(archives.module, X, export_modules_as_functions=asked, verify=True)
+    for option in (True, {torch.nn.Linear}):
+        program = whence.export(archives.module, X, export_modules_as_functions=option, verify=True)
         made = onnx.load(program.path)
         assert {each.name for each in program.functions.functions} == {each.name for each in made.functions}
         assert "Linear" in {node.op_type for each in [made.graph, *made.functions] for node in each.node}

@@ -194,8 +194,8 @@ def test_dynamic_axes(backend, tmp_path):
     dims = onnx.load(report.path).graph.input[0].type.tensor_type.shape.dim
     assert dims[0].dim_param and dims[1].dim_value == 4
     assert dims[0].dim_param == "x_dynamic_axes_1"
-    for axes, said in (({"nope": {0: "n"}}, "nope"), ({"x": {2: "n"}}, "rank is 2"), ({"x": {-1: "n"}}, "axis -1")):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
+    for axes, fragment in (({"nope": {0: "n"}}, "nope"), ({"x": {2: "n"}}, "rank is 2"), ({"x": {-1: "n"}}, "axis -1")):
+        with pytest.raises(whence.WhenceError, match=fragment) as raised:
             whence.export(Block().eval(), x, tmp_path / "n.onnx", backend, dynamic_axes=axes)
         assert raised.value.code == "E0104" and raised.value.remedy and not (tmp_path / "n.onnx").exists()
 

@@ -87,16 +87,16 @@ def test_an_exported_program_is_exported():
             return super().forward(pair[0] + d["z"]), pair[1] * 2
 
     model, (x, y, z) = Nested().eval(), torch.randn(3, 3, 4)
-    given = torch.export.export(model, ((x, y), {"z": z}), dynamic_shapes=(({0: torch.export.Dim.AUTO}, None),
-                                                                           {"z": {0: torch.export.Dim.AUTO}}))
-    program = whence.export(given)
-    reference = torch.onnx.export(given, dynamo=True, verbose=False)
+    source = torch.export.export(model, ((x, y), {"z": z}), dynamic_shapes=(({0: torch.export.Dim.AUTO}, None),
+                                                                            {"z": {0: torch.export.Dim.AUTO}}))
+    program = whence.export(source)
+    reference = torch.onnx.export(source, dynamo=True, verbose=False)
     assert [each.name for each in program.model.graph.inputs] == [each.name for each in reference.model.graph.inputs]
     with torch.no_grad():
         equal(program((x, y), {"z": z}), model((x, y), {"z": z}))
-    assert program.exported_program is given and program.verify().ok and program.backend == "native-export"
+    assert program.exported_program is source and program.verify().ok and program.backend == "native-export"
     with pytest.raises(whence.WhenceError) as raised:
-        whence.export(given, backend="torch-torchscript")
+        whence.export(source, backend="torch-torchscript")
     assert raised.value.code == "E0303"
 
 
@@ -160,8 +160,8 @@ def test_an_exportable_module_supplies_its_arguments(backend):
 
 def test_values_inside(exported):
     model, x, program = exported
-    asked = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")
-    equal(program.compute_values([asked], (x,)), torch.relu(model.first(x)).detach())
+    name = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")
+    equal(program.compute_values([name], (x,)), torch.relu(model.first(x)).detach())
     with pytest.raises(whence.WhenceError) as raised:
         program.compute_values(["none"], (x,))
     assert raised.value.code == "E0105"
@@ -310,10 +310,10 @@ class Writes(torch.nn.Module):
 
 def test_tracing_does_not_change_buffers_and_arguments():
     model, x = Writes(), torch.ones(2, 3)
-    held = model.last
+    last = model.last
     program = whence.export(model, (x,))
     assert torch.equal(x, torch.ones(2, 3)) and torch.equal(model.calls, torch.zeros(3))
-    assert model.last is held and torch.equal(held, torch.zeros(2, 3))
+    assert model.last is last and torch.equal(last, torch.zeros(2, 3))
     equal(program(x.clone()), torch.full((2, 3), 3.0))
 
 
@@ -581,8 +581,8 @@ def test_torch_export_reads_models_that_cannot_be_traced(model):
     x = torch.randn(2, 32)
     program = whence.export(model, (x,))
     assert program.backend == "native-export"
-    for given in x, -x:
-        torch.testing.assert_close(program(given)[0], model(given), rtol=1e-4, atol=1e-5)
+    for value in x, -x:
+        torch.testing.assert_close(program(value)[0], model(value), rtol=1e-4, atol=1e-5)
 
 
 def test_if_trace_and_torch_export_fail_the_models_error_is_raised():

@@ -76,11 +76,11 @@ def built(source: Path, code: int = 0) -> subprocess.CompletedProcess:
 
 def test_a_recorder_built_for_this_pytorch_is_preferred(bare):
     assert recorder_library.fitting() is None
-    said = built(source_of(bare / "source", BACKEND))
+    result = built(source_of(bare / "source", BACKEND))
     library = bare / "cache" / "whence" / f"recorder-{whence.__version__}" / f"torch-{RUNNING}" / "lib" / recorder_library.LIBRARY
-    assert json.loads(said.stdout) == {"torch": RUNNING, "library": str(library)}
+    assert json.loads(result.stdout) == {"torch": RUNNING, "library": str(library)}
     assert library.read_text() == str(Path(torch.__file__).parent)
-    assert "compiling the recorder: 30 of 30" in said.stderr
+    assert "compiling the recorder: 30 of 30" in result.stderr
     assert recorder_library.fitting() == library and recorder_library.for_command() == {"WHENCE_RECORDER": str(library)}
     assert os.access(library.parents[1] / "bin" / "whence", os.X_OK) and not list(library.parents[2].glob(".whence-*"))
 

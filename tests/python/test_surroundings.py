@@ -199,10 +199,10 @@ def test_stages_times_and_decisions_are_logged(caplog, capsys, quiet):
     model = Small().eval()
     with caplog.at_level(logging.INFO, "whence"):
         whence.export(model, (X, {}), do_constant_folding=False, keep_initializers_as_inputs=None, training="preserve")
-    said = caplog.text
-    for wanted in ("trace...", "export...", "do_constant_folding=False", "keep_initializers_as_inputs=None",
-                   "opset_version=None: opset 20"):
-        assert wanted in said
+    text = caplog.text
+    for line in ("trace...", "export...", "do_constant_folding=False", "keep_initializers_as_inputs=None",
+                 "opset_version=None: opset 20"):
+        assert line in text
     capsys.readouterr()
     whence.export(model, X)
     assert capsys.readouterr() == ("", "")  # no output by default

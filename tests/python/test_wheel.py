@@ -33,8 +33,8 @@ def binary() -> Path:
 @pytest.fixture(scope="module")
 def wheel(binary, tmp_path_factory) -> Path:
     """Returns $WHENCE_WHEEL, which `make wheel` sets, or builds one of this tree."""
-    given = os.environ.get("WHENCE_WHEEL")
-    return Path(given) if given else make_wheel(tmp_path_factory.mktemp("wheel"), binary)
+    path = os.environ.get("WHENCE_WHEEL")
+    return Path(path) if path else make_wheel(tmp_path_factory.mktemp("wheel"), binary)
 
 
 def run(*arguments, **options) -> str:

@@ -75,5 +75,5 @@ def results_of(forward: Callable, inputs: list[torch.Tensor]) -> list[torch.Tens
 def eager(program: Program) -> list[list[torch.Tensor] | None]:
     """Returns the results at every size."""
     forward = compile_forward(program.source())
-    return [results_of(lambda *given: forward(None, *given), make_inputs(program, number))
+    return [results_of(lambda *inputs: forward(None, *inputs), make_inputs(program, number))
             for number in range(len(program.sizes))]

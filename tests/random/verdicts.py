@@ -60,16 +60,16 @@ def judge(program: Program, route: str, folder: Path) -> Verdict | None:
     if archive is None:
         return None
     model = folder / "program.onnx"
-    said = export(program, route, archive, model)
-    if said.code < 0 or said.code == command.BUG:
-        return Verdict("crash", said.reason, said.says)
-    if said.code != 0 and not archive_is_the_program(program, archive, expected):
+    result = export(program, route, archive, model)
+    if result.code < 0 or result.code == command.BUG:
+        return Verdict("crash", result.reason, result.says)
+    if result.code != 0 and not archive_is_the_program(program, archive, expected):
         return None
-    if said.code == 4:
-        return Verdict("refused", said.reason, said.says)
-    if said.code != 0:
-        return Verdict("error", said.reason, said.says)
-    return compare(program, archive, model, expected, said)
+    if result.code == 4:
+        return Verdict("refused", result.reason, result.says)
+    if result.code != 0:
+        return Verdict("error", result.reason, result.says)
+    return compare(program, archive, model, expected, result)
 
 
 def archive_is_the_program(program: Program, archive: Archive, expected) -> bool:
@@ -82,7 +82,7 @@ def archive_is_the_program(program: Program, archive: Archive, expected) -> bool
     return True
 
 
-def compare(program: Program, archive: Archive, model: Path, expected, said) -> Verdict | None:
+def compare(program: Program, archive: Archive, model: Path, expected, result) -> Verdict | None:
     try:
         session = open_session(model)
     except Exception as error:
@@ -101,14 +101,14 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
             compared += 1
             continue
         if verdict[0] != "fixed" and not stated.holds(feed):
-            outside = describe(("said", verdict[1]), program, number, said, "where the file says that it does not hold")
+            outside = describe(("said", verdict[1]), program, number, result, "which the file excludes")
             continue
         # Checked last because it takes longer: PyTorch's archive of the program may give other results, or fail.
         theirs = results_of(archive.forward, inputs)
         if theirs is None and archive.has_guards:
             # An archive does not cover sizes below 2, which torch.export treats as separate programs.
             if verdict[0] != "fixed" and min(sizes_in(program, number)) >= 2:
-                return describe(verdict, program, number, said, "where the archive's guards refuse")
+                return describe(verdict, program, number, result, "refused by the archive's guards")
             compared += 1  # both refuse this size
             continue
         if theirs is None or not same(theirs, wanted):
@@ -116,13 +116,13 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
                 return None
             continue
         if verdict[0] != "fixed":
-            return describe(verdict, program, number, said)
+            return describe(verdict, program, number, result)
         fixed = True
     if outside:
         return outside
     if fixed:
-        return Verdict("fixed", "" if said.warned else "unsaid", said.says)
-    return Verdict("right", "warned" if said.warned else "", said.says) if compared > 1 else None
+        return Verdict("fixed", "" if result.warned else "unsaid", result.says)
+    return Verdict("right", "warned" if result.warned else "", result.says) if compared > 1 else None
 
 
 def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
@@ -134,7 +134,7 @@ def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
 MOVES = 40  # of inputs by their last bits: first all by one factor, then each element by its own
 
 
-def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bool:
+def rounding_decides(program: Program, inputs: list[torch.Tensor], expected) -> bool:
     """Returns true if PyTorch's own results change considerably when its inputs change in their last bits, for example
     if the sum of values with mean 0 is a factor."""
     forward = compile_forward(program.source())
@@ -146,7 +146,7 @@ def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bo
             return each * (1 + steps * 2**-24) if each.is_floating_point() else each
 
         theirs = results_of(lambda *given: forward(None, *given), [moved(each) for each in inputs])
-        if theirs is not None and not same(theirs, wanted, (relative / 10, absolute / 10)):
+        if theirs is not None and not same(theirs, expected, (relative / 10, absolute / 10)):
             return True
     return False
 
@@ -159,11 +159,11 @@ class Statement:
     conditions: list[str]  # "n != 1", "Min(n, 3) <= 2 or m == 1"
 
     def holds(self, feed: dict[str, torch.Tensor]) -> bool:
-        given = [(text, size) for name, axes in self.axes.items()
+        pairs = [(text, size) for name, axes in self.axes.items()
                  for text, size in zip(axes, feed[name].shape, strict=True) if isinstance(text, str)]
-        sizes = {text: size for text, size in given if text.isidentifier()}
+        sizes = {text: size for text, size in pairs if text.isidentifier()}
         names = {**sizes, "Min": min, "Max": max, "Mod": lambda a, b: a % b}
-        named = [(text, size) for text, size in given if set(SIZE_NAME.findall(text)) <= names.keys()]
+        named = [(text, size) for text, size in pairs if set(SIZE_NAME.findall(text)) <= names.keys()]
         try:
             return all(eval(text, names) == size for text, size in named) and \
                 all(eval(text, names) for text in self.conditions)
@@ -186,7 +186,7 @@ def same(ours, theirs, tolerance: tuple[float, float] = TOLERANCE) -> bool:
     return True
 
 
-def compare_at(session, feed: dict[str, torch.Tensor], wanted) -> tuple[str, str] | None:
+def compare_at(session, feed: dict[str, torch.Tensor], expected) -> tuple[str, str] | None:
     """Returns (word, difference), or None if the results agree."""
     names = {each.name for each in session.get_inputs()}
     try:
@@ -194,7 +194,7 @@ def compare_at(session, feed: dict[str, torch.Tensor], wanted) -> tuple[str, str
     except Exception as error:
         return "does not run", f"{error}"[:600]
     try:
-        assert_same_results(found, wanted, TOLERANCE, scaled=True)
+        assert_same_results(found, expected, TOLERANCE, scaled=True)
     except AssertionError as error:
         return "wrong", f"{error}"[:300]
     return None
@@ -204,15 +204,15 @@ def sizes_in(program: Program, number: int) -> set[int]:
     return {program.sizes[number][axis] for each in program.inputs for axis in each.dynamic_axes().values()}
 
 
-def describe(verdict: tuple[str, str], program: Program, number: int, said, addition: str = "") -> Verdict:
+def describe(verdict: tuple[str, str], program: Program, number: int, result, addition: str = "") -> Verdict:
     word, detail = verdict
     sizes = sizes_in(program, number)
     where = "at the example's size" if number == 0 else "at size 0" if 0 in sizes else \
         "at size 1" if 1 in sizes else "at another size"
     if node := re.search(r"running (\w+) node", detail):
         where += f", {node[1]}"
-    detail = f"at {program.sizes[number]}: {detail}\n{said.says}"
-    return Verdict("said" if said.warned else word, " ".join(filter(None, [where, addition])), detail)
+    detail = f"at {program.sizes[number]}: {detail}\n{result.says}"
+    return Verdict("said" if result.warned else word, " ".join(filter(None, [where, addition])), detail)
 
 
 @dataclass

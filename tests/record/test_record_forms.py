@@ -74,9 +74,9 @@ def scripted(tmp_path_factory):
 
 def test_scripted_modules_keep_their_paths(scripted):
     operations = [(row["target"], row["module"]) for row in scripted.operations()]
-    for wanted in [("aten::linear", "gates.0.linear"), ("aten::sigmoid", "gates.0"), ("aten::mul", "gates.1"),
-                   ("aten::linear", "gates.1.linear"), ("prim::If", ""), ("aten::relu", "")]:
-        assert wanted in operations
+    for operation in [("aten::linear", "gates.0.linear"), ("aten::sigmoid", "gates.0"), ("aten::mul", "gates.1"),
+                      ("aten::linear", "gates.1.linear"), ("prim::If", ""), ("aten::relu", "")]:
+        assert operation in operations
     # Both branches are recorded, and each of them calls `last`.
     assert operations.count(("aten::linear", "last")) == 2
 

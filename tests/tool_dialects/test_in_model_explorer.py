@@ -71,9 +71,9 @@ print(json.dumps({"nodes": len(made["graphs"][0]["nodes"]), "size": len(text), "
 
 def test_a_hundred_thousand_nodes(tmp_path):
     path = file_of(chain(*(known(f"enc.{i // 100}.op", "matched") for i in range(100_000))), tmp_path / "m.onnx")
-    said = in_tool("model-explorer", CONVERT, command.ROOT / "python", path)
-    assert (said["nodes"], said["figures"]) == (100_002, 100_000) and said["seconds"] < 60
-    assert said["extensions"] == ["whence_confidence", "whence_error", "whence_onnx", "whence_time"]
+    result = in_tool("model-explorer", CONVERT, command.ROOT / "python", path)
+    assert (result["nodes"], result["figures"]) == (100_002, 100_000) and result["seconds"] < 60
+    assert result["extensions"] == ["whence_confidence", "whence_error", "whence_onnx", "whence_time"]
 
 
 class OpenModel:
@@ -87,8 +87,8 @@ class OpenModel:
                  *(["--extensions=whence.model_explorer"] if extension else [])]
         self.server = subprocess.Popen(list(map(str, words)), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.window = browser.Browser(folder)
-        asked = {"models": [{"url": str(model)}], "nodeData": [str(each) for each in data], "nodeDataTargets": [""] * len(data)}
-        self.window.go(f"http://localhost:{port}/?data={quote(json.dumps(asked))}")
+        query = {"models": [{"url": str(model)}], "nodeData": [str(each) for each in data], "nodeDataTargets": [""] * len(data)}
+        self.window.go(f"http://localhost:{port}/?data={quote(json.dumps(query))}")
 
     def __enter__(self):
         return self.window
@@ -115,8 +115,8 @@ def test_layers_and_figures_in_the_window(net, measured, tmp_path):  # noqa: F81
     command.run("profile", net, "--profile", measured, "--format", "model-explorer", "-o", time)
     with OpenModel(tmp_path, net, confidence, time) as window:
         text = text_with(window, "main_graph", "time in microseconds", "block: Block (call 0)", "block: Block (call 1)")
-        said = json.loads(time.read_text())["main_graph"]["results"]["/conv/Conv"]["value"]
-        assert f"{said:g}" in text.replace(",", "")
+        figure = json.loads(time.read_text())["main_graph"]["results"]["/conv/Conv"]["value"]
+        assert f"{figure:g}" in text.replace(",", "")
 
 
 @with_chromium
