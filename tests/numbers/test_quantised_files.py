@@ -129,7 +129,7 @@ def value_of(path, name):
 
 
 def test_the_result_of_a_merged_activation_is_read_after_the_clip(tmp_path):
-    """Compares with PyTorch's hooks and ONNX Runtime: the convolution's output has negative numbers, the result not."""
+    """Compares with hooks and ONNX Runtime: the convolution's output has negative numbers, the module's result none."""
     model = NETWORKS["norms that act"]()
     whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
     quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
