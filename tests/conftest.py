@@ -1,4 +1,4 @@
-"""What all Python tests share: nothing runs before the command is built, and a small archive to run it on."""
+"""Shared by all Python tests: no test runs before the command is built, and fixtures with a small archive."""
 
 import gc
 import os
@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Test processes run side by side, so each takes one core; read when PyTorch is loaded, here and in what tests start.
+# Test processes run in parallel, so each uses one core; read when PyTorch is loaded, here and in processes of tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Subcommands that are written in Python are those of this tree.
+# Subcommands written in Python run from this tree.
 os.environ.setdefault("WHENCE_PYTHON", sys.executable)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).resolve().parents[1] / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
 
-# Imports and exports make millions of objects that stay, which the collector would visit again after every 700 of them.
+# Imports and exports create millions of lasting objects, which the collector would visit again after every 700 of them.
 gc.set_threshold(50_000, 20, 100)
 
 import torch
@@ -31,12 +31,12 @@ from shards import shard
 
 
 MEMORY = Path("/dev/shm")
-ROOM = 4 << 30  # bytes; the files of all tests would take a sixth of that, and those of tests that passed are removed
+ROOM = 4 << 30  # bytes; all test files would take a sixth, and files of passed tests are removed
 
 
 def pytest_addoption(parser):
-    parser.addoption("--matrix", metavar="SHARD/OF", help="run one of OF shards of the tests marked matrix as well, of "
-                     "1/1 all of them; without it none")
+    parser.addoption("--matrix", metavar="SHARD/OF", help="also run one of OF shards of the tests marked matrix; "
+                     "1/1 runs all of them; the default is none")
 
 
 def pytest_report_header(config):
@@ -55,12 +55,12 @@ def pytest_configure(config):
 
 
 def put_files_into_memory(config):
-    """What whence writes it waits for, until it is on the disk; tests write thousands of files. ``--basetemp`` names
-    another folder."""
+    """Uses memory for test files, because whence waits until its output is on the disk, and tests write thousands of
+    files. ``--basetemp`` names another folder."""
     if hasattr(config, "workerinput") or config.option.basetemp:
         return
     if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
-        return  # some tests run what they write
+        return  # some tests run programs that they write
     if shutil.disk_usage(MEMORY).free > ROOM:
         config.option.basetemp = config.files_in_memory = MEMORY / f"whence-tests-{os.getpid()}"
 
@@ -70,9 +70,9 @@ def pytest_unconfigure(config):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def leave_out_other_shards(config, items):
-    """Of the tests marked matrix, which are many, those of the shard that was asked for. Neighbours are alike and take
-    as long as each other, so that they go to different shards."""
+def deselect_other_shards(config, items):
+    """Keeps only the requested shard of the many tests marked matrix. Neighbouring tests are similar and take equal
+    time, so they go to different shards."""
     marked = [item for item in items if item.get_closest_marker("matrix")]
     chosen = set()
     if config.option.matrix:
@@ -88,7 +88,7 @@ def pytest_sessionstart(session):
 
 
 def skipped(config) -> list[tuple[str, str]]:
-    """(test id, reason) of every test that was skipped; of xdist's workers, the process that collects their reports."""
+    """Returns (test id, reason) of every skipped test; with xdist, in the controller process."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return [(report.nodeid.removeprefix("tests/"), report.longrepr[2].removeprefix("Skipped: "))
             for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)] if reporter else []
@@ -100,7 +100,7 @@ def pytest_sessionfinish(session):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Each is an error of its own, for the closing line would say that all tests passed."""
+    """Reports each as a separate error, because otherwise the last line would state that all tests passed."""
     errors = [pytest.TestReport(line, (__file__, None, ""), {}, "failed", line, "teardown")
               for line in skips.unexpected(skipped(config))]
     for error in errors:
@@ -110,24 +110,24 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_runtest_setup():
-    """Random numbers do not depend on which tests ran before; a test that wants others seeds them itself."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed notes the stack for each kind of device that is absent
+    """Makes random numbers independent of earlier tests; a test that needs others seeds them itself."""
+    torch.default_generator.manual_seed(0)  # torch.manual_seed records a stack for each absent kind of device
     np.random.seed(0)
     random.seed(0)
 
 
 def pytest_collection_finish():
-    """Millions of objects of imported libraries stay to the end: the garbage collector need not visit them each time."""
+    """Excludes millions of lasting objects of imported libraries from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With --dist loadgroup, the tests of a file share a process and what they make; so do those of native/, which would
-    wait for each other's build, and of samples/, which share what imports for them. Those of ops/, which share nothing,
-    fill up what is left of the processes' time: they are the last of all, behind files of one long test."""
-    leave_out_other_shards(config, items)
+    """With --dist loadgroup, the tests of a file share a process and its files. So do those of native/, which would
+    wait for each other's build, and of samples/, which share imports. The tests of ops/, which share nothing, come last
+    and fill the remaining time of the processes."""
+    deselect_other_shards(config, items)
     items.sort(key=lambda item: Path(item.path).parent.name == "ops")
     for item in items:
         folder = Path(item.path).parent
@@ -137,8 +137,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def no_defect_behind_the_python_package(monkeypatch):
-    """A crash of the command that the package ran fails a test that expects a WhenceError, too. The package's commands
-    are run quickly, as the tests' own."""
+    """A crash of the command inside the package also fails a test that expects a WhenceError. The package runs its
+    commands by the command server, like the tests."""
     package = sys.modules.get("whence.command.process")
     if package is None:
         return
@@ -149,14 +149,14 @@ def no_defect_behind_the_python_package(monkeypatch):
         try:
             command.require_no_defect(code, error + output, "whence, run by the Python package")
         except AssertionError as defect:
-            pytest.fail(str(defect))  # no `except Exception` on the way to the test catches this
+            pytest.fail(str(defect))  # not caught by any `except Exception` between here and the test
         return translate(output, error, code)
 
     monkeypatch.setattr(package, "from_command", checked)
 
 
 def run_for_package(run):
-    """The servers have loaded LibTorch from where the package says that it is."""
+    """The servers have already loaded LibTorch from the package's folder."""
     def run_quickly(arguments: list[str], variables: dict):
         if arguments[0] != str(command.BINARY):
             return run(arguments, variables)
@@ -181,7 +181,7 @@ class Small(torch.nn.Module):
 
 @pytest.fixture(scope="session")
 def small_archive(tmp_path_factory):
-    """A traced Small with its traced input stored; tests must not change it."""
+    """A traced Small whose archive stores the traced input; tests must not change it."""
     path = tmp_path_factory.mktemp("small") / "small.pt"
     torch.manual_seed(0)
     with warnings.catch_warnings():
@@ -192,7 +192,7 @@ def small_archive(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_export(small_archive, tmp_path_factory):
-    """Small exported, and its sidecar: (ONNX file, sidecar)."""
+    """The export of Small: (ONNX file, sidecar)."""
     folder = tmp_path_factory.mktemp("small_export")
     model, sidecar = folder / "small.onnx", folder / "small.whence.json"
     command.run("export", small_archive, "-o", model, "--sidecar-out", sidecar)

@@ -1,4 +1,4 @@
-"""What an exported file says that the sizes of its inputs have to be."""
+"""Reads the constraints on input sizes that an exported file states."""
 
 import json
 from pathlib import Path

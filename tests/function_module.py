@@ -1,4 +1,4 @@
-"""A module that is one function of x, for tests that write many small programs."""
+"""A module that computes one function of x, for tests with many small programs."""
 
 import torch
 

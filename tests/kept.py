@@ -1,6 +1,5 @@
-"""Files that PyTorch and other people's tools make for tests, kept in the build folder from one run to the next. whence
-makes none of them. What they are made from names their folder: sources, packages, Python; when it changes, they are made
-anew."""
+"""Keeps files that PyTorch and other tools create for tests in the build folder between runs; whence creates none of
+them. Their folder is named after their sources, the packages and Python; after a change they are created again."""
 
 import functools
 import hashlib
@@ -17,16 +16,16 @@ FOLDER = command.ROOT / "build" / "kept"
 
 
 @functools.cache
-def surroundings() -> str:
-    """Python, every package with its version, and the place of the tree, which the files name where they name lines."""
+def environment_text() -> str:
+    """Returns Python's version, every package with its version, and the tree's path, which is in the files."""
     packages = sorted(path.name for path in Path(sysconfig.get_path("purelib")).glob("*-info"))
     return "\n".join([sys.version, str(command.ROOT), *packages])
 
 
 @functools.cache
 def folder(name: str, *sources: Path) -> Path:
-    """A folder for what the code in `sources` makes; what other code made under this name is removed."""
-    digest = hashlib.sha256(surroundings().encode())
+    """Returns a folder for the results of the code in `sources`; results of other code under this name are removed."""
+    digest = hashlib.sha256(environment_text().encode())
     for path in sorted([Path(__file__), Path(__file__).with_name("torch_caches.py"), *sources]):
         digest.update(f"\n{path} {path.stat().st_size}\n".encode() + path.read_bytes())
     chosen = FOLDER / name / digest.hexdigest()[:20]
@@ -38,7 +37,7 @@ def folder(name: str, *sources: Path) -> Path:
 
 
 def made(path: Path, make: Callable[[Path], object]) -> Path:
-    """`path`, which `make` writes if it is not there: elsewhere first, so that a run that is stopped leaves no part."""
+    """Returns `path` after creating it by `make` if necessary, elsewhere first, so that no partial file remains."""
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as elsewhere:
             make(Path(elsewhere) / path.name)

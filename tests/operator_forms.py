@@ -1,4 +1,4 @@
-"""The table of annotator/operators/operator_forms.cpp, as tests read it."""
+"""Reads the table in annotator/operators/operator_forms.cpp."""
 
 import re
 
@@ -6,7 +6,7 @@ from command import ROOT
 
 
 def recent_operators() -> dict[str, tuple[int, int]]:
-    """Operator -> the opset that it came with, and the last at which ONNX Runtime runs it."""
+    """Maps an operator to the opset that added it, and to the last opset at which ONNX Runtime runs it."""
     text = (ROOT / "annotator/operators/operator_forms.cpp").read_text()
     newest = int(re.search(r"newest = (\d+)", text)[1])
     found = re.findall(r'\{"(\w+)", (\d+), (\w+)\}', text)

@@ -1,5 +1,5 @@
-"""What the command does without PyTorch, from an archive of torch.export to a profile by module: the same sequence for every
-way in which the command is built."""
+"""The work of the command without PyTorch, from a torch.export archive to a profile by module: one sequence for every
+build of the command."""
 
 import json
 from collections.abc import Callable
@@ -26,8 +26,8 @@ def save_archive(path: Path) -> None:
     torch.export.save(torch.export.export(model, (torch.randn(3, 6),)), path)
 
 
-def make_foreign(source: Path, target: Path) -> None:
-    """The file as a tool leaves it that keeps no names and no metadata."""
+def strip_names(source: Path, target: Path) -> None:
+    """Writes the file without names and metadata, as some tools do."""
     model = onnx.load(source)
     del model.metadata_props[:]
     for number, node in enumerate(model.graph.node):
@@ -47,11 +47,11 @@ def measure(model: Path, profile: Path) -> None:
 
 
 def check(whence: Callable[..., str], folder: Path) -> dict[str, bytes]:
-    """`whence` runs the command in the folder and returns what it printed. Returns the files that were written."""
+    """Runs `whence`, a function that runs the command in the folder and returns its output. Returns written files."""
     save_archive(folder / "m.pt2")
     whence("record", "m.pt2", "-o", "m.whence.json")
     whence("export", "m.pt2", "-o", "plain.onnx", "--sidecar-out", "exported.whence.json")
-    make_foreign(folder / "plain.onnx", folder / "foreign.onnx")
+    strip_names(folder / "plain.onnx", folder / "foreign.onnx")
     annotated = json.loads(whence("annotate", "foreign.onnx", "--sidecar", "m.whence.json", "-o", "m.onnx", "--json"))
     assert annotated["matched"] == annotated["nodes"] > 4
     coverage = json.loads(whence("validate", "m.onnx", "--json"))["coverage"]

@@ -1,12 +1,12 @@
-"""What a runtime computed against what was expected: as many results, each of the same dtype and shape, and numbers as
-close as the dtype can hold them. Every comparison with PyTorch is this one."""
+"""Compares results with the expected ones: equal number, dtypes and shapes, and values as close as the dtype allows.
+Used by every comparison with PyTorch."""
 
 from typing import Sequence
 
 import numpy as np
 import torch
 
-# (relative, absolute): some units in the last place of what an operator rounds on its way.
+# (relative, absolute): some units in the last place, for rounding within an operator.
 TOLERANCES = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2), torch.float32: (1e-5, 1e-5),
               torch.float64: (1e-9, 1e-9)}
 
@@ -16,16 +16,16 @@ def as_tensor(result) -> torch.Tensor:
 
 
 def greatest(tensor: torch.Tensor) -> float:
-    """The greatest finite magnitude, at least 1."""
+    """Returns the greatest finite magnitude, at least 1."""
     finite = tensor[tensor.isfinite()].abs().double()
     return max(1.0, float(finite.max())) if finite.numel() else 1.0
 
 
 def assert_same_results(actual: Sequence, expected: Sequence, tolerance: tuple[float, float] | None = None,
                         scaled: bool = False) -> None:
-    """Integers and booleans are equal. `tolerance` (relative, absolute) is for floating results, in the place of their
-    dtype's; with `scaled`, the absolute one is of the greatest number of a result, as for whole models, where a result
-    near 0 is the difference of large ones."""
+    """Integers and booleans must be equal. `tolerance` (relative, absolute) replaces the dtype's tolerance for floating
+    results. With `scaled`, the absolute tolerance is relative to a result's greatest number, as for complete models, in
+    which a result near 0 is the difference of large ones."""
     assert len(actual) == len(expected), f"{len(actual)} results, not {len(expected)}"
     for place, (ours, theirs) in enumerate(zip(map(as_tensor, actual), map(as_tensor, expected), strict=True)):
         assert ours.dtype == theirs.dtype, f"result {place} has dtype {ours.dtype}, not {theirs.dtype}"

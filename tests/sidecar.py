@@ -1,9 +1,9 @@
-"""Reads a sidecar (schema/sidecar.schema.json) into rows with names: all that the tests need of it."""
+"""Reads a sidecar (schema/sidecar.schema.json) into rows with names, as far as the tests need it."""
 
 import json
 from pathlib import Path
 
-# The columns that hold numbers of the strings table, one or a list.
+# The columns with one or several indices into the strings table.
 TEXT = {
     "symbols": {"name"}, "modules": {"path", "type", "aliases"}, "frames": {"file", "function", "text"},
     "parameters": {"name", "aliases"}, "constants": {"name"}, "values": {"name"}, "inputs": {"name"},
@@ -17,7 +17,7 @@ class Sidecar:
         self.strings = self.raw["strings"]
 
     def table(self, name: str) -> list[dict]:
-        """The rows of a table as dicts, strings in place of their numbers."""
+        """Returns the rows of a table as dicts, with strings instead of their indices."""
         columns, texts = self.raw[name]["columns"], TEXT.get(name, set())
         return [{column: self.text(cell) if column in texts else cell
                  for column, cell in zip(columns, row, strict=True)}
@@ -29,7 +29,7 @@ class Sidecar:
         return [self.strings[number] for number in cell] if isinstance(cell, list) else self.strings[cell]
 
     def operations(self) -> list[dict]:
-        """Operations in execution order, with `module` (qualified name), `call` and `frames` (innermost first)."""
+        """Returns operations in execution order, with `module` (qualified name), `call`, `frames` (inner first)."""
         modules, scopes = self.table("modules"), self.table("scopes")
         frames, stacks = self.table("frames"), self.table("stacks")
         rows = self.table("operations")

@@ -1,5 +1,5 @@
-"""The tests that may be skipped: which, how many, and why that is right. A skip that is not in the table fails the run,
-so that a test which stops running is seen."""
+"""The tests that may be skipped, how many, and why. A skip that is not in the table fails the run, so that a test which
+stops running is detected."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -8,12 +8,12 @@ from fnmatch import fnmatch
 @dataclass(frozen=True)
 class Skip:
     tests: str     # glob over test ids
-    reason: str    # glob over the reasons that are printed
+    reason: str    # glob over the printed reasons
     at_most: int
 
 
-# An operator row that torch.export writes as other operators says so (not_in_archives); what is not to be had on every
-# machine says how it is installed.
+# For an operator that torch.export replaces by others, the row states so (not_in_archives); for a package that is not
+# available on every machine, the reason states how to install it.
 TABLE = (
     Skip("ops/test_archives.py::*", "*", 70),
     Skip("ops/test_matrix.py::*", "*", 2000),
@@ -45,7 +45,7 @@ TABLE = (
 
 
 def unexpected(skipped: list[tuple[str, str]]) -> list[str]:
-    """Lines on the skips, (test id, reason) each, that the table does not allow."""
+    """Returns a line for each skip, given as (test id, reason), that the table does not allow."""
     counts = dict.fromkeys(TABLE, 0)
     lines = []
     for test, reason in skipped:

@@ -1,4 +1,4 @@
-"""splitmix64 by the recipe of docs/values.md, in Python's own integers: where both kinds of sketches look."""
+"""splitmix64 by the recipe of docs/values.md, in Python integers; it selects the elements of both kinds of sketches."""
 
 
 def splitmix(i: int) -> int:

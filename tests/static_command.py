@@ -1,4 +1,4 @@
-"""The fully static command and the wheel of it, built when a test first asks for them."""
+"""Builds the fully static command and its wheel when a test first needs them."""
 
 import fcntl
 import functools
@@ -18,10 +18,10 @@ ARCHITECTURE = os.uname().machine
 
 @functools.cache
 def static_command() -> Path:
-    """build/static/whence. Linked from the objects of `make build`, which takes a second or two."""
+    """Returns build/static/whence, linked from the objects of `make build` in a second or two."""
     cmake = BUILD / "venv" / "bin" / "cmake"
     with open(BUILD / "static.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of test processes, the first one links
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first test process links it
         done = subprocess.run([cmake, "--build", BUILD, "--target", "whence_static"], capture_output=True, text=True)
     if "unknown target" in done.stdout + done.stderr:
         pytest.skip("the archives of a static command are not installed: protobuf, Boost, expat, zlib, RE2")
@@ -30,14 +30,14 @@ def static_command() -> Path:
 
 
 def make_wheel(folder: Path, binary: Path, architecture: str = ARCHITECTURE) -> Path:
-    """The wheel of a command, as `make wheel` makes it."""
+    """Builds the wheel of a command like `make wheel`."""
     made = subprocess.run([sys.executable, command.ROOT / "tools" / "setup" / "wheel.py", binary, architecture, folder],
                           capture_output=True, text=True, check=True)
     return Path(made.stdout.strip())
 
 
 def in_empty_root(folder: Path, *arguments: object, program: tuple[str, ...] = ("/whence",)) -> subprocess.CompletedProcess:
-    """Runs a command in a root that holds nothing but `folder`: no libc, no /proc, no /dev."""
+    """Runs a command in a root that contains only `folder`: no libc, no /proc, no /dev."""
     if os.geteuid() == 0:
         enter = ["chroot", str(folder)]
     else:

@@ -1,5 +1,5 @@
-"""What PyTorch's exporters work out anew each time they are called, though it never changes, and a process of the tests
-needs once: for small models this is most of the time that they take."""
+"""Caches constant results that PyTorch's exporters compute again at every call, which takes most of their time for
+small models."""
 
 import functools
 import logging
@@ -19,13 +19,13 @@ def share() -> None:
     share_translations()
     share_type_hints()
     share_operators()
-    leave_out_annotations()
-    leave_out_traces()
+    skip_annotations()
+    skip_traces()
 
 
 def share_translations() -> None:
-    """The dynamo exporter parses the source of its 500 translations at every export. Every registry becomes a copy of
-    the first one of its opset: translations that a test adds stay its own."""
+    """The dynamo exporter parses the source of its 500 translations at every export. Here every registry is a copy of
+    the first one of its opset, so that translations added by a test stay in its own copy."""
     parsed = functools.cache(ONNXRegistry.from_torchlib)
 
     def from_torchlib(*opset, **named) -> ONNXRegistry:
@@ -39,7 +39,7 @@ def share_translations() -> None:
 
 
 def share_type_hints() -> None:
-    """torch.export.load evaluates the annotations of the schema's fifty classes once for every object in an archive."""
+    """torch.export.load evaluates the annotations of the schema's fifty classes for every object in an archive."""
     hints = functools.cache(lambda cls: typing.get_type_hints(cls, globalns=vars(schema)))
 
     def get_type_hints(cls, globalns) -> dict:
@@ -48,12 +48,12 @@ def share_type_hints() -> None:
 
     module = types.ModuleType("typing")
     vars(module).update(vars(typing), get_type_hints=get_type_hints)
-    serialize.typing = module  # in this module alone
+    serialize.typing = module  # only in this module
 
 
 def share_operators() -> None:
-    """Each decomposition looks up the thousand composite operators of C++ in torch.ops once for every namespace there.
-    They stay there; what was looked up before is, again, when another library registers one."""
+    """Each decomposition looks up the thousand composite C++ operators in torch.ops for every namespace. Here they are
+    looked up again only after a library has registered one."""
     look_up, known = utils._materialize_cpp_cia_ops, []
 
     def look_up_new() -> None:
@@ -65,9 +65,9 @@ def share_operators() -> None:
     utils._materialize_cpp_cia_ops = look_up_new
 
 
-def leave_out_annotations() -> None:
-    """Each decomposition registers six thousand kernels, twice, and PyTorch evaluates the annotations of a function that
-    it defines for every one."""
+def skip_annotations() -> None:
+    """Each decomposition registers six thousand kernels, twice, and PyTorch evaluates the annotations of a helper
+    function for every one."""
     register = OperatorBase.py_impl
 
     def py_impl(self, key) -> Callable:
@@ -86,7 +86,7 @@ def leave_out_annotations() -> None:
     OperatorBase.py_impl = py_impl
 
 
-def leave_out_traces() -> None:
-    """pytest adds handlers to each logger that does not propagate. PyTorch's log of what it compiles has none, unless
-    somebody asks for it; with any, it writes down the stack and the sizes of every tensor that it meets."""
+def skip_traces() -> None:
+    """pytest adds handlers to each logger that does not propagate. PyTorch's compilation log normally has no handler;
+    with one, it records the stack and the sizes of every tensor."""
     logging.getLogger("torch.__trace").propagate = True

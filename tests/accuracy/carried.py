@@ -1,11 +1,11 @@
-"""What tools keep of an annotated file, and what `whence carry` brings back: the tables of README.md and docs/carry.md.
+"""How much metadata tools keep, and how much `whence carry` restores: the tables of README.md and docs/carry.md.
 
     carried.py [--folder build/accuracy] [--models a,b] [--source dynamo-18] [--rows onnxslim,onnxsim+ort-basic+int8] [-v]
 
-Each row is a tool, or several in a row joined by `+`. The exporter's file, annotated with its truth, goes through them twice:
-alone, and with `whence.carry`. Of the nodes whose truth is known, `kept` are those that say it afterwards in the first file,
-`carried` those in the second; the rest of a line counts the words of the second. graphsurgeon is left out where it is not
-installed (`pip install onnx-graphsurgeon`).
+Each row is a tool, or several tools joined by `+`. The exporter's file, annotated with its truth, is processed twice:
+by the tools only, and with `whence.carry`. Of the nodes with known truth, `kept` counts those with right metadata in
+the first result, `carried` in the second; the other columns count the confidence words of the second. graphsurgeon is
+skipped if it is not installed (`pip install onnx-graphsurgeon`).
 """
 
 import argparse
@@ -50,7 +50,7 @@ ALL_TOOLS = {**TOOLS, "version": version, "graphsurgeon": graphsurgeon}
 
 
 def rows_of(chain: str) -> list[Transformation]:
-    """The corpus's rows for each beginning of a chain; those that it lacks are added to it."""
+    """Returns the corpus's rows for each prefix of a chain; adds the missing ones."""
     found, names = [], chain.split("+")
     for count in range(1, len(names) + 1):
         name, base = "+".join(names[:count]), "+".join(names[:count - 1]) or "exported"
@@ -71,7 +71,7 @@ def as_function(model: str, row: Transformation):
 
 
 def measure(folder: Path, model: str, source: str, chain: str) -> tuple[Score, Score] | None:
-    """Scores of the file without whence and with it; None where a tool fails on the model."""
+    """Returns the scores of the file without and with whence.carry; None if a tool fails on the model."""
     place, rows = folder / model / source, rows_of(chain)
     place.mkdir(parents=True, exist_ok=True)
     corpus.make_file(place, model, source, rows[-1])

@@ -1,18 +1,18 @@
-"""Truth through a tool: which nodes of the file before does each node of the file after stand for?
+"""Truth through a tool: which old nodes does each new node replace?
 
-No tool says so. What can be known is which values survive: by name, or else by content when both files are run
-(equal.py). So for each node of the new file: go back from its outputs in the old file until its inputs are reached;
-what was passed is what it replaced (its cone).
+Tools do not record this. But values that survive can be identified: by name, or by content when both files are run
+(equal.py). So each node of the new file is traced back: from its outputs in the old file to its inputs. The old nodes
+on that way are the ones that it replaced (its cone).
 
-Nodes of the new file that are joined by values which the old file does not have replaced something together. Those
-among them that the old file has too (same output, or the tag that corpus.py leaves in their doc_string, and same
-operator) stand for themselves, the others share the rest of the cone. Left without truth, with the reason:
+New nodes joined by values that the old file does not have replaced old nodes together. A new node that also exists in
+the old file (same output, or the tag that corpus.py writes into doc_strings, and same operator) represents itself; the
+others share the remaining cone. Nodes without truth, with the reason:
 
-- inserted: a node that replaced nothing (a Cast, a QuantizeLinear)
-- several: part of a group that replaced nodes of several modules, when nothing tells which part replaced which
-- merged: stands for equal nodes of several modules
-- no cone: the walk back ran into the graph's inputs, or its output is not a value of the old file
-- before: it replaced a node whose own truth is unknown
+- inserted: the node replaced nothing (a Cast, a QuantizeLinear)
+- several: part of a group that replaced nodes of several modules, and the parts cannot be assigned
+- merged: represents equal nodes of several modules
+- no cone: the walk back reached the graph's inputs, or the output is not a value of the old file
+- before: it replaced a node without known truth
 """
 
 import collections
@@ -32,23 +32,23 @@ LONGEST = 80  # nodes in a cone; the largest real one is an attention with its m
 
 
 def through(before: onnx.ModelProto, truth: Truth, after: onnx.ModelProto, feeds: dict) -> Truth:
-    """The truth of `after`, which a tool made of `before`."""
+    """Returns the truth of `after`, which a tool created from `before`."""
     old_values, new_values = equal.values(before, feeds), equal.values(after, feeds)
     return Carried(Graph(before), truth, Graph(after), equal.Classes(old_values), equal.weights(new_values),
                    equal.renamed_values(old_values, new_values, in_blocks(after))).result()
 
 
 def in_blocks(model: onnx.ModelProto) -> set[str]:
-    """Values whose channels ONNX Runtime laid out in blocks: what its own operators yield, and others compute of it."""
-    found = set()
+    """Returns values with channels in names (NCHWc): results of ONNX Runtime's own operators, and later values."""
+    names = set()
     for node in sorted_nodes(model.graph):
-        if node.op_type != "ReorderOutput" and (node.domain == "com.microsoft.nchwc" or found.intersection(node.input)):
-            found.update(node.output)
-    return found
+        if node.op_type != "ReorderOutput" and (node.domain == "com.microsoft.nchwc" or names.intersection(node.input)):
+            names.update(node.output)
+    return names
 
 
 class Graph:
-    """The main graph by values. `live` values depend on the graph's inputs, `sizes` only on those inputs' shapes."""
+    """Indexes the main graph by value. `live` values depend on the graph's inputs, `sizes` only on their shapes."""
 
     def __init__(self, model: onnx.ModelProto):
         self.model, self.nodes = model, sorted_nodes(model.graph)
@@ -79,10 +79,10 @@ class Carried:
         self.old, self.before, self.new, self.classes = old, truth, new, classes
         self.old_weights, self.new_weights = equal.weights(classes.found), weights
         self.truth = Truth()
-        self.parted = set()  # new nodes whose weight told what they replaced
+        self.parted = set()  # new nodes identified by their weight
         self.by_tag = {TAG + key: node for key, node in keyed(old.model.graph.node)}
-        self.covered = set()  # keys of old nodes that a new node stands for
-        # New value -> old value; a name that both files have says enough.
+        self.covered = set()  # keys of old nodes that a new node represents
+        # New value -> old value; a name in both files is sufficient.
         self.same = {name: name for name in [*old.maker, *old.inputs] if name in new.live}
         self.same.update((name, other) for name, other in renamed.items()
                          if name in new.live and other in old.live and self.one_origin(other))
@@ -100,7 +100,7 @@ class Carried:
         return self.truth
 
     def one_origin(self, value: str) -> bool:
-        """Whether all equal values of the old file come from nodes of the same truth; else nobody knows which it is."""
+        """Returns whether all equal values of the old file come from nodes with one truth."""
         content = self.classes.content
         makers = [node for name, node in self.old.maker.items() if content.get(name) == content[value]
                   and not any(content.get(read) == content[value] for read in outside_values(node))]
@@ -109,7 +109,7 @@ class Carried:
     # Groups ----------------------------------------------------------------------------------------------------------
 
     def groups(self) -> list[list[onnx.NodeProto]]:
-        """Live nodes of the new file, those together that are joined by values which the old file does not have."""
+        """Groups the live nodes of the new file that are joined by values which the old file lacks."""
         live = [node for node in self.new.nodes if self.new.is_live(node)]
         parent = {id(node): node for node in live}
 
@@ -131,7 +131,7 @@ class Carried:
                 if name in self.new.live and name in self.new.maker and name not in self.same]
 
     def own(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
-        """The old node that a new one still is."""
+        """Returns the old node that is the same as the new one."""
         output = first_output(node)
         for candidate in (self.old.maker.get(self.same.get(output)), self.by_tag.get(node.doc_string)):
             if candidate is not None and (candidate.op_type, candidate.domain) == (node.op_type, node.domain):
@@ -139,20 +139,21 @@ class Carried:
         return None
 
     def only_reshapes(self, node: onnx.NodeProto) -> bool:
-        """Whether a new node gives a value that it reads, at most in another shape."""
+        """Returns whether a new node only returns its input, possibly in another shape."""
         names = [self.same.get(name) for name in (*node.input[:1], first_output(node))]
         return (self.own(node) is None and None not in names
                 and len({self.classes.content[name] for name in names}) == 1)
 
     def reshape(self, node: onnx.NodeProto) -> None:
-        """Stands for the old node that reshaped the same value, if that is gone. Otherwise the tool put it around
-        another new node, say the Gemm that replaces a MatMul of more than two dimensions, and it goes with that."""
+        """Assigns a reshape to the old node that reshaped the same value, if that was removed. Otherwise the tool added
+        it for another new node, such as the Gemm that replaces a MatMul of more than two dimensions, and it gets that
+        node's truth."""
         content, key = self.classes.content[self.same[node.input[0]]], first_output(node)
         alike = RESHAPING if node.op_type in RESHAPING else {node.op_type}
         gone = [first_output(old) for old in self.old.nodes if old.op_type in alike
                 and self.classes.content[first_output(old)] == content and first_output(old) not in self.new.maker]
         if not gone:
-            self.goes_with(node)
+            self.adopt_neighbour(node)
         elif any(old not in self.before.nodes for old in gone):
             self.truth.unknown[key] = "before"
         elif len({modules(self.before.nodes[old]) for old in gone}) > 1:
@@ -161,7 +162,7 @@ class Carried:
             self.covered |= set(gone)
             self.truth.nodes[key] = frozenset().union(*(self.before.nodes[old] for old in gone))
 
-    def goes_with(self, node: onnx.NodeProto) -> None:
+    def adopt_neighbour(self, node: onnx.NodeProto) -> None:
         key = first_output(node)
         for near in ([self.new.maker.get(node.input[0])], self.new.users[key]):
             truths = {self.truth.nodes.get(first_output(other)) if self.is_new_product(other) else None for other in near}
@@ -171,14 +172,14 @@ class Carried:
         self.truth.unknown[key] = "inserted"
 
     def is_new_product(self, node: onnx.NodeProto | None) -> bool:
-        """A product that stayed needs no Reshape."""
+        """An unchanged product needs no Reshape."""
         old = self.old.maker.get(first_output(node)) if node is not None else None
         return node is not None and node.op_type in PRODUCTS and (old is None or old.op_type != node.op_type)
 
     def group(self, members: list[onnx.NodeProto]) -> None:
         inside = {id(node) for node in members}
         outputs = [name for node in members for name in node.output if self.same.get(name) in self.old.maker]
-        reach = collections.defaultdict(set)  # id of member -> outputs that it helps to make
+        reach = collections.defaultdict(set)  # id of member -> outputs computed from it
         cones = {}
         for output in outputs:
             part = self.backward(output, inside)
@@ -194,7 +195,7 @@ class Carried:
             self.decide(node, own[id(node)], reach[id(node)], shares[id(node)], cones, alone)
 
     def backward(self, output: str, inside: set[int]) -> list[onnx.NodeProto]:
-        """The members of a group that make one output, itself first."""
+        """Returns the members of a group that compute one output, its producer first."""
         part, todo, seen = [], [output], set()
         while todo:
             node = self.new.maker[todo.pop()]
@@ -205,16 +206,16 @@ class Carried:
         return part
 
     def cone(self, output: str, part: list[onnx.NodeProto]) -> list[onnx.NodeProto] | None:
-        """Old nodes between the inputs of `part` and `output`; None when the inputs do not bound them.
+        """Returns the old nodes between the inputs of `part` and `output`; None if the inputs do not bound them.
 
-        A value in another shape is as good as the value itself, unless changing the shape is what the part does.
+        A reshaped value counts as the value itself, unless the part consists of reshapes.
         """
         reshapes = all(node.op_type in RESHAPING for node in part)
         kind = self.classes.shaped if reshapes else self.classes.content
         inputs = [self.same[name] for node in part for name in outside_values(node) if name in self.same]
         stops = {kind.get(name, name) for name in inputs}
         start = self.same[output]
-        while True:  # what follows gives the same value, so a tool that keeps one of them keeps the first
+        while True:  # later nodes return the same value, so a tool that keeps one of them keeps the first
             same = [name for name in outside_values(self.old.maker[start]) if name in self.old.maker
                     and kind.get(name) == kind.get(start) and kind.get(name) not in stops]
             if not same or not equal.comparable(self.classes.found[start]):
@@ -222,8 +223,8 @@ class Carried:
             start = same[0]
         found = self.walk(start, lambda name: kind.get(name, name) in stops)
         if found is None:
-            made = {self.same.get(name) for node in part for name in node.output}
-            kept = set(self.same.values()) - made
+            produced = {self.same.get(name) for node in part for name in node.output}
+            kept = set(self.same.values()) - produced
             found = self.walk(start, lambda name: name in kept or kind.get(name, name) in stops)
         return found
 
@@ -244,10 +245,10 @@ class Carried:
                 todo.append(self.old.maker[name])
         return found
 
-    # Who stands for what ---------------------------------------------------------------------------------------------
+    # Assignment of old nodes to new nodes ----------------------------------------------------------------------------
 
     def shares(self, members, reach, cones, own) -> dict[int, list[onnx.NodeProto]]:
-        """Old nodes that each member stands for, beside itself."""
+        """Returns the old nodes that each member represents, besides itself."""
         shares = collections.defaultdict(list)
         claimed = {id(node) for node in own.values() if node is not None}
         free = {output: {id(node): node for node in cone or [] if id(node) not in claimed}
@@ -255,7 +256,7 @@ class Carried:
         new = [node for node in members if own[id(node)] is None and node.op_type not in QUANTISING]
         shares.update(self.peel_products(new, cones, free, reach))
         new = [node for node in new if id(node) not in self.parted]
-        for node in new:  # what serves several outputs stands for what their cones share
+        for node in new:  # a node for several outputs represents what their cones share
             outputs = list(reach[id(node)])
             if len(outputs) > 1:
                 common = set.intersection(*(set(free[output]) for output in outputs))
@@ -264,7 +265,7 @@ class Carried:
         for output in cones:
             rest = [node for number, node in free[output].items() if number not in shared]
             takers = [node for node in new if reach[id(node)] == {output}]
-            takers = takers or [node for node in new if output in reach[id(node)]]  # one product, then split
+            takers = takers or [node for node in new if output in reach[id(node)]]  # one product, then Split
             for taker in takers:
                 shares[id(taker)] += rest
             if not takers:
@@ -272,36 +273,36 @@ class Carried:
         return shares
 
     def peel_products(self, new, cones, free, reach) -> dict[int, list[onnx.NodeProto]]:
-        """A new matrix product in a group that replaced several modules: its weight says which old product it is. What
-        follows it in the group then stands for the rest, and for that product too where it took over its bias."""
+        """Finds new matrix products in a group that replaced several modules: the weight identifies the old product.
+        Later nodes of the group then represent the remaining nodes, and also that product if they took its bias."""
         peeled = {}
         for node in new:
             candidates = {id(old): old for output in reach[id(node)] for old in free[output].values()}
             truths = {self.before.nodes.get(first_output(old)) for old in candidates.values()}
             if node.op_type in PRODUCTS and len(truths) > 1 and not reach[id(node)] & set(node.output):
-                held = weights_of(self.new, node, self.new_weights)
-                mine = [old for old in candidates.values() if weights_of(self.old, old, self.old_weights) & held]
+                digests = weights_of(self.new, node, self.new_weights)
+                mine = [old for old in candidates.values() if weights_of(self.old, old, self.old_weights) & digests]
                 if mine:
                     peeled[id(node)] = mine
         self.parted |= set(peeled)
         others = [node for node in new if id(node) not in peeled]
         for output in cones:
-            held = set().union(*(weights_of(self.new, node, self.new_weights) for node in others
-                                 if output in reach[id(node)]))
+            digests = set().union(*(weights_of(self.new, node, self.new_weights) for node in others
+                                         if output in reach[id(node)]))
             for old in [old for olds in peeled.values() for old in olds]:
-                if not weights_of(self.old, old, self.old_weights) & held:
+                if not weights_of(self.old, old, self.old_weights) & digests:
                     free[output].pop(id(old), None)
         return peeled
 
     def absorbed(self, rest, members, own, shares) -> None:
-        """Nodes that vanished into a kept neighbour: the first kept one that they feed, else one that feeds them."""
+        """Assigns removed nodes to a kept neighbour: the first one that they feed, otherwise one that feeds them."""
         kept = {id(old): new for new in members if (old := own[id(new)]) is not None}
         if len(kept) == 1:
             shares[id(next(iter(kept.values())))] += rest
             return
         for node in rest:
-            near = [self.nearest(node, kept, forward=True), self.nearest(node, kept, forward=False)]
-            taker = next((found for found in near if found is not None), None)
+            neighbours = [self.nearest(node, kept, forward=True), self.nearest(node, kept, forward=False)]
+            taker = next((found for found in neighbours if found is not None), None)
             if taker is not None:
                 shares[id(taker)].append(node)
 
@@ -321,18 +322,18 @@ class Carried:
         return None
 
     def decide(self, node, own, outputs, share, cones, alone: bool) -> None:
-        """`alone`: no other new node shares this one's cone, else nobody can say which replaced what."""
+        """`alone`: no other new node has the same cone; otherwise the old nodes cannot be assigned."""
         key = first_output(node)
-        stands_for = [*([own] if own is not None else []), *share]
+        replaced = [*([own] if own is not None else []), *share]
         if not outputs or any(cones[output] is None for output in outputs):
-            stands_for = [own] if own is not None else []
+            replaced = [own] if own is not None else []
             reason = "no cone"
         else:
             reason = "inserted"
-        if not stands_for:
+        if not replaced:
             self.truth.unknown[key] = reason
             return
-        keys = {first_output(old) for old in stands_for}
+        keys = {first_output(old) for old in replaced}
         self.covered |= keys
         if any(old not in self.before.nodes for old in keys):
             self.truth.unknown[key] = "before"
@@ -344,10 +345,10 @@ class Carried:
         else:
             self.truth.nodes[key] = calls
 
-    # The rest --------------------------------------------------------------------------------------------------------
+    # Remaining nodes -------------------------------------------------------------------------------------------------
 
     def constants_and_graphs(self) -> None:
-        """Nodes that depend on no input, and those in graphs and functions: known only where they stayed."""
+        """Handles constant nodes, and nodes in subgraphs and functions: known only if they are unchanged."""
         old = dict(all_nodes(self.old.model))
         for key, node in all_nodes(self.new.model):
             if key in self.truth.nodes or key in self.truth.unknown:
@@ -361,7 +362,7 @@ class Carried:
                 self.truth.unknown[key] = "before"
 
     def merged(self) -> None:
-        """Adds the calls of equal old nodes that are gone; of several modules, the truth goes instead."""
+        """Adds the calls of removed equal nodes; if they belong to several modules, removes the truth instead."""
         equals = collections.defaultdict(list)
         for node in self.old.nodes:
             if self.old.is_live(node):

@@ -1,17 +1,17 @@
-"""Makes the corpus: foreign ONNX files of the models, each with its truth.
+"""Creates the corpus: ONNX files of the models by other tools, each with its truth.
 
     corpus.py [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files ort-basic,...]
               [--whence PATH]
 
-    <folder>/<model>/model.pt, model.whence.json             the archive and its recording, the only thing that the
-                                                             matcher is given beside the bare file
-    <folder>/<model>/scripted.pt, scripted.whence.json       where the model can be scripted
-    <folder>/<model>/<source>/<transformation>.onnx          a foreign file
-    <folder>/<model>/<source>/<transformation>.truth.json    what it should say (truth.py)
-    <folder>/<model>/<source>/<transformation>.failed        in their place: why the tool could not make it
+        <folder>/<model>/model.pt, model.whence.json             the archive and its recording, the only input of the
+                                                                 matcher besides the bare file
+        <folder>/<model>/scripted.pt, scripted.whence.json       if the model can be scripted
+        <folder>/<model>/<source>/<transformation>.onnx          the file of another tool
+        <folder>/<model>/<source>/<transformation>.truth.json    the expected answer (truth.py)
+        <folder>/<model>/<source>/<transformation>.failed        instead of both: why the tool failed
 
-What is there already is kept; all is made anew when the code that makes it or a tool's version has changed, the
-recordings when the command is another.
+Existing files are kept. All files are created again after a change of the code or of a tool's version, the recordings
+after a change of the command.
 """
 
 import argparse
@@ -46,7 +46,7 @@ BASE_FAILED = "its base failed\n"
 
 
 def sources() -> dict[str, tuple]:
-    """Name -> (exporter, opset, dynamic axes)."""
+    """Maps a name to (exporter, opset, dynamic axes)."""
     return {
         "dynamo-18": (dynamo.export, 18, False),
         "torchscript-18": (torchscript.export, 18, False),
@@ -58,7 +58,7 @@ def sources() -> dict[str, tuple]:
 
 
 SOURCES = sources()
-FULL = {"dynamo-18", "torchscript-18"}  # through every transformation; the others through the first few
+FULL = {"dynamo-18", "torchscript-18"}  # with all transformations; the others only with a few
 SHORT = {"exported", "stripped", "nodes-renamed", "renamed", "ort-extended"}
 
 
@@ -67,14 +67,14 @@ def rows(model: str, source: str) -> list[Transformation]:
 
 
 def code() -> list[Path]:
-    """The files of the code that makes the corpus."""
+    """Returns the source files that determine the corpus."""
     folder = Path(__file__).parent
     return [*(folder / f"{name}.py" for name in MAKERS), *sorted(folder.glob("exporters/*.py")),
             folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py"]
 
 
 def version() -> str:
-    """Changes when the corpus would."""
+    """Returns a digest that changes whenever the corpus would."""
     digest = hashlib.sha256()
     for path in code():
         digest.update(path.read_bytes())
@@ -83,19 +83,19 @@ def version() -> str:
     return digest.hexdigest()
 
 
-def make(folder: Path, whence: Path, model: str, wanted_sources: list[str], wanted_files: list[str]) -> None:
-    """Everything asked for of one model that is not there yet."""
+def make(folder: Path, whence: Path, model: str, source_names: list[str], file_names: list[str]) -> None:
+    """Creates all requested files of one model that do not exist yet."""
     models.record(model, folder / model, whence)
-    for source in wanted_sources:
+    for source in source_names:
         place = folder / model / source
         place.mkdir(parents=True, exist_ok=True)
         for row in rows(model, source):
-            if row.name in wanted_files:
+            if row.name in file_names:
                 make_file(place, model, source, row)
 
 
 def make_file(place: Path, model: str, source: str, row: Transformation) -> None:
-    """One file and its truth, after the files that it is made from."""
+    """Creates one file and its truth, and before that the files that it is based on."""
     target, failed = place / f"{row.name}.onnx", place / f"{row.name}.failed"
     if failed.exists() or target.with_suffix(".truth.json").exists():
         return
@@ -107,7 +107,7 @@ def make_file(place: Path, model: str, source: str, row: Transformation) -> None
     try:
         with models.quiet():
             truth = apply(place, model, source, row, target)
-    except Exception as error:  # a tool may fail with anything; what it says is the result
+    except Exception as error:  # any failure of a tool is a result
         failed.write_text(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
         target.unlink(missing_ok=True)
         return
@@ -134,14 +134,14 @@ def apply(place: Path, model: str, source: str, row: Transformation, target: Pat
 
 
 def through_tool(base: onnx.ModelProto, truth: Truth, model: str, row: Transformation, target: Path) -> Truth:
-    """Runs the tool on the file with a tag on every node, carries the truth, and takes the tags away."""
+    """Runs the tool on a file with a tag on every node, transfers the truth, and removes the tags."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        tagged, made = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
+        tagged, result = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
         for key, node in all_nodes(base):
             node.doc_string = carry.TAG + key
         onnx.save(base, tagged)
-        row.tool(model, tagged, made)
-        after = onnx.load(made)
+        row.tool(model, tagged, result)
+        after = onnx.load(result)
     truth = carry.through(base, truth, after, models.example(model))
     for _, node in all_nodes(after):
         node.ClearField("doc_string")
@@ -150,7 +150,7 @@ def through_tool(base: onnx.ModelProto, truth: Truth, model: str, row: Transform
 
 
 def failures(folder: Path, keys) -> dict[tuple, str]:
-    """(model, source, transformation) -> why it could not be made; what fails with its base is not said again."""
+    """Maps (model, source, transformation) to the reason of the failure; failures of a base are listed only once."""
     found = {}
     for model, source, name in keys:
         path = folder / model / source / f"{name}.failed"
@@ -160,7 +160,7 @@ def failures(folder: Path, keys) -> dict[tuple, str]:
 
 
 def kept_folder(name: str) -> Path:
-    """A folder for a part of the corpus that tests make, kept from run to run. What failed is tried again."""
+    """Returns a folder for a test's part of the corpus, kept between runs. Failures are tried again."""
     folder = kept.folder(name, *code())
     for path in folder.rglob("*.failed"):
         path.unlink()
@@ -168,7 +168,7 @@ def kept_folder(name: str) -> Path:
 
 
 def refresh(folder: Path) -> None:
-    """Removes a corpus that other code or other tools made."""
+    """Removes a corpus of other code or other tools."""
     folder.mkdir(parents=True, exist_ok=True)
     stamp = folder / "version"
     if not stamp.exists() or stamp.read_text() != version():
@@ -179,7 +179,7 @@ def refresh(folder: Path) -> None:
 
 
 def names(text: str | None, known) -> list[str]:
-    """A comma-separated option; all when it is not given."""
+    """Parses a comma-separated option; all names if it is absent."""
     chosen = text.split(",") if text else list(known)
     for name in chosen:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Transformations that leave only a part of the recorded model, or put other nodes beside it."""
+"""Transformations that keep only a part of the recorded model, or add other nodes to it."""
 
 import onnx
 from onnx import TensorProto, helper
@@ -9,8 +9,8 @@ from accuracy.rename import strip
 
 
 def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
-    """The middle half of the graph as a model of its own, as onnx.utils.extract_model cuts it out: what is computed
-    in the first quarter becomes an input."""
+    """Extracts the middle half of the graph as a separate model, like onnx.utils.extract_model: values computed in the
+    first quarter become inputs."""
     strip(model)
     nodes = sorted_nodes(model.graph)
     values = equal.values(model, feeds)
@@ -26,10 +26,10 @@ def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
         elif id(makers[name]) not in kept:
             kept.add(id(makers[name]))
             todo += outside_values(makers[name])
-    given = [value for value in model.graph.input if value.name in inputs]
-    given += [typed(name, values[name]) for name in sorted(inputs & first)]
+    new_inputs = [value for value in model.graph.input if value.name in inputs]
+    new_inputs += [typed(name, values[name]) for name in sorted(inputs & first)]
     stays = [node for node in model.graph.node if id(node) in kept]
-    graph = helper.make_graph(stays, model.graph.name, given, [typed(last, values[last])],
+    graph = helper.make_graph(stays, model.graph.name, new_inputs, [typed(last, values[last])],
                               [tensor for tensor in model.graph.initializer if tensor.name in inputs])
     model.graph.CopyFrom(graph)
     return {key: key for key, _ in all_nodes(model)}
@@ -48,7 +48,7 @@ def typed(name: str, value) -> onnx.ValueInfoProto:
 
 
 def wrap(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
-    """Nodes of others before and after: floating inputs are scaled, the first output is turned into probabilities."""
+    """Adds nodes before and after: floating inputs are scaled, the first output is turned into probabilities."""
     keys, graph = strip(model), model.graph
     for value in graph.input:
         if value.type.tensor_type.elem_type == TensorProto.FLOAT:

@@ -1,7 +1,7 @@
-"""Finds which values of two files, one made of the other, are the same value: both are run on the example inputs.
+"""Finds equal values in two files, one created from the other, by running both on the example inputs.
 
-An optimiser that removes a no-op or merges two nodes lets the neighbours read another value that is equal; names alone
-would make that look like an absorbed node. And it may give a value that it keeps another name or another shape.
+An optimiser that removes a no-op or merges two nodes makes the neighbours read another, equal value; names would
+make this look like an absorbed node. It may also rename or reshape a value that it keeps.
 """
 
 import collections
@@ -16,7 +16,7 @@ from accuracy.graphs import all_graphs
 
 
 class Classes:
-    """Values of one file in classes: of one content, or of one content and one shape."""
+    """Groups the values of one file: by content, and by content and shape."""
 
     def __init__(self, found: dict[str, numpy.ndarray]):
         self.found = found
@@ -29,10 +29,10 @@ class Classes:
 
 
 def renamed_values(old: dict, new: dict, laid_out: set[str] = frozenset()) -> dict[str, str]:
-    """Values of the new file that the old one has under another name, perhaps in another shape: new name -> old name.
+    """Returns the renamed values, possibly reshaped: new name -> old name.
 
-    Of several equal old values it is the one made first. A convolution that takes in the scaling behind it may keep its
-    result's name: then that name means a later value. `laid_out`: values whose channels stand in blocks.
+    Of several equal old values the first computed one is used. A convolution that absorbs a later scaling may keep its
+    result's name, which then refers to the later value. `laid_out`: values with channels in blocks.
     """
     by_size = collections.defaultdict(list)
     for name, value in old.items():
@@ -53,8 +53,8 @@ def renamed_values(old: dict, new: dict, laid_out: set[str] = frozenset()) -> di
 
 
 def unblocked(value: numpy.ndarray, old: dict) -> Iterator[numpy.ndarray]:
-    """A value of ONNX Runtime's NCHWc operators, [N, C, H, W] in blocks of channels, as it may be in the usual order:
-    blocks are of 8 or 16 channels, by the processor, and the channels that fill the last one are dropped."""
+    """Yields the possible usual layouts of a value of ONNX Runtime's NCHWc operators, which is [N, C, H, W] in blocks
+    of channels. Blocks have 8 or 16 channels, depending on the processor; the padding in the last block is removed."""
     if value.ndim != 4:
         return
     batch, channels, height, width = value.shape
@@ -68,27 +68,27 @@ def unblocked(value: numpy.ndarray, old: dict) -> Iterator[numpy.ndarray]:
 
 
 def near(value: numpy.ndarray, other: numpy.ndarray) -> bool:
-    """True when a value is the one that had its name, but for rounding."""
+    """Returns true if both are the same value except for rounding."""
     if value.size != other.size or not numpy.issubdtype(other.dtype, numpy.floating):
         return True
-    if not (numpy.isfinite(value).all() and numpy.isfinite(other).all()):  # masks, which nothing is folded into
+    if not (numpy.isfinite(value).all() and numpy.isfinite(other).all()):  # masks, into which nothing is folded
         return True
     return numpy.abs(value.ravel() - other.ravel()).max() <= 1e-3 * numpy.abs(other).max()
 
 
 def weights(found: dict) -> dict[str, str]:
-    """Value -> digest of its elements in order of size: equal for a weight and the same weight transposed."""
+    """Returns value -> digest of the sorted elements, which is equal for a weight and its transpose."""
     return {name: hashlib.sha256(numpy.sort(value, axis=None).tobytes()).hexdigest()
             for name, value in found.items() if comparable(value)}
 
 
 def comparable(value: numpy.ndarray) -> bool:
-    """Whether an equal value is the same value: masks and sizes repeat, activations do not."""
+    """Returns whether equal contents imply the same value: masks and sizes repeat, activations do not."""
     return value.dtype == numpy.float32 and value.size >= 8 and numpy.unique(value.ravel()[:64]).size >= 8
 
 
 def values(model: onnx.ModelProto, feeds: dict) -> dict[str, numpy.ndarray]:
-    """Inputs, initializers and everything that nodes of the main graph yield, for the example inputs."""
+    """Returns the inputs, initializers and all results of the main graph's nodes for the example inputs."""
     run = onnx.ModelProto()
     run.CopyFrom(model)
     for graph in all_graphs(run):
@@ -118,7 +118,7 @@ def known_order(model: onnx.ModelProto, found: dict) -> list[str]:
 def feed(session: onnxruntime.InferenceSession, feeds: dict) -> dict[str, numpy.ndarray]:
     types = {"tensor(float16)": numpy.float16}
     result = {}
-    for wanted in session.get_inputs():
-        array = numpy.asarray(feeds[wanted.name])
-        result[wanted.name] = array.astype(types.get(wanted.type, array.dtype))
+    for entry in session.get_inputs():
+        array = numpy.asarray(feeds[entry.name])
+        result[entry.name] = array.astype(types.get(entry.type, array.dtype))
     return result

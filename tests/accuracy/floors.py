@@ -1,7 +1,7 @@
-"""What whence must reach on the quick set of test_accuracy.py: per cent of nodes exact, for each exporter."""
+"""The minimum shares of exact nodes, in per cent, on the quick set of test_accuracy.py, for each exporter."""
 
 FLOORS = {
-    # what the command is given: {transformation: (dynamo, TorchScript)}
+    # input of the command: {transformation: (dynamo, TorchScript)}
     "sidecar": {
         "exported": (99.4, 99.9),
         "stripped": (97.8, 99.9),
@@ -16,13 +16,13 @@ FLOORS = {
         "qdq": (99.4, 99.9),
         "renamed+ort-extended": (94.7, 93.7),
     },
-    "weights": {  # no recording; between nodes that read parameters only what holds them is known
+    "weights": {  # no recording: between nodes that read parameters only their common module is known
         "exported": (77.0, 96.0),
         "renamed": (72.0, 67.5),
         "ort-extended": (48.5, 62.5),
         "int8": (71.5, 87.0),
     },
-    "before": {  # the annotated file that the tool was given
+    "before": {  # the annotated input file of the tool
         "ort-extended": (98.2, 98.7),
         "onnxslim": (99.4, 99.9),
         "int8": (99.7, 99.5),
@@ -30,6 +30,6 @@ FLOORS = {
     },
 }
 
-# What a confidence value promises: per cent of the nodes that carry it are exact; of `ancestor`, that the truth is the
-# module that it names or lies below it.
+# The promise of each confidence value: the share of its nodes that are exact, in per cent; for `ancestor`, of nodes
+# whose truth is the named module or below it.
 PROMISED = {"exact": 100, "matched": 99.5, "inferred": 97, "ancestor": 99.5}

@@ -1,6 +1,6 @@
-"""Models that nobody tunes the matcher on: other architectures than the zoo's, with the same noise in every parameter.
+"""Models on which the matcher is not tuned: architectures that the zoo lacks, with the same noise in every parameter.
 
-They are in the corpus (`make accuracy`) and not in the quick set: a rule that helps the zoo alone shows here.
+They are in the corpus (`make accuracy`) but not in the quick set, and reveal rules that help only the zoo.
 """
 
 import torch
@@ -10,7 +10,7 @@ from models.zoo import Entry, image, tokens
 
 
 def albert():
-    """One layer's parameters for all layers: the same module called again and again."""
+    """All layers share one layer's parameters: the same module is called repeatedly."""
     from transformers import AlbertConfig, AlbertModel
 
     return AlbertModel(AlbertConfig(vocab_size=800, embedding_size=32, hidden_size=64, num_hidden_layers=3,
@@ -26,7 +26,7 @@ def llama():
 
 
 def t5_encoder():
-    """Relative positions that the first layer computes and all use."""
+    """The first layer computes relative positions, and all layers use them."""
     from transformers import T5Config, T5EncoderModel
 
     return T5EncoderModel(T5Config(vocab_size=600, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4))
@@ -48,7 +48,7 @@ def swin():
 
 
 def segformer():
-    """Attention over sequences that strided convolutions shortened; maps turned to sequences and back in each layer."""
+    """Attention over sequences shortened by strided convolutions; each layer turns maps into sequences and back."""
     from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
     return SegformerForSemanticSegmentation(SegformerConfig(
@@ -65,7 +65,7 @@ def mobilevit():
 
 
 def regnet():
-    """Grouped convolutions with squeeze and excitation, all of them with a norm that folds."""
+    """Grouped convolutions with squeeze and excitation, each with a norm that can be folded."""
     from transformers import RegNetConfig, RegNetForImageClassification
 
     return RegNetForImageClassification(RegNetConfig(embedding_size=16, hidden_sizes=[16, 32, 48, 64],
@@ -84,7 +84,7 @@ class Squeeze(nn.Module):
 
 
 class Branches(nn.Module):
-    """Inception-like: equal branches side by side, grouped and dilated convolutions, an attention over channels."""
+    """Inception-like: equal parallel branches, grouped and dilated convolutions, an attention over channels."""
 
     def __init__(self):
         super().__init__()
@@ -102,11 +102,11 @@ class Branches(nn.Module):
 
 
 class Speech(nn.Module):
-    """Convolutions over time, a GRU, torch's own attention layer, two heads that share a trunk."""
+    """Convolutions over time, a GRU, torch's own attention layer, and two heads on a shared trunk."""
 
     def __init__(self):
         super().__init__()
-        # Else a trace holds one fused kernel, and an export, which takes the other way, modules that it never called.
+        # With the fast path, a trace has one fused kernel, and an export has modules that it never called.
         torch.backends.mha.set_fastpath_enabled(False)
         self.embedding = nn.Embedding(200, 32)
         self.conv = nn.Sequential(nn.Conv1d(32, 32, 3, padding=1), nn.ReLU(), nn.Conv1d(32, 32, 3, padding=1))

@@ -1,7 +1,7 @@
-"""ONNX graphs as the corpus sees them: nodes by the name of their first output, graphs inside nodes and functions too.
+"""ONNX graphs in the corpus: nodes by the name of their first output, including subgraphs and functions.
 
-A node's key is its first output, behind the key of the node and attribute that hold its graph: `out`, or
-`loop_out:body/out`. Names of nodes are not a key: optimisers drop and repeat them, and whence itself renames nodes.
+A node's key is its first output, prefixed by the key of the node and attribute that hold its graph: `out`, or
+`loop_out:body/out`. Node names are not keys: optimisers drop and repeat them, and whence renames nodes.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def keyed(nodes, prefix: str = "") -> Iterator[tuple[str, onnx.NodeProto]]:
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Every node with its key: of the graph, of graphs inside nodes, of local functions."""
+    """Yields every node with its key: of the graph, of graphs inside nodes, of local functions."""
     yield from keyed(model.graph.node)
     for function in model.functions:
         yield from keyed(function.node, f"function {function.domain}:{function.name}/")
@@ -48,13 +48,13 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
 
 
 def attributes(node: onnx.NodeProto) -> tuple:
-    """The node's attributes, comparable; without graphs, whose nodes are nodes of their own."""
+    """Returns the node's attributes in comparable form, without graphs, whose nodes are listed separately."""
     return tuple(sorted((attribute.name, attribute.SerializeToString(deterministic=True))
                         for attribute in node.attribute if not attribute.graphs and not attribute.HasField("g")))
 
 
 def outside_values(node: onnx.NodeProto) -> list[str]:
-    """What the node reads: its inputs, and what graphs inside it read of the graph around them."""
+    """Returns all values that the node reads: its inputs, and outer values that its subgraphs read."""
     names = [name for name in node.input if name]
     for _, graph in subgraphs(node):
         own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
@@ -65,7 +65,7 @@ def outside_values(node: onnx.NodeProto) -> list[str]:
 
 
 def sorted_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The graph's own nodes, makers before users; some tools leave another order."""
+    """Returns the graph's own nodes with producers before consumers; some tools write another order."""
     made = {name for node in graph.node for name in node.output if name}
     done, waiting, result = set(), list(graph.node), []
     while waiting:
@@ -79,11 +79,11 @@ def sorted_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def dead_nodes(model: onnx.ModelProto) -> set[str]:
-    """Keys of the graph's nodes that no output depends on: what a quantiser left behind of what it replaced."""
-    wanted, dead = {value.name for value in model.graph.output}, set()
+    """Returns keys of nodes that no output depends on, such as a quantiser's leftovers."""
+    needed, dead = {value.name for value in model.graph.output}, set()
     for node in reversed(model.graph.node):
-        if wanted.intersection(node.output):
-            wanted.update(outside_values(node))
+        if needed.intersection(node.output):
+            needed.update(outside_values(node))
         else:
             dead.add(first_output(node))
     return dead

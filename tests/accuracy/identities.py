@@ -1,6 +1,6 @@
-"""Measures pkg.whence.id: do files of one model, by four exporters at two opsets, name the same operations alike?
+"""Measures pkg.whence.id: do files of one model, by four exporters at two opsets, give equal operations equal ids?
 
-`python -m accuracy.identities` prints the tables of docs/metadata-spec.md, on models of transformers with random weights.
+`python -m accuracy.identities` prints the tables of docs/metadata-spec.md, on transformers' models with random weights.
 """
 
 import json
@@ -32,7 +32,7 @@ def ids_of(node: onnx.NodeProto) -> list[str]:
 
 
 def exports(module: torch.nn.Module, example: torch.Tensor, spec: str, folder: Path, opsets=OPSETS) -> dict[str, Path]:
-    """Annotated files of the module by exporter and opset: PyTorch's two, and whence's from both kinds of archive."""
+    """Returns annotated files of the module by exporter and opset: PyTorch's two, whence from both archives."""
     torch.jit.trace(module, example, check_trace=False).save(folder / "m.pt")
     torch.export.save(torch.export.export(module, (example,)), folder / "m.pt2")
     command.run("record", folder / "m.pt", "-o", folder / "pt.json", "--input", spec)
@@ -51,14 +51,14 @@ def exports(module: torch.nn.Module, example: torch.Tensor, spec: str, folder: P
 
 
 def shared(one: Path, other: Path) -> tuple[int, int]:
-    """Of the first file's nodes with an identity: how many have theirs in the other file, and how many there are."""
+    """Returns how many of the first file's nodes with an id have that id in the other file, and how many there are."""
     known = {name for node in onnx.load(other).graph.node for name in ids_of(node)}
     nodes = [ids_of(node) for node in onnx.load(one).graph.node]
     return sum(bool(names) and known.issuperset(names) for names in nodes), sum(map(bool, nodes))
 
 
 def weights_read(path: Path) -> dict[str, list[np.ndarray]]:
-    """By identity, the float weights that its nodes read, their elements in ascending order: a layout is no difference."""
+    """Maps each id to the float weights that its nodes read, with sorted elements, so that layouts do not matter."""
     graph = onnx.load(path).graph
     made = {output: node for node in graph.node for output in node.output}
     values = {tensor.name: tensor for tensor in graph.initializer}
@@ -77,7 +77,7 @@ def weights_read(path: Path) -> dict[str, list[np.ndarray]]:
 
 
 def agreeing(one: Path, other: Path) -> tuple[int, int]:
-    """Of the identities whose nodes read weights in both files: how many read one weight in both, and how many there are."""
+    """Of the ids whose nodes read weights in both files, counts those that read the same weight, and all."""
     first, second = weights_read(one), weights_read(other)
     common = sorted(first.keys() & second.keys())
     same = [any(a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-6) for a in first[name] for b in second[name])
@@ -86,7 +86,7 @@ def agreeing(one: Path, other: Path) -> tuple[int, int]:
 
 
 class Plain(torch.nn.Module):
-    """A model of transformers that takes one tensor and returns one."""
+    """Wraps a transformers' model so that it takes one tensor and returns one."""
 
     def __init__(self, model, masked: bool = False):
         super().__init__()

@@ -1,5 +1,5 @@
-"""The models of the corpus and what whence records of each: the zoo's nine, two that it lacks, and further ones, every
-parameter made distinct by noise but for models that are there as they are initialised."""
+"""The models of the corpus and their recordings: the zoo's nine models, the tuned ones, and further ones. Noise makes
+every parameter distinct, except in models that test the initial parameters."""
 
 import contextlib
 import functools
@@ -17,12 +17,12 @@ from models import zoo
 
 ENTRIES = {**zoo.MODELS, **tuned_models.MODELS, **further_models.MODELS}
 NAMES = tuple(ENTRIES)
-FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # of ORT's transformers tool
+FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # for ORT's transformers tool
 
 
 @contextlib.contextmanager
 def quiet():
-    """Exporters and optimisers print and warn; what they say is none of the corpus's concern."""
+    """Silences exporters and optimisers."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
@@ -30,7 +30,7 @@ def quiet():
 
 @functools.cache
 def canonical(name: str) -> dict[str, str]:
-    """Every path under which a module object is reached -> the first one, as named_modules() gives it."""
+    """Maps every path of a module object to its first one, as in named_modules()."""
     model = ENTRIES[name].model()
     first = {id(module): path for path, module in model.named_modules()}
     return {path: first[id(module)] for path, module in model.named_modules(remove_duplicate=False)}
@@ -42,7 +42,7 @@ def example(name: str) -> dict[str, torch.Tensor]:
 
 
 def positional(name: str) -> torch.nn.Module:
-    """The model with a forward that takes the example's tensors by position, as the TorchScript exporter wants it."""
+    """Returns the model with a forward that takes the example's tensors by position, for the TorchScript exporter."""
     model = ENTRIES[name].model()
     forward, names = model.forward, list(example(name))
     model.forward = lambda *tensors: forward(**dict(zip(names, tensors, strict=True)))
@@ -50,7 +50,7 @@ def positional(name: str) -> torch.nn.Module:
 
 
 def record(name: str, folder: Path, whence: Path) -> None:
-    """model.pt and scripted.pt, where scripting works, once; their sidecars again whenever the command is another."""
+    """Writes model.pt and, if scripting works, scripted.pt once, and their sidecars for each new command."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model.pt").exists():
         archive(name, folder)
@@ -67,13 +67,13 @@ def archive(name: str, folder: Path) -> None:
     torch.save(example(name), folder / "inputs.pt")
     model = ENTRIES[name].model()
     with quiet():
-        with contextlib.suppress(Exception):  # whatever scripting fails with: transformers' models do
+        with contextlib.suppress(Exception):  # scripting fails on transformers' models, with various errors
             torch.jit.script(model).save(str(folder / "scripted.pt"))
         kept.made(folder / "model.pt", lambda path: zoo.trace_module(model, example(name)).save(str(path)))
 
 
 def digest_of(whence: Path) -> str:
-    """Of the command and of the libraries that it loads."""
+    """Returns a digest of the command and of the libraries that it loads."""
     digest = hashlib.sha256()
     for path in [whence, *sorted((whence.resolve().parent.parent / "lib").glob("libwhence*"))]:
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Transformations that change names and order only, so that truth follows by name."""
+"""Transformations that change only names and order, so that the truth is transferred by name."""
 
 import random
 
@@ -8,7 +8,7 @@ from accuracy.graphs import all_graphs, all_nodes, outside_values
 
 
 def strip(model: onnx.ModelProto) -> dict[str, str]:
-    """No metadata, no doc_strings, anywhere."""
+    """Removes all metadata and doc_strings."""
     keys = {key: key for key, _ in all_nodes(model)}
     del model.metadata_props[:]
     model.ClearField("doc_string")
@@ -30,8 +30,8 @@ def rename_nodes(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def rename_everything(model: onnx.ModelProto) -> dict[str, str]:
-    """Nodes, values and initializers renamed, nodes in another valid order. The model's inputs and outputs keep their
-    names, without which nobody could run it."""
+    """Renames nodes, values and initializers, and puts the nodes into another valid order. The model's inputs and
+    outputs keep their names, because running the model needs them."""
     old_keys = list(rename_nodes(model))
     nodes = [node for _, node in all_nodes(model)]  # before the order changes
     graphs = list(all_graphs(model))
@@ -65,7 +65,7 @@ def shuffled_numbers(count: int) -> list[int]:
 
 
 def shuffle(graph: onnx.GraphProto) -> None:
-    """Another valid order: of the nodes that are ready, a random one is next."""
+    """Puts the nodes into another valid order: the next node is a random one whose inputs are computed."""
     chance = random.Random(2)
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     waits = [{makers[name] for name in outside_values(node) if name in makers} for node in graph.node]

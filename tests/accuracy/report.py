@@ -1,4 +1,4 @@
-"""The accuracy table, and how right each confidence value is, as text."""
+"""Prints the accuracy table, and how often each confidence value is right."""
 
 import collections
 
@@ -9,7 +9,7 @@ ORDER = ("exact", "matched", "inferred", "ancestor", "unattributed", "none", "fa
 
 
 def text(scores: dict, verbose: bool) -> str:
-    """`scores` by (model, source, transformation)."""
+    """Formats `scores`, whose keys are (model, source, transformation)."""
     lines = []
     for (model, source, name), score in scores.items() if verbose else []:
         for key, operator, wanted, answer, kind in score.nodes:
@@ -23,7 +23,7 @@ def text(scores: dict, verbose: bool) -> str:
 
 
 def failures(scores: dict) -> list[str]:
-    """One line for each way in which the command failed, by its exit code and error code."""
+    """Returns a line for each kind of failure of the command, by exit code and error code."""
     places = collections.defaultdict(list)
     for (model, source, name), score in scores.items():
         for failure in score.failures:
@@ -32,13 +32,13 @@ def failures(scores: dict) -> list[str]:
 
 
 def not_made(reasons: dict) -> str:
-    """What the corpus lacks, because an exporter or a tool fails on it: {(model, source, transformation): why}."""
+    """Lists the missing corpus files, on which an exporter or a tool failed: {(model, source, transformation): why}."""
     lines = [f"not made: {model}/{source}/{name}: {reason[:90]}" for (model, source, name), reason in reasons.items()]
     return "\n".join(["", *lines, ""]) if lines else ""
 
 
 def total(scores):
-    """One score of several; no corpus file is counted twice."""
+    """Adds several scores; each corpus file counts once."""
     scores = list(scores)
     result = type(scores[0])()
     for score in scores:

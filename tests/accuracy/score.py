@@ -1,28 +1,28 @@
-"""Scores a whence command on the corpus: is each node's module right, and is a confidence worth what it says?
+"""Scores a whence command on the corpus: whether each node's module is right, and whether its confidence is justified.
 
     score.py [--whence PATH] [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files renamed,...]
              [--with sidecar|values|weights|scripted|nothing|before|right-before] [-v]
 
-The command gets the bare file and what `--with` says, never the truth:
+The input of the command is the bare file and the data of `--with`, never the truth:
 
     sidecar       the recording of the traced archive
-    values        that, and what its modules and operations returned on the inputs of the corpus
-    weights       no recording, the model's weights as libraries publish them: safetensors, each tensor once
-    scripted      the recording of the scripted archive, where there is one
-    nothing       the file alone
-    before        `--from` the file before the tool, which the same command annotated with the sidecar
-    right-before  `--from` the file before the tool, annotated with its truth: what carrying alone loses
+        values        additionally the recorded results of its modules and operations on the inputs of the corpus
+        weights       no recording, the model's weights as libraries publish them: safetensors, each tensor once
+        scripted      the recording of the scripted archive, if there is one
+        nothing       only the file
+        before        `--from` the file before the tool, which the same command annotated with the sidecar
+        right-before  `--from` the file before the tool, annotated with its truth: measures only the loss by carrying
 
-An answer is read from the annotated file: `pkg.whence.modules`, or else `pkg.whence.module`. Of the nodes whose truth
-is known it is
+The answer is read from the annotated file: `pkg.whence.modules`, or else `pkg.whence.module`. For each node with known
+truth it is
 
-    exact   the modules are those that the node stands for, and `module` is their lowest common ancestor
-    set     `module` is right, but not every module that a fused node stands for is named, or one too many
+        exact   the modules are the node's true modules, and `module` is their lowest common ancestor
+        set     `module` is right, but `modules` lacks a module of a fused node or has one too many
     high    an ancestor of the right module
     wrong   anything else
     none    no module is named
 
-and of the exact ones that stand for one call, `call` says how many name the right one.
+and `call` is the number of exact nodes of one call that name the right call.
 
 -v lists every node that is not exact: file, node, truth, answer, confidence, rule.
 """
@@ -57,7 +57,7 @@ from accuracy.models import NAMES
 from accuracy.transformations import BY_NAME, Transformation
 from accuracy.truth import Truth, common_ancestor, is_ancestor, modules
 
-KEPT = {"ancestor": ("exact", "set", "high")}  # answers that keep a confidence's promise; of the others: exact
+KEPT = {"ancestor": ("exact", "set", "high")}  # answers that fulfil a confidence's promise; others: exact
 RECORDINGS = {"scripted": "scripted"}
 FROM = {"before", "right-before"}
 
@@ -73,11 +73,11 @@ class Answer:
 
 @dataclass
 class Score:
-    """Counts of one file, or of several together. `nodes` are those not exact."""
+    """Counts for one file, or the sum of several. `nodes` lists those that are not exact."""
 
     classes: collections.Counter = field(default_factory=collections.Counter)
     confidence: dict = field(default_factory=lambda: collections.defaultdict(collections.Counter))
-    calls: collections.Counter = field(default_factory=collections.Counter)  # of the exact ones: call right or not
+    calls: collections.Counter = field(default_factory=collections.Counter)  # of exact nodes: is the call right
     unknown: int = 0
     failures: list = field(default_factory=list)
     nodes: list = field(default_factory=list)  # (key, operator, truth, answer, class)
@@ -95,7 +95,7 @@ class Score:
         return self.classes.total()
 
     def kept(self, confidence: str) -> float:
-        """Per cent of the nodes with this confidence of which it is true."""
+        """Returns the per cent of nodes with this confidence whose promise is fulfilled."""
         counts = self.confidence[confidence]
         right = sum(counts[kind] for kind in KEPT.get(confidence, ("exact",)))
         return 100 * right / counts.total() if counts else 100.0
@@ -115,12 +115,12 @@ def answer_of(node: onnx.NodeProto) -> Answer:
                   keys.get("pkg.whence.confidence", "none"), keys.get("pkg.whence.rule", ""))
 
 
-def classify(wanted: frozenset, answer: Answer) -> str:
+def classify(expected: frozenset, answer: Answer) -> str:
     if answer.module is None or answer.confidence == "unattributed":
         return "none"
-    right = common_ancestor(wanted)
+    right = common_ancestor(expected)
     if answer.module == right:
-        return "exact" if answer.modules == wanted else "set"
+        return "exact" if answer.modules == expected else "set"
     return "high" if is_ancestor(answer.module, right) else "wrong"
 
 
@@ -128,31 +128,31 @@ def score_file(truth: Truth, annotated: Path) -> Score:
     score, model = Score(unknown=len(truth.unknown)), onnx.load(annotated, load_external_data=False)
     found = dict(all_nodes(model))
     for key, calls in truth.nodes.items():
-        answer, wanted = answer_of(found[key]), modules(calls)
-        kind = classify(wanted, answer)
+        answer, expected = answer_of(found[key]), modules(calls)
+        kind = classify(expected, answer)
         score.classes[kind] += 1
         score.confidence[answer.confidence][kind] += 1
         if kind == "exact" and len(calls) == 1 and min(calls)[1] >= 0:
             score.calls[answer.call == str(min(calls)[1])] += 1
         if kind != "exact":
-            score.nodes.append((key, found[key].op_type, sorted(wanted), answer, kind))
+            score.nodes.append((key, found[key].op_type, sorted(expected), answer, kind))
     return score
 
 
 def annotate(whence: Path, *arguments) -> str:
-    """Runs the command; what it failed with, or nothing. Exit code 1 stands for findings, not for a failure."""
+    """Runs the command; returns its error, or an empty text. Exit code 1 means findings, not a failure."""
     result = subprocess.run([str(whence), "annotate", *map(str, arguments)], capture_output=True, text=True,
                             timeout=600, stdin=subprocess.DEVNULL)
     return "" if result.returncode in (0, 1) else f"exit {result.returncode}: {result.stderr.strip()[:300]}"
 
 
 def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Score | None:
-    """The score of one corpus file; None when the corpus has none of the kind."""
+    """Returns the score of one corpus file; None if the corpus lacks it."""
     model, recording = place / f"{row.name}.onnx", place.parent / f"{RECORDINGS.get(given, 'model')}.whence.json"
     if not model.exists() or not recording.exists() or (given in FROM and row.tool is None):
         return None
     if given == "values" and row.name.endswith("extracted"):
-        return None  # a part of a model has other inputs than those that were recorded
+        return None  # an extracted part has other inputs than the recorded ones
     truth = Truth.load(place / f"{row.name}.truth.json")
     with tempfile.TemporaryDirectory() as folder:
         out, before, error = Path(folder) / "out.onnx", Path(folder) / "before.onnx", ""
@@ -164,7 +164,7 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
             try:
                 value_pairs.write(pairs, model, values_of(place.parent), recording)
                 options += ["--value-pairs", pairs]
-            except whence_package.WhenceError as failure:  # ONNX Runtime does not run it
+            except whence_package.WhenceError as failure:  # ONNX Runtime cannot run the file
                 error = str(failure)
         if given == "before":
             error = annotate(whence, place / f"{row.base}.onnx", "-o", before, "--sidecar", recording)
@@ -182,7 +182,7 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
 
 @functools.cache
 def values_of(folder: Path) -> Path:
-    """What the archive of a model returns on the inputs of the corpus; recorded once."""
+    """Records once the results of a model's archive on the inputs of the corpus."""
     path = folder / "model.values.safetensors"
     if not path.exists():
         inputs = torch.load(folder / "inputs.pt")
@@ -192,7 +192,7 @@ def values_of(folder: Path) -> Path:
 
 @functools.cache
 def weights_of(folder: Path) -> Path:
-    """The model's state without second names of a tensor, as transformers saves it."""
+    """Saves the model's state with one name per tensor, like transformers."""
     path = folder / "model.safetensors"
     if not path.exists():
         seen: set[int] = set()
@@ -203,7 +203,7 @@ def weights_of(folder: Path) -> Path:
 
 
 def write_truth(place: Path, name: str, target: Path) -> None:
-    """The file as whence would annotate it if it knew everything."""
+    """Annotates a file with its truth, as a perfect matcher would."""
     model, truth = onnx.load(place / f"{name}.onnx"), Truth.load(place / f"{name}.truth.json")
     for key, node in all_nodes(model):
         if key in truth.nodes:

@@ -1,4 +1,4 @@
-"""The quick set: a few small models through the main transformations, against the floors. `make accuracy` runs all."""
+"""The quick set: small models through the main transformations, compared with the floors. `make accuracy` runs all."""
 
 import functools
 
@@ -29,7 +29,7 @@ def made(folder, model: str, source: str) -> None:
 
 @functools.cache
 def scores(folder, source: str, given: str) -> dict:
-    """Of every file of the quick set: (model, source, transformation) -> score."""
+    """Returns the score of every file of the quick set by (model, source, transformation)."""
     result = {}
     for model in MODELS:
         made(folder, model, source)

@@ -1,4 +1,4 @@
-"""Truth through a tool, on graphs small enough to see the answer: before, after, what each new node stands for."""
+"""Truth through a tool, on small graphs: before, after, and the modules that each new node represents."""
 
 import numpy
 import onnx
@@ -8,7 +8,7 @@ import pytest
 from accuracy import carry
 from accuracy.truth import Truth, modules
 
-# Each node of `before` belongs to the modules that its output is named after: `a_1` to a, `ab_1` to a and b.
+# The output of each node of `before` names its modules: `a_1` belongs to a, `ab_1` to a and b.
 CASES = {
     "unchanged": (
         "a_1 = Relu(x)  b_1 = Exp(a_1)",

@@ -1,4 +1,4 @@
-"""The score itself: what counts as exact, too high, wrong; and that a file annotated with its truth scores full."""
+"""Tests the score itself: exact, too high and wrong answers, and a full score for a file annotated with its truth."""
 
 import onnx
 import onnx.parser
@@ -28,12 +28,12 @@ CLASSES = {
 
 @pytest.mark.parametrize("case", CLASSES)
 def test_classes(case):
-    wanted, module, modules, confidence, expected = CLASSES[case]
+    truth, module, modules, confidence, expected = CLASSES[case]
     answer = score.Answer(module, frozenset(modules), "", confidence, "")
-    assert score.classify(frozenset(wanted), answer) == expected
+    assert score.classify(frozenset(truth), answer) == expected
 
 
-def test_a_file_annotated_with_its_truth_is_exact_throughout(tmp_path):
+def test_a_file_annotated_with_its_truth_is_all_exact(tmp_path):
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
         g (float[2] x) => (float[2] z) { y = Relu(x) z = Exp(y) }""")
     truth = Truth({"y": frozenset({(A, 0), (B, 0)}), "z": frozenset({("", 0)})})

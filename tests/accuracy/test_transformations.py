@@ -1,4 +1,4 @@
-"""Renaming, shuffling and cutting by our own hand: the file computes what it did, and every node is found again."""
+"""Renaming, shuffling and extracting: the file computes the same results, and every node can be found again."""
 
 import numpy
 import onnx
@@ -33,7 +33,7 @@ def operators(model: onnx.ModelProto) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("change", [rename.strip, rename.rename_nodes, rename.rename_everything])
-def test_renamed_models_compute_the_same_and_keys_lead_to_the_same_nodes(change):
+def test_renamed_models_compute_the_same_with_matching_keys(change):
     model, before = fresh(), operators(fresh())
     keys = change(model)
     onnx.checker.check_model(model, full_check=True)
@@ -44,7 +44,7 @@ def test_renamed_models_compute_the_same_and_keys_lead_to_the_same_nodes(change)
     assert not model.metadata_props
 
 
-def test_renaming_everything_leaves_no_name_but_those_of_inputs_and_outputs():
+def test_renaming_everything_keeps_only_inputs_and_outputs():
     model = fresh()
     names = {name for _, node in all_nodes(model) for name in [*node.input, *node.output, node.name] if name}
     order = [node.op_type for node in model.graph.node]
@@ -54,7 +54,7 @@ def test_renaming_everything_leaves_no_name_but_those_of_inputs_and_outputs():
     assert [node.op_type for node in model.graph.node] != order
 
 
-def test_an_extracted_part_computes_its_values_from_the_ones_before():
+def test_an_extracted_part_computes_the_same_values():
     model, values = fresh(), equal.values(fresh(), FEEDS)
     keys = cut.extract(model, FEEDS)
     onnx.checker.check_model(model, full_check=True)

@@ -1,5 +1,5 @@
-"""The truth of the corpus against other evidence: weights, whose names say which module they belong to, and the two
-exporters, whose truths are made in different ways."""
+"""The truth of the corpus compared with other evidence: weights, whose names contain their module, and the two
+exporters, whose truths are derived differently."""
 
 import collections
 import functools
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 
 def owners(name: str) -> dict[str, set]:
-    """Digest of a parameter, the same for its transpose -> the modules that hold it."""
+    """Maps the digest of a parameter, equal for its transpose, to the modules that hold it."""
     model, canonical = zoo.MODELS[name].model(), models.canonical(name)
     found = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     digests = equal.weights({path: tensor.detach().numpy() for path, tensor in found})
@@ -41,7 +41,7 @@ def owners(name: str) -> dict[str, set]:
 
 @pytest.mark.parametrize("source", ["dynamo-18", "torchscript-18"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_node_that_takes_a_weight_stands_for_the_weights_module(folder, name, source):
+def test_a_node_that_reads_a_weight_has_the_weights_module(folder, name, source):
     model, truth = exported(folder, name, source)
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     digests, holders, looked_at = equal.weights(stored), owners(name), 0
@@ -54,7 +54,7 @@ def test_a_node_that_takes_a_weight_stands_for_the_weights_module(folder, name, 
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_both_exporters_truths_agree_where_their_files_compute_the_same_value(folder, name):
+def test_both_exporters_truths_agree_on_equal_values(folder, name):
     (one, one_truth), (other, other_truth) = (exported(folder, name, source)
                                               for source in ["dynamo-18", "torchscript-18"])
     makers = [{output: node for node in model.graph.node for output in node.output} for model in (one, other)]

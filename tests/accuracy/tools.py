@@ -1,4 +1,4 @@
-"""The optimisers, quantisers and converters of the corpus: each writes what it makes of one file to another."""
+"""The optimisers, quantisers and converters of the corpus: each reads one file and writes another."""
 
 import logging
 from pathlib import Path
@@ -45,7 +45,7 @@ def onnxsim(name: str, source: Path, target: Path) -> None:
     import onnxsim as tool
 
     simplified, equal = tool.simplify(onnx.load(source))
-    assert equal, "onnxsim says that its file computes something else"
+    assert equal, "onnxsim reports that its file gives other results"
     onnx.save(simplified, target)
 
 
@@ -58,7 +58,7 @@ def float16(name: str, source: Path, target: Path) -> None:
 def dynamic_int8(name: str, source: Path, target: Path) -> None:
     from onnxruntime.quantization import quantize_dynamic
 
-    # Its shape inference stumbles over the shapes that the dynamo exporter stored, and ends at ONNX Runtime's operators.
+    # Its shape inference fails on shapes stored by the dynamo exporter, and does not cover ONNX Runtime's operators.
     onnx.save(without_shapes(onnx.load(source)), source)
     quantize_dynamic(str(source), str(target), extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
 

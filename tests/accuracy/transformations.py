@@ -1,7 +1,7 @@
-"""What is done to the exported files: one row each, in the order of the report.
+"""The transformations of exported files: one row each, in the order of the report.
 
-`base` is the file that the row starts from: an exporter's own (`exported`) or another row's. A row that a tool makes
-can also be annotated with the file before it at hand (`whence annotate --from`).
+`base` is the file that the row starts from: the exporter's own (`exported`) or another row's. A file of a tool can also
+be annotated from the file before the tool (`whence annotate --from`).
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from accuracy.models import FUSION_TYPES
 class Transformation:
     name: str
     base: str | None = "exported"
-    rename: Callable | None = None  # changes a model in place, yields {old key: new key}
-    cut: Callable | None = None     # the same, given the example inputs too
+    rename: Callable | None = None  # changes a model in place, returns {old key: new key}
+    cut: Callable | None = None     # the same, with the example inputs as well
     tool: Callable | None = None    # (model's name, source, target)
-    models: frozenset | None = None  # None: all
+    models: frozenset | None = None  # None for all
 
     def applies_to(self, model: str) -> bool:
         return self.models is None or model in self.models

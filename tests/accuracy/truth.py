@@ -1,9 +1,9 @@
-"""What is known of a corpus file: for each node the module calls it stands for, or why nothing is known.
+"""The truth of a corpus file: for each node the module calls that it represents, or why they are unknown.
 
     {"nodes": {key: [[module, call], ...]}, "unknown": {key: reason}}
 
-A call is -1 where it could not be made out. The answer wanted of whence is derived from it: the set of modules, and
-their lowest common ancestor.
+A call is -1 if it is unknown. The expected answer of whence is derived from the truth: the set of modules, and their
+lowest common ancestor.
 """
 
 import json
@@ -20,7 +20,7 @@ class Truth:
 
     def save(self, path: Path) -> None:
         nodes = {key: sorted(calls) for key, calls in self.nodes.items()}
-        written = path.with_suffix(".part")  # a run that is stopped leaves no part of a truth: its file is whole, too
+        written = path.with_suffix(".part")  # an interrupted run leaves no partial truth
         written.write_text(json.dumps({"nodes": nodes, "unknown": self.unknown}, indent=0) + "\n")
         written.rename(path)
 
@@ -31,7 +31,7 @@ class Truth:
                      raw["unknown"])
 
     def renamed(self, names: dict[str, str]) -> "Truth":
-        """The same truth of a file whose keys are other ones; of nodes that it does not have, none is left."""
+        """Returns the truth of a file with other keys; nodes without a new key are dropped."""
         return Truth({names[key]: calls for key, calls in self.nodes.items() if key in names},
                      {names[key]: reason for key, reason in self.unknown.items() if key in names})
 
@@ -41,7 +41,7 @@ def modules(calls: frozenset[Call]) -> frozenset[str]:
 
 
 def common_ancestor(paths) -> str:
-    """The lowest module that holds all of them; by whole segments."""
+    """Returns the lowest module that contains all of them, compared by whole segments."""
     split = [path.split(".") if path else [] for path in paths]
     common = []
     for segments in zip(*split):

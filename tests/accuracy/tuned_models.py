@@ -1,6 +1,6 @@
-"""Models that the matcher is tuned on beside the zoo's, for what those lack: batch norms with fixed statistics, which
-optimisers fold into convolutions, projections of equal sizes that only their readers tell apart, values that nodes
-of all layers read alike, and new models, in which parameters are equal."""
+"""Models besides the zoo's on which the matcher is tuned: batch norms with fixed statistics, which optimisers fold into
+convolutions; projections of equal size, distinguished only by their consumers; values that nodes of all layers read
+alike; and new models, in which parameters are equal."""
 
 import copy
 
@@ -11,7 +11,7 @@ from models.zoo import Entry, image, tokens
 
 
 class FrozenNorm(nn.Module):
-    """A batch norm whose statistics are buffers, in plain arithmetic, as detection models have it."""
+    """A batch norm with buffers as statistics, in plain arithmetic, as in detection models."""
 
     def __init__(self, channels):
         super().__init__()
@@ -53,7 +53,7 @@ class FrozenNorms(nn.Module):
 
 
 def llama_equal():
-    """As many keys as queries, so that q_proj, k_proj and v_proj have one size."""
+    """Has as many keys as queries, so that q_proj, k_proj and v_proj have equal sizes."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     return LlamaForCausalLM(LlamaConfig(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
@@ -61,7 +61,7 @@ def llama_equal():
 
 
 def gpt_neox():
-    """Rotary positions that every layer's queries and keys multiply with: twins in several layers."""
+    """Queries and keys of every layer are multiplied with rotary positions: identical nodes in several layers."""
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     return GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=600, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
@@ -82,8 +82,8 @@ class NewLayer(nn.Module):
 
 
 class NewLayers(nn.Module):
-    """Layers as transformers initialises them, of distinct weights with biases of zeros and norms alike, and layers that
-    are copies of one in every parameter, as torch.nn.TransformerEncoder makes them. Exporters store equal tensors once."""
+    """Layers initialised like transformers', with distinct weights but equal biases and norms, and layers that are
+    copies of one in every parameter, as in torch.nn.TransformerEncoder. Exporters store equal tensors once."""
 
     def __init__(self):
         super().__init__()

@@ -1,10 +1,10 @@
-"""How the time of `whence export x.pt2` grows with its operations: 1,000 to 1,000,000.
+"""How the time of `whence export x.pt2` grows with the number of operations: 1,000 to 1,000,000.
 
     python tests/bench/export_scaling.py [--runs 3] [1000 10000 100000 1000000]
 
-A chain of layers (models/exported_chain.py), each with a weight, a module stack and a stack trace as long as those of
-real models. Whole processes, medians of the runs. Exit code 1 above the aims: 100,000 operations in 3 s, 1,000,000 in
-20 s of CPU, and ten times the operations in at most fifteen times the CPU.
+A chain of layers (models/exported_chain.py), each with a weight, a module stack and a stack trace as long as in real
+models. Measures complete processes; medians of the runs. Exit code 1 above the aims: 100,000 operations in 3 s,
+1,000,000 in 20 s of CPU, and ten times the operations in at most fifteen times the CPU.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main() -> int:
             write_chain(archive, operations)
             costs = []
             for _ in range(options.runs):
-                output.unlink(missing_ok=True)  # the kernel charges who writes over a file for freeing its pages
+                output.unlink(missing_ok=True)  # an overwriting process is charged for freeing the old pages
                 costs.append(measure([command.BINARY, "export", archive, "-o", output]))
             cpu, wall, mib = map(statistics.median, zip(*costs, strict=True))
             growth = cpu / before[1] * 10 * before[0] / operations if before else 0.0

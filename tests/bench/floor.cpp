@@ -1,7 +1,7 @@
-// The least that an export of a TorchScript archive can do: LibTorch and the archive are loaded, and the model runs
-// once. whence learns shapes from that run. The weights' way to the disk is not in it: side_by_side.py adds `cp`.
+// The minimum work of an export of a TorchScript archive: loads LibTorch and the archive, and runs the model once,
+// because whence gets shapes from that run. Writing the weights is not included: side_by_side.py adds `cp`.
 //
-//     floor model.pt inputs.pt       inputs: a dictionary of tensors that torch.save wrote
+//     floor model.pt inputs.pt       inputs: a dictionary of tensors, written by torch.save
 
 #include <fstream>
 #include <iostream>
@@ -17,8 +17,8 @@
 int main(int count, char** arguments) {
   if (count != 3) return 2;
   torch::NoGradGuard guard;
-  torch::jit::setGraphExecutorOptimize(false);  // one run does not pay for optimising
-  at::set_num_threads(1);                       // threads that wait burn CPU time
+  torch::jit::setGraphExecutorOptimize(false);  // optimising does not pay off for one run
+  at::set_num_threads(1);                       // waiting threads burn CPU time
   torch::jit::Module model = torch::jit::load(arguments[1]);
   std::ifstream file(arguments[2], std::ios::binary);
   const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});

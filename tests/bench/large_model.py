@@ -1,11 +1,11 @@
-"""Models of any size for measurements: a chain of residual blocks, six nodes each, written without PyTorch.
+"""Models of any size for measurements: a chain of residual blocks of six nodes each, written without PyTorch.
 
     python tests/bench/large_model.py 1000000 annotated.onnx             with the metadata that annotate writes
     python tests/bench/large_model.py 1000000 bare.onnx --bare --sidecar model.whence.json
     python tests/bench/large_model.py 1000 model.onnx --bare --external 100e9    weights in a sparse file of 100 GB
 
 A block is two linear layers, an activation and a sum: MatMul, Add, Relu, MatMul, Add, Add. Protobuf is written field by
-field: Python's onnx takes minutes for a million nodes. Bytes are the same in each run.
+field, because Python's onnx takes minutes for a million nodes. The bytes are equal in each run.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def part(field: int, content: bytes | str) -> bytes:
 
 
 def entry(field: int, key: str, value: str) -> bytes:
-    """A StringStringEntryProto."""
+    """Encodes a StringStringEntryProto."""
     return part(field, part(1, key) + part(2, value))
 
 
@@ -61,7 +61,7 @@ def value_info(name: str, *sizes: int) -> bytes:
 
 
 def node_metadata(block: int, module: str, operation: int) -> bytes:
-    """The entries of one node, as annotate writes them."""
+    """Returns the metadata entries of one node, as annotate writes them."""
     path = f"layers.{block}" + (f".{module}" if module else "")
     op = OPERATIONS[operation]
     scopes, classes = ["", f"layers.{block}"], ["Model", "Block"]
@@ -111,7 +111,7 @@ def nodes(blocks: int, annotated: bool) -> Iterator[bytes]:
 
 
 def initializers(blocks: int, annotated: bool, external: int) -> Iterator[bytes]:
-    """Weights [4, 4] and biases [4] of numbers in the file; or, of `external` bytes in all, in a file beside it."""
+    """Yields weights [4, 4] and biases [4]: numbers in the file, or `external` bytes in another file."""
     generator = random.Random(0)
     width, offset = width_of(blocks, external), 0
     for block in range(blocks):
@@ -130,7 +130,7 @@ def initializers(blocks: int, annotated: bool, external: int) -> Iterator[bytes]
 
 
 def width_of(blocks: int, external: int) -> int:
-    """Features of a layer with which all weights take about `external` bytes."""
+    """Returns the number of features per layer with which all weights take about `external` bytes."""
     return max(WIDTH, int((external / (8 * blocks)) ** 0.5)) if external else WIDTH
 
 
@@ -152,7 +152,7 @@ def write_model(path: Path, blocks: int, annotated: bool = False, external: int 
 
 
 def write_weights(path: Path, blocks: int, width: int) -> None:
-    """A file with holes: numbers at the beginning of each tensor, so that none is zeros alone."""
+    """Writes a sparse file with numbers at the start of each tensor, so that no tensor is all zeros."""
     start = struct.pack("<4f", 0.5, -1.25, 3.0, 0.75)
     with path.open("wb") as data:
         offset = 0
@@ -183,7 +183,7 @@ class SidecarTables:
 
 
 def program_digest(t: SidecarTables) -> str:
-    """As schema/program.cpp makes it: operators with their scopes, then parameters."""
+    """Computes the digest like schema/program.cpp: operators with their scopes, then parameters."""
     lines = []
     for target, overload, scope, *_ in t.rows["operations"]:
         _, module, call = t.rows["scopes"][scope]
@@ -194,7 +194,7 @@ def program_digest(t: SidecarTables) -> str:
 
 
 def write_sidecar(path: Path, blocks: int, width: int = WIDTH) -> None:
-    """The recording of that model. Parameters have no digests, so nothing but sizes and structure leads to them."""
+    """Writes the recording of that model. Parameters have no digests, so matching relies on sizes and structure."""
     t = SidecarTables()
     children = list(range(1, 1 + 3 * blocks, 3))
     t.add("modules", [t.text(""), t.text("Model"), -1, [], children, 0, False, [], 0, 0])
@@ -247,7 +247,7 @@ def write_sidecar(path: Path, blocks: int, width: int = WIDTH) -> None:
 
 
 def expected_modules(count: int) -> list[str]:
-    """The right module of each node, in the order of the file."""
+    """Returns the right module of each node, in the order of the file."""
     return [f"layers.{i // NODES_A_BLOCK}.{BLOCK_NODES[i % NODES_A_BLOCK][1]}".rstrip(".") for i in range(count)]
 
 

@@ -1,5 +1,5 @@
-"""What recording costs: tracing while a recording runs against tracing without, and the same with the start and stop of
-the recording, which digests every weight and writes the sidecar. Ratios of medians of one run, interleaved.
+"""The cost of recording: tracing during a recording compared with plain tracing, without and with the recording's start
+and stop, which digests every weight and writes the sidecar. Ratios of medians of one run, interleaved.
 
     WHENCE=build/bin/whence python tests/bench/live_overhead.py [rounds]
 """
@@ -32,15 +32,15 @@ def main() -> None:
             entry = zoo.MODELS[name]
             model, inputs = entry.model(), entry.inputs(entry.first)
             timed(model, inputs)
-            plain, recorded, whole = [], [], []
+            plain, recorded, complete = [], [], []
             for _ in range(rounds):
                 plain.append(timed(model, inputs))
                 begin = time.perf_counter()
                 torch.ops.whence.start(f"{folder}/m.whence.json")
                 recorded.append(timed(model, inputs))
                 torch.ops.whence.stop()
-                whole.append(time.perf_counter() - begin)
-            without, tracing, all_of_it = map(statistics.median, (plain, recorded, whole))
+                complete.append(time.perf_counter() - begin)
+            without, tracing, all_of_it = map(statistics.median, (plain, recorded, complete))
             print(f"{name}: {without * 1e3:.0f} ms without; {tracing * 1e3:.0f} ms while recording, ratio "
                   f"{tracing / without:.2f}; {all_of_it * 1e3:.0f} ms with start and stop, ratio "
                   f"{all_of_it / without:.2f}")

@@ -1,11 +1,11 @@
-"""How the time of `whence annotate` on a foreign file grows with its nodes: 1,000 to 1,000,000, names stripped.
+"""How the time of `whence annotate` on a file without names grows with the number of nodes: 1,000 to 1,000,000.
 
     python tests/bench/match_scaling.py [--runs 3] [1000 10000 100000 1000000]
 
-The model is large_model.py's, a chain of residual blocks, with a sidecar. Wall clock and CPU time of the whole process,
-the best of the runs: reading the sidecar, matching and writing. `x n log n` is the CPU time of a node and a doubling,
-beside that of the size before: 1.0 when time grows as n log n does. Exit code 1 above the aims, in wall time: 10,000
-nodes in 0.5 s, 100,000 in 3 s, 1,000,000 in 45 s.
+The model is large_model.py's chain of residual blocks, with a sidecar. Wall and CPU time of the complete process, best
+of the runs: reading the sidecar, matching and writing. `x n log n` is the CPU time divided by n log n, relative to the
+previous size: 1.0 if the time grows as n log n. Exit code 1 above the aims, in wall time: 10,000 nodes in 0.5 s,
+100,000 in 3 s, 1,000,000 in 45 s.
 """
 
 import argparse
@@ -26,14 +26,14 @@ AIMS = {10_000: 0.5, 100_000: 3.0, 1_000_000: 45.0}
 
 
 def best(folder: Path, runs: int) -> Cost:
-    """Each figure the best of the runs."""
+    """Returns the best value of each figure."""
     arguments = [command.BINARY, "annotate", folder / "model.onnx", "--sidecar", folder / "model.whence.json",
                  "-o", folder / "out.onnx"]
     return Cost(*map(min, zip(*(measure(arguments) for _ in range(runs)), strict=True)))
 
 
 def right(folder: Path) -> float:
-    """Share of nodes with the right module: the order of the nodes is that of the blocks."""
+    """Returns the share of nodes with the right module; the nodes are in the order of the blocks."""
     model = onnx.load(folder / "out.onnx")
     found = [next((p.value for p in node.metadata_props if p.key == "pkg.whence.module"), None)
              for node in model.graph.node]

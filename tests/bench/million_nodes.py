@@ -1,9 +1,9 @@
-"""What each subcommand costs on an ONNX file of a million nodes: CPU time, wall time, peak resident memory.
+"""The cost of each subcommand on an ONNX file of a million nodes: CPU time, wall time, peak resident memory.
 
     python tests/bench/million_nodes.py [--nodes 1000000] [--folder /tmp] [--only report,functions]
 
-The file is large_model.py's: 166,666 blocks with weights of their own, ten metadata entries a node, 640 MB. Commands run
-one after another. Exit code 1 when one needs more than 30 s of CPU or 3 GiB.
+The file is large_model.py's: 166,666 blocks with separate weights, ten metadata entries per node, 640 MB. The commands
+run one after another. Exit code 1 if one needs more than 30 s of CPU or 3 GiB.
 """
 
 import argparse
@@ -25,7 +25,7 @@ CPU_AIM, MEMORY_AIM = 30.0, 3.0  # seconds, GiB
 
 
 def write_profile(path: Path, blocks: int) -> None:
-    """ONNX Runtime's profile of one run: an event for each node."""
+    """Writes an ONNX Runtime profile of one run: one event per node."""
     with path.open("w") as file:
         file.write('[\n{"cat":"Session","pid":1,"tid":1,"dur":9,"ts":1,"ph":"X","name":"model_run","args":{}}')
         for block in range(blocks):
@@ -45,7 +45,7 @@ def write_files(folder: Path, blocks: int) -> None:
 
 
 def commands(folder: Path, blocks: int) -> dict[str, tuple[list, Path | None]]:
-    """By name the arguments, and where standard output goes. Later ones read what earlier ones wrote."""
+    """Returns each command's arguments and standard output by name. Later commands read the output of earlier ones."""
     model, out = folder / "model.onnx", lambda name: folder / name
     middle = f"layers.{blocks // 2}"
     return {
@@ -74,14 +74,14 @@ def commands(folder: Path, blocks: int) -> dict[str, tuple[list, Path | None]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, help="where to work, 5 GB; what is written stays there")
-    parser.add_argument("--only", help="some of the commands, by comma")
+    parser.add_argument("--folder", type=Path, help="working folder, 5 GB; its files are kept")
+    parser.add_argument("--only", help="run only these commands, comma-separated")
     options = parser.parse_args()
     blocks, missed = max(options.nodes // large_model.NODES_A_BLOCK, 1), False
     with tempfile.TemporaryDirectory(prefix="whence-million-") as temporary:
         folder = options.folder or Path(temporary)
         if not (folder / "model.onnx").exists():
-            # In a process of its own: a child's peak starts at its parent's.
+            # In a separate process, because a child's peak starts at its parent's.
             writer = multiprocessing.Process(target=write_files, args=(folder, blocks))
             writer.start()
             writer.join()

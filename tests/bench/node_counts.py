@@ -1,11 +1,11 @@
-"""Nodes of `whence export` from a .pt and a .pt2 beside torch.onnx.export(dynamo=True), static and dynamic.
+"""Node counts of `whence export` from a .pt and a .pt2, and of torch.onnx.export(dynamo=True), static and dynamic.
 
     python tests/bench/node_counts.py [bert_tiny swin ...] [-v] [--shape static]
 
-All are counted after their own optimiser; the .pt2 and the dynamo file come of one ExportedProgram. `more` marks a
-count above dynamo's, `apart` two of whence's own that differ by more than 2 %. With -v, the operators that differ.
+Each exporter's own optimiser runs first; the .pt2 and the dynamo file come from one ExportedProgram. `more` marks a
+count above dynamo's, `apart` two counts of whence that differ by more than 2 %. -v lists the operators that differ.
 Archives and dynamo's counts are kept in build/kept; delete build/kept/node_counts after a change of make() below.
-Models of timm and torchvision are compared where these are installed.
+Models of timm and torchvision are included if these packages are installed.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SOURCES = tuple(Path(zoo.__file__).parent / f"{name}.py" for name in ("zoo", "ne
 
 
 def operators(path: Path) -> collections.Counter:
-    """Operators of a file and of the graphs in its nodes' attributes, and how many there are of each."""
+    """Counts the operators of a file and of the graphs in its nodes' attributes."""
     counts = collections.Counter()
     pending = [onnx.load(path, load_external_data=False).graph]
     while pending:
@@ -50,7 +50,7 @@ def sizes_of(entry: zoo.Entry, shape: str) -> dict:
 
 
 def make(entry: zoo.Entry, shape: str, folder: Path) -> None:
-    """model.pt, inputs.pt, model.pt2 and dynamo.json in the folder, or failed.txt for what cannot be made."""
+    """Writes model.pt, inputs.pt, model.pt2 and dynamo.json to the folder; failures go to failed.txt."""
     inputs = entry.inputs(sizes_of(entry, shape))
     torch.save(inputs, folder / "inputs.pt")
     failures = []
@@ -127,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=list(FAMILIES))
     parser.add_argument("--shape", choices=SHAPES, action="append")
-    parser.add_argument("--make", action="store_true", help="make the archives and dynamo's counts only")
+    parser.add_argument("--make", action="store_true", help="only create the archives and dynamo's counts")
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)

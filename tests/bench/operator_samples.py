@@ -1,14 +1,14 @@
-"""Exports against the samples by which PyTorch tests its own operators (OpInfo), in ONNX Runtime.
+"""Exports the samples by which PyTorch tests its own operators (OpInfo), and runs them in ONNX Runtime.
 
     python tests/bench/operator_samples.py [--float 5] [--integers 2] [--results FILE] [linalg. nn.functional.pad ...]
 
-Every operator whose name starts with one of the words, by default each of `op_db`: float32 and int64 samples, spread over
-those that PyTorch has, are traced with their tensors as inputs, exported by the command and run on the values that were
-traced and on others. The reference is the archive as PyTorch runs it. Random results, and those of no particular value
-(`empty`), are compared in dtype and shape alone.
+For every operator whose name starts with one of the words (default: all of `op_db`), float32 and int64 samples, spread
+over PyTorch's samples, are traced with their tensors as inputs, exported by the command and run on the traced values
+and on others. The reference is the archive in PyTorch. Random results, and results without defined values (`empty`),
+are compared only in dtype and shape.
 
-Each operator is a line of FILE as it ends; one that has a line already is not run again. Exit code 1 where a result is
-wrong, or the command has a defect. Needs `pip install expecttest`, which PyTorch's samples import.
+Each finished operator is a line of FILE; operators with a line are not run again. Exit code 1 if a result is wrong, or
+if the command has a defect. Needs `pip install expecttest`, which PyTorch's samples import.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import warnings
 from pathlib import Path
 from typing import Iterator, TextIO
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run side by side
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run in parallel
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
@@ -39,21 +39,21 @@ from ops.comparing import flat, open_session, run_reference
 from processes import Results, run_each
 from results import assert_same_results
 
-SAMPLES_AT_MOST = 200  # of which some are chosen; a few operators have thousands
-TOLERANCE = (1e-4, 1e-5)  # the second of the greatest number: samples go up to 9, and are summed and multiplied
-# Operators that ask for what values in other places do not have, such as bounds that ascend or a matrix that is not
-# singular, by what their names start with: their other values are multiples of the traced ones.
+SAMPLES_AT_MOST = 200  # at most so many are considered; a few operators have thousands
+TOLERANCE = (1e-4, 1e-5)  # the second times the largest number: samples go up to 9, and are summed and multiplied
+# Operators, by prefix, with conditions on their values, such as ascending bounds or a nonsingular matrix: their other
+# values are multiples of the traced ones.
 STRUCTURED = ("bucketize", "searchsorted", "linalg.", "cholesky", "triangular_solve", "logdet")
-# Which one of several equal elements is found is up to PyTorch's kernel: that the element is equal is what is compared.
+# PyTorch's kernel decides which of several equal elements is found, so only the elements are compared.
 OPEN_INDICES = {"kthvalue", "topk"}
 SECONDS = 120  # for one operator
 RIGHT, REFUSED, NOT_RUN, WRONG, DEFECT = "right", "refused", "does not run", "WRONG", "DEFECT"
 LEFT_OUT, FAILED = "left out", "THIS SCRIPT FAILED"
-FAULTS = (DEFECT, WRONG, FAILED)  # in the order in which one of several names the operator
+FAULTS = (DEFECT, WRONG, FAILED)  # an operator with several faults is listed under the first of these
 
 
 class Unsuitable(Exception):
-    """PyTorch cannot trace the sample, or has no file form for it."""
+    """PyTorch cannot trace the sample, or cannot save it."""
 
 
 def name_of(op: OpInfo) -> str:
@@ -61,7 +61,7 @@ def name_of(op: OpInfo) -> str:
 
 
 class Sample:
-    """One call of an operator, its tensors apart from its other arguments."""
+    """One call of an operator, with its tensors separated from its other arguments."""
 
     def __init__(self, op: OpInfo, sample: SampleInput):
         self.op, self.structured = op.op, op.name.startswith(STRUCTURED)
@@ -84,7 +84,7 @@ class Sample:
         return results[0] if len(results) == 1 else tuple(results)
 
     def archive(self, path: Path) -> torch.jit.ScriptModule:
-        """Writes the trace, and returns it as it is loaded again."""
+        """Writes the trace and returns it loaded from the file."""
         arguments = ", ".join(self.names)
         scope = {"call": self.call}
         exec(f"def forward(self, {arguments}): return call({arguments})", scope)  # noqa: S102, inputs go by these names
@@ -100,8 +100,8 @@ class Sample:
     def copies(self) -> list[torch.Tensor]:
         return [tensor.clone() for tensor in self.tensors]
 
-    def found(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> list[torch.Tensor]:
-        """Values and, in the place of indices along an axis, the elements there: of f(x, k, dim=-1)."""
+    def values_at(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> list[torch.Tensor]:
+        """Returns the values, and the elements at the indices instead of the indices: of f(x, k, dim=-1)."""
         (_, (_, *rest), named) = pytree.tree_unflatten(self.leaves, self.structure)
         axis = rest[0] if rest else named.get("dim", -1)
         places = indices if indices.dim() == x.dim() else indices.unsqueeze(axis)
@@ -120,7 +120,7 @@ def first_line(error) -> str:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int) -> list[SampleInput]:
-    """As many as `count`, spread over those that the operator has; the same ones in each run."""
+    """Returns `count` samples, spread over the operator's samples, equal in each run."""
     if not count or dtype not in op.supported_dtypes("cpu"):
         return []
     torch.manual_seed(0)
@@ -138,15 +138,15 @@ def expected_results(archive, tensors: list[torch.Tensor], seed: int) -> list[to
 def is_random(op: OpInfo, archive, tensors: list[torch.Tensor]) -> bool:
     if op.has_nondeterministic_output:
         return True
-    first, *others = (expected_results(archive, tensors, seed) for seed in range(8))  # few booleans are often the same
+    first, *others = (expected_results(archive, tensors, seed) for seed in range(8))  # few booleans are often equal
     return not all(same(one, another) for other in others for one, another in zip(first, other, strict=True))
 
 
 def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
-    """Runs the exported file; returns what is to be said of it, and why."""
+    """Runs the exported file; returns the outcome and its reason."""
     try:
         session = open_session(path)
-    except Exception as error:  # noqa: BLE001, ONNX Runtime has many
+    except Exception as error:  # noqa: BLE001, ONNX Runtime raises many types
         return NOT_RUN, first_line(error)
     read = {value.name for value in session.get_inputs()}
     unknown = is_random(op, archive, sample.tensors)
@@ -156,9 +156,9 @@ def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
         except Exception as error:
             if tensors is sample.tensors:
                 raise Unsuitable(f"PyTorch cannot run its archive: {first_line(error)}") from error
-            continue  # not what the operator takes
+            continue  # invalid values for the operator
         if any(each.dtype == torch.bfloat16 for each in expected):
-            raise Unsuitable("NumPy has no bfloat16, in which ONNX Runtime gives the result")
+            raise Unsuitable("NumPy has no bfloat16, the dtype of ONNX Runtime's result")
         feed = {name: flat(tensor)[0].contiguous().numpy()
                 for name, tensor in zip(sample.names, tensors, strict=True) if name in read}
         try:
@@ -166,7 +166,7 @@ def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
         except Exception as error:  # noqa: BLE001
             return NOT_RUN, f"with {what}: {first_line(error)}"
         if op.name in OPEN_INDICES:
-            actual, expected = (sample.found(tensors[0], *results) for results in (actual, expected))
+            actual, expected = (sample.values_at(tensors[0], *results) for results in (actual, expected))
         if unknown:
             actual, expected = ([torch.zeros_like(each) for each in results] for results in (actual, expected))
         try:
@@ -177,7 +177,7 @@ def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
 
 
 def judge(op: OpInfo, sample_input: SampleInput, folder: Path) -> tuple[str, str]:
-    """(one of the words above, why) for one sample."""
+    """Returns (one of the words above, reason) for one sample."""
     sample = Sample(op, sample_input)
     archive = sample.archive(folder / "operator.pt")
     torch.save(tuple(sample.copies()), folder / "inputs.pt")
@@ -194,7 +194,7 @@ def judge(op: OpInfo, sample_input: SampleInput, folder: Path) -> tuple[str, str
 
 
 def judge_all(op: OpInfo, lines: TextIO, folder: Path, counts: dict[torch.dtype, int]) -> None:
-    """Writes a line before each sample, and one with its outcome, so that a process that dies says where."""
+    """Writes a line before each sample and one with its outcome, so that the last line shows where a process died."""
     for dtype, count in counts.items():
         for number, sample in enumerate(samples(op, dtype, count)):
             place = f"{str(dtype).removeprefix('torch.')} {number}: {sample.summary()}"[:300]
@@ -209,7 +209,7 @@ def judge_all(op: OpInfo, lines: TextIO, folder: Path, counts: dict[torch.dtype,
 
 
 def row_of(op: OpInfo, lines: list[dict], why: str) -> dict:
-    """What became of an operator's samples, of which the last began and did not end if something ended the process."""
+    """Returns the row of an operator's samples. If the process ended early, the last sample has no outcome."""
     finished = [line for line in lines if "outcome" in line]
     if why:
         last = lines[-1]["sample"] if lines and "outcome" not in lines[-1] else "no sample"
@@ -218,7 +218,7 @@ def row_of(op: OpInfo, lines: list[dict], why: str) -> dict:
 
 
 def verdict(rows: list[dict]) -> str:
-    """Of an operator: the worst fault; `whole` or `part` by the samples that PyTorch can trace."""
+    """Returns an operator's worst fault, or `whole` or `part`, by the samples that PyTorch can trace."""
     outcomes = [row["outcome"] for row in rows if row["outcome"] != LEFT_OUT]
     for fault in FAULTS:
         if fault in outcomes:
@@ -249,9 +249,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--float", type=int, default=5, help="float32 samples of an operator")
     parser.add_argument("--integers", type=int, default=2, help="int64 samples of an operator")
-    parser.add_argument("--results", type=Path, help="JSON Lines, a line for each operator; read first, then added to")
+    parser.add_argument("--results", type=Path, help="JSON Lines, one line per operator; read first, then appended to")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("names", nargs="*", help="what names of operators start with")
+    parser.add_argument("names", nargs="*", help="prefixes of operator names")
     options = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     command.server()  # before the first fork, so that all processes share it

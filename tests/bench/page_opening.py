@@ -1,9 +1,9 @@
-"""How long the page of `whence report` takes to open in Chromium, by the nodes of the model.
+"""How long the page of `whence report` takes to open in Chromium, for models of several sizes.
 
     python tests/bench/page_opening.py [--runs 3] [10000 100000 1000000]
 
-Milliseconds from the start of the page's loading until it could be used (the page says when), the best of the runs, on
-files of large_model.py; and how long choosing a node then takes. Exit code 1 when a page takes more than 3 s.
+Milliseconds from the start of loading until the page is usable (the page reports this), best of the runs, on files of
+large_model.py; and how long the selection of a node then takes. Exit code 1 if a page takes more than 3 s.
 """
 
 import argparse
@@ -24,7 +24,7 @@ AIM = 3000  # ms
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--page", type=Path, help="a page that is there already, instead")
+    parser.add_argument("--page", type=Path, help="use this existing page instead")
     parser.add_argument("nodes", type=int, nargs="*", default=[10_000, 100_000])
     options = parser.parse_args()
     missed = False

@@ -1,5 +1,5 @@
-"""Many tasks, each in a process of its own: ONNX Runtime and PyTorch may end it, or never end. What is learnt of a task is a
-line in a file of results, so that a run can be interrupted and goes on where it stopped."""
+"""Runs many tasks in one process each, because ONNX Runtime and PyTorch may crash or hang. Each result is a line in a
+file, so that an interrupted run continues where it stopped."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Callable, Iterable, Iterator, TextIO, TypeVar
 
 Task = TypeVar("Task")
-# Is given the task, where to write lines of JSON, and a folder for files.
+# Arguments: the task, the file for lines of JSON, and a folder for temporary files.
 Work = Callable[[Task, TextIO, Path], None]
 
-MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # where such folders lie
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # parent of these folders
 
 
 class Running:
@@ -32,7 +32,7 @@ class Running:
             os._exit(0)
 
     def ended(self) -> tuple[list[dict], str] | None:
-        """The lines that it wrote, and what ended it but for itself. None while it runs."""
+        """Returns the written lines and the reason of an early end, or None while the process runs."""
         ended, status = os.waitpid(self.process, os.WNOHANG)
         if not ended and time.monotonic() < self.end:
             return None
@@ -47,7 +47,7 @@ class Running:
 
 
 def run_each(tasks: Iterable[Task], work: Work, seconds: float, jobs: int) -> Iterator[tuple[Task, list[dict], str]]:
-    """Yields each task as it ends, with what Running.ended() says of it; `jobs` at a time, `seconds` for one."""
+    """Yields each task when it ends, with the result of Running.ended(); runs `jobs` at a time, `seconds` each at most."""
     waiting, running = list(tasks), []
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -60,7 +60,7 @@ def run_each(tasks: Iterable[Task], work: Work, seconds: float, jobs: int) -> It
 
 
 class Results:
-    """Rows, and the file of JSON Lines that they are kept in, if there is one: those in it are read first."""
+    """Rows, and optionally the JSON Lines file that stores them, whose existing rows are read first."""
 
     def __init__(self, path: Path | None):
         self.path = path

@@ -1,14 +1,14 @@
-"""The ONNX tests that PyTorch 2.6 ran on its own exporter, with whence as the exporter.
+"""Runs the ONNX tests of PyTorch 2.6 with whence instead of PyTorch's exporter.
 
     python tests/bench/pytorch_tests.py pytorch-v2.6.0/test/onnx [--results FILE] [test_rnn test_einsum ...]
 
-The folder is of PyTorch's source. Every test at opset 18 whose name holds one of the words, by default each, runs as it
-stands there, but where it exports a model and compares: the model is traced or scripted as the test asks, saved, exported by
-the command with the test's names and dynamic axes, and run in ONNX Runtime on the test's inputs, with its tolerances, and
-on other values in the same shapes, for which the reference is the archive.
+The folder is from PyTorch's source. Every test at opset 18 whose name contains one of the words (default: all) runs
+unchanged, except for its export and comparison: the model is traced or scripted as the test requires, saved, exported
+by the command with the test's names and dynamic axes, and run in ONNX Runtime on the test's inputs, with its
+tolerances, and on other values in the same shapes, for which the reference is the archive.
 
-Each test is a line of FILE as it ends; one that has a line already is not run again. Exit code 1 where a result is wrong,
-or the command has a defect. Needs `pip install parameterized torchvision`.
+Each finished test is a line of FILE; tests with a line are not run again. Exit code 1 if a result is wrong, or if the
+command has a defect. Needs `pip install parameterized torchvision`.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import warnings
 from pathlib import Path
 from typing import Iterator, Sequence, TextIO
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run side by side
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run in parallel
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
@@ -42,7 +42,7 @@ from processes import Results, run_each
 from results import greatest
 
 OPSET = 18
-# Files of tests, and which of their classes are of this opset, or of no opset.
+# Test files, and the classes in them that use this opset or no opset.
 CLASSES = {"test_pytorch_onnx_onnxruntime": r"TestONNXRuntime_opset_version_18_\w*initializers_as_inputs_False",
            "test_op_consistency": r"TestOnnxModelOutputConsistency_opset18CPU",
            "test_models_onnxruntime": r"Test\w+",
@@ -51,16 +51,16 @@ CLASSES = {"test_pytorch_onnx_onnxruntime": r"TestONNXRuntime_opset_version_18_\
 SECONDS = 150  # for one test
 PASSED, REFUSED, NOT_RUN, WRONG, DEFECT = "passed", "refused", "does not run", "WRONG", "DEFECT"
 OTHER_VALUES = "WRONG with other values"
-EQUALLY = "as PyTorch's exporter"  # ONNX Runtime computes otherwise than PyTorch, from either's file
+EQUALLY = "as PyTorch's exporter"  # ONNX Runtime's result differs from PyTorch, from either exporter's file
 PYTORCH, SKIPPED, NO_EXPORT = "fails in PyTorch", "skipped", "exports nothing"
-FAULTS = (DEFECT, WRONG, OTHER_VALUES, NOT_RUN, REFUSED, EQUALLY)  # in the order in which one of several names the test
+FAULTS = (DEFECT, WRONG, OTHER_VALUES, NOT_RUN, REFUSED, EQUALLY)  # the first of a test's faults counts
 
 
 export_of_pytorch = torch.onnx.export
 
 
 class Failed(torch.onnx.errors.SymbolicValueError):
-    """Raised in a test in place of an error of PyTorch's exporter, which some tests expect."""
+    """Raised in a test instead of an error of PyTorch's exporter, which some tests expect."""
 
     def __init__(self, outcome: str, why: str):
         RuntimeError.__init__(self, f"{outcome}: {why}")
@@ -72,14 +72,14 @@ def first_line(error) -> str:
 
 
 def leaves_of(value) -> list:
-    """Of tuples, lists and dicts of any kind, in order."""
+    """Returns the leaves of nested tuples, lists and dicts, in order."""
     if isinstance(value, dict):
         value = list(value.values())
     return [leaf for element in value for leaf in leaves_of(element)] if isinstance(value, (tuple, list)) else [value]
 
 
 def flat(value, enters: bool = False) -> list:
-    """Tensors and numbers, however deep they stand, as files have them where they enter or leave; None stays."""
+    """Returns tensors and numbers at any depth, in the form of file inputs (`enters`) or outputs; keeps None."""
     return [each for leaf in leaves_of(value) for each in in_file(leaf, enters)]
 
 
@@ -94,7 +94,7 @@ def in_file(value, enters: bool) -> list:
 
 
 class Call:
-    """A model and what it is called with, by position."""
+    """A model and the arguments of a call, by position."""
 
     def __init__(self, model, arguments, keywords: dict | None):
         self.model = model
@@ -103,7 +103,7 @@ class Call:
         self.scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
 
     def positions(self) -> tuple:
-        """The arguments, with keywords in their places and what is left out between as forward has it by default."""
+        """Returns the arguments by position, with keywords in their places and defaults for omitted ones."""
         if not self.keywords or self.scripted:
             return (*self.arguments, *self.keywords.values())
         bound = inspect.signature(self.model.forward).bind(*self.arguments, **self.keywords)
@@ -111,7 +111,7 @@ class Call:
         return bound.args
 
     def fresh(self):
-        """A copy, as some models change; not all can be copied."""
+        """Returns a copy if possible, because some models change when they run."""
         with contextlib.suppress(Exception):
             return copy.deepcopy(self.model)
         return self.model
@@ -120,7 +120,7 @@ class Call:
         return self.fresh()(*copy.deepcopy(tuple(self.arguments)), **copy.deepcopy(self.keywords))
 
     def archive(self, path: Path) -> tuple | dict:
-        """Writes the archive; returns the example inputs of its forward, a dict where the test names all of them."""
+        """Writes the archive; returns the example inputs of its forward, as a dict if the test passes only keywords."""
         arguments = copy.deepcopy(self.positions())
         if self.scripted:
             self.model.save(str(path))
@@ -135,12 +135,12 @@ class Call:
         with torch.no_grad():
             results = self.run()
             if not all(isinstance(each, torch.Tensor) for each in (results if isinstance(results, tuple) else (results,))):
-                model = self.with_tensors_alone(model)
+                model = self.with_tensors_only(model)
             torch.jit.trace(model, copy.deepcopy(arguments), check_trace=False, strict=False).save(str(path))
         return arguments
 
     def with_constants(self, leaves: list, structure) -> tuple[tuple, torch.nn.Module]:
-        """A module whose inputs are the tensors alone, since a trace takes nothing else."""
+        """Returns a module with only tensors as inputs, because a trace accepts nothing else."""
         places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
         def forward(_, *tensors):
@@ -156,8 +156,8 @@ class Call:
 
 
     @staticmethod
-    def with_tensors_alone(model: torch.nn.Module) -> torch.nn.Module:
-        """A module that returns neither None, numbers nor containers in containers, which a trace cannot."""
+    def with_tensors_only(model: torch.nn.Module) -> torch.nn.Module:
+        """Returns a module without None, numbers and nested containers in its results, which a trace cannot return."""
         def forward(_, *tensors):
             results = [torch.as_tensor(leaf) for leaf in leaves_of(model(*tensors)) if leaf is not None]
             return results[0] if len(results) == 1 else tuple(results)
@@ -168,14 +168,14 @@ class Call:
 
 
 def plain(value):
-    """Without dicts that are ordered, which LibTorch does not read."""
+    """Replaces ordered dicts by plain ones, because LibTorch does not read them."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
 
 
 def dynamic_options(axes: dict | None, inputs: Sequence[str]) -> Iterator[str]:
-    """PyTorch's dynamic axes of inputs, those of outputs follow."""
+    """Yields options for PyTorch's dynamic axes of inputs; those of outputs follow from them."""
     for name, names in (axes or {}).items():
         if name in inputs and names:
             names = names if isinstance(names, dict) else {axis: f"{name}_{axis}" for axis in names}
@@ -202,8 +202,8 @@ def export(folder: Path, inputs: tuple | dict, axes: dict | None, names: Sequenc
 
 
 def feed(session, inputs: tuple | dict, used: Sequence[int] | None) -> dict:
-    """By position: all that the model is called with, or the tensors alone, since whence fixes numbers, or those of either
-    that the test says remain; tensors that end in a list of numbers are fixed too."""
+    """Returns the file's inputs by position: all values of the call, or only its tensors (whence fixes numbers), or the
+    subset that the test expects to remain; a trailing list of numbers is fixed too."""
     numbers = [leaf for leaf in flat(inputs, enters=True) if leaf is not None and not isinstance(leaf, str)]
     tensors = flat([leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)], enters=True)
     chosen = [numbers, tensors] + [[each[place] for place in used] for each in (numbers, tensors) if used and len(each) > max(used)]
@@ -241,7 +241,7 @@ def compare(actual: list, expected, settings: dict, suite, outcome: str) -> None
         near = settings.get("rtol") or 1e-3
         near_zero = settings.get("atol") or 0
         if theirs.is_floating_point():
-            near_zero = max(near_zero, 1e-6 * greatest(theirs))  # the difference of large numbers is as exact as these
+            near_zero = max(near_zero, 1e-6 * greatest(theirs))  # differences of large numbers are less exact
         try:
             torch.testing.assert_close(ours, theirs, rtol=near, atol=near_zero, check_dtype=getattr(suite, "check_dtype", True),
                                        equal_nan=True)
@@ -253,7 +253,7 @@ def compare(actual: list, expected, settings: dict, suite, outcome: str) -> None
 
 
 def other_values(value):
-    """The same rows in the opposite order: indices stay indices, and boxes boxes. What ascends stays as it is."""
+    """Reverses the rows, so that indices stay indices and boxes stay boxes. Ascending values are not changed."""
     if not isinstance(value, torch.Tensor) or value.is_quantized or not value.dim():
         return value
     changed = value.detach().flip(0)
@@ -263,16 +263,16 @@ def other_values(value):
 
 
 class Exporter:
-    """Stands where PyTorch's tests export and compare; keeps what became of each model."""
+    """Replaces export and comparison in PyTorch's tests; stores the outcome of each model."""
 
-    current: "Exporter"  # that of the test which runs
+    current: "Exporter"  # of the running test
 
     def __init__(self, folder: Path):
         self.folder, self.outcomes = folder, []
 
     def verify(self, suite, model, input_args, input_kwargs=None, **settings) -> None:
         if getattr(suite, "opset_version", OPSET) not in (OPSET, 14):
-            return  # tests of whole models run at each opset: one of them is replaced by ours
+            return  # tests of complete models run at each opset; ours replaces one of them
         try:
             self.verify_one(suite, model, input_args, input_kwargs, settings)
         except Failed as error:
@@ -313,8 +313,8 @@ class Exporter:
             self.verify_other_values(suite, call, archive, inputs, session, settings)
 
     def is_pytorchs(self, call: Call, inputs: tuple, actual: list, settings: dict, suite) -> bool:
-        """Returns true if the file of PyTorch's exporter computes the same: fake quantization rounds sums, whose order
-        is the kernel's, to one integer or the next."""
+        """Returns true if the file of PyTorch's exporter gives the same results: fake quantization rounds sums to an
+        integer, and the kernel determines the order of summation."""
         path = self.folder / "pytorch.onnx"
         with contextlib.suppress(Exception):
             export_of_pytorch(call.fresh(), copy.deepcopy(inputs), path, dynamo=False, opset_version=OPSET)
@@ -325,7 +325,7 @@ class Exporter:
 
     def export(self, model, args=(), f=None, *, kwargs=None, training=torch.onnx.TrainingMode.EVAL, input_names=None,
                output_names=None, dynamic_axes=None, **_) -> None:
-        """In the place of torch.onnx.export: `f` is a path or takes bytes."""
+        """Replaces torch.onnx.export: `f` is a path or a binary stream."""
         with contextlib.ExitStack() as stack:
             if isinstance(model, torch.nn.Module):
                 stack.enter_context(torchscript_exporter.utils.select_model_mode_for_export(model, training))
@@ -347,14 +347,14 @@ class Exporter:
             torch.manual_seed(0)
             with torch.no_grad():
                 expected = archive(*copy.deepcopy(changed))
-        except Exception:  # noqa: BLE001, not what the model takes
+        except Exception:  # noqa: BLE001, invalid values for the model
             return
         fed = feed(session, changed, settings.get("remained_onnx_input_idx"))
         compare(run_file(session, fed), expected, settings, suite, OTHER_VALUES)
 
 
 def module_names() -> dict[str, types.ModuleType]:
-    """Where PyTorch 2.6 had what its tests import."""
+    """Defines modules that the tests import and that PyTorch 2.6 had elsewhere."""
     diagnostics = types.ModuleType("torch.onnx._internal.diagnostics")
     diagnostics.engine = types.SimpleNamespace(clear=lambda: None)
     torch.onnx._internal.diagnostics = diagnostics
@@ -380,7 +380,7 @@ def load(folder: Path) -> list[unittest.TestCase]:
     for name, pattern in CLASSES.items():
         try:
             module = importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001, of another PyTorch
+        except Exception as error:  # noqa: BLE001, tests for another PyTorch
             print(f"{name} is left out: {first_line(error)}")
             continue
         for title, kind in vars(module).items():
@@ -391,7 +391,7 @@ def load(folder: Path) -> list[unittest.TestCase]:
 
 
 def judge(test: unittest.TestCase, folder: Path) -> tuple[str, str]:
-    """(one of the words above, why)."""
+    """Returns (one of the words above, reason)."""
     exporter = Exporter.current = Exporter(folder)
     result = unittest.TestResult()
     test.run(result)
@@ -406,7 +406,7 @@ def judge(test: unittest.TestCase, folder: Path) -> tuple[str, str]:
         if fault in outcomes:
             return fault, outcomes[fault]
     if outcomes:
-        return PASSED, ""  # the test expects that PyTorch's exporter fails
+        return PASSED, ""  # the test expects PyTorch's exporter to fail
     text = failures[0].partition("To execute this test")[0] if failures else "an expected failure"
     return NO_EXPORT, first_line(text.strip().splitlines()[-1])
 
@@ -429,9 +429,9 @@ def judge_one(test: unittest.TestCase, lines: TextIO, folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="test/onnx of PyTorch 2.6")
-    parser.add_argument("--results", type=Path, help="JSON Lines, a line for each test; read first, then added to")
+    parser.add_argument("--results", type=Path, help="JSON Lines, one line per test; read first, then appended to")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("words", nargs="*", help="what names of tests hold")
+    parser.add_argument("words", nargs="*", help="parts of test names")
     options = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     command.server()  # before the first fork, so that all processes share it

@@ -1,16 +1,16 @@
-"""The one table: what `whence` costs beside PyTorch's exporters, and beside the least that the work can cost.
+"""The cost of `whence` compared with PyTorch's exporters and with the minimum cost of the work.
 
     python tests/bench/side_by_side.py [--runs 5] [--peer-runs 3] [--only 'ResNet-50 .pt2'] [--folder /dev/shm]
 
-Whole processes that take turns; medians of their CPU time (user and system) and peak resident memory. A row's floor:
+Complete processes, alternating; medians of their CPU time (user and system) and peak resident memory. A row's floor:
 
-    .pt       floor.cpp: LibTorch and the archive are loaded, one forward pass; and `cp` of the archive
-    .pt2      `cp` of the archive, which is its weights and some JSON
-    annotate  `cp` of the ONNX file; strip the same
+        .pt       floor.cpp: loads LibTorch and the archive, one forward pass; plus `cp` of the archive
+        .pt2      `cp` of the archive, which consists of its weights and some JSON
+        annotate  `cp` of the ONNX file; also for strip
 
-CPU times of a floor's parts are added, of memory the greater counts. Peers on the same file: `torch.jit.load` and
-`torch.onnx.export(dynamo=False)`, `torch.export.load` and `torch.onnx.export(dynamo=True)`, load-edit-save with Python's
-onnx. A peer that fails leaves its row with what it said. Exit code 1 when whence fails or misses an aim.
+CPU times of a floor's parts are added; of their memory the larger one counts. Peers on the same file: `torch.jit.load`
+and `torch.onnx.export(dynamo=False)`, `torch.export.load` and `torch.onnx.export(dynamo=True)`, load-edit-save with
+Python's onnx. If a peer fails, its row shows the error. Exit code 1 if whence fails or misses an aim.
 """
 
 import argparse
@@ -60,15 +60,15 @@ onnx.save(model, sys.argv[2])
 
 
 class Row(NamedTuple):
-    """One line of the table: what runs, and how many times less (peer) or more (floor) it may cost."""
+    """One row of the table: its processes, and the minimum ratio to the peer and the maximum ratio to the floor."""
 
     name: str
     whence: list
     floor: list            # processes, each a list of arguments
     peer: list
-    cpu_aim: float         # the peer's CPU time is at least so many times whence's
-    memory_aim: float      # and its peak memory
-    floor_aim: float | None = None  # whence's CPU time is at most so many times the floor's
+    cpu_aim: float         # minimum ratio of the peer's CPU time to whence's
+    memory_aim: float      # the same for peak memory
+    floor_aim: float | None = None  # maximum ratio of whence's CPU time to the floor's
 
 
 def clip():
@@ -77,7 +77,7 @@ def clip():
     from transformers import CLIPConfig, CLIPModel
 
     class Embeddings(torch.nn.Module):
-        """CLIP with tensors for its output: torch.export.load would need the class of its result."""
+        """CLIP with tensors as output, because torch.export.load would need the class of its result."""
 
         def __init__(self):
             super().__init__()
@@ -97,7 +97,7 @@ def clip():
 
 
 def from_zoo(name: str):
-    """A model whose output is a tuple, which PyTorch's exporters need, and its inputs."""
+    """Returns a model with a tuple as output, which PyTorch's exporters need, and its inputs."""
     from models import zoo
 
     entry = zoo.MODELS[name]
@@ -150,7 +150,7 @@ def build_floor(folder: Path) -> Path:
 
 
 def rows(folder: Path, chosen: list[str]):
-    """Each row, with its files made just before."""
+    """Yields each row after creating its files."""
     out, copy = folder / "out.onnx", folder / "copy"
     for name, kind in (("BERT-tiny", "pt"), ("BERT-tiny", "pt2"), ("ResNet-50", "pt"), ("ResNet-50", "pt2"),
                        ("CLIP", "pt2")):
@@ -183,10 +183,10 @@ def median(costs: list[Cost]) -> Cost:
 
 
 def compare(row: Row, runs: int, peer_runs: int, folder: Path) -> bool:
-    """Prints the row. Returns whether whence ran and every aim was met."""
+    """Prints the row. Returns whether whence ran and met every aim."""
     mine, floors, peers, refused = [], [], [], ""
     for i in range(max(runs, peer_runs)):
-        # Fresh names: the kernel charges who writes over a file for freeing its pages.
+        # New names, because a process that overwrites a file is charged for freeing its pages.
         for old in [*folder.glob("out.onnx*"), *folder.glob("copy")]:
             old.unlink()
         try:
@@ -220,9 +220,9 @@ def compare(row: Row, runs: int, peer_runs: int, folder: Path) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--peer-runs", type=int, default=3, help="some take a minute")
-    parser.add_argument("--only", nargs="*", default=[], help="some of the rows")
-    parser.add_argument("--folder", help="where to work; the default is the system's folder for temporary files")
+    parser.add_argument("--peer-runs", type=int, default=3, help="number of runs of a peer; some take a minute")
+    parser.add_argument("--only", nargs="*", default=[], help="run only these rows")
+    parser.add_argument("--folder", help="working folder; the default is the system's temporary folder")
     parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.make:

@@ -1,4 +1,4 @@
-"""Asks server.cpp to run the command; what comes back is what subprocess.run would have given."""
+"""Lets server.cpp run the command, with the same result as from subprocess.run."""
 
 import os
 import selectors
@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 FIXTURES = Path(__file__).resolve().parents[1] / "torch_versions" / "fixtures" / "2.13.0"
-WITH_LIBTORCH, WITHOUT_LIBTORCH = FIXTURES / "traced.pt", FIXTURES / "static.pt2"  # what the server has exported
-# Read while libraries are loaded, so a process that differs from the server in one of them has to be a new one.
+WITH_LIBTORCH, WITHOUT_LIBTORCH = FIXTURES / "traced.pt", FIXTURES / "static.pt2"  # exported by the server
+# These variables are read while libraries are loaded, so a process with other values must be a new one.
 READ_ON_LOADING = ("ATEN_", "GLIBC_", "GOMP_", "KMP_", "LD_", "MALLOC_", "MIMALLOC_", "MKL_", "OMP_", "PYTORCH_",
                    "TORCH_", "WHENCE_")
 
@@ -22,20 +22,20 @@ def read_on_loading(environment) -> dict:
 
 
 class CommandServer:
-    """A server process of this test process: started here, ended when this process ends. One that has exported an
-    archive which needs no LibTorch is small, and forks in a third of the time. `environment` adds to this process's."""
+    """A server process, which ends with this test process. A server whose archive needs no LibTorch is small, and forks
+    in a third of the time. `environment` is added to this process's."""
 
     def __init__(self, program: Path, archive: Path = WITH_LIBTORCH, environment: dict | None = None):
         environment = {**os.environ, **(environment or {})}
         self.environment = read_on_loading(environment)
         self.folder = tempfile.TemporaryDirectory(prefix="whence-server-")
-        with socket.socket(socket.AF_UNIX) as listening:  # the server's alone from here on: it ends with the server
-            listening.bind(b"")  # a free name that is not in the file system
+        with socket.socket(socket.AF_UNIX) as listening:  # only the server keeps it, so it ends with the server
+            listening.bind(b"")  # a free name outside the file system
             listening.listen(64)
             self.address = listening.getsockname()
             self.process = subprocess.Popen([program, str(listening.fileno()), archive, self.folder.name],
                                             stdin=subprocess.PIPE, pass_fds=[listening.fileno()],
-                                            env={"OMP_NUM_THREADS": "1", **environment})  # threads are lost by a fork
+                                            env={"OMP_NUM_THREADS": "1", **environment})  # a fork loses threads
 
     def can_run(self, environment) -> bool:
         return read_on_loading(environment) == self.environment
@@ -44,7 +44,7 @@ class CommandServer:
         return Running(self.address, arguments, environment)
 
     def run(self, arguments: list[str], environment, timeout: float) -> subprocess.CompletedProcess:
-        """As subprocess.run(arguments, env=environment, stdin=DEVNULL, capture_output=True, text=True)."""
+        """Like subprocess.run(arguments, env=environment, stdin=DEVNULL, capture_output=True, text=True)."""
         return self.start(arguments, environment).finish(timeout)
 
 
@@ -70,7 +70,7 @@ class Running:
         return subprocess.CompletedProcess(self.arguments, code, output, error)
 
     def _send(self, strings: list[str]) -> list[int]:
-        """Sends a request; returns the pipes that its output and error come from."""
+        """Sends a request; returns the pipes for its output and errors."""
         request = b"".join(os.fsencode(text) + b"\0" for text in strings)
         (output, output_end), (error, error_end), nothing = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)
         socket.send_fds(self.connection, [struct.pack("=I", len(request))], [nothing, output_end, error_end])
@@ -87,7 +87,7 @@ class Running:
 
 
 def read_all(pipes: list[int], deadline: float) -> list[str]:
-    """What comes out of pipes until their other ends are closed, with the line ends of text."""
+    """Reads pipes until their other ends are closed; returns texts with normalised line ends."""
     contents = {pipe: bytearray() for pipe in pipes}
     with selectors.DefaultSelector() as waiting:
         for pipe in pipes:

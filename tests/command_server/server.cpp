@@ -1,18 +1,18 @@
-// Runs the `whence` command for tests in processes that are linked already and have exported an archive. Where that is
-// a TorchScript archive, they have LibTorch loaded, too, which takes half a second; what LibTorch and ONNX set up at
-// their first use takes another tenth, and thousands of tests need them for a few milliseconds of work.
+// Runs the `whence` command for tests in forked processes that are already linked and have exported an archive. After a
+// TorchScript archive LibTorch is loaded as well, which takes half a second; the first use of LibTorch and ONNX takes
+// another tenth of a second, and thousands of tests need them for a few milliseconds of work.
 //
 //   command_server LISTENING_SOCKET ARCHIVE FOLDER
 //
-// The socket is a descriptor that was inherited; the server ends when standard input does. ARCHIVE is exported into
+// The socket is an inherited descriptor; the server ends at the end of its standard input. It exports ARCHIVE into
 // FOLDER before the first request.
 //
-// A request is one connection. It brings three descriptors (standard input, output and error), a length of four bytes,
-// and as many bytes of text, each string ended by a NUL: the working folder, the number of arguments, the arguments
-// with the command's name before them, the environment. The answer is two integers of four bytes: the id of the
-// process when it starts, and its status as waitpid gives it when it has ended. client.py is the other side.
+// A request is one connection. It sends three descriptors (standard input, output and error), a length of four bytes,
+// and that many bytes of text, each string ended by a NUL: the working folder, the number of arguments, the arguments
+// including the command's name, the environment. The answer is two integers of four bytes: the id of the process when
+// it starts, and its status, in the form of waitpid, when it ends. client.py is the client.
 //
-// The process is forked from one that has a single thread. It calls the command's own main, which CMakeLists.txt
+// The server has a single thread and forks the process. The process calls the command's own main, which CMakeLists.txt
 // compiles under another name.
 #include <algorithm>
 #include <cerrno>
@@ -37,7 +37,7 @@ int whence_main(int argc, char** argv);  // of tools/whence/main.cpp
 
 namespace {
 
-sigset_t mask_before;  // as the server was started
+sigset_t mask_before;  // at the start of the server
 
 struct Request {
   int standard[3] = {-1, -1, -1};
@@ -95,7 +95,7 @@ std::vector<char*> pointers(std::vector<std::string>::iterator from, std::vector
   return result;
 }
 
-// In a process of its own: becomes what exec would have made of it, then is the command.
+// Runs in the forked process: sets up the state that exec would have set up, then runs the command.
 [[noreturn]] void run(Request& request) {
   for (int number = 0; number < 3; ++number) {
     if (::dup2(request.standard[number], number) < 0) fail("command_server: dup2");
@@ -121,7 +121,7 @@ struct Running {
   pid_t process = -1;
 };
 
-// Forks the command. Files that other requests brought are closed by then, and the connections to them here.
+// Forks the command. Files of other requests are closed by then; the child closes their connections.
 Running start(int listening, int connection, const std::vector<Running>& others) {
   Request request = receive(connection);
   const pid_t process = ::fork();
@@ -137,11 +137,11 @@ Running start(int listening, int connection, const std::vector<Running>& others)
   return {connection, process};
 }
 
-// Answers the requests whose processes have ended.
+// Sends the statuses of the requests whose processes have ended.
 void finish(std::vector<Running>& running) {
   int status = 0;
   while (const pid_t process = ::waitpid(-1, &status, WNOHANG)) {
-    if (process < 0) return;  // there is none
+    if (process < 0) return;  // no process ended
     const auto ended =
         std::find_if(running.begin(), running.end(), [&](const Running& each) { return each.process == process; });
     if (ended == running.end()) continue;
@@ -151,7 +151,7 @@ void finish(std::vector<Running>& running) {
   }
 }
 
-// A fork copies only the thread that calls it: a lock that another one holds would stay locked for ever.
+// A fork copies only the calling thread, so a lock held by another thread would stay locked forever.
 void require_single_thread() {
   const std::filesystem::directory_iterator threads("/proc/self/task");
   if (std::distance(begin(threads), end(threads)) == 1) return;
@@ -167,11 +167,11 @@ int main(int argc, char** argv) {
   try {
     whence::export_archive(argv[2], std::string(argv[3]) + "/first.onnx");
   } catch (const whence::Error& error) {
-    // Built without the recorder: every request that needs it says so itself.
+    // Without the recorder, every request that needs it reports this itself.
     if (error.diagnostics().front().code != whence::Code::needs_libtorch) fail(error.what());
   }
   require_single_thread();
-  // The end of a process is noticed while waiting, and at no other time.
+  // Signals of ended processes are accepted only while waiting.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGCHLD);

@@ -1,4 +1,4 @@
-"""The server of forked processes against the command itself: what a test sees of the two must be the same."""
+"""The command server compared with the command itself: a test must see no difference."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ ENVIRONMENT = dict(os.environ)
 
 @pytest.fixture(scope="module", params=[WITH_LIBTORCH, WITHOUT_LIBTORCH], ids=["with LibTorch", "without"])
 def server(request):
-    assert command.has_server(), f"no {command.SERVER}, or one older than the command: build all"
+    assert command.has_server(), f"no {command.SERVER}, or it is older than the command: build all"
     return command.server(request.param)
 
 
@@ -28,7 +28,7 @@ def both(server, *arguments, env=ENVIRONMENT) -> list[subprocess.CompletedProces
     (["--version"], 0), ([], 2), (["export"], 2), (["export", "no such file.pt"], 2), (["export", "--help"], 0),
     (["record", __file__, "-o", "out.json"], 3), (["record", "Größe.pt", "--json"], 2), (["export", ""], 2),
     ])
-def test_what_is_printed_and_how_it_ends(server, arguments, code, tmp_path, monkeypatch):
+def test_output_and_exit_code(server, arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ours, theirs = both(server, *arguments)
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
@@ -43,7 +43,7 @@ def test_files_are_the_same_bytes(server, subcommand, name, tmp_path, monkeypatc
                 lambda line: command.run_process(line, ENVIRONMENT)):
         folder = tmp_path / str(len(written))
         folder.mkdir()
-        monkeypatch.chdir(folder)  # the output is named by a relative path
+        monkeypatch.chdir(folder)  # the path of the output is relative
         result = run([subcommand, str(zoo.trace(name)), "--inputs", str(zoo.inputs_file(name)), "-o", "out"])
         written.append(((folder / "out").read_bytes(), result.returncode, result.stdout, result.stderr))
     assert written[0] == written[1] and written[0][1] == 0
@@ -65,15 +65,15 @@ def test_other_subcommands_are_the_same(server, line, small_export, tmp_path, mo
     assert results[0] == results[1]
 
 
-def test_the_environment_of_a_request_is_the_one_that_counts(server, small_archive, tmp_path):
+def test_the_environment_of_a_request_is_used(server, small_archive, tmp_path):
     wrong = {**ENVIRONMENT, "WHENCE_RECORDER": "/nowhere/recorder.so"}
-    assert not server.can_run(wrong), "what is read while libraries are loaded needs a process of its own"
+    assert not server.can_run(wrong), "variables read while libraries are loaded need a new process"
     assert server.can_run({**ENVIRONMENT, "NO_COLOR": "1"})
     result = command.run("record", small_archive, "-o", tmp_path / "out", env=wrong, code=4)
     assert "/nowhere/recorder.so" in result.stderr
 
 
-def test_signals_arrive_as_they_are(server):
+def test_signals_are_passed_on(server):
     for number in (signal.SIGKILL, signal.SIGTERM):
         running = server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT)
         os.kill(running.process, signal.SIGSTOP)
@@ -82,7 +82,7 @@ def test_signals_arrive_as_they_are(server):
         assert running.finish(command.TIMEOUT).returncode == -number
 
 
-def test_one_that_does_not_end_is_ended(server):
+def test_a_process_without_end_is_killed(server):
     running = server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT)
     os.kill(running.process, signal.SIGSTOP)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -90,7 +90,7 @@ def test_one_that_does_not_end_is_ended(server):
     assert server.run([str(command.BINARY), "--version"], ENVIRONMENT, command.TIMEOUT).returncode == 0
 
 
-def test_several_at_once_end_in_any_order(server):
+def test_several_processes_end_in_any_order(server):
     running = [server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT) for _ in range(5)]
     expected = command.run_process(["ops", "--json"], ENVIRONMENT).stdout
     assert all(each.finish(command.TIMEOUT).stdout == expected for each in reversed(running))
@@ -98,7 +98,7 @@ def test_several_at_once_end_in_any_order(server):
 
 @pytest.mark.parametrize("code, error", [(-11, ""), (-6, "E0204 corrupt file"), (70, "E0901 internal error"),
                                          (3, "E0901 internal error: this was caught")])
-def test_a_defect_fails_every_test_that_does_not_ask_for_it(code, error, monkeypatch):
+def test_a_defect_fails_every_test_that_does_not_expect_it(code, error, monkeypatch):
     ended = subprocess.CompletedProcess([], code, "", error)
     monkeypatch.setattr(command, "run_quickly", lambda arguments, environment: ended)
     for expected in (0, 3, 4, None):

@@ -1,5 +1,5 @@
-"""docs/opsets.md against the code and against ONNX: which opsets change what is written, which operators came with opset 23
-and later, which IR version goes with an opset. tests/export/test_opsets.py runs them."""
+"""docs/opsets.md compared with the code and ONNX: opsets that change the output, operators since opset 23, and the IR
+version of each opset. tests/export/test_opsets.py runs them."""
 
 import re
 
@@ -15,7 +15,7 @@ THRESHOLD = re.compile(r"opset\(\) (?:<|>=) (\d+)|has_function\(c, (\d+)\)|const
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the first table under a heading, without the heading of the table."""
+    """Returns the cells of the first table under a heading, without the table's header."""
     lines = PAGE[PAGE.index(heading):].split("\n\n|", 1)[1].split("\n\n", 1)[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     assert len(cells) > 3
@@ -27,11 +27,11 @@ def versions(operator: str) -> set[int]:
             if schema.name == operator and not schema.domain}
 
 
-def test_the_range_is_the_codes():
+def test_the_range_matches_the_code():
     oldest, newest, default = re.search(r"oldest_opset = (\d+), newest_opset = (\d+), default_opset = (\d+)",
                                         (ROOT / "annotator/graph/graph.h").read_text()).groups()
     assert f"takes {oldest} to {newest}, {default} by default" in PAGE
-    assert onnx.defs.onnx_opset_version() == int(newest), "the checker knows another newest opset"
+    assert onnx.defs.onnx_opset_version() == int(newest), "onnx has another newest opset"
 
 
 def test_every_ir_version():
@@ -47,21 +47,21 @@ def test_every_ir_version():
     assert seen == list(range(13, 29))
 
 
-def test_every_opset_at_which_converters_decide_has_a_row():
+def test_every_opset_compared_in_converters_has_a_row():
     found = {int(number) for path in CONVERTERS for match in THRESHOLD.findall(path.read_text()) for number in match
              if number} | {since for since, _ in recent_operators().values()}
     assert 17 in found and len(found) > 8
     assert not found - {int(opset) for opset, *_ in rows("## By opset")}
 
 
-def test_operators_came_with_the_opset_of_their_row():
+def test_operators_were_added_at_their_rows_opset():
     named = [(int(opset), name) for opset, written, _ in rows("## By opset") for name in re.findall(r"`(\w+)`", written)]
     assert len(named) > 15
     assert not [(opset, name) for opset, name in named if opset not in versions(name)]
     assert set(recent_operators()) <= {name for _, name in named}
 
 
-def test_the_table_of_recent_operators_is_the_codes():
+def test_recent_operators_match_the_code():
     page = {name: (int(since), default) for name, since, default, _ in rows("## Operators of opset 23")}
     assert len(page) == len(recent_operators()) > 4
     for name, (since, until) in recent_operators().items():

@@ -1,4 +1,4 @@
-"""READMEs and the pages of docs/ against the repository: paths and links that they name exist, folders are described,
+"""READMEs and the pages of docs/ compared with the repository: named paths and links exist, folders are described,
 commands have their options, and the first page stays short."""
 
 import re
@@ -12,11 +12,11 @@ import command
 READMES = sorted(path for path in command.ROOT.rglob("README.md") if "build" not in path.relative_to(command.ROOT).parts)
 PAGES = sorted((command.ROOT / "docs").glob("*.md"))
 DOCUMENTS = sorted({*READMES, *PAGES, command.ROOT / "CONTRIBUTING.md", command.ROOT / "SECURITY.md"})
-MOST_WORDS = 900  # of the README, as `wc -w` counts
+MOST_WORDS = 900  # in README.md, counted like `wc -w`
 FOLDERS = ["annotator", "recorder", "samples", "schema", "tests", "tools"]
 NAMED = re.compile(r"`([\w./-]+)`")
 SUFFIXES = (".h", ".cpp", ".py", ".sh", ".json", ".txt", ".md", ".cmake", ".in")
-# Files that whence writes or users have; not the repository's.
+# Names of files that whence writes or users have, not files of the repository.
 EXAMPLES = re.compile(r"(^|/)(model|minilm|bert|out|plain|name)\b|^build/|\.whence\.json$|\.onnx$|\.pt$|\.npz$|^lib/|^bin/|compile_commands")
 
 
@@ -32,16 +32,16 @@ def named_files(text: str) -> list[str]:
 def exists(name: str, folder: Path) -> bool:
     if (folder / name).exists() or (command.ROOT / name).exists():
         return True
-    return "/" not in name and any(folder.rglob(name))  # a file of a folder below, named in a row of its own
+    return "/" not in name and any(folder.rglob(name))  # a file in a subfolder, named in its own row
 
 
-def test_the_rules_of_matching_are_those_of_explain():
+def test_the_rules_of_matching_match_explain():
     row = re.compile(r'RuleText\{MatchRule::\w+, "(\w+)",\s*"([^"]*)"\}')
-    told = dict(row.findall((command.ROOT / "annotator/match/evidence.cpp").read_text()))
-    assert told.pop("none")
+    explained = dict(row.findall((command.ROOT / "annotator/match/evidence.cpp").read_text()))
+    assert explained.pop("none")
     table = re.findall(r"^\| `(\w+)` \| (.*) \|$", (command.ROOT / "docs/matching.md").read_text(), re.MULTILINE)
-    written = {name: sentence.replace("`", "") for name, sentence in table if name in told}
-    assert written == told and len(told) > 10
+    written = {name: sentence.replace("`", "") for name, sentence in table if name in explained}
+    assert written == explained and len(explained) > 10
 
 
 @pytest.mark.parametrize("readme", DOCUMENTS, ids=readable)
@@ -52,7 +52,7 @@ def test_named_paths_exist(readme):
 
 @pytest.mark.parametrize("readme", DOCUMENTS, ids=readable)
 def test_a_readme_is_markdown(readme):
-    """A formatter of C++ that is given one joins headings and lists to what stands before them."""
+    """A C++ formatter applied to Markdown joins headings and lists to the preceding text."""
     text = re.sub(r"^```.*?^```", "", readme.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert text.startswith("# ")
     assert not re.search(r"^[ \t]*#+[A-Za-z]|^[ \t]+#+ ", text, flags=re.MULTILINE)
@@ -75,19 +75,19 @@ def test_the_readme_describes_every_top_level_folder():
 
 
 def without_code(text: str) -> str:
-    """Markdown without its blocks and spans of code."""
+    """Removes code blocks and code spans from Markdown."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`\n]*`", "", text)
 
 
 def links(document: Path) -> list[str]:
-    """Targets of links within the repository."""
+    """Returns the link targets within the repository."""
     found = re.findall(r"\]\(([^()\s]+)\)", without_code(document.read_text()))
     return [target for target in found if not re.match(r"[a-z]+:", target)]
 
 
 def anchors(document: Path) -> set[str]:
-    """The names that a page's headings have as targets: lower case, hyphens for spaces, no punctuation."""
+    """Returns the anchors of a page's headings: lower case, hyphens for spaces, no punctuation."""
     text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -104,7 +104,7 @@ def test_links_resolve(document):
     assert not [target for target in links(document) if is_broken(document, target)]
 
 
-def test_a_broken_link_is_noticed(tmp_path):
+def test_a_broken_link_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n## What it is, and how\n\n[a](page.md#what-it-is-and-how) [b](#a-page) [c](gone.md) "
                     "[d](#gone) [e](https://example.org) `[f](code.md)`\n")
@@ -112,7 +112,7 @@ def test_a_broken_link_is_noticed(tmp_path):
 
 
 def test_every_page_is_listed():
-    """In docs/README.md, which holds the reading order."""
+    """docs/README.md, the reading order, must list it."""
     listed = set(links(command.ROOT / "docs" / "README.md"))
     assert len(PAGES) > 10
     assert not [page.name for page in PAGES if page.name != "README.md" and page.name not in listed]
@@ -132,8 +132,8 @@ ROOMS = sorted({header.parent.relative_to(command.ROOT) for part in ("annotator"
 
 
 @pytest.mark.parametrize("folder", ROOMS, ids=str)
-def test_every_header_is_named_where_a_reader_looks(folder):
-    """In its folder's README, or in that of the folder around it."""
+def test_every_header_is_named_in_a_readme(folder):
+    """In its folder's README or in the parent folder's."""
     readmes = [command.ROOT / each / "README.md" for each in (folder, folder.parent)]
     text = "".join(readme.read_text() for readme in readmes if readme.exists())
     headers = sorted((command.ROOT / folder).glob("*.h"))
@@ -187,7 +187,7 @@ def test_commands_and_their_options_exist(readme, line):
 
 
 def test_options_named_in_prose_exist():
-    """In spans of code that name no subcommand: some subcommand has the option."""
+    """In code spans without a subcommand, some subcommand has the option."""
     names = re.findall(r"^  ([a-z]+)  ", command.run("--help").stdout.split("commands:")[1].split("options:")[0], re.MULTILINE)
     known = {option for name in names for option in re.findall(r"--[a-z-]+", command.run(name, "--help").stdout)}
     named = {option for page in [command.ROOT / "README.md", *PAGES]
@@ -197,7 +197,7 @@ def test_options_named_in_prose_exist():
 
 
 def test_the_cpp_api_is_described():
-    """Every header that is installed, and of each the functions that the page names."""
+    """Every installed header is described, and the functions that the page names exist in it."""
     rows = re.findall(r"^\| `include/whence/(\w+\.h)` \| ([^|]*)", (command.ROOT / "docs" / "cpp.md").read_text(), re.MULTILINE)
     headers = {path.name: path.read_text() for path in (command.ROOT / "include" / "whence").glob("*.h")}
     assert {name for name, _ in rows} == set(headers) and len(headers) > 5

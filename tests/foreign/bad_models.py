@@ -1,4 +1,4 @@
-"""ONNX files with one fault each: a function that writes the file, and what is wrong with it.
+"""Functions that write ONNX files with one fault each, named after the fault.
 
 Files that are not ONNX at all, empty and truncated ones are in tests/cli/broken_files.py.
 """
@@ -70,7 +70,7 @@ def functions_that_call_each_other(path: Path) -> Path:
 
 
 def nested_ifs(path: Path, levels: int) -> Path:
-    """An If in a branch of an If, and so on; the innermost reads a value of the outermost graph."""
+    """Nests an If in a branch of an If, and so on; the innermost one reads a value of the outermost graph."""
     nodes = [helper.make_node("Relu", ["x"], ["y" if levels == 0 else "v0"], name="innermost")]
     for level in range(1, levels + 1):
         output = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, [2])
@@ -88,7 +88,7 @@ def ten_nested_ifs(path: Path) -> Path:
 
 
 def thousand_nested_ifs(path: Path) -> Path:
-    """More than a reader may follow. The bytes are nested by hand: protobuf refuses to."""
+    """Nests deeper than a reader may follow. The bytes are nested by hand because protobuf refuses to."""
     def field(number: int, payload: bytes) -> bytes:
         size, length = len(payload), b""
         while size >= 128:
@@ -126,7 +126,7 @@ def no_nodes(path: Path) -> Path:
     return save(path, [])
 
 
-# The file -> exit codes that annotate may end with: 0 or 1 where there is nothing to keep it from annotating.
+# Function -> permitted exit codes of annotate: 0 or 1 if the fault does not prevent annotating.
 MODELS = {
     missing_external_data: {2, 3},
     short_external_data: {3},

@@ -1,7 +1,7 @@
-"""ONNX files that somebody else wrote, as machines have them: onnx's backend tests in PyPI's package, and Debian's.
+"""ONNX files from other projects on the machine: the backend tests in onnx's PyPI package, and Debian's test data.
 
-Every operator in most of its forms, functions, graphs inside nodes, sequences, strings, sparse tensors, models without
-a node, opsets from 1 to today's, and small converted networks. Equal files are taken once.
+They cover every operator in most of its forms, functions, subgraphs, sequences, strings, sparse tensors, models without
+nodes, opsets from 1 to today's, and small converted networks. Equal files are used once.
 """
 
 import functools
@@ -26,11 +26,11 @@ def models(place: str) -> list[Path]:
 
 
 def batches() -> list[tuple[str, int]]:
-    """(place, index of its first model): what one test takes; small enough to share the cores."""
+    """Returns (place, index of the first model) for each test; small enough to distribute over the cores."""
     return [(place, start) for place in PLACES for start in range(0, max(1, len(models(place))), BATCH)]
 
 
 def batch(place: str, start: int) -> list[Path]:
     found = models(place)[start:start + BATCH]
-    assert found, f"no models in {PLACES[place]}: `make build` installs what is missing"
+    assert found, f"no models in {PLACES[place]}: `make build` installs them"
     return found

@@ -1,4 +1,4 @@
-"""An export of an archive that needs no LibTorch: these tests also run with a command that was built without it."""
+"""An export of an archive that needs no LibTorch, because these tests also run with a command without the recorder."""
 
 import pytest
 
@@ -7,7 +7,7 @@ import command
 
 @pytest.fixture(scope="session")
 def small_export(tmp_path_factory):
-    """(ONNX file, sidecar) of a model of four layers."""
+    """Returns (ONNX file, sidecar) of a model of four layers."""
     folder = tmp_path_factory.mktemp("small_export")
     model, sidecar = folder / "small.onnx", folder / "small.whence.json"
     archive = command.ROOT / "tests" / "torch_versions" / "fixtures" / "2.13.0" / "static.pt2"

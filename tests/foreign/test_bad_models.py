@@ -1,4 +1,4 @@
-"""Files with one fault each: a documented end for every subcommand, and an output path that an error leaves alone."""
+"""Files with one fault each: every subcommand ends with a documented code, and an error keeps the output file."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def made(name: str, folder):
 def ends(expected: set, subcommand: str, *arguments) -> int:
     result = command.run(subcommand, *arguments, code=None)
     assert result.returncode in expected, f"exit {result.returncode}\n{result.stderr}"
-    assert not CONTROL.search(result.stdout + result.stderr), "a name reached the terminal as it is"
+    assert not CONTROL.search(result.stdout + result.stderr), "a name was printed without escapes"
     if result.returncode > 1:
         assert re.match(r"E\d{4} ", result.stderr) and "try: " in result.stderr, result.stderr
     return result.returncode
@@ -30,10 +30,10 @@ def ends(expected: set, subcommand: str, *arguments) -> int:
 def test_annotate(name, options, small_export, tmp_path):
     path, target = made(name, tmp_path), tmp_path / "target.onnx"
     target.write_text("what was there before")
-    given = ["--sidecar", small_export[1]] if options == "sidecar" else []
+    source = ["--sidecar", small_export[1]] if options == "sidecar" else []
     expected = bad_models.MODELS[getattr(bad_models, name)]
-    # A file that has nothing in common with the sidecar may be refused for that.
-    code = ends(expected | ({2, 3} if given else set()), "annotate", path, "-o", target, *given)
+    # A file that has nothing in common with the sidecar may be refused for that reason.
+    code = ends(expected | ({2, 3} if source else set()), "annotate", path, "-o", target, *source)
     if code > 1:
         assert target.read_text() == "what was there before"
         return
@@ -44,7 +44,7 @@ def test_annotate(name, options, small_export, tmp_path):
 
 @pytest.mark.parametrize("subcommand", ["validate", "show", "diff"])
 @pytest.mark.parametrize("name", NAMES)
-def test_those_that_look(name, subcommand, tmp_path):
+def test_reading_subcommands(name, subcommand, tmp_path):
     path = made(name, tmp_path)
     ends({0, 1, 3, 4, 6}, subcommand, path, *([path] if subcommand == "diff" else []))
     result = command.run(subcommand, path, *([path] if subcommand == "diff" else []), "--json", code=None)
@@ -52,7 +52,7 @@ def test_those_that_look(name, subcommand, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_strip_gives_a_file_that_nobody_annotated_back_as_it_is(name, tmp_path):
+def test_strip_does_not_change_a_file_without_annotation(name, tmp_path):
     path, target = made(name, tmp_path), tmp_path / "target.onnx"
     if ends({0, 3, 4, 6}, "strip", path, "-o", target) == 0:
         assert target.read_bytes() == path.read_bytes()
@@ -63,7 +63,7 @@ def test_strip_gives_a_file_that_nobody_annotated_back_as_it_is(name, tmp_path):
 @pytest.mark.parametrize("table, column", [("operations", "scope"), ("operations", "stack"), ("scopes", "module"),
                                            ("scopes", "parent"), ("values", "dtype"), ("parameters", "name")])
 @pytest.mark.parametrize("number", [10**9, -7, 2**63 - 1])
-def test_a_sidecar_whose_indices_point_nowhere(table, column, number, small_export, tmp_path):
+def test_a_sidecar_with_invalid_indices(table, column, number, small_export, tmp_path):
     model, sidecar = small_export
     raw = json.loads(sidecar.read_text())
     raw[table]["rows"][-1][raw[table]["columns"].index(column)] = number

@@ -1,4 +1,4 @@
-"""annotate, validate and strip over some thousand files of others: no crash, and nothing changed that was not asked."""
+"""annotate, validate and strip on thousands of files from other projects: no crash, and no unrequested change."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import command
 from foreign.collections_of_models import batch, batches
 
-# Documented ends: ok, findings, malformed, unsupported, security. Not: a signal, 70 for a bug, 2 for wrong options.
+# Documented exits: ok, findings, malformed, unsupported, security. Excluded: signals, 70 (bug), 2 (wrong options).
 ENDS = {0, 1, 3, 4, 6}
 ANNOTATED = {0, 1}
 
@@ -17,22 +17,22 @@ pytestmark = pytest.mark.parametrize("place, start", batches())
 
 
 def run(subcommand: str, *arguments, target: Path | None = None) -> int:
-    """The exit code, which must be a documented one; an error has a code, and writes nothing."""
+    """Returns the exit code, which must be documented. An error has a code and writes no file."""
     if target is not None:
         target.unlink(missing_ok=True)
         arguments = (*arguments, "-o", target)
     result = command.run(subcommand, *arguments, code=None)
-    said = f"whence {subcommand} {' '.join(map(str, arguments))}\nexit {result.returncode}\n{result.stderr[-2000:]}"
-    assert result.returncode in ENDS, said
+    output = f"whence {subcommand} {' '.join(map(str, arguments))}\nexit {result.returncode}\n{result.stderr[-2000:]}"
+    assert result.returncode in ENDS, output
     if result.returncode not in ANNOTATED:
-        assert re.match(r"(E\d{4}|note:|warning:) ", result.stderr), said
-        assert "try: " in result.stderr, said
-        assert target is None or not target.exists(), said
+        assert re.match(r"(E\d{4}|note:|warning:) ", result.stderr), output
+        assert "try: " in result.stderr, output
+        assert target is None or not target.exists(), output
     return result.returncode
 
 
 def values(path: Path) -> list:
-    """All that runs: what annotate must not touch. Names of nodes and metadata are its to change."""
+    """Returns everything that determines the results. annotate may only change node names and metadata."""
     model = onnx.load(path, load_external_data=False)
     parts = [*model.graph.node]
     for function in model.functions:
@@ -51,7 +51,7 @@ def values(path: Path) -> list:
             *(function.SerializeToString(deterministic=True) for function in model.functions)]
 
 
-def test_annotate_then_strip_gives_the_file_back(place, start, tmp_path):
+def test_strip_reverses_annotate(place, start, tmp_path):
     annotated, back = tmp_path / "annotated.onnx", tmp_path / "back.onnx"
     models, count = batch(place, start), 0
     for path in models:
@@ -63,7 +63,7 @@ def test_annotate_then_strip_gives_the_file_back(place, start, tmp_path):
     assert count >= 0.95 * len(models)
 
 
-def test_a_sidecar_of_another_model_is_no_reason_to_crash(place, start, small_export, tmp_path):
+def test_a_sidecar_of_another_model_causes_no_crash(place, start, small_export, tmp_path):
     for path in batch(place, start):
         run("annotate", path, "--sidecar", small_export[1], target=tmp_path / "annotated.onnx")
 
@@ -73,7 +73,7 @@ def test_validate_reads_every_model(place, start):
         assert run("validate", path) in ANNOTATED, path
 
 
-def test_strip_leaves_a_file_that_nobody_annotated_as_it_is(place, start, tmp_path):
+def test_strip_does_not_change_a_file_without_annotation(place, start, tmp_path):
     target = tmp_path / "stripped.onnx"
     for path in batch(place, start)[::5]:
         assert run("strip", path, target=target) == 0, path

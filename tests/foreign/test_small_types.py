@@ -1,5 +1,5 @@
-"""Weights of few bits: int4 and uint4 stand two in a byte, int2 and uint2 four; float8, float4 and the powers of two of
-float8e8m0. Every tool leaves them as they are, in the file and beside it."""
+"""Weights of few bits: int4 and uint4, two per byte; int2 and uint2, four per byte; float8, float4 and the powers of
+two in float8e8m0. Every tool keeps them unchanged, in the file and as external data."""
 
 import onnx
 import onnx.checker
@@ -13,7 +13,7 @@ from results import assert_same_results
 
 BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4, "float8e4m3fn": 8, "float8e4m3fnuz": 8,
         "float8e5m2": 8, "float8e5m2fnuz": 8, "float8e8m0": 8}
-ELEMENTS = 35  # of which no type but those of 8 bits fills its last byte
+ELEMENTS = 35  # only the 8-bit types fill their last byte
 
 
 def model() -> onnx.ModelProto:
@@ -22,7 +22,7 @@ def model() -> onnx.ModelProto:
         kind = getattr(onnx.TensorProto, name.upper())
         data = bytes(range(7, 7 + (ELEMENTS * bits + 7) // 8))
         weights.append(onnx.TensorProto(name=name, data_type=kind, dims=[5, 7], raw_data=data))
-        scaled = name != "float8e8m0"  # is itself a scale
+        scaled = name != "float8e8m0"  # float8e8m0 is itself a scale
         nodes.append(onnx.helper.make_node(*("DequantizeLinear", [name, "s"]) if scaled else ("Identity", [name]),
                                            outputs=[f"y_{name}"], name=f"/layer/{name}"))
         outputs.append(onnx.helper.make_tensor_value_info(f"y_{name}", onnx.TensorProto.FLOAT if scaled else kind,
@@ -54,7 +54,7 @@ def test_files_keep_them(beside, tmp_path):
 
 @pytest.mark.parametrize("kept, fewer", [("int4", 17), ("uint2", 8)])
 def test_data_that_ends_too_early_is_found(kept, fewer, tmp_path):
-    """18 bytes are 35 numbers of 4 bits, 9 of 2."""
+    """18 bytes are 35 numbers of 4 bits; 9 bytes are 35 numbers of 2 bits."""
     file = model()
     weight, = (each for each in file.graph.initializer if each.name == kept)
     onnx.save(file, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
@@ -69,7 +69,7 @@ def test_data_that_ends_too_early_is_found(kept, fewer, tmp_path):
 
 
 class Float8(torch.nn.Module):
-    """A weight that is held in 8 bits and multiplied in 32."""
+    """Stores a weight in 8 bits and multiplies it in 32."""
 
     def __init__(self, dtype):
         super().__init__()

@@ -1,4 +1,4 @@
-// What targets call beyond the readers: subcommands, and the export that makes the good model.
+// Functions for targets beyond the readers: runs subcommands, and exports the good model.
 #include <iostream>
 #include <streambuf>
 
@@ -15,7 +15,7 @@ class Nowhere : public std::streambuf {
   std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
 };
 
-// While it lives, the command's output goes nowhere.
+// Discards the command's output during its lifetime.
 class Silence {
  public:
   Silence() : out_(std::cout.rdbuf(&nowhere_)), error_(std::cerr.rdbuf(&nowhere_)) {}
@@ -46,7 +46,7 @@ const Command* find_command(std::string_view name) {
 void run_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> texts = arguments;
   const Command* command = find_command(texts.front());
-  require(command != nullptr, "a target names a subcommand that there is not");
+  require(command != nullptr, "a target names an unknown subcommand");
   std::vector<char*> pointers;
   for (std::size_t i = 1; i < texts.size(); ++i) pointers.push_back(texts[i].data());
   const Silence silence;

@@ -1,7 +1,6 @@
-// Runs every target on the inputs that are kept: `fuzz_corpus [--mutations N] FOLDER...`, where a folder holds one for
-// each target, as seeds/ and findings/ do. Each input also runs cut short and, N times, with bytes and parts changed;
-// always in the same ways. Ends at the first finding, whose input it names, and which it leaves in the file
-// fuzz_finding.
+// Runs every target on the stored inputs: `fuzz_corpus [--mutations N] FOLDER...`. A folder has a subfolder for each
+// target, as seeds/ and findings/ have. Each input also runs truncated and, N times, with changed bytes and parts, the
+// same ones in each run. Stops at the first finding: names its input and writes it to the file fuzz_finding.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -22,17 +21,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned longest_seconds = 20;  // of one input, sanitizers and a busy machine included
+constexpr unsigned longest_seconds = 20;  // for one input, also with sanitizers on a busy machine
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool under_address_sanitizer = true;
-#elif defined(__has_feature)  // clang says it so
+#elif defined(__has_feature)  // for clang
 constexpr bool under_address_sanitizer = __has_feature(address_sanitizer);
 #else
 constexpr bool under_address_sanitizer = false;
 #endif
 constexpr rlim_t most_memory = rlim_t{4} << 30;
 unsigned change_round = 0;
-std::string running, input;  // for a signal handler: what runs, and its input
+std::string running, input;  // for the signal handler: the current run and its input
 
 void report(int signal) {
   std::fprintf(stderr, "fuzz_corpus: signal %d while running %s\n", signal, running.c_str());
@@ -52,7 +51,7 @@ void run(const Target& target, const std::string& what, std::string bytes) {
   ::alarm(0);
 }
 
-// Some bytes are other ones, or a stretch of them is gone or there twice.
+// Changes some bytes, and removes or repeats a range of them.
 std::string changed(std::string bytes, std::mt19937& random) {
   if (bytes.empty()) return bytes;
   for (auto i = random() % 4 + 1; i-- > 0;) bytes[random() % bytes.size()] = static_cast<char>(random());
@@ -90,7 +89,7 @@ int run_folder(const fs::path& folder, int mutations) {
   return count;
 }
 
-// A folder that no target reads is a misspelt one.
+// Returns false if a folder belongs to no target, which means that its name is misspelt.
 bool all_known(const fs::path& folder) {
   for (const fs::directory_entry& each : fs::directory_iterator(folder)) {
     if (!each.is_directory() || Target::find(each.path().filename().string()) != nullptr) continue;
@@ -105,7 +104,7 @@ bool all_known(const fs::path& folder) {
 
 int main(int argc, char** argv) {
   using namespace whence::fuzz;
-  if (!under_address_sanitizer) {  // which reserves terabytes of addresses
+  if (!under_address_sanitizer) {  // ASan reserves terabytes of addresses
     const rlimit memory{most_memory, most_memory};
     ::setrlimit(RLIMIT_AS, &memory);
   }

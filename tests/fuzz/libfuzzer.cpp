@@ -1,7 +1,7 @@
-// The targets under libFuzzer: `whence_fuzz --target=npz [libFuzzer's options] [corpus...]`.
+// Runs the targets under libFuzzer: `whence_fuzz --target=NAME [libFuzzer's options] [corpus...]`.
 //
-// With --coverage=FILE, what all inputs together reached is written at the end, a byte for each edge of the control
-// flow: 1 reached, 2 the first edge of a function. run_fuzzers.py counts them; it runs the finished corpus so.
+// With --coverage=FILE, writes the coverage of all inputs at the end, one byte for each edge of the control flow:
+// bit 0 reached, bit 1 the first edge of a function. run_fuzzers.py runs the finished corpus with it and counts.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// The counters of edges, and their tables, of clang's -fsanitize-coverage; the linker names where they begin and end.
+// The edge counters of clang's -fsanitize-coverage and their tables; the linker defines the names of their bounds.
 struct EdgeInfo {
   std::uintptr_t place, is_function;
 };
@@ -29,7 +29,7 @@ const whence::fuzz::Target* chosen = nullptr;
 std::string coverage_file;
 std::vector<std::uint8_t> reached;  // by edge
 
-// libFuzzer leaves options with two dashes alone.
+// libFuzzer ignores options with two dashes.
 constexpr std::string_view target_option = "--target=", coverage_option = "--coverage=";
 
 void add_coverage() {
@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// Every second time by the target's own mutator, so that what it cannot make is found too.
+// Uses the target's own mutator every second time, so that other changes are tried too.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t longest,
                                                unsigned random) {
   if (chosen->mutate == nullptr || (random & 1) != 0) return LLVMFuzzerMutate(data, size, longest);

@@ -1,8 +1,8 @@
-"""Writes the seeds of the fuzz targets that are binary or large, a folder for each target: make_seeds.py FOLDER [WHENCE].
+"""Writes the binary and the large seeds of the fuzz targets, one folder per target: make_seeds.py FOLDER [WHENCE].
 
-From models made here and the archives of tests/torch_versions. WHENCE, the command, annotates some of them, and says what
-belongs to the model that the targets call the good one. The small texts are in seeds/. A seed is worth having when it
-reaches code that the others do not.
+They come from models below and the archives of tests/torch_versions. The command WHENCE annotates some of them and
+writes the files that match the targets' good model. The small texts are in seeds/. A seed is useful if it reaches code
+that the others do not reach.
 """
 
 import io
@@ -18,7 +18,7 @@ import onnx
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "torch_versions" / "fixtures" / "2.13.0"
 
-# Textual ONNX (onnx.parser), with what distinguishes it.
+# Textual ONNX (onnx.parser), by its special feature.
 MODELS = {
     "chain": """
         <ir_version: 10, opset_import: ["" : 20]>
@@ -68,7 +68,7 @@ CONVERTERS = """
 
 
 def say_modules(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Names and keys as PyTorch's exporters write them: annotate reads them."""
+    """Adds names and keys as PyTorch's exporters write them, which annotate reads."""
     for i, node in enumerate(model.graph.node):
         node.name = f"/encoder/layer.{i // 2}/{node.op_type}"
         scopes = ["", "encoder", f"encoder.layer.{i // 2}", node.op_type]
@@ -89,7 +89,7 @@ def with_external_data(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def onnx_files(folder: Path, whence: str) -> dict[str, bytes]:
-    """By name: as other tools write them, then as whence annotates them and cuts functions out."""
+    """Returns files by name: as other tools write them, and as whence annotates them and extracts functions."""
     models = {name: onnx.parser.parse_model(text) for name, text in MODELS.items()}
     models["named"] = say_modules(onnx.parser.parse_model(MODELS["chain"]))
     models["external"] = with_external_data(models["chain"])
@@ -97,20 +97,20 @@ def onnx_files(folder: Path, whence: str) -> dict[str, bytes]:
     if not whence:
         return files
     for name in ("named", "control_flow", "quantized"):
-        given, annotated, cut = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
-        given.write_bytes(files[name])
-        subprocess.run([whence, "annotate", given, "-o", annotated, "--carry"], check=True, capture_output=True)
+        original, annotated, cut = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
+        original.write_bytes(files[name])
+        subprocess.run([whence, "annotate", original, "-o", annotated, "--carry"], check=True, capture_output=True)
         files[f"{name}_annotated"] = annotated.read_bytes()
         done = subprocess.run([whence, "functions", annotated, "-o", cut, "--modules", "**"], capture_output=True)
         if done.returncode == 0:
             files[f"{name}_functions"] = cut.read_bytes()
-        for each in (given, annotated, cut):
+        for each in (original, annotated, cut):
             each.unlink(missing_ok=True)
     return files
 
 
 def archive_parts(path: Path | io.BytesIO) -> bytes:
-    """A .pt2 as the target exported_program takes it, without source lines, which are half of it."""
+    """Returns a .pt2 in the form of the target exported_program, without source lines, which are half of it."""
     with zipfile.ZipFile(path) as archive:
         def member(end: str) -> dict:
             return json.loads(archive.read(next(name for name in archive.namelist() if name.endswith(end))))
@@ -129,7 +129,7 @@ def shorten(value) -> None:
 
 
 def control_flow_archives() -> dict[str, bytes]:
-    """Operators that take graphs, sizes that follow from data, writes into buffers."""
+    """Returns archives with operators that have subgraphs, data-dependent sizes and writes into buffers."""
     import torch
     from torch._higher_order_ops.scan import scan
     from torch._higher_order_ops.while_loop import while_loop
@@ -194,7 +194,7 @@ def arrays() -> dict[str, bytes]:
 
 
 def checkpoints() -> dict[str, bytes]:
-    """Safetensors; indices after an 'i'; pickles as torch.save writes them after a 'p'."""
+    """Returns safetensors files; indices after an 'i'; torch.save's pickles after a 'p'."""
     import safetensors.torch
     import torch
 
@@ -215,7 +215,7 @@ def checkpoints() -> dict[str, bytes]:
 
 
 def files_beside_a_model(folder: Path, whence: str) -> dict[str, dict[str, bytes]]:
-    """By target, profiles and baselines of the model that the targets call the good one."""
+    """Returns profiles and baselines of the targets' good model, by target."""
     model = folder / "good.onnx"
     subprocess.run([whence, "export", FIXTURES / "dynamic.pt2", "-o", model, "--annotate"], check=True,
                    capture_output=True)

@@ -1,9 +1,9 @@
-"""Runs every fuzz target for some seconds and prints a table; exits with 1 when one found something.
+"""Runs every fuzz target for some seconds and prints a table; exits with 1 if a target found something.
 
     run_fuzzers.py --seconds 60 [--runs 500000] [--targets npz,zip] [--jobs 1]
 
-Corpora grow in build/fuzz/corpus, findings lie in build/fuzz/found, each the input of one; README.md says what to do
-with it.
+Corpora grow in build/fuzz/corpus. Findings are written to build/fuzz/found, one file per input; README.md states what
+to do with them.
 """
 
 import argparse
@@ -19,25 +19,24 @@ BUILD = ROOT / "build" / "fuzz"
 PROGRAM = BUILD / "bin" / "whence_fuzz"
 HERE = Path(__file__).resolve().parent
 
-# Of one input, at the most: seconds, and memory in MiB altogether and in one piece. Inputs have up to 32 KiB, of which
-# a deflated archive makes a thousand times as much.
-# A search for leaks after an input walks through all memory and takes longer than the input: `make test-sanitized` does it,
-# at the end of each target's kept inputs.
-# Nor is the place noted from which each piece of memory was asked for, a sixth of the time: a finding run by itself shows it.
-# Frames that outlive their function are kept apart, and each error that is thrown walks through them, up to half of the
-# time of targets that throw: the runs of `make test-sanitized` look for them.
+# Limits for one input: seconds, total memory and a single allocation in MiB. Inputs have up to 32 KiB, which a deflated
+# archive expands a thousand times.
+# The search for leaks is off, because it walks through all memory and takes longer than the input: `make
+# test-sanitized` searches at the end of each target's stored inputs. The stacks of allocations are not recorded, which
+# would take a sixth of the time: a finding run by itself shows them. Use after return is not detected, because every
+# exception then walks through the kept frames, up to half of the time of throwing targets: `make test-sanitized` does.
 LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=256", "-detect_leaks=0"]
 SANITIZER = {"ASAN_OPTIONS": "malloc_context_size=1:detect_stack_use_after_return=0"}
 
 
 def targets() -> dict[str, int]:
-    """By name, the longest input in bytes: the program lists them when it is given none."""
+    """Returns the longest input in bytes of each target; the program lists them when it has no target."""
     listed = subprocess.run([PROGRAM], capture_output=True, text=True).stderr
     return {name: int(size) for name, size in re.findall(r"^  (\w+) +up to (\d+) bytes$", listed, re.M)}
 
 
 def folders(target: str) -> tuple[Path, list[Path]]:
-    """The corpus, which grows, and what it begins with."""
+    """Returns the growing corpus and the folders of its first inputs."""
     corpus = BUILD / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     kept = [HERE / "seeds" / target, HERE / "findings" / target, BUILD / "seeds" / target]
@@ -60,7 +59,7 @@ def fuzz(target: str, longest: int, seconds: int, runs: int) -> dict:
 
 
 def coverage(target: str) -> bytes:
-    """A byte for each edge: bit 0 reached by an input of the corpus, bit 1 the first of a function."""
+    """Returns a byte for each edge: bit 0 reached by an input of the corpus, bit 1 first edge of a function."""
     corpus, kept = folders(target)
     file = BUILD / f"{target}.coverage"
     file.unlink(missing_ok=True)

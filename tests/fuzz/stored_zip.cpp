@@ -7,12 +7,12 @@
 namespace whence::fuzz {
 namespace {
 
-// Zeros behind the eight bytes of the value.
+// Appends the value's bytes, and zeros after its eighth byte.
 void put(std::string& to, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i, value >>= 8) to += static_cast<char>(value);
 }
 
-// What the header of a member and its entry in the directory have in common: from the version to the extra's length.
+// Writes the common part of a member's header and its directory entry: from the version to the length of the extra.
 void put_facts(std::string& to, const std::string& name, std::string_view content) {
   put(to, 20, 2);
   put(to, 0, 8);  // flags, stored, time, date

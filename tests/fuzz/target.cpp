@@ -27,7 +27,7 @@ std::vector<const Target*>& targets() {
   std::abort();
 }
 
-// Every error has a remedy, and none says that whence has a defect.
+// Requires a remedy in every error, and no report of a defect in whence.
 void require_expected(const Diagnostics& diagnostics) {
   require(!diagnostics.empty(), "an error without a diagnostic");
   for (const Diagnostic& each : diagnostics) {
@@ -43,7 +43,7 @@ class ScratchDisk {
     const fs::path memory = "/dev/shm";
     const fs::path parent = ::access(memory.c_str(), W_OK) == 0 ? memory : fs::temp_directory_path();
     path_ = (parent / "whence-fuzz-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) report_finding("no folder can be made in " + parent.string());
+    if (::mkdtemp(path_.data()) == nullptr) report_finding("cannot create a folder in " + parent.string());
   }
   ~ScratchDisk() {
     std::error_code ignored;
@@ -82,7 +82,7 @@ void attempt(const std::function<void()>& part) {
   } catch (const Error& error) {
     require_expected(error.diagnostics());
   } catch (const std::exception& other) {
-    report_finding(std::string("an exception that is no Error: ") + typeid(other).name() + ": " + other.what());
+    report_finding(std::string("an exception other than Error: ") + typeid(other).name() + ": " + other.what());
   }
 }
 

@@ -1,10 +1,9 @@
-// A fuzz target: a function that reads one hostile input, and what a target may use to do so. A target is one file in
-// targets/, which ends with its Target. Two programs run it: libfuzzer.cpp with inputs that libFuzzer makes up,
-// corpus.cpp with those of the folders seeds/ and findings/.
+// A fuzz target is a function that reads one hostile input. Each target is one file in targets/, which ends with its
+// Target. Two programs run the targets: libfuzzer.cpp on inputs from libFuzzer, corpus.cpp on those in seeds/ and
+// findings/. This header also declares functions for targets.
 //
 // A target may return, or throw Error with a code other than `internal`. Everything else is a finding: another
-// exception, a diagnostic E0901, require() of something that does not hold, a signal, a sanitizer's report, memory or
-// time out of proportion.
+// exception, a diagnostic E0901, a failed require(), a signal, a sanitizer's report, disproportionate memory or time.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +16,14 @@
 
 namespace whence::fuzz {
 
-// Changes `bytes` a little in a way that keeps their form; `random` decides how.
+// Changes `bytes` a little, in a valid form; `random` selects the change.
 using Mutate = std::string (*)(std::string_view bytes, unsigned random);
 
 class Target {
  public:
   using Run = void (*)(std::string_view input);
 
-  // `longest`: inputs of more bytes are not made up. `mutate`: null for bytes without a form that would be lost.
+  // `longest`: the maximum size of generated inputs. `mutate`: null if any bytes are a valid form.
   Target(std::string_view name, Run run, std::size_t longest = 4096, Mutate mutate = nullptr);
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
@@ -34,37 +33,36 @@ class Target {
   const std::size_t longest;
   const Mutate mutate;
 
-  // In the order of their names.
+  // Sorted by name.
   static const std::vector<const Target*>& all();
-  static const Target* find(std::string_view name);  // nullptr when there is none
+  static const Target* find(std::string_view name);  // nullptr if it does not exist
 };
 
-// Runs the target; ends the process with abort() for a finding.
+// Runs the target; calls abort() on a finding.
 void run_target(const Target& target, std::string_view input);
 
-// Aborts with `what` when it does not hold.
+// Aborts with `what` unless `holds`.
 void require(bool holds, std::string_view what);
 
-// Runs one part of a target. An Error of it that a target may throw ends that part alone.
+// Runs one part of a target. A permitted Error ends only this part.
 void attempt(const std::function<void()>& part);
 
-// Runs the parts of a target that do not need each other: each command that reads the input, say. Where time decides,
-// as under libFuzzer, one of them, which the length of the input chooses: as many more inputs are tried in the same
-// time.
+// Runs independent parts of a target, such as each command that reads the input. After attempt_one_part(), as under
+// libFuzzer, runs only one part, selected by the length of the input, so that more inputs are tried in the same time.
 void attempt_each(std::string_view input, const std::vector<std::function<void()>>& parts);
-// From now on, one part of an input.
+// Makes attempt_each() run only one part.
 void attempt_one_part();
 
-// A path in a folder of this process, in memory where the machine has such a disk.
+// Returns a path in a folder of this process, in memory if possible.
 std::string scratch(std::string_view name);
-// The same, once the file holds `content`.
+// Writes `content` to that path and returns it.
 std::string file_of(std::string_view name, std::string_view content);
 std::string content_of(const std::string& path);
 
-// Runs a subcommand of whence in this process, its output dropped; throws what it throws.
+// Runs a subcommand of whence in this process without output; throws its exceptions.
 void run_command(const std::vector<std::string>& arguments);
 
-// Files of one small model for targets whose hostile input is another file: exported by this process, once.
+// Files of one small model, exported once per process, for targets whose hostile input is another file.
 struct GoodModel {
   std::string archive, model, sidecar;
 };

@@ -1,4 +1,4 @@
-"""The fuzz targets without a fuzzer: seeds that make_seeds.py makes, and changed ones, always in the same ways."""
+"""Runs the fuzz targets without a fuzzer: on the seeds of make_seeds.py, and on changed seeds, the same in each run."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def run(folder, *options, cwd):
 def test_seeds_and_changed_ones(target, seeds, tmp_path):
     kept = command.ROOT / "tests" / "fuzz" / "seeds" / target
     files = [path for folder in (seeds / target, kept) if folder.is_dir() for path in folder.iterdir()]
-    assert files, f"no seeds: neither make_seeds.py nor tests/fuzz/seeds/{target} has any"
+    assert files, f"no seeds in make_seeds.py and tests/fuzz/seeds/{target}"
     (tmp_path / "corpus" / target).mkdir(parents=True)
     for path in files:
         (tmp_path / "corpus" / target / path.name).write_bytes(path.read_bytes())

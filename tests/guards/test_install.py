@@ -1,4 +1,4 @@
-"""What `make install` leaves works where it lies: the command with its recorder, and the package for C++ projects."""
+"""The result of `make install` works in its place: the command with its recorder, and the package for C++ projects."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ find_package(whence REQUIRED)
 add_executable(consumer main.cpp)
 target_link_libraries(consumer PRIVATE whence::annotator)
 """
-# Every header of the package but record.h, which needs LibTorch: tests/native builds programs against that.
+# Includes every header except record.h, which needs LibTorch; tests/native builds programs with that one.
 PROGRAM = """
 #include <cstdio>
 #include <whence/annotate.h>
@@ -63,14 +63,14 @@ def prefix(tmp_path_factory):
 
 
 def configure(folder, *definitions, source=command.ROOT) -> str:
-    """What CMake says when it refuses, on one line."""
+    """Runs CMake, which must fail; returns its output on one line."""
     result = subprocess.run([CMAKE, "-S", source, "-B", folder / "configured", *definitions], capture_output=True, text=True)
     assert result.returncode != 0, result.stdout
     return " ".join(result.stderr.split())
 
 
 def torch_folder(folder, version: str):
-    """What CMake looks at of a LibTorch."""
+    """Creates the files of a LibTorch that CMake checks."""
     (folder / "lib").mkdir(parents=True)
     (folder / "lib" / "libtorch_cpu.so").touch()
     (folder / "include" / "torch" / "headeronly").mkdir(parents=True)
@@ -96,14 +96,14 @@ def test_completions_and_manual_pages_are_installed(prefix):
 
 
 def test_missing_packages_are_named_together(tmp_path):
-    said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON",
-                     "-DPKG_CONFIG_EXECUTABLE=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON")
+    output = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON",
+                       "-DPKG_CONFIG_EXECUTABLE=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON")
     assert ("apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev pkg-config libre2-dev"
-            in said)
+            in output)
 
 
-def test_what_a_build_takes_is_asked_for_and_said(tmp_path):
-    """A packager's build takes no linker, cache or malloc because it happens to be there, and no warning ends it."""
+def test_a_build_uses_and_lists_only_requested_parts(tmp_path):
+    """A build uses no linker, cache or malloc just because it is installed, and no warning stops it."""
     plain = subprocess.run([CMAKE, "-S", command.ROOT, "-B", tmp_path / "plain", "-DWHENCE_RECORDER=OFF", "-DWHENCE_TESTS=OFF",
                             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-G", "Ninja"], capture_output=True, text=True, check=True)
     assert "warnings are errors OFF, ccache OFF, mold OFF, malloc of libc" in plain.stdout
@@ -113,18 +113,18 @@ def test_what_a_build_takes_is_asked_for_and_said(tmp_path):
 
 
 def test_a_pytorch_that_is_missing_or_too_old(tmp_path):
-    said = configure(tmp_path, "-DTORCH_DIR=/nowhere/torch")
-    assert "no LibTorch in '/nowhere/torch'" in said and "Install torch (PyTorch 2." in said
+    output = configure(tmp_path, "-DTORCH_DIR=/nowhere/torch")
+    assert "no LibTorch in '/nowhere/torch'" in output and "Install torch (PyTorch 2." in output
     old = torch_folder(tmp_path / "old", "2.5.1")
-    said = configure(tmp_path, f"-DTORCH_DIR={old}")
-    assert f"LibTorch in {old} is 2.5.1; whence builds with PyTorch 2." in said
+    output = configure(tmp_path, f"-DTORCH_DIR={old}")
+    assert f"LibTorch in {old} is 2.5.1; whence builds with PyTorch 2." in output
 
 
 def test_a_project_with_another_pytorch_is_refused(prefix, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(PROJECT.replace("REQUIRED)", "REQUIRED COMPONENTS recorder)"))
     other = torch_folder(tmp_path / "other", "2.5.1")
-    said = configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_DIR={other}", source=tmp_path)
-    assert f"the one in {other} is 2.5.1" in said and f"build whence with TORCH_DIR={other}" in said
+    output = configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_DIR={other}", source=tmp_path)
+    assert f"the one in {other} is 2.5.1" in output and f"build whence with TORCH_DIR={other}" in output
 
 
 def test_the_installed_command_finds_its_recorder(prefix, small_archive, tmp_path):
@@ -154,8 +154,8 @@ def test_a_project_builds_against_the_installed_headers(prefix, tmp_path):
     assert not (tmp_path / "out" / "never.onnx").exists()
 
 
-def test_nothing_but_the_api_is_installed(prefix):
-    """And the API shows no header of onnx, Boost or JSON."""
+def test_only_the_api_is_installed(prefix):
+    """The API includes no header of onnx, Boost or JSON."""
     headers = sorted((prefix / "include").rglob("*.h"))
     assert {path.relative_to(prefix / "include").as_posix() for path in headers} == {
         f"whence/{name}.h" for name in ("annotate", "carry", "diagnostics", "export", "functions", "options", "record", "validate",

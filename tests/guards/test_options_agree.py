@@ -1,4 +1,4 @@
-"""One table of options: the command's flags, the fields of the C++ API and the keywords of Python are those that it names."""
+"""One table of options defines the command's flags, the fields of the C++ API and the keywords of Python."""
 import dataclasses
 import inspect
 import re
@@ -12,7 +12,7 @@ TOOLS = command.ROOT / "tools" / "whence"
 API = command.ROOT / "include" / "whence"
 ROW = re.compile(r'OptionRow\{\s*"(?P<name>[\w-]+)(?:,\w)?",\s*Kind::(?P<kind>\w+),\s*"[^"]*",\s*(?:"(?:[^"\\]|\\.)*"\s*)+,\s*'
                  r'"(?P<field>\w*)",\s*"(?P<keyword>\w*)"\}')
-# What only one of the ways can have, and why.
+# Options that only one of the three can have, and why.
 FIELDS_OF_LIVE_MODULES = {"archive", "training", "command"}
 FIELDS_OF_TWO_FORMS = {"dynamic"}  # the text form of dynamic_axes
 FIELDS_WITHOUT_ROW = {"Options": FIELDS_OF_LIVE_MODULES | FIELDS_OF_TWO_FORMS,
@@ -27,7 +27,7 @@ def rows(file: str) -> list[dict]:
 
 
 def fields(header: str, struct: str) -> set[str]:
-    """The members of a struct of the API: what stands before a `=` or `;` at the end of each declaration."""
+    """Returns the members of a struct of the API: the name before `=` or `;` at the end of each declaration."""
     text = re.search(rf"^struct {struct} \{{\n(.*?)^\}};", (API / header).read_text(), re.MULTILINE | re.DOTALL)[1]
     text = re.sub(r"//[^\n]*", "", text)
     text = re.sub(r"\{[^{}]*\}", "", text)
@@ -70,7 +70,7 @@ def test_every_keyword_has_a_row(function):
 
 
 def test_the_default_opset_is_one(small_archive, tmp_path):
-    """Of the command, of C++ and of Python."""
+    """The same in the command, in C++ and in Python."""
     import onnx
 
     default = int(re.search(r"int opset = (\d+);", (API / "options.h").read_text())[1])
@@ -87,15 +87,15 @@ def names_field(field: str, text: str) -> bool:
     return re.search(rf"\boptions_?\.{field}\b", text) is not None
 
 
-def test_every_field_of_export_does_something():
-    """It is handed to the room that honours it; for live modules it becomes words of the command line."""
+def test_every_field_of_export_is_used():
+    """It is passed to the room that uses it; for live modules it becomes arguments of the command line."""
     app = "".join(path.read_text() for path in (command.ROOT / "annotator" / "app").glob("*.cpp"))
     found = fields("options.h", "Options")
     assert not [field for field in sorted(found - FIELDS_OF_LIVE_MODULES) if not names_field(field, app)]
 
 
 def test_every_field_of_export_reaches_the_command_from_live_modules():
-    """A field that export_arguments() leaves out would be ignored without a word."""
+    """A field that export_arguments() omits would be silently ignored."""
     source = (command.ROOT / "recorder" / "native" / "record.cpp").read_text()
     body = source[source.index("export_arguments(const std::string& path"):]
     body = body[:body.index("\n}\n")]
@@ -118,8 +118,8 @@ def test_every_field_of_pythons_options_reaches_the_command():
     assert not [field for field in sorted(found) if not re.search(rf"\bself\.{field}\b", source)]
 
 
-def test_every_keyword_of_export_does_something():
-    """It is a field of the request, and one of the files of exporting/ reads that field."""
+def test_every_keyword_of_export_is_used():
+    """It is a field of the request, and a file of exporting/ reads that field."""
     from whence.exporting.request import ExportRequest
 
     found = [field.name for field in dataclasses.fields(ExportRequest)]

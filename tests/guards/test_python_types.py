@@ -1,17 +1,17 @@
-"""The public functions of the Python package have complete types: `pyright --verifytypes whence --ignoreexternal` tells the
-same with more words, where it is installed."""
+"""The public functions of the Python package have complete types, as also reported by `pyright --verifytypes whence
+--ignoreexternal` if it is installed."""
 import inspect
 import re
 
 import pytest
 import whence
 
-# A generic class without its arguments, which a strict checker takes for unknown.
+# A generic class without type arguments, which a strict checker treats as unknown.
 BARE = re.compile(r"\b(dict|list|tuple|set|frozenset|Mapping|Sequence|Iterable|Iterator|Collection|Callable|PathLike)\b(?!\[)")
 
 
 def functions_of(name: str, value: object) -> dict[str, object]:
-    """A public function, or the public methods of a public class."""
+    """Returns a public function, or the public methods of a public class."""
     if not inspect.isclass(value):
         return {name: value}
     members = {each: inspect.getattr_static(value, each) for each in dir(value)
@@ -25,7 +25,7 @@ PUBLIC = {each: function for name in whence.__all__ for each, function in functi
 
 
 def missing_types(function: object) -> list[str]:
-    """Parameters, and "return", without a complete type."""
+    """Returns the parameters, and "return", without a complete type."""
     signature = inspect.signature(function)
     types = {name: each.annotation for name, each in signature.parameters.items() if name not in ("self", "cls")}
     types["return"] = signature.return_annotation
@@ -37,7 +37,7 @@ def test_a_public_function_has_complete_types(name):
     assert not missing_types(PUBLIC[name])
 
 
-def test_missing_types_are_noticed():
+def test_missing_types_are_found():
     assert len(PUBLIC) > 60 and {"export", "ONNXProgram.save", "Coverage.percent"} <= set(PUBLIC)
 
     def function(a, b: "dict", c: "dict[str, int]", *args: "str | os.PathLike") -> "list[str]":  # noqa: F821

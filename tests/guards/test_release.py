@@ -1,4 +1,4 @@
-"""What a release holds beside the wheels: sdist, static commands with their bills of materials, SDK, sums; twice the same bytes."""
+"""The other files of a release: sdist, static commands with bills of materials, SDK, checksums; reproducible bytes."""
 
 import hashlib
 import json
@@ -18,9 +18,9 @@ VERSION = re.search(r"project\(whence VERSION ([0-9.]+)", (command.ROOT / "CMake
 TIME = 1_700_000_000
 
 
-def made(folder: Path) -> Path:
+def make_release(folder: Path) -> Path:
     (folder / "release").mkdir(parents=True)
-    (folder / "sdk" / "include" / "whence").mkdir(parents=True)  # stands for what `make install` leaves
+    (folder / "sdk" / "include" / "whence").mkdir(parents=True)  # in place of `make install`
     (folder / "sdk" / "include" / "whence" / "annotate.h").write_text("// a header\n")
     config = folder / "sdk" / "lib" / "cmake" / "whence" / "whenceConfig.cmake"
     config.parent.mkdir(parents=True)
@@ -33,7 +33,7 @@ def made(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory) -> Path:
     static_command()
-    return made(tmp_path_factory.mktemp("first"))
+    return make_release(tmp_path_factory.mktemp("first"))
 
 
 def members(path: Path) -> dict[str, tarfile.TarInfo]:
@@ -41,23 +41,23 @@ def members(path: Path) -> dict[str, tarfile.TarInfo]:
         return {entry.name.partition("/")[2]: entry for entry in archive}
 
 
-def test_the_sums_are_those_of_the_files(release):
+def test_the_sums_match_the_files(release):
     lines = dict(reversed(line.split("  ")) for line in (release / "SHA256SUMS").read_text().splitlines())
     assert set(lines) == {path.name for path in release.iterdir()} - {"SHA256SUMS"} and len(lines) == 4
     assert all(hashlib.sha256((release / name).read_bytes()).hexdigest() == digest for name, digest in lines.items())
 
 
 @pytest.mark.matrix
-def test_made_again_it_has_the_same_bytes(release, tmp_path):
-    again = made(tmp_path)
+def test_a_second_build_has_equal_bytes(release, tmp_path):
+    again = make_release(tmp_path)
     assert {path.name: path.read_bytes() for path in again.iterdir()} == {path.name: path.read_bytes() for path in release.iterdir()}
 
 
-def test_the_static_command_runs_and_brings_licences(release, tmp_path):
+def test_the_static_command_runs_and_has_licences(release, tmp_path):
     path = release / f"whence-{VERSION}-linux-{ARCHITECTURE}.tar.gz"
-    held = members(path)
-    assert {"bin/whence", "LICENSE", "THIRD-PARTY.txt", "whence.cdx.json"} <= set(held)
-    assert held["bin/whence"].mode == 0o755 and all(entry.mtime == TIME and entry.uid == 0 for entry in held.values())
+    files = members(path)
+    assert {"bin/whence", "LICENSE", "THIRD-PARTY.txt", "whence.cdx.json"} <= set(files)
+    assert files["bin/whence"].mode == 0o755 and all(entry.mtime == TIME and entry.uid == 0 for entry in files.values())
     with tarfile.open(path) as archive:
         archive.extractall(tmp_path, filter="data")
     top = tmp_path / path.name.removesuffix(".tar.gz")
@@ -90,8 +90,8 @@ assert validator.validate_str(json.dumps(bill)) is not None
 
 
 @pytest.mark.matrix
-def test_the_bill_is_one_by_the_schema_of_cyclonedx(release):
-    """The schema is the project's own, with the check that a wrong bill is refused."""
+def test_the_bill_is_valid_in_cyclonedx(release):
+    """Uses the schema of that project; a wrong bill must be refused."""
     python = command.ROOT / "build" / "tools" / "cyclonedx" / "bin" / "python"
     if not python.exists():
         pytest.skip("no environment of cyclonedx: tools/setup/tool_environments.sh makes it")
@@ -100,7 +100,7 @@ def test_the_bill_is_one_by_the_schema_of_cyclonedx(release):
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_bill_names_what_was_linked(release):
+def test_the_bill_names_linked_libraries(release):
     bill = json.loads((release / f"whence-{VERSION}-linux-{ARCHITECTURE}.cdx.json").read_text())
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     assert bill["metadata"]["component"]["version"] == VERSION
@@ -115,8 +115,8 @@ def test_the_bill_names_what_was_linked(release):
 
 
 def test_the_sdist_builds_and_holds_no_tests(release):
-    held = members(release / f"whence_onnx-{VERSION}.tar.gz")
+    files = members(release / f"whence_onnx-{VERSION}.tar.gz")
     assert {"PKG-INFO", "pyproject.toml", "CMakeLists.txt", "python/whence/__init__.py", "tools/setup/onnx.sh",
-            "recorder/entry/entry.cpp"} <= set(held)
-    assert not [name for name in held if name.startswith(("tests/", "samples/", "build/"))]
-    assert held["tools/setup/onnx.sh"].mode == 0o755
+            "recorder/entry/entry.cpp"} <= set(files)
+    assert not [name for name in files if name.startswith(("tests/", "samples/", "build/"))]
+    assert files["tools/setup/onnx.sh"].mode == 0o755

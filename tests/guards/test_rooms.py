@@ -1,5 +1,5 @@
-"""The order of the rooms (tools/cmake/rooms.cmake; for Python python/README.md) is what the includes and imports say: nothing
-more, nothing less, no circle."""
+"""The order of the rooms (tools/cmake/rooms.cmake; for Python python/README.md) equals the actual includes and imports,
+without cycles."""
 import ast
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ INCLUDE = re.compile(r'^#include [<"]((?:annotator|recorder)/\w+)/', re.MULTILIN
 
 
 def allowed() -> dict[str, list[str]]:
-    """The rooms in their order, each with those that it may include."""
+    """Returns the rooms in their order, each with the rooms that it may include."""
     text = (command.ROOT / "tools" / "cmake" / "rooms.cmake").read_text()
     return {f"{side}/{name}": [f"{side}/{used}" for used in (uses or "").split()] for side, name, uses in ROOM.findall(text)}
 
 
 def included(room: str) -> dict[str, str]:
-    """The rooms that files of `room` include, each with one file that does."""
+    """Returns the rooms that files of `room` include, each with one such file."""
     found = {}
     for path in sorted((command.ROOT / room).rglob("*")):
         if path.suffix in (".h", ".cpp"):
@@ -32,28 +32,28 @@ def included(room: str) -> dict[str, str]:
 def test_every_folder_is_a_room():
     folders = {f"{side}/{path.name}" for side in ("annotator", "recorder") for path in (command.ROOT / side).iterdir()
                if path.is_dir() and list(path.rglob("*.cpp"))}
-    # The entry links no LibTorch and is a library by itself.
+    # The entry links no LibTorch and is a separate library.
     assert folders - {"recorder/entry"} == set(allowed())
 
 
 def test_a_room_uses_only_rooms_before_it():
     before = set()
     for room, uses in allowed().items():
-        assert set(uses) <= before, f"{room} uses {set(uses) - before}, which the list has behind it"
+        assert set(uses) <= before, f"{room} uses {set(uses) - before}, which is later in the list"
         before.add(room)
     assert len(before) > 20
 
 
-def test_includes_are_those_that_the_list_allows():
+def test_includes_equal_the_list():
     wrong = []
     for room, uses in allowed().items():
         found = included(room)
         wrong += [f"{file} includes {other}, which the list does not allow" for other, file in found.items() if other not in uses]
-        wrong += [f"the list allows {room} to include {other}, and no file does" for other in uses if other not in found]
+        wrong += [f"the list allows {room} to include {other}, no file does" for other in uses if other not in found]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_command_includes_app_and_what_prints():
+def test_the_command_includes_app_and_printing():
     text = (command.ROOT / "tools" / "cmake" / "rooms.cmake").read_text()
     rooms = re.search(r"^set\(command_rooms ([\w ]+)\)$", text, re.MULTILINE)[1].split()
     found = included("tools/whence")
@@ -70,12 +70,12 @@ def test_every_room_has_a_readme_of_under_a_page():
     for room in allowed():
         readme = command.ROOT / room / "README.md"
         if room.startswith("recorder/") and room != "recorder/native":
-            continue  # recorder/README.md describes all of its folders in the order of the data
+            continue  # recorder/README.md describes all of its folders, in the order of the data flow
         assert 3 < len(readme.read_text().splitlines()) < 110, room
 
 
-def test_what_is_precompiled_is_not_ours():
-    """ccache gives a precompiled header back although a comment in it has changed, and GCC then reads that header twice."""
+def test_no_own_header_is_precompiled():
+    """ccache returns a precompiled header even if a comment in it has changed, and GCC then reads that header twice."""
     for path in ("schema/precompiled.h", "recorder/base/torch_pch.h"):
         quoted = re.findall(r'^#include "(.+)"$', (command.ROOT / path).read_text(), re.MULTILINE)
         assert not quoted, f"{path} includes {quoted}"
@@ -86,14 +86,14 @@ PYTHON_ROW = re.compile(r"^\| `whence/(\w+)/` \| [^|]* \|([^|]*)\|$", re.MULTILI
 
 
 def python_rooms() -> dict[str, set[str]]:
-    """The rooms of the package in their order, each with those that it may import from."""
+    """Returns the rooms of the package in their order, each with the rooms that it may import from."""
     return {room: set(filter(None, used.replace(",", " ").split()))
             for room, used in PYTHON_ROW.findall((command.ROOT / "python" / "README.md").read_text())}
 
 
 def imports(path: Path, package: Path) -> tuple[set[str], set[str]]:
-    """The modules of ``package`` that a file imports, wherever it does so, by their names below it: those that it imports
-    when it runs, and those for types alone."""
+    """Returns the modules of ``package`` that a file imports anywhere, named relative to it: run-time imports, and
+    imports only for types."""
     for_types: set[int] = set()
     tree = ast.parse(path.read_text())
     for branch in ast.walk(tree):
@@ -109,27 +109,27 @@ def imports(path: Path, package: Path) -> tuple[set[str], set[str]]:
             around = [package.name, *folder[:len(folder) - node.level + 1]] if node.level else []
             base = [*around, *(node.module or "").split(".")] if node.module else around
             names = [[*base, each.name] for each in node.names]
-        for whole in names:
-            if whole[0] == package.name:
-                found[id(node) in for_types].add(module_of(whole[1:], package))
+        for name in names:
+            if name[0] == package.name:
+                found[id(node) in for_types].add(module_of(name[1:], package))
     return found[0] - {""}, found[1] - {""}
 
 
 def module_of(parts: list[str], package: Path) -> str:
-    """"base.version" for a name in it, "base.version.package_version" or the module itself."""
+    """Returns "base.version" for "base.version.package_version" or for the module itself."""
     while parts and not package.joinpath(*parts).with_suffix(".py").exists() and not package.joinpath(*parts, "__init__.py").exists():
         parts = parts[:-1]
     return ".".join(parts)
 
 
 def files_of(package: Path) -> dict[str, Path]:
-    """The files of a package by their modules' names below it; "" is the package itself."""
+    """Maps the names of a package's modules, relative to it, to their files; "" is the package itself."""
     return {".".join(path.relative_to(package).with_suffix("").parts).removesuffix("__init__").rstrip("."): path
             for path in sorted(package.rglob("*.py"))}
 
 
-def circle_in(package: Path) -> list[str]:
-    """Modules that import each other in a ring, if there is one: imports inside functions count, those for types do not."""
+def cycle_in(package: Path) -> list[str]:
+    """Returns modules that import each other in a cycle, if any. Imports in functions count, those for types do not."""
     graph = {name: sorted(imports(path, package)[0]) for name, path in files_of(package).items()}
     done: set[str] = set()
 
@@ -159,30 +159,30 @@ def test_every_python_folder_is_a_room_with_a_readme():
 def test_a_python_room_imports_from_rooms_above_it():
     above: set[str] = set()
     for room, uses in python_rooms().items():
-        assert uses <= above, f"{room} imports from {uses - above}, which the list has below it"
+        assert uses <= above, f"{room} imports from {uses - above}, which is below it in the list"
         above.add(room)
 
 
 @pytest.mark.parametrize("room", python_rooms())
-def test_python_imports_are_those_that_the_list_allows(room):
+def test_python_imports_equal_the_list(room):
     found = {other.split(".")[0]: path.name for path in (PACKAGE / room).rglob("*.py")
              for other in set().union(*imports(path, PACKAGE))}
     assert set(found) - {room, "errors"} == python_rooms()[room], found
 
 
-def test_python_modules_import_in_no_circle():
+def test_python_imports_have_no_cycle():
     graph = {name: imports(path, PACKAGE)[0] for name, path in files_of(PACKAGE).items()}
     assert sum(map(len, graph.values())) > 300 and {"state.model_state", "errors"} <= graph["arguments.calls"]
-    assert not circle_in(PACKAGE)
+    assert not cycle_in(PACKAGE)
 
 
-@pytest.mark.parametrize("a, b, is_circle", [
+@pytest.mark.parametrize("a, b, is_cycle", [
     ("from .b import y", "from .a import x", True), ("from . import b", "def f():\n    from . import a", True),
     ("import p.b", "from p.a import x", True), ("from .b import y", "import os", False),
     ("from .b import y", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import x", False)])
-def test_a_circle_is_noticed(tmp_path, a, b, is_circle):
+def test_a_cycle_is_found(tmp_path, a, b, is_cycle):
     package = tmp_path / "p"
     package.mkdir()
     for name, text in (("__init__", ""), ("a", a), ("b", b)):
         (package / f"{name}.py").write_text(text + "\n")
-    assert bool(circle_in(package)) == is_circle
+    assert bool(cycle_in(package)) == is_cycle

@@ -1,4 +1,4 @@
-"""LibTorch stays in the recorder, ONNX in the annotator. Every guard first proves that it sees anything at all."""
+"""LibTorch stays in the recorder, ONNX in the annotator. Every guard first proves that it can find a violation."""
 
 import os
 import re
@@ -34,13 +34,13 @@ def including(pattern: re.Pattern) -> set[str]:
     return {str(path.relative_to(command.ROOT)) for path in SOURCES if pattern.search(path.read_text())}
 
 
-def test_torch_headers_are_included_in_the_recorder_alone():
+def test_torch_headers_are_included_only_in_the_recorder():
     found = including(TORCH_HEADER)
     assert "recorder/base/torch_pch.h" in found
     assert all(path.startswith(("recorder/", "tests/recorder/", "tests/native/", "tests/bench/")) for path in found), found
 
 
-def test_onnx_headers_are_included_in_sources_of_the_annotator_alone():
+def test_onnx_headers_are_included_only_in_annotator_sources():
     found = including(ONNX_HEADER)
     assert any(path.startswith("annotator/write/") for path in found)
     allowed = re.compile(r"annotator/(write|match|validation)/(.*/)?[^/]+\.cpp|annotator/convert/operator_types\.cpp"
@@ -49,7 +49,7 @@ def test_onnx_headers_are_included_in_sources_of_the_annotator_alone():
 
 
 @pytest.mark.parametrize("library", ["libwhence_schema.a", "libwhence_annotator.a"])
-def test_static_libraries_know_nothing_of_torch(library):
+def test_static_libraries_have_no_torch_symbols(library):
     text = symbols(BUILD / library)
     assert text.count("whence::") > 100
     assert not TORCH_SYMBOL.search(text)
@@ -73,14 +73,14 @@ def test_the_recorder_links_torch_and_not_onnx():
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ops"], ["codes"], ["record", "--help"]], ids=" ".join)
-def test_torch_is_not_loaded_where_it_is_not_needed(arguments):
+def test_torch_is_not_loaded_if_it_is_not_needed(arguments):
     loaded = command.run(*arguments, env={"LD_DEBUG": "files"}).stderr
     assert "libstdc++" in loaded
     assert "libtorch" not in loaded
 
 
 @pytest.mark.skipif(not RECORDER.exists(), reason="built without the recorder")
-def test_torch_is_loaded_where_it_is_needed(small_archive, tmp_path):
+def test_torch_is_loaded_if_it_is_needed(small_archive, tmp_path):
     environment = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "loaded")}
     command.run("record", small_archive, "-o", tmp_path / "out", env={**os.environ, **environment})
     assert "libtorch_cpu" in next(tmp_path.glob("loaded.*")).read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""Tables against what they speak of: operator schemas against LibTorch's dispatcher, error codes against the tests."""
+"""Tables compared with their subject: operator schemas with LibTorch's dispatcher, error codes with the tests."""
 
 import re
 
@@ -17,22 +17,22 @@ CODES = command.run_json("codes")["codes"]
 
 @pytest.fixture(scope="module")
 def dispatcher() -> dict:
-    """Schemas by key, "aten::add.Tensor"."""
+    """Returns the schemas by key, "aten::add.Tensor"."""
     return {schema.name + (f".{schema.overload_name}" if schema.overload_name else ""): schema
             for schema in torch._C._jit_get_all_schemas()}
 
 
 def as_sequence_operator(schema) -> tuple[list[str], str]:
-    """The types of a list's method as a Program holds it: any element for one of tensors, and what is changed is yielded.
+    """Returns the types of a list's method as in a Program: any element is accepted, and the changed list is returned.
 
-    Names are left out: PyTorch calls the list self, list, l or a."""
+    Names are omitted, because PyTorch calls the list self, list, l or a."""
     kinds = [re.sub(r"\bt\b", "Tensor", str(each.type)) for each in schema.arguments]
     changes = schema.arguments[0].alias_info is not None and schema.arguments[0].alias_info.is_write
     returned = kinds[0] if changes else re.sub(r"\bt\b", "Tensor", str(schema.returns[0].type))
     return kinds, returned
 
 
-def test_every_schema_of_the_operator_table_is_the_dispatchers(dispatcher):
+def test_every_schema_of_the_table_is_the_dispatchers(dispatcher):
     assert len(dispatcher) > 2000 and len(OPERATORS) > 50
     wrong = {}
     for operator in OPERATORS:
@@ -53,7 +53,7 @@ def test_no_key_is_an_in_place_operator():
     assert not [name for name in names if name.endswith("_") and not name.endswith("__")]  # __and__ is `&`
 
 
-def test_what_an_opset_reformed_is_the_same_for_functions_and_for_python():
+def test_changed_forms_agree_in_functions_and_python():
     from whence.converters import node_recorder
 
     source = (command.ROOT / "annotator/write/user_functions.cpp").read_text()

@@ -1,6 +1,6 @@
-"""Every metadata key of a node is taken over from the node that it was known by, or is listed here with the reason why not.
+"""Every metadata key of a node is copied from the node that it was matched with, or is listed here with a reason.
 
-A key in neither would be lost without a word where `annotate --from` and `annotate` without a sidecar have no program.
+A key in neither list would be silently lost if `annotate --from` and `annotate` without a sidecar have no program.
 """
 import re
 
@@ -23,13 +23,13 @@ NOT_TAKEN_OVER = {
 
 
 def keys_in(path, function: str) -> set[str]:
-    """The keys that a function names, up to the end of its body."""
+    """Returns the keys named in a function, up to the end of its body."""
     text = path.read_text()
     body = text[text.index(function):]
     return set(KEY.findall(body[:body.index("\n}\n")]))
 
 
-def test_every_key_is_taken_over_or_has_a_reason():
+def test_every_key_is_copied_or_has_a_reason():
     every = keys_in(METADATA, "annotation_keys() {")
     taken_over = keys_in(TAKEN_OVER, "bool taken_over(")
     assert len(every) > 10 and len(taken_over) > 5

@@ -1,4 +1,4 @@
-"""Every test can fail: what would let one pass without looking is found in the syntax trees of the tests themselves."""
+"""Every test can fail: finds tests that could pass without a check, in the syntax trees of the tests."""
 
 import ast
 from functools import cache
@@ -19,7 +19,7 @@ def trees() -> dict[str, ast.Module]:
 
 
 def called(node: ast.Call) -> str:
-    """"run" of both run(...) and command.run(...)."""
+    """Returns "run" for both run(...) and command.run(...)."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
@@ -27,11 +27,11 @@ def keyword(node: ast.Call, name: str) -> ast.expr | None:
     return next((each.value for each in node.keywords if each.arg == name), None)
 
 
-def calls(wanted: set[str]) -> Iterator[tuple[str, ast.Call]]:
-    """Where each call of one of these functions stands, and the call."""
+def calls(names: set[str]) -> Iterator[tuple[str, ast.Call]]:
+    """Yields the location of each call of one of these functions, and the call."""
     for path, tree in trees().items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and called(node) in wanted:
+            if isinstance(node, ast.Call) and called(node) in names:
                 yield f"{path}:{node.lineno}", node
 
 
@@ -39,8 +39,8 @@ def is_none(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def test_a_run_whose_exit_code_may_be_any_is_looked_at():
-    """code=None accepts every exit code but that of a defect, so what was printed or written has to be asserted on."""
+def test_the_output_of_a_run_with_any_exit_code_is_used():
+    """code=None accepts every exit code except that of a defect, so the output must be checked."""
     thrown_away = [f"{path}:{node.lineno}" for path, tree in trees().items() for node in ast.walk(tree)
                    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) in RUNS
                    and is_none(keyword(node.value, "code")) and keyword(node.value, "code") is not None]
@@ -48,15 +48,15 @@ def test_a_run_whose_exit_code_may_be_any_is_looked_at():
     assert thrown_away == []
 
 
-def test_every_zip_says_whether_lengths_may_differ():
-    """A comparison of two lists by zip alone passes when one of them is empty."""
+def test_every_zip_states_if_lengths_may_differ():
+    """A comparison of two lists by plain zip passes if one of them is empty."""
     found = list(calls({"zip"}))
     assert len(found) > 50
     assert [where for where, node in found if keyword(node, "strict") is None and not is_argument_list(node)] == []
 
 
 def is_argument_list(node: ast.Call) -> bool:
-    """zip(*rows) transposes."""
+    """Returns true for zip(*rows), which transposes."""
     return len(node.args) == 1 and isinstance(node.args[0], ast.Starred)
 
 
@@ -82,7 +82,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def looks(function: ast.FunctionDef, judges: set[str]) -> bool:
-    """True if the function asserts, expects an exception or calls one of `judges`."""
+    """Returns true if the function asserts, expects an exception or calls one of `judges`."""
     def is_look(node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             name = called(node)
@@ -93,7 +93,7 @@ def looks(function: ast.FunctionDef, judges: set[str]) -> bool:
 
 
 def test_every_test_asserts_something():
-    """By itself or by a function of the tests that does; running the command asserts its exit code."""
+    """Directly or by a helper function that asserts; running the command asserts its exit code."""
     judges: set[str] = set()
     while more := {function.name for _, function in functions() if looks(function, judges)} - judges:
         judges |= more
@@ -102,7 +102,7 @@ def test_every_test_asserts_something():
     assert [where for where, function in tests if not looks(function, judges)] == []
 
 
-def test_tests_that_share_what_they_make_share_a_process(request):
-    """pytest-xdist 3.8 does not group tests, without a word, under pytest 9.2, which names tests by another field."""
+def test_tests_that_share_files_share_a_process(request):
+    """pytest-xdist 3.8 silently stops grouping tests under pytest 9.2, which stores their names in another field."""
     if getattr(request.config.option, "loadgroup", False):
         assert request.node.nodeid.endswith("@" + str(request.node.path)), request.node.nodeid

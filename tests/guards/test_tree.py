@@ -1,4 +1,4 @@
-"""The repository's shape: what lies at the top, what every folder says of itself, and that no machine is named."""
+"""The repository's form: the files at the top, an opening comment in every file, and no names of machines."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ def tracked() -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_the_top_level_holds_what_it_should():
+def test_the_top_level_has_the_expected_files():
     top = {path.split("/")[0] for path in tracked()}
     assert {name for name in top if not name.startswith(".")} == TOP
 
@@ -35,11 +35,11 @@ def test_no_file_names_a_machine():
 
 def opens_with_its_purpose(path: str) -> bool:
     text = (command.ROOT / path).read_text()
-    header = f'#include "{path.removesuffix(".cpp")}.h"'  # which says it in the file's place
+    header = f'#include "{path.removesuffix(".cpp")}.h"'  # the header states it for this file
     return not text or text.startswith(("//", '"""', "#!", "# ", header))
 
 
-def test_every_source_opens_with_what_it_is_for():
+def test_every_source_opens_with_its_purpose():
     sources = [path for path in tracked() if path.endswith((".cpp", ".h", ".sh", ".py")) and (command.ROOT / path).is_file()]
     assert len(sources) > 50
     assert not [path for path in sources if not opens_with_its_purpose(path)]

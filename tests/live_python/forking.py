@@ -1,11 +1,11 @@
-"""Runs scripts of tests as `python SCRIPT` does, in processes forked from one that has imported torch, or more: to
-import it takes two seconds, transformers three, which is most of what such a script takes.
+"""Runs test scripts like `python SCRIPT`, in processes forked from one that has imported torch or more: the import
+takes two seconds (transformers three), most of such a script's time.
 
-    python forking.py MODULE...    reads a request a line, {"script", "arguments", "environment", "folder", "output",
-                                   "error"}, and answers each with the exit code, negative for a signal
+    python forking.py MODULE...    reads requests, one per line: {"script", "arguments", "environment", "folder",
+                                   "output", "error"}; answers each with the exit code, negative for a signal
 
-The script gets a __main__ of its own, and its process ends as an interpreter does. What it loads and starts, the plugin
-too, it loads and starts itself.
+The script has its own __main__, and its process ends like an interpreter. The script itself loads and starts everything
+else, including the plugin.
 """
 
 import functools
@@ -24,14 +24,14 @@ TIMEOUT = 120
 
 @functools.cache
 def server(*modules: str) -> subprocess.Popen:
-    """Of this test process; ends with it, when its standard input does."""
+    """Starts the server of this test process; it ends at the end of its standard input."""
     return subprocess.Popen([sys.executable, __file__, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def run(script: Path, folder: Path, *arguments, modules: tuple[str, ...] = ("torch",),
         environment: dict | None = None) -> subprocess.CompletedProcess:
-    """As subprocess.run([sys.executable, script, *arguments], cwd=folder, capture_output=True, text=True, stdin=DEVNULL)
-    with more variables in the environment. Modules that the server has are imported at once."""
+    """Like subprocess.run([sys.executable, script, *arguments], cwd=folder, capture_output=True, text=True,
+    stdin=DEVNULL) with additional environment variables. Modules of the server are already imported."""
     serving = server(*modules)
     with tempfile.TemporaryDirectory() as outputs:
         output, error = Path(outputs, "output"), Path(outputs, "error")
@@ -58,7 +58,7 @@ def redirect(request: dict) -> None:
 
 
 def serve() -> dict:
-    """Answers requests to the end of this process; returns in each process that is to run a script."""
+    """Answers requests until this process ends; returns in each forked process, which then runs a script."""
     for module in sys.argv[1:]:
         importlib.import_module(module)
     if len(os.listdir("/proc/self/task")) > 1:

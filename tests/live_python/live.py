@@ -1,4 +1,4 @@
-"""The plugin as a process finds it: torch.ops.load_library, and nothing of whence's Python."""
+"""The plugin loaded only by torch.ops.load_library, without whence's Python package."""
 
 import json
 import os
@@ -15,7 +15,7 @@ PLUGIN = Path(os.environ.get("WHENCE_PLUGIN", command.BINARY.parents[1] / "lib" 
 
 @contextmanager
 def recording(path):
-    """Records what is traced inside to `path`; yields a dict that holds stop()'s report in the end."""
+    """Records the traces of the block to `path`; yields a dict that receives stop()'s report at the end."""
     torch.ops.load_library(str(PLUGIN))
     report = {}
     torch.ops.whence.start(str(path))
@@ -26,7 +26,7 @@ def recording(path):
 
 
 def described(path) -> list[tuple]:
-    """Every operation of a sidecar with its module path, call number and source line."""
+    """Returns every operation of a sidecar with its module path, call number and source line."""
     sidecar = Sidecar(path)
     modules, scopes = sidecar.table("modules"), sidecar.table("scopes")
     rows = []

@@ -1,5 +1,5 @@
-"""Regions and checks that torch.export puts among the modules of a program that is captured again are no modules of the
-user's; a module that happens to have such a name is."""
+"""Regions and checks that torch.export inserts among the modules of a recaptured program are not modules of the user. A
+user's module may have such a name."""
 
 import torch
 
@@ -26,14 +26,14 @@ def paths(model: torch.nn.Module, folder) -> set[str]:
     return {row["path"] for row in command.run_json("show", folder / "model.json")["modules"]}
 
 
-def test_regions_of_a_program_that_is_captured_again(tmp_path):
+def test_regions_of_a_recaptured_program(tmp_path):
     program = torch.export.export(torch.nn.Sequential(Region(), Region()), (torch.randn(4, 8),))
     listed = {entry.fqn for entry in torch.export.export(program.module(), (torch.randn(4, 8),)).module_call_graph}
-    assert any(path.startswith("submod_") for path in listed)  # what PyTorch adds
+    assert any(path.startswith("submod_") for path in listed)  # inserted by PyTorch
     assert paths(program.module(), tmp_path) == {"", "0", "0.linear", "1", "1.linear"}
 
 
-def test_a_module_that_is_called_so(tmp_path):
+def test_a_module_with_such_a_name(tmp_path):
     class Holder(torch.nn.Module):
         def __init__(self):
             super().__init__()

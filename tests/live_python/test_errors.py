@@ -1,4 +1,4 @@
-"""The plugin in unmodified scripts of their own: what goes wrong, and what is left behind."""
+"""The plugin in separate scripts: errors, and the files that remain."""
 
 import json
 import subprocess
@@ -33,8 +33,8 @@ def trace(model=None):
 
 
 def script(body: str, folder, code: int = 0, own_process: bool = False) -> str:
-    """Runs HEAD and `body` in a process of its own, in `folder`; returns what it printed. With own_process, the
-    interpreter has started for it alone, as a user's does."""
+    """Runs HEAD and `body` as a script in `folder`, in its own process; returns its output. With own_process, a new
+    interpreter is started, as for a user."""
     file = folder.with_suffix(".py")  # torch.jit.script reads the source
     file.write_text(HEAD.format(plugin=str(PLUGIN)) + textwrap.dedent(body))
     if own_process:
@@ -51,17 +51,17 @@ def sidecar(folder, name: str = "m.whence.json") -> dict:
 
 
 def test_start_twice(tmp_path):
-    said = script("""
+    output = script("""
         whence.start("a.whence.json")
         try: whence.start("b.whence.json")
         except RuntimeError as error: print(error)
         """, tmp_path)
-    assert "E0106" in said and "a.whence.json" in said and "try: end it first" in said
+    assert "E0106" in output and "a.whence.json" in output and "try: end it first" in output
 
 
 def test_start_beside_another_threads_recording(tmp_path):
-    """To end it would end what the other thread is at: there is nothing to do but wait."""
-    said = script("""
+    """Stopping would end the other thread's recording, so the only remedy is to wait."""
+    output = script("""
         import threading
         def second():
             try: whence.start("b.whence.json")
@@ -75,37 +75,37 @@ def test_start_beside_another_threads_recording(tmp_path):
         trace()
         whence.stop()
         """, tmp_path)
-    assert "E0106" in said and "another thread records to 'a.whence.json'" in said and "stop" not in said
+    assert "E0106" in output and "another thread records to 'a.whence.json'" in output and "stop" not in output
     assert sidecar(tmp_path, "a.whence.json") and sidecar(tmp_path, "b.whence.json")
 
 
 def test_stop_without_start_and_without_a_trace(tmp_path):
-    said = script("""
+    output = script("""
         for step in (whence.stop, lambda: (whence.start("m.whence.json"), whence.stop())):
             try: step()
             except RuntimeError as error: print(error)
         """, tmp_path)
-    assert said.count("E0106") == 2 and "no recording is running" in said and "nothing was traced" in said
+    assert output.count("E0106") == 2 and "no recording is running" in output and "nothing was traced" in output
 
 
 def test_a_path_that_cannot_be_written(tmp_path):
-    said = script("""
+    output = script("""
         try: whence.start("missing/m.whence.json")
         except RuntimeError as error: print(error)
         print(whence.status())
         """, tmp_path)
-    assert "E0401" in said and '"recording":false' in said
+    assert "E0401" in output and '"recording":false' in output
 
 
 def test_two_processes_to_one_file(tmp_path):
-    said = script(f"""
+    output = script(f"""
         import subprocess, sys
         whence.start("m.whence.json")
         other = f'''import torch; torch.ops.load_library({str(PLUGIN)!r}); torch.ops.whence.start("m.whence.json")'''
         print(subprocess.run([sys.executable, "-c", other], capture_output=True, text=True).stderr)
         trace(); whence.stop()
         """, tmp_path)
-    assert "E0106" in said and "another process" in said
+    assert "E0106" in output and "another process" in output
     assert [path.name for path in tmp_path.iterdir()] == ["m.whence.json"]
 
 
@@ -118,27 +118,27 @@ def test_two_models_in_one_recording(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.2.whence.json", "m.whence.json"]
 
 
-@pytest.mark.parametrize("stands", ["file", "link"])
-def test_a_numbered_sidecar_replaces_sidecars_alone(stands, tmp_path):
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_numbered_sidecar_replaces_only_sidecars(kind, tmp_path):
     mine, numbered = tmp_path / "mine.txt", tmp_path / "m.2.whence.json"
     mine.write_text("mine")
-    numbered.symlink_to(mine) if stands == "link" else numbered.write_text("mine")
+    numbered.symlink_to(mine) if kind == "link" else numbered.write_text("mine")
     two = """
         whence.start("m.whence.json")
         net = Net(); trace(net); trace(torch.nn.Sequential(torch.nn.Linear(4, 2)))
         try: print(whence.stop())
         except RuntimeError as refused: print(refused)
         """
-    said = script(two, tmp_path)
-    assert "E0401" in said and "m.2.whence.json" in said
-    assert mine.read_text() == numbered.read_text() == "mine" and numbered.is_symlink() == (stands == "link")
+    output = script(two, tmp_path)
+    assert "E0401" in output and "m.2.whence.json" in output
+    assert mine.read_text() == numbered.read_text() == "mine" and numbered.is_symlink() == (kind == "link")
     numbered.unlink()
-    for _ in range(2):  # the second time it is one
+    for _ in range(2):  # the second time, the existing file is a sidecar
         assert "E0401" not in script(two, tmp_path) and '"whence-sidecar"' in numbered.read_text()[:60]
 
 
 def test_a_forward_that_throws(tmp_path):
-    said = script("""
+    output = script("""
         class Bad(Net):
             def forward(self, x):
                 x = self.first(x)
@@ -148,9 +148,9 @@ def test_a_forward_that_throws(tmp_path):
         except ValueError as error: print("user's own:", error)
         print(whence.stop())
         """, tmp_path)
-    assert "user's own: no" in said and '"complete":false' in said
-    left = sidecar(tmp_path)
-    assert left["complete"] is False and len(left["operations"]["rows"]) == 1
+    assert "user's own: no" in output and '"complete":false' in output
+    remaining = sidecar(tmp_path)
+    assert remaining["complete"] is False and len(remaining["operations"]["rows"]) == 1
 
 
 def test_a_killed_process(tmp_path):
@@ -163,9 +163,9 @@ def test_a_killed_process(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
         whence.start("m.whence.json")
         trace(Killed())
-        """, tmp_path, code=-9, own_process=True)  # the next write is due as for users, by the cost of the last
-    left = sidecar(tmp_path)
-    assert left["complete"] is False and len(left["operations"]["rows"]) >= 2
+        """, tmp_path, code=-9, own_process=True)  # when to write depends on the cost of the last write
+    remaining = sidecar(tmp_path)
+    assert remaining["complete"] is False and len(remaining["operations"]["rows"]) >= 2
 
 
 @pytest.mark.parametrize("own_process", [True, False])
@@ -178,8 +178,8 @@ def test_a_script_that_ends_without_stop(own_process, tmp_path):
 
 
 def test_two_threads_trace_at_once(tmp_path):
-    """All operations are there, and it is told that PyTorch's one map of modules served two traces."""
-    said = script("""
+    """All operations are recorded, and a diagnostic states that PyTorch's single map of modules served two traces."""
+    output = script("""
         class Slow(Net):
             def __init__(self, extra):
                 super().__init__()
@@ -197,11 +197,11 @@ def test_two_threads_trace_at_once(tmp_path):
         """, tmp_path)
     counts = sorted(len(sidecar(tmp_path, name)["operations"]["rows"]) for name in ("m.whence.json", "m.2.whence.json"))
     assert counts == [6, 10]
-    assert "E0310" in said and "one map of modules" in said
+    assert "E0310" in output and "one map of modules" in output
     assert all(sidecar(tmp_path, name)["complete"] is False for name in ("m.whence.json", "m.2.whence.json"))
 
 
-def test_nothing_is_left_of_a_killed_process_but_its_file(tmp_path):
+def test_a_killed_process_leaves_only_its_file(tmp_path):
     script("""
         whence.start("m.whence.json")
         trace()
@@ -211,16 +211,16 @@ def test_nothing_is_left_of_a_killed_process_but_its_file(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["", "folder/", "x" * 300])
-def test_a_path_that_names_no_file_is_refused_at_once(tmp_path, path):
-    said = script(f"""
+def test_a_path_that_names_no_file_is_refused(tmp_path, path):
+    output = script(f"""
         try: whence.start({path!r})
         except RuntimeError as error: print(error)
         print(whence.status())
         """, tmp_path)
-    assert "E0401" in said and "try:" in said and '"recording":false' in said
+    assert "E0401" in output and "try:" in output and '"recording":false' in output
 
 
-def test_a_branch_on_data_is_told_with_its_line(tmp_path):
+def test_a_branch_on_data_is_reported_with_line(tmp_path):
     (tmp_path / "branch.py").write_text(textwrap.dedent("""
         import torch
         class Branch(torch.nn.Module):
@@ -229,12 +229,12 @@ def test_a_branch_on_data_is_told_with_its_line(tmp_path):
                     return x + 1
                 return x - 1
         """))
-    said = script("""
+    output = script("""
         import sys; sys.path.insert(0, ".")
         import branch
         whence.start("m.whence.json"); trace(branch.Branch()); print(whence.stop())
         """, tmp_path)
-    assert "E0309" in said and "branch.py:5 forward" in said
+    assert "E0309" in output and "branch.py:5 forward" in output
 
 
 def test_check_trace_is_one_model(tmp_path):
@@ -246,7 +246,7 @@ def test_check_trace_is_one_model(tmp_path):
 
 
 def test_scripted_parts_are_entered(tmp_path):
-    said = script("""
+    output = script("""
         @torch.jit.script
         def twice(x):
             return x * 2 + 1
@@ -258,13 +258,13 @@ def test_scripted_parts_are_entered(tmp_path):
                 return twice(self.net(x)) + x
         whence.start("m.whence.json"); trace(Mixed()); print(whence.stop())
         """, tmp_path)
-    left = sidecar(tmp_path)
-    text = left["strings"]
-    modules = [text[row[0]] for row in left["modules"]["rows"]]
-    placed = [(text[row[0]], modules[left["scopes"]["rows"][row[2]][1]]) for row in left["operations"]["rows"]]
+    record = sidecar(tmp_path)
+    text = record["strings"]
+    modules = [text[row[0]] for row in record["modules"]["rows"]]
+    placed = [(text[row[0]], modules[record["scopes"]["rows"][row[2]][1]]) for row in record["operations"]["rows"]]
     assert placed == [("aten::linear", "net.first"), ("aten::relu", "net"), ("aten::linear", "net.second"),
-                      ("aten::mul", ""), ("aten::add", ""), ("aten::add", "")], said
-    assert len(left["outputs"]["rows"]) == 1
+                      ("aten::mul", ""), ("aten::add", ""), ("aten::add", "")], output
+    assert len(record["outputs"]["rows"]) == 1
 
 
 def test_annotate_warns_of_an_incomplete_record(tmp_path):
@@ -285,8 +285,8 @@ def test_annotate_warns_of_an_incomplete_record(tmp_path):
 
 
 @pytest.mark.parametrize("step", ["save", "freeze", "freeze and save"])
-def test_the_record_fits_the_archive(tmp_path, step):
-    """What was recorded while tracing names every node of the export of the archive, frozen or not."""
+def test_the_recording_fits_the_archive(tmp_path, step):
+    """The recording of the trace names every node in the export of the archive, frozen or not."""
     script(f"""
         class Folding(Net):
             def forward(self, x):

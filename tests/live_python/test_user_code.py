@@ -1,5 +1,5 @@
-"""Code as users write it, recorded live: every operation, its module, its call and its line equal those that
-`whence record` reads from the archive which the same trace became."""
+"""Typical user code, recorded live: operations, modules, calls and lines equal those that `whence record` reads from
+the archive of the same trace."""
 
 import json
 import warnings
@@ -16,7 +16,7 @@ nn = torch.nn
 
 
 class IndexAssignment(nn.Module):
-    """PyTorch switches the tracer off while it prepares these."""
+    """PyTorch disables the tracer while it prepares these assignments."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ class Sometimes(nn.Module):
 
 
 class CallsWithoutOperations(nn.Module):
-    """The calls of `sometimes` that return their input are calls too."""
+    """Calls of `sometimes` that return their input count as calls."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ class NameWithColons(nn.Module):
 
 
 class SharedWithLeaf(nn.Module):
-    """A block under two names, with a child that has no tensors."""
+    """A block with two names and a child without tensors."""
 
     def __init__(self):
         super().__init__()
@@ -98,10 +98,10 @@ def test_equals_the_archive(case, tmp_path):
 
 
 def test_operators_of_the_user_run_once(tmp_path):
-    ran = []
+    calls = []
     library = torch.library.Library("whence_test_once", "DEF")
     library.define("tick(int n) -> Tensor")
-    library.impl("tick", lambda n: (ran.append(n), torch.tensor(float(n)))[1], "CompositeExplicitAutograd")
+    library.impl("tick", lambda n: (calls.append(n), torch.tensor(float(n)))[1], "CompositeExplicitAutograd")
 
     class Ticks(nn.Module):
         def forward(self, x):
@@ -109,7 +109,7 @@ def test_operators_of_the_user_run_once(tmp_path):
 
     with recording(tmp_path / "m.json"):
         torch.jit.trace(Ticks(), torch.ones(2), check_trace=False)
-    assert ran == [5]
+    assert calls == [5]
     assert "whence_test_once::tick" in [row["target"] for row in Sidecar(tmp_path / "m.json").operations()]
 
 
@@ -120,7 +120,7 @@ def test_status_inside_a_forward_does_not_hang(tmp_path):
             return x + 1
 
     with recording(tmp_path / "m.json") as report:
-        with pytest.raises(RuntimeError, match="unsupported output type"):  # of PyTorch's tracer, for any such operator
+        with pytest.raises(RuntimeError, match="unsupported output type"):  # an error of PyTorch's tracer
             torch.jit.trace(Asks(), torch.ones(2), check_trace=False)
         torch.jit.trace(nn.Linear(2, 2), torch.ones(2), check_trace=False)
     assert [each["complete"] for each in report["files"]] == [True]
@@ -128,7 +128,7 @@ def test_status_inside_a_forward_does_not_hang(tmp_path):
 
 @pytest.mark.parametrize("second", [(0, (2, 4)), (1, (2, 4)), (0, (3, 4))], ids=["same", "other weights", "other shape"])
 def test_one_recording_of_two_traces(tmp_path, second):
-    """One file each, unless they say the same."""
+    """Each trace has its own file, unless both files would be equal."""
     torch.manual_seed(0)
     models = [nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval() for _ in range(2)]
     with recording(tmp_path / "m.json") as report, warnings.catch_warnings():
@@ -167,7 +167,7 @@ class UsesSizesAndConstants(nn.Module):
 
 
 @pytest.mark.parametrize("case", [LoopsOverValue, BranchesOnValue, AsksWhetherEqual])
-def test_values_that_python_uses_are_told_with_their_line(case, tmp_path):
+def test_values_used_by_python_are_reported_with_line(case, tmp_path):
     lines = Path(__file__).read_text().splitlines()
     start = lines.index(f"class {case.__name__}(nn.Module):")
     line = next(i for i in range(start, len(lines)) if "# this line" in lines[i]) + 1
@@ -177,7 +177,7 @@ def test_values_that_python_uses_are_told_with_their_line(case, tmp_path):
         ("E0309", f"test_user_code.py:{line} forward")]
 
 
-def test_sizes_and_constants_are_no_values(tmp_path):
+def test_sizes_and_constants_are_not_values(tmp_path):
     with recording(tmp_path / "m.json") as report:
         torch.jit.trace(UsesSizesAndConstants(), torch.ones(2, 2), check_trace=False)
     assert report["diagnostics"] == [] and report["files"][0]["complete"]

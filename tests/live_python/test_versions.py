@@ -1,4 +1,4 @@
-"""The recorder meets a LibTorch that it was not built for: by a library of that name, which has nothing but a version."""
+"""The recorder loaded with a LibTorch of another version, replaced here by a library that has only a version."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def compile_library(source: str, library: Path, *options) -> Path:
 
 @pytest.fixture(scope="module")
 def other_torch(tmp_path_factory) -> Path:
-    """A torch folder whose libraries say that they are 2.5.1."""
+    """Creates a torch folder whose libraries report version 2.5.1."""
     folder = tmp_path_factory.mktemp("other") / "torch"
     version = "#include <cstdint>\nextern \"C\" std::uint64_t aoti_torch_abi_version() { return 0x0205010000000000; }"
     for name, source in (("libtorch_cpu.so", version), ("libc10.so", ""), ("libtorch.so", "")):
@@ -40,10 +40,10 @@ def other_torch(tmp_path_factory) -> Path:
     return folder
 
 
-def check(said: str, other_torch: Path) -> None:
-    assert "E0307 needs libtorch" in said
-    assert f"built for PyTorch {RUNNING}" in said and f"{other_torch} is 2.5.1" in said
-    assert f"TORCH_DIR={other_torch} make build" in said and f"pip install torch=={RUNNING}" in said
+def check(output: str, other_torch: Path) -> None:
+    assert "E0307 needs libtorch" in output
+    assert f"built for PyTorch {RUNNING}" in output and f"{other_torch} is 2.5.1" in output
+    assert f"TORCH_DIR={other_torch} make build" in output and f"pip install torch=={RUNNING}" in output
 
 
 def load_in(other_torch: Path, last_line: str) -> subprocess.CompletedProcess:
@@ -52,13 +52,13 @@ def load_in(other_torch: Path, last_line: str) -> subprocess.CompletedProcess:
 
 
 def test_the_plugin_in_another_pytorch(other_torch):
-    said = load_in(other_torch, "load()").stdout
-    check(said, other_torch)
-    assert "loaded" not in said and "undefined symbol" not in said
+    output = load_in(other_torch, "load()").stdout
+    check(output, other_torch)
+    assert "loaded" not in output and "undefined symbol" not in output
 
 
 def test_the_plugin_in_a_thread_of_another_pytorch(other_torch):
-    """Python raises what comes out of a library's start in its main thread alone, which has nothing to do with it."""
+    """A library's start raises Python errors only in the main thread; elsewhere they go to standard error."""
     result = load_in(other_torch, "thread = threading.Thread(target=load); thread.start(); thread.join()")
     check(result.stderr, other_torch)
     assert result.stdout == "loaded\n"

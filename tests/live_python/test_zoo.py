@@ -1,4 +1,4 @@
-"""What the plugin records while it happens, against what `whence record` reads from the archive that comes out."""
+"""The plugin's live recording compared with what `whence record` reads from the resulting archive."""
 
 import functools
 import io
@@ -24,7 +24,7 @@ def archive_sidecar(name: str):
 
 @functools.cache
 def traced_live(name: str):
-    """The sidecar of torch.jit.trace."""
+    """Returns the sidecar of torch.jit.trace."""
     path = zoo.folder() / f"{name}.live.whence.json"
     entry = zoo.MODELS[name]
     with recording(path):
@@ -34,7 +34,7 @@ def traced_live(name: str):
 
 @functools.cache
 def exported_live(name: str):
-    """The sidecar of torch.onnx.export(dynamo=False), and the ONNX file."""
+    """Returns the sidecar of torch.onnx.export(dynamo=False), and the ONNX file."""
     path, model = zoo.folder() / f"{name}.export.whence.json", zoo.folder() / f"{name}.export.onnx"
     entry = zoo.MODELS[name]
     with recording(path), warnings.catch_warnings():
@@ -44,7 +44,7 @@ def exported_live(name: str):
 
 
 def positional(entry) -> tuple:
-    """The model and its inputs by position, as this exporter wants them."""
+    """Returns the model and its inputs by position, as this exporter requires them."""
     model, inputs = entry.model(), entry.inputs(entry.first)
     forward = model.forward
     model.forward = lambda *tensors: forward(**dict(zip(inputs, tensors, strict=True)))

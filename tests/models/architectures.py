@@ -1,5 +1,5 @@
-"""Models that users bring, small and with seeded noise in every parameter: what the zoo (`zoo.py`) lacks. Language
-models with their caches, encoders with decoders, detection, segmentation, state spaces, speech, diffusion.
+"""Models that users export and the zoo (`zoo.py`) lacks, small and with seeded noise in every parameter: language
+models with caches, encoder-decoders, detection, segmentation, state spaces, speech, diffusion.
 
     entry = ARCHITECTURES["t5"]; entry.model(), entry.inputs(entry.first), as in the zoo
 """
@@ -12,7 +12,7 @@ from models.zoo import Entry, image, tokens
 
 
 class DecoderWithCache(nn.Module):
-    """One step of Llama: ids [batch, seq], past keys and values [batch, heads, past, size] of each of two layers."""
+    """One step of Llama: ids [batch, seq], past keys and values [batch, heads, past, size] for each of two layers."""
 
     def __init__(self):
         super().__init__()
@@ -138,7 +138,7 @@ class CrossAttention(nn.Module):
 
 
 class DiffusionUNet(nn.Module):
-    """sample [N, 3, H, W], timestep [N], text [N, T, 12] -> noise like the sample: the plan of latent diffusion's UNet."""
+    """sample [N, 3, H, W], timestep [N], text [N, T, 12] -> noise like the sample; a latent diffusion UNet."""
 
     def __init__(self):
         super().__init__()

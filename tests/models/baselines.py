@@ -1,10 +1,10 @@
-"""Node counts of PyTorch's two exporters on the zoo, opset 20, its default: what `whence export` is held against.
+"""Node counts of PyTorch's two exporters on the zoo at opset 20, its default: the baseline for `whence export`.
 
     python tests/models/baselines.py            writes tests/models/baselines.json
     python tests/models/baselines.py bert_tiny  prints the figures of one model and writes nothing
 
 The table is stored because the dynamo exporter takes a minute for the zoo. tests/export/test_models.py recomputes
-BERT-tiny's row, so a change of PyTorch's version does not go unnoticed.
+BERT-tiny's row, so a change by a new PyTorch version is detected.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ TABLE = Path(__file__).with_suffix(".json")
 
 
 def count_nodes(graph: onnx.GraphProto) -> int:
-    """Nodes of a graph and of the graphs in its nodes' attributes."""
+    """Counts the nodes of a graph and of the graphs in its nodes' attributes."""
     inner = sum(count_nodes(sub) for node in graph.node for attribute in node.attribute
                 for sub in [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])])
     return len(graph.node) + inner
 
 
 class Positional(torch.nn.Module):
-    """A model as the TorchScript exporter takes it: inputs by position, a tuple of tensors as output."""
+    """Wraps a model for the TorchScript exporter: inputs by position, a tuple of tensors as output."""
 
     def __init__(self, model: torch.nn.Module, names: list[str]):
         super().__init__()
@@ -48,7 +48,7 @@ class Positional(torch.nn.Module):
 
 
 def export(name: str, dynamo: bool, dynamic: bool) -> int | None:
-    """Node count of the exported file; None when the exporter fails."""
+    """Returns the node count of the exported file, or None if the exporter fails."""
     entry = zoo.MODELS[name]
     inputs = entry.inputs(entry.first)
     options = {"kwargs": inputs} if dynamo else {}
@@ -68,7 +68,7 @@ def export(name: str, dynamo: bool, dynamic: bool) -> int | None:
                 model, args = Positional(model, list(inputs)), tuple(inputs.values())
             torch.onnx.export(model, args, path, input_names=list(inputs), opset_version=OPSET, dynamo=dynamo,
                               external_data=False, verbose=False, **options)
-        except Exception as error:  # whatever an exporter fails with is its result
+        except Exception as error:  # any failure of an exporter counts
             print(f"{name} dynamo={dynamo} dynamic={dynamic}: {str(error)[:200]}", file=sys.stderr)
             return None
         return count_nodes(onnx.load(path).graph)

@@ -1,4 +1,4 @@
-"""What each call of each module was given and returned, seen by forward hooks: truth that whence has no part in."""
+"""The inputs and results of each module call, from forward hooks: a reference that is independent of whence."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ import torch
 @dataclass(frozen=True)
 class Call:
     module: str  # qualified name, "" is the root
-    number: int  # the how manyeth call of it
+    number: int  # call number within the module, from 0
     read: list[torch.Tensor]
     returned: list[torch.Tensor]
 
 
 def tensors_in(value) -> list[torch.Tensor]:
-    """The tensors of arguments or results, at any depth."""
+    """Returns the tensors in arguments or results, at any depth."""
     if isinstance(value, torch.Tensor):
         return [value.detach().clone()]
     if isinstance(value, dict):
@@ -25,7 +25,7 @@ def tensors_in(value) -> list[torch.Tensor]:
 
 
 def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
-    """Runs the model once; its calls in the order in which they return. A module under several names has its first."""
+    """Runs the model once; returns its calls in the order of their ends. Each module is listed under its first name."""
     seen: list[Call] = []
     counts: dict[str, int] = {}
 

@@ -1,6 +1,6 @@
 """A torch.export archive of any length, written without PyTorch: layers of aten.linear, aten.relu and aten.add.Tensor.
 
-The JSON is that of schema 8, every node with a module stack and a stack trace as long as those of real models.
+The JSON follows schema 8; every node has a module stack and a stack trace as long as in real models.
 """
 
 import json
@@ -36,7 +36,7 @@ def node(target: str, name: str, inputs: dict, layer: int) -> dict:
 
 
 def write_chain(path: Path, operations: int) -> None:
-    """`operations` nodes, three to a block that is a module with a weight of its own."""
+    """Writes `operations` nodes; every three form a block, which is a module with its own weight."""
     nodes, specs, inputs, calls, weights = [], [], [], [{"fqn": "", "signature": None}], {}
     values = {"x": tensor_meta([4, WIDTH])}
     last = "x"

@@ -1,5 +1,5 @@
-"""Small models of many families, whose node counts `bench/node_counts.py` compares: transformers' by their configuration,
-timm's and torchvision's by name where these packages are installed. Entries as in the zoo, with seeded noise."""
+"""Small models of many families, whose node counts `bench/node_counts.py` compares: transformers' models by
+configuration, timm's and torchvision's by name if installed. Entries as in the zoo, with seeded noise."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""The networks of the zoo: transformers' own classes where they exist, else written out here."""
+"""The networks of the zoo: transformers' own classes if they exist, otherwise defined here."""
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ def distilbert():
 
 
 def gpt2():
-    """Language model head tied to the token embedding."""
+    """A language model whose head is tied to the token embedding."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     return GPT2LMHeadModel(GPT2Config(vocab_size=5000, n_layer=3, n_embd=96, n_head=4, n_positions=128, bos_token_id=0,
@@ -40,7 +40,7 @@ def mobilenet_v2():
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1 convolutions around a shortcut (He et al. 2015, as torchvision lays it out)."""
+    """1x1, 3x3, 1x1 convolutions with a shortcut (He et al. 2015, in torchvision's layout)."""
 
     def __init__(self, channels_in, width, stride, project):
         super().__init__()
@@ -114,7 +114,7 @@ class Up(nn.Module):
 
 
 class UNet(nn.Module):
-    """Three levels; one decoder step learns its upsampling, the other interpolates."""
+    """Three levels; one decoder step learns its upsampling, the other one interpolates."""
 
     def __init__(self):
         super().__init__()
@@ -158,7 +158,7 @@ class Residual(nn.Module):
 
 
 class SharedBlock(nn.Module):
-    """Every way in which one module object is reached more than once, and every container."""
+    """Has every way to reach one module object more than once, and every container."""
 
     def __init__(self):
         super().__init__()

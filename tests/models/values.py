@@ -1,5 +1,5 @@
-"""Inputs of models with other values than those that were recorded, archives of them, and results that are as near as
-two runtimes can be."""
+"""Model inputs with other values than the recorded ones, archives of models, and a comparison of results within the
+precision of two runtimes."""
 
 import warnings
 
@@ -10,21 +10,21 @@ from models import zoo
 
 
 def other_values(inputs: dict) -> dict:
-    """Inputs of the same sizes with other values; masks stay, and places in an image (input_points) change places."""
+    """Returns inputs of equal sizes with other values; masks stay, and image points (input_points) swap coordinates."""
     generator = torch.Generator().manual_seed(5)
-    made = {}
+    changed = {}
     for name, tensor in inputs.items():
         if name.endswith("mask"):
-            made[name] = tensor
+            changed[name] = tensor
         elif tensor.is_floating_point() and name != "input_points":
-            made[name] = torch.randn(tensor.shape, generator=generator)
+            changed[name] = torch.randn(tensor.shape, generator=generator)
         else:
-            made[name] = tensor.flip(-1)
-    return made
+            changed[name] = tensor.flip(-1)
+    return changed
 
 
 def saved(entry: zoo.Entry, form: str, folder) -> list:
-    """The archive model.pt or model.pt2 of a model, and the options that its export needs."""
+    """Saves the archive model.pt or model.pt2 of a model; returns its path and the options that its export needs."""
     model, example = entry.model(), entry.inputs(entry.first)
     archive = folder / f"model.{form}"
     with warnings.catch_warnings():
@@ -38,7 +38,7 @@ def saved(entry: zoo.Entry, form: str, folder) -> list:
 
 
 def is_near(ours: np.ndarray, theirs: torch.Tensor) -> bool:
-    """Of whole models, where a result near 0 is the difference of large ones."""
+    """Compares results of complete models, in which a result near 0 is the difference of large numbers."""
     if ours.dtype != theirs.numpy().dtype or ours.shape != tuple(theirs.shape):
         return False
     scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 1.0

@@ -1,8 +1,8 @@
-"""An operator of a user's that returns nothing, and only writes to what it is given."""
+"""A user's operator that returns nothing and only writes to its argument."""
 
 import torch
 
-_library = torch.library.Library("whence_writing_lib", "DEF")  # registered for as long as it lives
+_library = torch.library.Library("whence_writing_lib", "DEF")  # registered as long as this object exists
 _library.define("add_into(Tensor(a!) x, Tensor y) -> ()")
 _library.impl("add_into", lambda x, y: (x.add_(y), None)[1], "CompositeExplicitAutograd")
 

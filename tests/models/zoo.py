@@ -1,12 +1,12 @@
 """The model zoo: real architectures at sizes that test quickly, each with inputs at two sizes.
 
-Every parameter and buffer gets seeded noise, so that no two tensors hold equal bytes (a fresh LayerNorm's weights are
-all one) and a fold that forgets a statistic shows in the numbers.
+Every parameter and buffer gets seeded noise, so that no two tensors have equal bytes (a new LayerNorm's weights are all
+one), and so that results differ if folding omits a statistic.
 
     entry = zoo.MODELS["bert_tiny"]
-    model = entry.model()                # torch.nn.Module in eval mode, the same every time
+    model = entry.model()                # torch.nn.Module in eval mode, the same each time
     inputs = entry.inputs(entry.first)   # {argument of forward: tensor}
-    archive = zoo.trace("bert_tiny")     # path of the TorchScript archive, made once a session
+    archive = zoo.trace("bert_tiny")     # path of the TorchScript archive, one per session
 """
 
 import atexit
@@ -23,30 +23,30 @@ import torch
 
 from . import networks
 
-SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # what the models are made from
+SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # the files that define the models
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One model, with what is needed to trace, export and run it."""
+    """One model, with all data to trace, export and run it."""
 
     name: str
     build: Callable[[], torch.nn.Module]
     make: Callable[..., dict]  # sizes by name -> inputs by argument name
-    first: dict                # the sizes that are traced and recorded
+    first: dict                # the recorded sizes
     second: dict               # other sizes along the dynamic axes
     dynamic: dict              # {input: {axis: symbol}}
-    is_new: bool = False       # parameters as the model initialises them: equal biases, equal norms
+    is_new: bool = False       # the model's own initial parameters: equal biases, equal norms
 
     def model(self) -> torch.nn.Module:
-        """A copy for each caller, which may change it."""
+        """Returns a new copy, which the caller may change."""
         model = copy.deepcopy(self._made)
         torch.manual_seed(0)
         return model
 
     @functools.cached_property
     def _made(self) -> torch.nn.Module:
-        """Made once a process: random numbers for millions of weights take seconds, a copy does not."""
+        """Built once per process: random numbers for millions of weights take seconds, a copy does not."""
         torch.manual_seed(0)
         model = self.build()
         if not self.is_new:
@@ -58,7 +58,7 @@ class Entry:
         return self.make(**sizes)
 
     def dynamic_options(self) -> list[str]:
-        """The arguments of `whence export` that make the axes dynamic."""
+        """Returns the arguments of `whence export` that make the axes dynamic."""
         options = []
         for name, axes in self.dynamic.items():
             options += ["--dynamic", name + ":" + ",".join(f"{axis}={symbol}" for axis, symbol in axes.items())]
@@ -79,7 +79,7 @@ def calibrate(model: torch.nn.Module, inputs: dict) -> None:
         return
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
-        norm.momentum = None  # the statistics become those of the one batch
+        norm.momentum = None  # takes the statistics of this one batch
     with torch.no_grad():
         model.train()(**inputs)
     for norm, momentum in zip(norms, momenta, strict=True):
@@ -87,7 +87,7 @@ def calibrate(model: torch.nn.Module, inputs: dict) -> None:
 
 
 def flatten(output) -> list[torch.Tensor]:
-    """The tensors of a model's output in the order in which an exporter lists them."""
+    """Returns the tensors of a model's output in the order of an exporter's outputs."""
     if isinstance(output, torch.Tensor):
         return [output]
     if isinstance(output, dict):
@@ -117,7 +117,7 @@ def folder() -> Path:
 
 @functools.cache
 def traced(name: str) -> torch.jit.ScriptModule:
-    """The model as the tracing process still holds it, with scopes on its nodes."""
+    """Returns the trace in memory, which still has scopes on its nodes."""
     entry = MODELS[name]
     return trace_module(entry.model(), entry.inputs(entry.first))
 
@@ -131,14 +131,14 @@ def trace(name: str) -> Path:
 
 @functools.cache
 def program(name: str) -> torch.export.ExportedProgram:
-    """What torch.export makes of the model at its first sizes. Callers do not change it."""
+    """Returns torch.export's program of the model at its first sizes. Callers must not change it."""
     entry = MODELS[name]
     return torch.export.export(entry.model(), (), dict(entry.inputs(entry.first)), strict=False)
 
 
 @functools.cache
 def inputs_file(name: str) -> Path:
-    """The example inputs as `--inputs` takes them: a torch-saved dict."""
+    """Returns a torch-saved dict of the example inputs for `--inputs`."""
     path = folder() / f"{name}.inputs.pt"
     entry = MODELS[name]
     torch.save(entry.inputs(entry.first), path)

@@ -1,9 +1,9 @@
-// Which mutant runs (run_mutants.py): the environment variable WHENCE_MUTANT, 0 for none.
+// Tells whether a mutant is active (run_mutants.py): the environment variable WHENCE_MUTANT has its number, 0 for none.
 #pragma once
 
 #include <cstdlib>
 
-#pragma GCC diagnostic ignored "-Wparentheses"  // a mutant may have && beside ||
+#pragma GCC diagnostic ignored "-Wparentheses"  // a mutant may mix && and ||
 
 inline bool is_mutant(int number) {
   static const int chosen = [] {

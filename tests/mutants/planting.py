@@ -1,5 +1,5 @@
-"""Copies the tree and plants the mutants of mutants.txt in the copy: each is in the compiled code, and runs where the
-environment variable WHENCE_MUTANT has its number."""
+"""Copies the tree and inserts the mutants of mutants.txt into the copy. All of them are compiled, and the environment
+variable WHENCE_MUTANT selects the active one."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ MARK = re.compile("«(.*?) → (.*?)»", re.DOTALL)
 @dataclass(frozen=True)
 class Mutant:
     number: int  # from 1, in the order of the list
-    line: int  # of the list
+    line: int  # line in the list
     file: str
     text: str  # with the mark
 
@@ -50,7 +50,7 @@ def read_list(text: str) -> list[Mutant]:
 
 
 def with_mutants(text: str, mutants: list[Mutant]) -> str:
-    """A file's text with its mutants; one that it no longer has ends the program."""
+    """Returns a file's text with its mutants; exits if the original text of one is missing."""
     for mutant in mutants:
         if text.count(mutant.original) != 1:
             raise SystemExit(f"{LIST.name}:{mutant.line}: {mutant.file} has this text {text.count(mutant.original)} times, "
@@ -67,11 +67,11 @@ def files_of_the_tree() -> list[str]:
 
 
 def plant(mutants: list[Mutant], folder: Path) -> None:
-    """Writes the tree with its mutants to `folder`; files that are as they were stay, so that a build compiles few."""
+    """Writes the tree with its mutants to `folder`; unchanged files are kept, so that a build compiles few."""
     files = files_of_the_tree()
     unknown = {mutant.file for mutant in mutants} - set(files)
     if unknown:
-        raise SystemExit(f"{LIST.name}: these files are gone: {', '.join(sorted(unknown))}")
+        raise SystemExit(f"{LIST.name}: these files do not exist: {', '.join(sorted(unknown))}")
     contents = {path: (command.ROOT / path).read_bytes() for path in files}
     for file in {mutant.file for mutant in mutants}:
         contents[file] = with_mutants(contents[file].decode(), [each for each in mutants if each.file == file]).encode()

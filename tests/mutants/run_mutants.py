@@ -1,9 +1,9 @@
-"""Which mutants of mutants.txt the tests notice: the C++ tests first, then pytest on the files of the room's own.
+"""Which mutants of mutants.txt the tests detect: first the C++ tests, then pytest on the room's own files.
 
     PYTHONPATH=tests build/venv/bin/python -m mutants.run_mutants [--jobs N] [--unit] [--pytest] [--only NUMBER...]
 
-Works in build/mutants, a copy of the tree, and keeps there what it found (results.json): a run goes on where the last one
-ended, unless the tests, the list or the code have changed.
+Works in build/mutants, a copy of the tree, and stores the results there (results.json): a run continues the last one,
+unless the tests, the list or the code have changed.
 """
 
 import argparse
@@ -23,19 +23,19 @@ TREE = command.ROOT / "build" / "mutants"
 RESULTS = TREE / "build" / "results.json"
 UNIT_SECONDS, PYTEST_SECONDS = 60, 60
 MEMORY = Path("/dev/shm")
-# Test files of a room, the likeliest first; each has PYTEST_SECONDS.
+# Test files of a room, most likely first; each has PYTEST_SECONDS.
 FILES = json.loads(Path(__file__).with_name("test_files.json").read_text())
 
 
 def cache_options() -> list[str]:
-    """What the tree's own build was configured with."""
+    """Returns the options of the tree's own build."""
     cache = (command.ROOT / "build" / "CMakeCache.txt").read_text()
     return [f"-D{name}={value}" for name, value in re.findall(r"^(WHENCE_\w+|ONNX_ROOT|CMAKE_BUILD_TYPE):\w+=(.*)$", cache,
                                                               re.MULTILINE)]
 
 
 def build(jobs: int) -> None:
-    """Compiles the copy. Its Python environment is that of the tree."""
+    """Compiles the copy, with the Python environment of the tree."""
     cmake = str(command.ROOT / "build" / "venv" / "bin" / "cmake")
     (TREE / "build").mkdir(parents=True, exist_ok=True)
     if not (TREE / "build" / "venv").exists():
@@ -46,7 +46,7 @@ def build(jobs: int) -> None:
 
 
 def run(arguments: list, number: int, seconds: int) -> tuple[bool, str]:
-    """Whether the program failed, and its output, "timeout" where it was ended."""
+    """Returns whether the program failed, and its output, or "timeout" if it was stopped."""
     environment = {**os.environ, "WHENCE_MUTANT": str(number), "PYTHONPATH": str(TREE / "tests"),
                    "WHENCE": str(TREE / "build" / "bin" / "whence")}
     if MEMORY.is_dir():
@@ -55,7 +55,7 @@ def run(arguments: list, number: int, seconds: int) -> tuple[bool, str]:
                                text=True, errors="replace", start_new_session=True)
     try:
         output, _ = process.communicate(timeout=seconds)
-        return process.returncode not in (0, 4, 5), output  # of pytest: no test was run
+        return process.returncode not in (0, 4, 5), output  # pytest ran no test
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
@@ -63,7 +63,7 @@ def run(arguments: list, number: int, seconds: int) -> tuple[bool, str]:
 
 
 def noticed_by_units(number: int) -> list[str]:
-    """The first test of each program that fails, or how it ended."""
+    """Returns the first failing test of each program, or how the program ended."""
     found = []
     for program in sorted((TREE / "build" / "bin").glob("*_tests")):
         failed, output = run([program, "--gtest_brief=1"], number, UNIT_SECONDS)
@@ -75,7 +75,7 @@ def noticed_by_units(number: int) -> list[str]:
 
 @functools.cache
 def first_failure(words: str, number: int) -> str:
-    """The first test that fails with a mutant, or nothing; 0 is none."""
+    """Returns the first test that fails with a mutant, or an empty text. 0 is no mutant."""
     failed, output = run([TREE / "build" / "venv" / "bin" / "python", "-m", "pytest", *words.split(), "-x", "-q", "-rfE", "-n0",
                           "-p", "no:cacheprovider"], number, PYTEST_SECONDS)
     if not failed:
@@ -85,7 +85,7 @@ def first_failure(words: str, number: int) -> str:
 
 
 def noticed_by_pytest(mutant: Mutant, files: list[str]) -> str:
-    """The first test that fails. A file that fails without a mutant, too, notices none."""
+    """Returns the first failing test. A file that also fails without a mutant detects none."""
     for file in files:
         words = f"tests/{file}".format(file=Path(mutant.file).stem)
         test = first_failure(words, mutant.number)
@@ -111,26 +111,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--unit", action="store_true", help="run the C++ tests anew")
-    parser.add_argument("--pytest", action="store_true", help="then pytest on what they miss")
+    parser.add_argument("--pytest", action="store_true", help="then run pytest on the mutants that they miss")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of mutants")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     mutants = read_list(LIST.read_text())
     plant(mutants, TREE)
-    build(asked.jobs)
+    build(options.jobs)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if broken := noticed_by_units(0):
         raise SystemExit(f"the C++ tests fail without a mutant: {broken}")
     for mutant in mutants:
-        if asked.only and mutant.number not in asked.only:
+        if options.only and mutant.number not in options.only:
             continue
         result = results.setdefault(mutant.text, {})
-        if asked.unit or "units" not in result:
+        if options.unit or "units" not in result:
             result["units"] = noticed_by_units(mutant.number)
-        if asked.pytest and not result["units"] and "pytest" not in result:
+        if options.pytest and not result["units"] and "pytest" not in result:
             result["pytest"] = noticed_by_pytest(mutant, FILES.get(mutant.room, []))
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False))
-        told = "; ".join(result["units"]) or result.get("pytest") or "unnoticed"
-        print(f"{mutant.number} {mutant.file}: {told}", flush=True)
+        detected_by = "; ".join(result["units"]) or result.get("pytest") or "unnoticed"
+        print(f"{mutant.number} {mutant.file}: {detected_by}", flush=True)
     print(table(mutants, results))
 
 

@@ -1,4 +1,4 @@
-"""A small encoder, its export and its recorded values, shared by the tests of this folder."""
+"""Fixtures for this folder: a small encoder, its export and its recorded values."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ def quiet():
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
-    """The folder of encoder.onnx, encoder.whence.json and encoder.values.safetensors."""
+    """Returns the folder of encoder.onnx, encoder.whence.json and encoder.values.safetensors."""
     import whence
 
     folder = tmp_path_factory.mktemp("encoder")
@@ -38,7 +38,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
-    """Exports a changed model, a change that has a name once; returns the file's path."""
+    """Returns a function that exports a changed model and returns its path; a named change is exported only once."""
     import whence
 
     files = {}
@@ -61,8 +61,8 @@ def exported(tmp_path_factory):
 
 @pytest.fixture
 def run_here(capsys, monkeypatch):
-    """Runs a subcommand that is written in Python in this process, for PyTorch takes seconds to start; asserts its exit code.
-    Returns what it wrote to standard output and to standard error."""
+    """Runs a Python subcommand in this process, because PyTorch takes seconds to start, and asserts the exit code.
+    Returns the text on standard output and on standard error."""
     from whence.__main__ import main
 
     def run(*arguments, code=0):

@@ -1,5 +1,5 @@
-"""The model of the tests of this folder: an encoder of two layers with attention, a convolution, and a module that is
-called twice. And what forward hooks of plain PyTorch see of any model."""
+"""The model of this folder's tests: an encoder of two layers with attention, a convolution, and a module that is called
+twice. Also the results of any model's modules, from plain PyTorch hooks."""
 
 import torch
 from torch import nn
@@ -62,7 +62,7 @@ def example(batch: int = 3, length: int = 24):
 
 
 def archived(folder, kind: str):
-    """Path of the encoder's archive: a trace ("pt") or what torch.export makes ("pt2")."""
+    """Writes the encoder's archive, a trace ("pt") or a program of torch.export ("pt2"), and returns its path."""
     path = folder / f"m.{kind}"
     if kind == "pt":
         torch.jit.trace(Encoder(), example(), check_trace=False).save(path)
@@ -72,7 +72,7 @@ def archived(folder, kind: str):
 
 
 def hooked(model, args) -> dict:
-    """What each call of each module returned: by path and call."""
+    """Returns the results of each module call by path and call number."""
     seen, counts = {}, {}
 
     def note(path):

@@ -1,11 +1,11 @@
-"""How often `whence accuracy` names the module with a fault: faults planted in single modules of the models of
-tests/accuracy, which are exported, put through tools and annotated.
+"""How often `whence accuracy` names the module with a fault: plants faults in single modules of the models of
+tests/accuracy, exports them, applies tools and annotates the files.
 
     planted_faults.py --folder /tmp/faults [--models bert_tiny,gpt2] [--tools float16] [--faults 3] [--alone]
 
-Prints a line for each fault, and a table: `named`, the module is the one; `around`, it is one of the suspects or within
-the module that is named; `wrong`, another module is named; `missed`, none is. A file that differs without a fault, as some
-quantised ones do, is listed and left out.
+Prints a line for each fault, and a table: `named`, the module itself is named; `around`, it is a suspect or within the
+named module; `wrong`, another module is named; `missed`, no module is named. A file that differs without a fault, as
+some quantised files do, is listed and skipped.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TOOLS = {"none": lambda name, source, target: shutil.copy(source, target), "onnx
 
 
 def static_products(name: str, source: Path, target: Path) -> None:
-    """QDQ of products and convolutions alone: quantised masks of large numbers are a fault of their own."""
+    """Quantises only products and convolutions (QDQ): quantised masks of large numbers are themselves a fault."""
     import numpy
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
@@ -54,7 +54,7 @@ def swapped(module: torch.nn.Module) -> None:
 
 
 def coarse(module: torch.nn.Module) -> None:
-    """Rounded to three or four steps."""
+    """Rounds the weight to three or four steps."""
     scale = module.weight.data.abs().max() / 1.5
     module.weight.data = (module.weight.data / scale).round() * scale
 
@@ -78,7 +78,7 @@ def faults_of(module: torch.nn.Module) -> Iterator[Callable]:
 
 
 def plantable(model: torch.nn.Module, called: set[str]) -> list[tuple[str, Callable]]:
-    """Modules without children that run, whose weights no other module has."""
+    """Returns the called modules without children that share no weights, each with its possible faults."""
     owners = collections.Counter(id(each) for _, each in model.named_parameters(remove_duplicate=False))
     return [(path, fault) for path, module in model.named_modules() if path in called and not list(module.children())
             and all(owners[id(each)] == 1 for each in module.parameters()) for fault in faults_of(module)]
@@ -93,7 +93,7 @@ def verdict(first, path: str) -> str:
 
 
 def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Callable] | None, alone: bool):
-    """The first difference in the file that the tool made of the model with the fault."""
+    """Returns the first difference in the file that the tool produced from the model with the fault."""
     model = models.ENTRIES[name].model().eval()
     if fault:
         with torch.no_grad():
@@ -121,8 +121,8 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=3, help="for each model (3)")
     parser.add_argument("--alone", action="store_true", help="give whence accuracy the PyTorch model, too")
     options = parser.parse_args()
-    for given, known in ((options.models, models.NAMES), (options.tools, TOOLS)):
-        if unknown := set(given.split(",")) - set(known):
+    for text, known in ((options.models, models.NAMES), (options.tools, TOOLS)):
+        if unknown := set(text.split(",")) - set(known):
             parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     quiet_here()
@@ -140,10 +140,10 @@ def main() -> None:
                     continue
                 for path, fault in planted:
                     first = measured(options.folder, name, tool, values, (path, fault), options.alone)
-                    said = verdict(first, path)
-                    counts[tool][said] += 1
-                    print(f"{said:7} {name} {tool} {fault.__name__} in {path}" + ("" if said == "named" else f": {first}"))
-            except Exception as failure:  # a tool fails in ways of its own
+                    word = verdict(first, path)
+                    counts[tool][word] += 1
+                    print(f"{word:7} {name} {tool} {fault.__name__} in {path}" + ("" if word == "named" else f": {first}"))
+            except Exception as failure:  # each tool raises its own exceptions
                 print(f"{name} {tool}: left out, {type(failure).__name__}: {str(failure).splitlines()[0][:100]}")
     words = ("named", "around", "wrong", "missed")
     print(f"\n{'tool':<14}" + "".join(f"{word:>8}" for word in words))

@@ -1,10 +1,10 @@
-"""How often `whence accuracy` names the operation with a fault: constants and axes that are changed in single nodes of modules
+"""How often `whence accuracy` names the operation with a fault: changes constants and axes in single nodes, in modules
 with several operations of their own, in exports of the models of tests/accuracy.
 
     planted_operation_faults.py --folder /tmp/faults [--models gpt2,llama] [--tool float16] [--faults 6]
 
-Prints a line for each model, and one for each fault that is not named: `unnamed`, no single operation is; `wrong`, another
-one is; `missed`, nothing differs. `alone` counts those that are named without recorded operations.
+Prints a line for each model, and one for each fault that is not named: `unnamed`, no single operation is named;
+`wrong`, another is named; `missed`, nothing differs. `alone` counts the faults named without recorded operations.
 """
 
 import argparse
@@ -18,11 +18,11 @@ import numpy
 import onnx
 from onnx import numpy_helper
 
-from planted_faults import TOOLS, models, quiet_here, whence  # which sets the paths
+from planted_faults import TOOLS, models, quiet_here, whence  # this import sets the paths
 
 from whence.numerics import recorded_program  # noqa: E402
 
-SEVERAL = 3  # operations that a call has of its own
+SEVERAL = 3  # operations that a call executes itself
 
 
 def origin(node) -> dict[str, str]:
@@ -30,13 +30,13 @@ def origin(node) -> dict[str, str]:
 
 
 def constant_of(model, node) -> int | None:
-    """The place of an input that is a single number of the file."""
+    """Returns the index of an input that is a single number stored in the file."""
     numbers = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer if numpy.prod(each.dims) == 1}
     return next((at for at, name in enumerate(node.input) if name in numbers and numbers[name].dtype == numpy.float32), None)
 
 
 def plant(model, at: int) -> None:
-    """Another axis of a Softmax, or half as much again of a constant."""
+    """Sets another axis of a Softmax, or multiplies a constant by 1.5."""
     node = model.graph.node[at]
     if node.op_type == "Softmax":
         next(each for each in node.attribute if each.name == "axis").i = 1
@@ -49,11 +49,11 @@ def plant(model, at: int) -> None:
 
 
 def places(model, values) -> Iterator[int]:
-    """Nodes of one operation each, in calls with several operations, that a fault can be planted in."""
+    """Yields nodes in which a fault can be planted: one operation each, in calls with several operations."""
     own = {(each.module, each.call): len(each.operations) for each in values.runs[0].calls}
     for at, node in enumerate(model.graph.node):
-        said = origin(node)
-        if said.get("op", "").isdigit() and own.get((said.get("module", ""), int(said.get("call", 0))), 0) >= SEVERAL and (
+        keys = origin(node)
+        if keys.get("op", "").isdigit() and own.get((keys.get("module", ""), int(keys.get("call", 0))), 0) >= SEVERAL and (
                 node.op_type == "Softmax" or node.op_type in ("Add", "Sub", "Mul", "Div", "Pow")
                 and constant_of(model, node) is not None):
             yield at
@@ -93,8 +93,8 @@ def main() -> None:
             if options.tool != "none":
                 TOOLS[options.tool](name, faulty, target)
                 whence.annotate(target, source=faulty)
-            said = origin(changed.graph.node[at])
-            expected = program.targets[int(said["op"])], said.get("source", "")
+            keys = origin(changed.graph.node[at])
+            expected = program.targets[int(keys["op"])], keys.get("source", "")
             first, without = (whence.accuracy(target, each, sidecar=sidecar).first for each in (values, plain))
             word = verdict(first, *expected)
             counts[word] += 1

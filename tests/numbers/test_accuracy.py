@@ -1,4 +1,4 @@
-"""whence.accuracy: what it says of files with a fault that is known, after tools, and on bad input."""
+"""whence.accuracy: its reports on files with a known fault, after tools, and on bad input."""
 
 import json
 import math
@@ -69,7 +69,7 @@ def test_a_file_without_a_fault_has_no_first(encoder):
     assert "no module differs" in str(report)
 
 
-def test_the_second_call_of_a_module_is_named_apart(encoder, tmp_path):
+def test_the_second_call_of_a_module_is_named(encoder, tmp_path):
     """The file's second product of the shared module reads another weight."""
     model = onnx.load(encoder / "encoder.onnx")
     node = next(node for node in model.graph.node if origin(node).get("call") == "1" and node.op_type in ("MatMul", "Gemm"))
@@ -87,8 +87,8 @@ def origin(node) -> dict:
     return {each.key.removeprefix("pkg.whence."): each.value for each in node.metadata_props}
 
 
-def test_a_fault_in_the_code_between_modules_is_of_the_module_around(encoder, tmp_path):
-    """A Softmax over another axis: it is of the attention itself, not of a module within."""
+def test_a_fault_between_modules_belongs_to_their_parent(encoder, tmp_path):
+    """A Softmax over another axis belongs to the attention module itself, not to one of its children."""
     model = onnx.load(encoder / "encoder.onnx")
     node = next(node for node in model.graph.node if node.op_type == "Softmax" and "layers.1" in origin(node)["module"])
     next(each for each in node.attribute if each.name == "axis").i = 1
@@ -109,8 +109,8 @@ def test_the_operation_and_its_source_line_are_named(encoder, exported):
 # ---- figures ------------------------------------------------------------------------------------------------------
 
 
-def test_figures_are_those_of_the_definition(encoder, exported):
-    """The bias of the head moved by a known amount: its difference is known exactly."""
+def test_figures_match_their_definition(encoder, exported):
+    """The bias of the head is moved by a known amount, so its difference is known exactly."""
     moved = torch.tensor([0.5, 0.0, 0.0, -0.25, 0.0])
 
     def change(model):
@@ -118,13 +118,13 @@ def test_figures_are_those_of_the_definition(encoder, exported):
 
     report = measured(encoder, exported(change))
     with torch.no_grad():
-        wanted = Encoder()(*example())[0].double()
-    difference = moved.double().expand_as(wanted)
+        expected = Encoder()(*example())[0].double()
+    difference = moved.double().expand_as(expected)
     row = report.of("head")
-    assert row.relative == pytest.approx(float(difference.norm() / wanted.norm()), rel=1e-4)
+    assert row.relative == pytest.approx(float(difference.norm() / expected.norm()), rel=1e-4)
     assert row.largest == pytest.approx(0.5, rel=1e-4)
-    assert row.sqnr == pytest.approx(-20 * math.log10(float(difference.norm() / wanted.norm())), rel=1e-4)
-    cosine = torch.nn.functional.cosine_similarity(wanted.flatten(), (wanted + difference).flatten(), dim=0)
+    assert row.sqnr == pytest.approx(-20 * math.log10(float(difference.norm() / expected.norm())), rel=1e-4)
+    cosine = torch.nn.functional.cosine_similarity(expected.flatten(), (expected + difference).flatten(), dim=0)
     assert row.cosine == pytest.approx(float(cosine), abs=1e-5)
     assert not row.estimated and row.inherited < 1e-5
 
@@ -136,9 +136,9 @@ def test_an_error_from_a_sketch_is_an_estimate(encoder, exported):
     row = measured(encoder, exported(change)).of("layers.0.attention.query")
     with torch.no_grad():
         model = Encoder()
-        wanted = whence.record_values(model, example(), full=["layers.0.attention.query"])
-    recorded = next(each for each in wanted.runs[0].calls if each.module == "layers.0.attention.query").results[0]
-    tensor = wanted.whole(recorded).double()
+        expected = whence.record_values(model, example(), full=["layers.0.attention.query"])
+    recorded = next(each for each in expected.runs[0].calls if each.module == "layers.0.attention.query").results[0]
+    tensor = expected.whole(recorded).double()
     assert row.estimated
     assert row.relative == pytest.approx(0.3 * math.sqrt(tensor.numel()) / float(tensor.norm()), rel=0.3)
     assert row.largest == pytest.approx(0.3, rel=1e-3)
@@ -146,20 +146,20 @@ def test_an_error_from_a_sketch_is_an_estimate(encoder, exported):
 
 def test_integers_are_equal_or_not(encoder, exported):
     def change(model):
-        model.head.bias += torch.tensor([100.0, 0, 0, 0, 0])  # every class is the first
+        model.head.bias += torch.tensor([100.0, 0, 0, 0, 0])  # class 0 always wins
 
     report = measured(encoder, exported(change))
-    wanted = Encoder()(*example())[1]
+    expected = Encoder()(*example())[1]
     session = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"])
     got = torch.from_numpy(session.run(None, {"ids": example()[0].numpy()})[1])
-    unequal = float((got != wanted).double().mean())
+    unequal = float((got != expected).double().mean())
     assert unequal > 0
     argmax = next(each for each in report.modules if each.module == "" and each.status == "differs")
     assert argmax.unequal in (None, unequal) and argmax.relative > 0
     assert "unequal" in report.to_json()["modules"][-1]
 
 
-def test_not_a_number_is_a_difference(encoder, exported):
+def test_nan_is_a_difference(encoder, exported):
     def change(model):
         model.layers[0].up.bias[3] = math.nan
 
@@ -202,7 +202,7 @@ TOOLS = [extended, slim, float16, int8]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.__name__)
-def test_after_a_tool_the_fault_is_still_found_and_nothing_else(encoder, exported, tmp_path, tool):
+def test_after_a_tool_only_the_fault_is_found(encoder, exported, tmp_path, tool):
     for module, fault in [("layers.0.attention.key", swap), (None, None)]:
         source = exported(fault(module), (module, fault)) if fault else encoder / "encoder.onnx"
         target = tmp_path / "tool.onnx"
@@ -215,19 +215,19 @@ def test_after_a_tool_the_fault_is_still_found_and_nothing_else(encoder, exporte
         assert named == module, f"{tool.__name__}: {report}"
 
 
-def test_the_tolerance_is_that_of_what_the_file_computes_in(encoder, tmp_path):
+def test_the_tolerance_follows_the_files_dtype(encoder, tmp_path):
     float16(encoder / "encoder.onnx", tmp_path / "half.onnx")
     whence.annotate(tmp_path / "half.onnx", source=encoder / "encoder.onnx")
     half = measured(encoder, tmp_path / "half.onnx")
     assert half.tolerance_of == "float16" and 1e-3 <= half.tolerance <= 0.05
     full = measured(encoder, encoder / "encoder.onnx")
     assert full.tolerance_of == "float32" and 1e-5 <= full.tolerance <= 1e-3
-    given = measured(encoder, tmp_path / "half.onnx", tolerance=1e-6)
-    assert given.tolerance == 1e-6 and given.tolerance_of == "as given" and given.first is not None
+    strict = measured(encoder, tmp_path / "half.onnx", tolerance=1e-6)
+    assert strict.tolerance == 1e-6 and strict.tolerance_of == "as given" and strict.first is not None
 
 
 def test_a_result_in_another_order_of_axes_is_recognised(encoder, tmp_path):
-    """The convolution's channels last, as runtimes for NHWC lay them: two Transposes, and what is between moved."""
+    """The convolution's channels are last, as in NHWC runtimes: two Transposes, with the module's result between."""
     model = onnx.load(encoder / "encoder.onnx")
     node = next(node for node in model.graph.node if node.op_type == "Conv")
     before = node.output[0]
@@ -238,13 +238,13 @@ def test_a_result_in_another_order_of_axes_is_recognised(encoder, tmp_path):
     at = list(model.graph.node).index(node)
     for offset, each in enumerate((last, back)):
         model.graph.node.insert(at + 1 + offset, each)
-    del model.graph.node[at].metadata_props[:]  # so that the result can only be seen behind the Transpose
+    del model.graph.node[at].metadata_props[:]  # the result is visible only after the Transpose
     onnx.save(model, tmp_path / "m.onnx")
     row = measured(encoder, tmp_path / "m.onnx").of("local")
     assert row.status == "equal" and row.layout == "axes 0 2 1"
 
 
-def test_a_result_that_a_tool_fused_away_is_not_observable(encoder, tmp_path):
+def test_a_result_removed_by_fusion_is_not_observable(encoder, tmp_path):
     extended(encoder / "encoder.onnx", tmp_path / "m.onnx")
     whence.annotate(tmp_path / "m.onnx", source=encoder / "encoder.onnx")
     report = measured(encoder, tmp_path / "m.onnx")
@@ -256,11 +256,11 @@ def test_a_result_that_a_tool_fused_away_is_not_observable(encoder, tmp_path):
     assert report.observable > 20
 
 
-# ---- modules alone ------------------------------------------------------------------------------------------------
+# ---- isolated modules ---------------------------------------------------------------------------------------------
 
 
 def hidden(encoder, exported, tmp_path):
-    """An 8-bit file with a small fault in a module that is not quantised: smaller than what it inherits allows for."""
+    """Writes an 8-bit file with a fault in a module that is not quantised, smaller than its inherited error."""
     def change(model):
         model.layers[1].first_norm.bias *= 0.7
 
@@ -271,7 +271,7 @@ def hidden(encoder, exported, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["live", "traced", "exported", "archive"])
-def test_an_error_that_is_made_is_told_from_what_is_inherited(encoder, exported, tmp_path, form):
+def test_own_error_is_separated_from_inherited_error(encoder, exported, tmp_path, form):
     path = hidden(encoder, exported, tmp_path)
     assert measured(encoder, path).first is None
     model = Encoder()
@@ -289,27 +289,27 @@ def test_an_error_that_is_made_is_told_from_what_is_inherited(encoder, exported,
     assert "run alone on the file's values, it is off by" in str(report)
 
 
-def test_a_module_alone_is_given_what_the_file_computed(encoder, exported, tmp_path):
-    """Against the module run by hand on the file's own value."""
+def test_an_isolated_module_gets_the_files_values(encoder, exported, tmp_path):
+    """Compares with the module run by hand on the file's own value."""
     path = hidden(encoder, exported, tmp_path)
     row = measured(encoder, path, model=Encoder()).of("scale", 1)
     model = onnx.load(path)
     made = {name: node for node in model.graph.node for name in node.output}
-    given = next(node for node in model.graph.node if origin(node).get("call") == "1"
-                 and node.op_type == "DynamicQuantizeLinear").input[0]
-    for name in (given, row.value):
+    input_name = next(node for node in model.graph.node if origin(node).get("call") == "1"
+                      and node.op_type == "DynamicQuantizeLinear").input[0]
+    for name in (input_name, row.value):
         if name not in {each.name for each in model.graph.output}:
             model.graph.output.append(onnx.ValueInfoProto(name=name))
     assert row.value in made
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    got, result = session.run([given, row.value], {session.get_inputs()[0].name: example()[0].numpy()})
+    got, result = session.run([input_name, row.value], {session.get_inputs()[0].name: example()[0].numpy()})
     with torch.no_grad():
-        wanted = Encoder().scale(torch.from_numpy(got)).double()
-    assert row.made == pytest.approx(float((torch.from_numpy(result) - wanted).norm() / wanted.norm()), rel=1e-2)
+        expected = Encoder().scale(torch.from_numpy(got)).double()
+    assert row.made == pytest.approx(float((torch.from_numpy(result) - expected).norm() / expected.norm()), rel=1e-2)
 
 
 class Attention(torch.nn.Module):
-    """Its arguments are another order than that in which it reads them."""
+    """Its parameters are in another order than the one in which it reads them."""
 
     def __init__(self):
         super().__init__()
@@ -329,20 +329,20 @@ class Attending(torch.nn.Module):
         return self.attention(self.query(x), self.value(x), self.key(x))
 
 
-def test_a_program_that_gives_modules_other_arguments_is_understood(tmp_path):
-    """torch.export gives a module what it reads in the order in which it does; values are of the live model."""
+def test_a_program_with_reordered_module_arguments(tmp_path):
+    """torch.export passes a module's inputs in the order in which it reads them; the values are of the live model."""
     model, x = Attending().eval(), torch.randn(2, 5, 8)
     values = whence.record_values(model, (x,))
     program = torch.export.export(model, (x,))
     whence.export(model, (x,), tmp_path / "m.onnx")
     int8(tmp_path / "m.onnx", tmp_path / "q.onnx")
     whence.annotate(tmp_path / "q.onnx", source=tmp_path / "m.onnx")
-    for given in (model, program):
-        report = whence.accuracy(tmp_path / "q.onnx", values, model=given)
+    for reference in (model, program):
+        report = whence.accuracy(tmp_path / "q.onnx", values, model=reference)
         assert report.first is None and report.of("attention").made < 0.1, str(report)
 
 
-def test_running_modules_alone_leaves_the_model_as_it_was(encoder, exported, tmp_path):
+def test_running_isolated_modules_keeps_the_model(encoder, exported, tmp_path):
     class Counting(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -387,12 +387,12 @@ def test_a_model_that_does_not_fit_the_values(encoder, exported, tmp_path, run_h
 # ---- runtimes and rounds ------------------------------------------------------------------------------------------
 
 
-def test_rounds_hold_less_and_say_the_same(encoder):
-    whole = measured(encoder, encoder / "encoder.onnx")
+def test_rounds_use_less_memory_with_equal_results(encoder):
+    complete = measured(encoder, encoder / "encoder.onnx")
     pieces = measured(encoder, encoder / "encoder.onnx", memory=100_000)
-    assert pieces.modules == whole.modules
+    assert pieces.modules == complete.modules
     assert any(note.startswith("values were taken in ") for note in pieces.notes)
-    assert not any("rounds" in note for note in whole.notes)
+    assert not any("rounds" in note for note in complete.notes)
 
 
 @pytest.mark.parametrize("runtime, named", [("reference", "reference evaluator"), ("openvino", "OpenVINO 20")])
@@ -403,7 +403,7 @@ def test_other_runtimes(encoder, exported, runtime, named):
 
 
 def dumped_values(path) -> dict:
-    """All values of a file as another runtime would dump them."""
+    """Returns all values of a file, as another runtime would dump them."""
     model = onnx.load(path)
     known = {each.name for each in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for node in model.graph.node for name in node.output
@@ -413,16 +413,16 @@ def dumped_values(path) -> dict:
     return dict(zip(names, session.run(names, {"ids": example()[0].numpy()}), strict=True))
 
 
-def test_values_that_another_runtime_left(encoder, exported, tmp_path):
+def test_values_dumped_by_another_runtime(encoder, exported, tmp_path):
     path = exported(swap("layers.1.up"), ("layers.1.up", swap))
     values = dumped_values(path)
     numpy.savez(tmp_path / "dump.npz", **{name.replace("/", "_"): each for name, each in values.items()})
     (tmp_path / "folder").mkdir()
     for name, each in values.items():
         numpy.save(tmp_path / "folder" / (name.replace("/", "_").strip("_") + ".npy"), each)
-    for place in ("dump.npz", "folder"):
-        report = measured(encoder, path, outputs=tmp_path / place)
-        assert report.first.module == "layers.1.up" and place in report.settings
+    for dump in ("dump.npz", "folder"):
+        report = measured(encoder, path, outputs=tmp_path / dump)
+        assert report.first.module == "layers.1.up" and dump in report.settings
 
 
 def test_weights_in_a_file_of_their_own(encoder, tmp_path):
@@ -486,7 +486,8 @@ def test_several_formats_each_in_its_file(encoder, exported, capsys, tmp_path):
 
 
 def test_node_data_for_model_explorer(encoder, exported, tmp_path, run_here):
-    """In the form of its node data: by the graph's id and the nodes', which for ONNX files are their names."""
+    """Checks the form of Model Explorer's node data: keyed by the ids of graph and nodes, which for ONNX are the
+    names."""
     path = exported(swap("layers.1.down"), ("layers.1.down", swap))
     run_here("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", tmp_path / "data.json")
     graph = onnx.load(path).graph
@@ -500,16 +501,16 @@ def test_node_data_for_model_explorer(encoder, exported, tmp_path, run_here):
     run_here("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", path, code=2)
 
 
-def test_limits_are_of_modules(encoder, exported):
+def test_limits_apply_to_modules(encoder, exported):
     path = exported(swap("layers.1.down"), ("layers.1.down", swap))
     assert not measured(encoder, path, max_error=["1e-3@layers.0", "1e-3@embedding"]).findings
     found = measured(encoder, path, max_error=["1e-3@layers.1.down", "9@head"]).findings
     assert [each["module"] for each in found] == ["layers.1.down"]
-    # The limit that is given last counts.
+    # The last matching limit applies.
     assert not measured(encoder, path, max_error=["1e-3", "1e9"]).findings
 
 
-def test_the_tree_shows_every_module_below_the_one_around_it(encoder, exported, capsys):
+def test_the_tree_shows_every_module_below_its_parent(encoder, exported, capsys):
     run(exported(swap("layers.1.down"), ("layers.1.down", swap)), "--values", encoder / "encoder.values.safetensors")
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split("   0.")[0].rstrip() for line in lines]
@@ -584,7 +585,7 @@ def test_a_file_that_the_runtime_refuses(encoder, tmp_path):
     assert "NoSuchOperator" in text
 
 
-def test_a_runtime_or_provider_that_is_not_there(encoder):
+def test_a_missing_runtime_or_provider(encoder):
     failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", runtime="abacus"))
     failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", provider="NoExecutionProvider"))
     failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", max_error="1e-3"))
@@ -592,7 +593,7 @@ def test_a_runtime_or_provider_that_is_not_there(encoder):
 
 
 @pytest.mark.parametrize("content", [b"", b"not safetensors", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 64])
-def test_files_that_are_no_values(encoder, tmp_path, content):
+def test_files_without_values(encoder, tmp_path, content):
     path = tmp_path / "v.safetensors"
     path.write_bytes(content)
     with pytest.raises(whence.WhenceError) as raised:
@@ -600,18 +601,18 @@ def test_files_that_are_no_values(encoder, tmp_path, content):
     assert raised.value.code in ("E0201", "E0202", "E0203") and raised.value.remedy
 
 
-def test_values_that_were_cut_off_or_changed(encoder, tmp_path):
-    """Every cut and thousands of changed bytes of the header: an error with a code, or a report."""
-    whole = (encoder / "encoder.values.safetensors").read_bytes()
-    header = int.from_bytes(whole[:8], "little")
+def test_truncated_or_changed_values(encoder, tmp_path):
+    """Each truncation and each of thousands of changed header bytes gives an error with a code, or a report."""
+    content = (encoder / "encoder.values.safetensors").read_bytes()
+    header = int.from_bytes(content[:8], "little")
     path = tmp_path / "v.safetensors"
-    for size in (4, 8, 100, header, header + 8, len(whole) - 1):
-        path.write_bytes(whole[:size])
+    for size in (4, 8, 100, header, header + 8, len(content) - 1):
+        path.write_bytes(content[:size])
         assert failing_or_read(path) == "E0202"
     random = numpy.random.default_rng(1)
     codes = set()
     for _ in range(300):
-        changed = bytearray(whole)
+        changed = bytearray(content)
         for at in random.integers(8, 8 + header, size=2):
             changed[at] = random.integers(32, 127)
         path.write_bytes(changed)
@@ -623,8 +624,8 @@ STATED = [("version", 2, "E0205"), ("version", True, "E0204"), ("version", -5, "
           ("runs", None, "E0204"), ("dims", [float("inf")], "E0204"), ("dims", [-1], "E0204"), ("form", "half", "E0204")]
 
 
-@pytest.mark.parametrize("name, given, code", STATED, ids=[f"{name} {given}" for name, given, _ in STATED])
-def test_values_that_state_nonsense(encoder, tmp_path, name, given, code):
+@pytest.mark.parametrize("name, value, code", STATED, ids=[f"{name} {value}" for name, value, _ in STATED])
+def test_values_that_state_nonsense(encoder, tmp_path, name, value, code):
     from safetensors import safe_open
     from safetensors.torch import save_file
 
@@ -632,7 +633,7 @@ def test_values_that_state_nonsense(encoder, tmp_path, name, given, code):
         tensors, stated = {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["whence"])
     place = stated if name in stated else next(iter(stated["runs"][0]["inputs"].values()))
     assert name in place
-    place[name] = given
+    place[name] = value
     save_file(tensors, tmp_path / "v.safetensors", {"whence": json.dumps(stated)})
     assert failing_or_read(tmp_path / "v.safetensors") == code
 

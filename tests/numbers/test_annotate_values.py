@@ -1,4 +1,4 @@
-"""``whence annotate --values``: numbers say where a value is made, whatever its name, its bytes and the structure are."""
+"""``whence annotate --values`` finds the origin of a value by its numbers, without names, bytes or structure."""
 
 import json
 
@@ -16,7 +16,7 @@ from match.test_calls import keys
 
 
 class Twins(torch.nn.Module):
-    """Branches without weights that differ in what they compute, and are alike in every name, size and operator."""
+    """Two branches without weights that compute different results with equal names, sizes and operators."""
 
     class Scale(torch.nn.Module):
         def __init__(self, number: float):
@@ -38,7 +38,7 @@ class Twins(torch.nn.Module):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """The recording of a trace, and a file of PyTorch's exporter in which every name is another."""
+    """Returns a recorded trace, and a file of PyTorch's exporter in which every name is changed."""
     torch.manual_seed(3)
     model, x = Twins().eval(), torch.randn(5, 24)
     torch.jit.trace(model, (x,), check_trace=False).save(tmp_path / "model.pt")
@@ -53,7 +53,7 @@ def recorded(tmp_path):
 
 
 def blurred(file: onnx.ModelProto) -> None:
-    """The factors become vectors: a number that the model has says more than numbers of values."""
+    """Replaces the factors by vectors, because a constant of the model would be stronger evidence than values."""
     constants = {each.name: numpy_helper.to_array(each) for each in file.graph.initializer}
     constants |= {node.output[0]: numpy_helper.to_array(node.attribute[0].t) for node in file.graph.node
                   if node.op_type == "Constant"}
@@ -65,15 +65,15 @@ def blurred(file: onnx.ModelProto) -> None:
 
 
 def truth(file: onnx.ModelProto, path, model, x) -> dict[str, str]:
-    """By the name of each Tanh's result: the branch that returns its numbers, from PyTorch."""
+    """Returns, for each Tanh's result, the branch that returns the same numbers in PyTorch."""
     extended = onnx.ModelProto.FromString(file.SerializeToString())
     names = [node.output[0] for node in file.graph.node if node.op_type == "Tanh"]
     extended.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     onnx.save(extended, path)
     got = onnxruntime.InferenceSession(str(path)).run(names, {"x": x.numpy()})
     with torch.no_grad():
-        wanted = {name: getattr(model, name)(model.mix(x)).numpy() for name in ("slow", "fast")}
-    return {name: next(path for path, array in wanted.items() if np.allclose(array, value, atol=1e-5))
+        expected = {name: getattr(model, name)(model.mix(x)).numpy() for name in ("slow", "fast")}
+    return {name: next(path for path, array in expected.items() if np.allclose(array, value, atol=1e-5))
             for name, value in zip(names, got, strict=True)}
 
 
@@ -83,24 +83,24 @@ def branches(annotated) -> dict[str, tuple]:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_branches_that_only_numbers_tell_apart(recorded, swapped, run_here):
+def test_branches_distinguished_only_by_numbers(recorded, swapped, run_here):
     folder, model, x, file = recorded
-    if swapped:  # the same sum
+    if swapped:  # the sum is the same
         for node in [each for each in file.graph.node if each.op_type == "Add"]:
             operands = list(node.input)
             node.input[:] = operands[::-1]
     blurred(file)
     onnx.save(file, folder / "file.onnx")
-    wanted = truth(file, folder / "extended.onnx", model, x)
+    expected = truth(file, folder / "extended.onnx", model, x)
     run_here("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--values",
              folder / "v.safetensors", "-o", folder / "out.onnx")
     found = branches(folder / "out.onnx")
     assert {name: (module, word) for name, (module, word, _) in found.items()} == {
-        name: (module, "matched") for name, module in wanted.items()}
+        name: (module, "matched") for name, module in expected.items()}
     assert all(f"values: {module}" in evidence for module, _, evidence in found.values())
 
 
-def test_without_values_it_is_a_choice_between_equals(recorded):
+def test_without_values_no_branch_is_certain(recorded):
     folder, _, _, file = recorded
     blurred(file)
     onnx.save(file, folder / "file.onnx")
@@ -109,35 +109,35 @@ def test_without_values_it_is_a_choice_between_equals(recorded):
 
 
 def test_the_values_of_another_runtime(recorded, run_here):
-    """The file does not run: what it computes is in a dump."""
+    """The file is not run: its values come from a dump."""
     folder, model, x, file = recorded
     blurred(file)
     onnx.save(file, folder / "file.onnx")
-    wanted = truth(file, folder / "extended.onnx", model, x)
-    names = list(wanted)
+    expected = truth(file, folder / "extended.onnx", model, x)
+    names = list(expected)
     arrays = onnxruntime.InferenceSession(str(folder / "extended.onnx")).run(names, {"x": x.numpy()})
     np.savez(folder / "dump.npz", **dict(zip(names, arrays, strict=True)))
     run_here("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--values",
              folder / "v.safetensors", "--outputs", folder / "dump.npz", "-o", folder / "out.onnx")
-    assert {name: module for name, (module, _, _) in branches(folder / "out.onnx").items()} == wanted
+    assert {name: module for name, (module, _, _) in branches(folder / "out.onnx").items()} == expected
 
 
-def test_in_python_the_same(recorded):
+def test_the_same_in_python(recorded):
     folder, model, x, file = recorded
     blurred(file)
     onnx.save(file, folder / "file.onnx")
-    wanted = truth(file, folder / "extended.onnx", model, x)
+    expected = truth(file, folder / "extended.onnx", model, x)
     report = whence.annotate(folder / "file.onnx", folder / "model.whence.json", values=folder / "v.safetensors",
                              output=folder / "out.onnx")
     assert report.matched > 0
-    assert {name: module for name, (module, _, _) in branches(folder / "out.onnx").items()} == wanted
+    assert {name: module for name, (module, _, _) in branches(folder / "out.onnx").items()} == expected
     with pytest.raises(whence.WhenceError) as raised:
         whence.annotate(folder / "file.onnx", folder / "model.whence.json", outputs=folder / "dump.npz")
     assert raised.value.code == "E0101"
 
 
 def test_equal_numbers_prove_nothing(tmp_path, run_here):
-    """Both branches return the same, so that which is which stays open."""
+    """Both branches return the same numbers, so neither can be identified."""
     torch.manual_seed(4)
     model, x = Twins().eval(), torch.randn(5, 24)
     model.fast.number = model.slow.number = 0.5
@@ -153,7 +153,7 @@ def test_equal_numbers_prove_nothing(tmp_path, run_here):
              tmp_path / "v.safetensors", "-o", tmp_path / "out.onnx")
     found = branches(tmp_path / "out.onnx")
     assert found and all("values:" not in evidence and (word not in {"exact", "matched"} or module == "")
-                         for module, word, evidence in found.values())  # one node of both is of the module around them
+                         for module, word, evidence in found.values())  # a node shared by both belongs to their parent
 
 
 def test_values_of_another_model(recorded, tmp_path, run_here):
@@ -168,9 +168,9 @@ def test_values_of_another_model(recorded, tmp_path, run_here):
     assert not (folder / "out.onnx").exists() and (folder / "file.onnx").read_bytes() == before
 
 
-def test_an_activation_that_quantisation_took_in(tmp_path, run_here):
-    """QuantizeLinear at zero clips what the Relu clipped: the Relu is gone, and its numbers are those behind the
-    QuantizeLinear. What is left of the file is of the layer before it and of the next one, never of the Relu."""
+def test_an_activation_merged_into_quantisation(tmp_path, run_here):
+    """QuantizeLinear with zero point 0 clips like the Relu, so the Relu is removed and its numbers are those after the
+    QuantizeLinear. The remaining nodes belong to the layer before it or to the next one, never to the Relu."""
     torch.manual_seed(7)
     model, x = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.ReLU(), torch.nn.Linear(24, 8)).eval(), torch.randn(6, 16)
     torch.jit.trace(model, (x,), check_trace=False).save(tmp_path / "model.pt")
@@ -214,20 +214,20 @@ WRONG_PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("given, code", [row[1:] for row in WRONG_PAIRS], ids=[row[0] for row in WRONG_PAIRS])
-def test_pairs_that_are_none(recorded, given, code):
+@pytest.mark.parametrize("document, code", [row[1:] for row in WRONG_PAIRS], ids=[row[0] for row in WRONG_PAIRS])
+def test_invalid_pairs(recorded, document, code):
     folder, _, _, file = recorded
     onnx.save(file, folder / "file.onnx")
     program = json.loads((folder / "model.whence.json").read_text())["program_digest"]
-    if isinstance(given, dict) and given["program"] is None:
-        given = given | {"program": program}
-    (folder / "pairs.json").write_text(given if isinstance(given, str) else json.dumps(given))
+    if isinstance(document, dict) and document["program"] is None:
+        document = document | {"program": program}
+    (folder / "pairs.json").write_text(document if isinstance(document, str) else json.dumps(document))
     ran = command.run("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--value-pairs",
                       folder / "pairs.json", "-o", folder / "out.onnx", code=3)
     assert code in ran.stderr and not (folder / "out.onnx").exists()
 
 
-def test_what_is_refused_before_anything_runs(recorded, run_here):
+def test_refused_before_anything_runs(recorded, run_here):
     folder, _, _, file = recorded
     onnx.save(file, folder / "file.onnx")
     values, sidecar = folder / "v.safetensors", folder / "model.whence.json"

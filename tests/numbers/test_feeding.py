@@ -1,4 +1,4 @@
-"""What inputs of a file are given: of recorded ones by name, by the caller's word and by position, and what the caller supplies."""
+"""Where a file's inputs come from: recorded inputs by name, by the caller's names, by position, or extra inputs."""
 
 import json
 
@@ -13,7 +13,7 @@ import whence
 
 
 class Weighing(nn.Module):
-    """x [5, 6], y [5, 6] of the same sizes and mask [5]: x and y are not told apart by sizes."""
+    """x [5, 6], y [5, 6] and mask [5]: sizes do not distinguish x from y."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,7 @@ ARGS = (torch.arange(30.0).reshape(5, 6) / 7, torch.arange(30.0).reshape(5, 6).c
 
 @pytest.fixture(scope="module")
 def weighing(tmp_path_factory):
-    """The folder of m.onnx, m.whence.json and v.safetensors."""
+    """Returns the folder of m.onnx, m.whence.json and v.safetensors."""
     folder = tmp_path_factory.mktemp("weighing")
     model = Weighing().eval()
     whence.export(model, ARGS, folder / "m.onnx")
@@ -55,7 +55,7 @@ def renamed(**names):
 
 
 def lifted(graph):
-    """The bias of the head becomes an input, as an exporter does with what it holds as a tensor."""
+    """Turns the bias of the head into an input, as an exporter does with a tensor attribute."""
     head = next(node for node in graph.node if node.op_type == "Gemm" and list(node.output) == [graph.output[0].name])
     bias = next(each for each in graph.initializer if each.name == head.input[2])
     graph.input.append(helper.make_tensor_value_info("held", TensorProto.FLOAT, list(bias.dims)))
@@ -73,14 +73,14 @@ def failing(code, call):
     return raised.value
 
 
-def test_by_position_where_all_names_are_others(weighing, tmp_path):
+def test_by_position_if_all_names_differ(weighing, tmp_path):
     path = changed(weighing, tmp_path / "m.onnx", renamed(x="a", y="b", mask="c"))
     report = whence.accuracy(path, weighing / "v.safetensors")
     assert report.first is None and any("a=x, b=y, c=mask" in note for note in report.notes), str(report)
 
 
-def test_the_callers_word_comes_before_position(weighing, tmp_path):
-    """The two are exchanged in the file: without a word it is given the wrong ones, and the modules differ."""
+def test_the_callers_names_override_position(weighing, tmp_path):
+    """The two inputs are exchanged in the file: by position they are wrong, and the modules differ."""
     path = changed(weighing, tmp_path / "m.onnx", renamed(x="b", y="a", mask="c"))
     inputs = onnx.load(path)
     order = {each.name: each for each in inputs.graph.input}
@@ -92,14 +92,14 @@ def test_the_callers_word_comes_before_position(weighing, tmp_path):
         assert whence.accuracy(path, weighing / "v.safetensors", input_names=names).first is None
 
 
-def test_sizes_leave_one_way_where_the_file_takes_fewer(weighing, tmp_path):
+def test_sizes_decide_if_the_file_has_fewer_inputs(weighing, tmp_path):
     def without_y(graph):
         renamed(mask="weights")(graph)
         graph.initializer.append(numpy_helper.from_array(ARGS[1].numpy(), "y"))
         graph.input.remove(next(each for each in graph.input if each.name == "y"))
 
     path = changed(weighing, tmp_path / "m.onnx", without_y)
-    assert whence.accuracy(path, weighing / "v.safetensors").first is None  # only the mask has its sizes
+    assert whence.accuracy(path, weighing / "v.safetensors").first is None  # only the mask has its size
     renaming = changed(weighing, tmp_path / "n.onnx", lambda graph: (without_y(graph), renamed(x="data")(graph)))
     failure = failing("E0104", lambda: whence.accuracy(renaming, weighing / "v.safetensors"))
     assert "'data', 'weights'" in str(failure) and "--input-name data=RECORDED" in failure.remedy
@@ -114,22 +114,22 @@ def test_an_input_that_was_not_recorded_is_supplied(weighing, tmp_path):
     assert whence.accuracy(path, weighing / "v.safetensors", extra_inputs=right).first is None
     report = whence.accuracy(path, weighing / "v.safetensors", extra_inputs=wrong, sidecar=weighing / "m.whence.json")
     with torch.no_grad():
-        wanted = Weighing()(*ARGS)
+        expected = Weighing()(*ARGS)
     assert report.first.module == "head"
-    assert report.of("head").relative == pytest.approx(float(torch.ones_like(wanted).norm() / wanted.norm()), rel=1e-4)
+    assert report.of("head").relative == pytest.approx(float(torch.ones_like(expected).norm() / expected.norm()), rel=1e-4)
     assert whence.accuracy(path, weighing / "v.safetensors", extra_inputs={"held": BIAS.astype("f8")}).first is None
     runtimes = [whence.accuracy(path, weighing / "v.safetensors", extra_inputs=right, runtime=each).first
                 for each in ("reference", "openvino")]
     assert runtimes == [None, None]
 
 
-WORDS = {"accuracy": [], "validate": [], "annotate": ["-o", "{folder}/out.onnx"],
+OPTIONS = {"accuracy": [], "validate": [], "annotate": ["-o", "{folder}/out.onnx"],
          "sensitivity": ["--modules", "first", "--no-time"]}
 
 
-@pytest.mark.parametrize("subcommand", WORDS)
+@pytest.mark.parametrize("subcommand", OPTIONS)
 @pytest.mark.parametrize("form", ["npz", "pt"])
-def test_every_command_that_runs_a_file_takes_them(weighing, tmp_path, run_here, monkeypatch, subcommand, form):
+def test_every_command_that_runs_a_file(weighing, tmp_path, run_here, monkeypatch, subcommand, form):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = changed(weighing, tmp_path / "m.onnx", lambda graph: (lifted(graph), renamed(x="a")(graph)))
     if form == "npz":
@@ -137,12 +137,12 @@ def test_every_command_that_runs_a_file_takes_them(weighing, tmp_path, run_here,
     else:
         torch.save({"held": torch.from_numpy(BIAS)}, tmp_path / "extra.pt")
     numpy.savez(tmp_path / "inputs.npz", **dict(zip(("x", "y", "mask"), (each.numpy() for each in ARGS), strict=True)))
-    given = ["--inputs", tmp_path / "inputs.npz"] if subcommand == "sensitivity" else \
+    inputs = ["--inputs", tmp_path / "inputs.npz"] if subcommand == "sensitivity" else \
         ["--values", weighing / "v.safetensors", "--sidecar", weighing / "m.whence.json"]
-    words = [subcommand, path, *given, *(each.format(folder=tmp_path) for each in WORDS[subcommand])]
+    words = [subcommand, path, *inputs, *(each.format(folder=tmp_path) for each in OPTIONS[subcommand])]
     assert "E0104" in run_here(*words, code=2).err
-    said = run_here(*words, "--input-name", "a=x", "--extra-inputs", tmp_path / f"extra.{form}", "--json").out
-    stated = json.loads(said)
+    output = run_here(*words, "--input-name", "a=x", "--extra-inputs", tmp_path / f"extra.{form}", "--json").out
+    stated = json.loads(output)
     if subcommand == "accuracy":
         assert stated["first"] is None and not stated["notes"]
     if subcommand == "validate":
@@ -151,26 +151,26 @@ def test_every_command_that_runs_a_file_takes_them(weighing, tmp_path, run_here,
         assert [each["module"] for each in stated["modules"]] == ["first"] and stated["modules"][0]["error"] < 0.2
 
 
-def test_python_takes_them_wherever_a_file_runs(weighing, tmp_path, monkeypatch):
+def test_every_function_that_runs_a_file(weighing, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = changed(weighing, tmp_path / "m.onnx", lambda graph: (lifted(graph), renamed(x="a")(graph)))
-    given = {"input_names": {"a": "x"}, "extra_inputs": {"held": BIAS}}
+    options = {"input_names": {"a": "x"}, "extra_inputs": {"held": BIAS}}
     values, sidecar = weighing / "v.safetensors", weighing / "m.whence.json"
-    assert whence.validate(path, sidecar, values=values, **given).proof.proved == 4
-    assert whence.annotate(path, sidecar, values=values, output=tmp_path / "out.onnx", **given).unattributed == 0
+    assert whence.validate(path, sidecar, values=values, **options).proof.proved == 4
+    assert whence.annotate(path, sidecar, values=values, output=tmp_path / "out.onnx", **options).unattributed == 0
     inputs = dict(zip(("x", "y", "mask"), ARGS, strict=True))
-    (row,) = whence.sensitivity(path, [inputs], modules=["first"], time=False, **given).modules
+    (row,) = whence.sensitivity(path, [inputs], modules=["first"], time=False, **options).modules
     assert row.status == "measured"
-    assert whence.verify(path, Weighing().eval(), ARGS, **given).ok
+    assert whence.verify(path, Weighing().eval(), ARGS, **options).ok
     wrong = whence.verify(path, Weighing().eval(), ARGS, input_names={"a": "x"}, extra_inputs={"held": BIAS + 1})
     assert not wrong.ok and wrong.first_module == "head"
 
 
-def test_words_that_fit_nothing_are_refused(weighing, tmp_path):
+def test_unknown_names_are_refused(weighing, tmp_path):
     path = changed(weighing, tmp_path / "m.onnx", lifted)
 
-    def run(**given):
-        return lambda: whence.accuracy(path, weighing / "v.safetensors", **given)
+    def run(**options):
+        return lambda: whence.accuracy(path, weighing / "v.safetensors", **options)
 
     failing("E0101", run(input_names={"nothing": "x"}))
     failing("E0101", run(input_names={"x": "nothing"}))
@@ -178,7 +178,7 @@ def test_words_that_fit_nothing_are_refused(weighing, tmp_path):
     failing("E0101", run(input_names="x=y"))
     failing("E0101", run(extra_inputs={"nothing": BIAS}))
     failing("E0101", run(extra_inputs={"held": "text"}))
-    failing("E0101", run(extra_inputs={"held": BIAS, "x": ARGS[0] + 1}))  # x was recorded, with its results
+    failing("E0101", run(extra_inputs={"held": BIAS, "x": ARGS[0] + 1}))  # x was recorded
     failing("E0101", run(input_names={"held": "mask"}, extra_inputs={"held": BIAS}))
     failing("E0104", run(extra_inputs={"held": BIAS[:1]}))
     failing("E0104", run(extra_inputs={"held": BIAS.astype("i8")}))

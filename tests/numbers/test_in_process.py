@@ -1,4 +1,4 @@
-"""whence.record(path, values=...): the values of a model while PyTorch traces it, against hooks of plain PyTorch."""
+"""whence.record(path, values=...) records a model's values while PyTorch traces it; compared with PyTorch's hooks."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def inputs(seed=0, count=5):
 
 
 def require_equal(values, run, model, args):
-    """Every recorded result of the run is what hooks see."""
+    """Asserts that every recorded result of the run equals the result seen by a hook."""
     seen = {key: [leaf for each in results for leaf in leaves(each)] for key, results in hooked(model, args).items()}
     assert {(each.module, each.call) for each in run.calls} == set(seen)
     for each in run.calls:
@@ -59,14 +59,14 @@ def leaves(value):
     return [value]
 
 
-# The trace is made with its check, which runs the model twice again, and without.
+# With its check, the trace runs the model two more times.
 CAPTURES = {"trace": lambda model, path: torch.jit.trace(model, inputs()),
             "unchecked": lambda model, path: torch.jit.trace(model, inputs(), check_trace=False),
             "onnx": lambda model, path: torch.onnx.export(model, inputs(), str(path), dynamo=False)}
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_a_trace_leaves_the_values_that_hooks_see(capture, tmp_path):
+def test_a_trace_records_the_values_that_hooks_see(capture, tmp_path):
     model, path = Mixer().eval(), tmp_path / "m.values.safetensors"
     with whence.record(tmp_path / "m.whence.json", path) as recording:
         CAPTURES[capture](model, tmp_path / "m.onnx")
@@ -80,7 +80,7 @@ def test_a_trace_leaves_the_values_that_hooks_see(capture, tmp_path):
 
 
 class Sized(nn.Module):
-    """Returns sizes, as embeddings of images do."""
+    """Returns sizes, as image embeddings do."""
 
     class Patches(nn.Module):
         def forward(self, x):
@@ -95,8 +95,8 @@ class Sized(nn.Module):
         return y.reshape(height * width)
 
 
-def test_sizes_are_no_tensors(tmp_path):
-    """They are while a trace runs."""
+def test_sizes_are_not_tensors(tmp_path):
+    """They are tensors during a trace."""
     with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
         torch.jit.trace(Sized(), inputs())
     traced, plain = value_file.read(tmp_path / "m.values.safetensors"), whence.record_values(Sized(), inputs())
@@ -104,7 +104,7 @@ def test_sizes_are_no_tensors(tmp_path):
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_the_sidecar_and_the_trace_are_those_without_values(capture, tmp_path):
+def test_values_do_not_change_the_sidecar_and_the_trace(capture, tmp_path):
     texts, graphs = [], []
     for name, options in [("plain", {}), ("values", {"values": tmp_path / "m.values.safetensors", "full": ["part"]})]:
         with whence.record(tmp_path / f"{name}.whence.json", **options):
@@ -131,7 +131,7 @@ def test_accuracy_works_with_the_pair_of_files(tmp_path):
 
 
 def test_later_calls_of_the_model_are_further_runs(tmp_path):
-    """Except for those with inputs that it had already, and calls before the trace, or of a model that is not traced."""
+    """Except calls with inputs that were recorded before, calls before the trace, and calls of other models."""
     model, other, path = Mixer().eval(), Mixer(9).eval(), tmp_path / "m.values.safetensors"
     with whence.record(tmp_path / "m.whence.json", path), torch.no_grad():
         model(*inputs(1))
@@ -158,14 +158,14 @@ def test_each_model_has_a_file(tmp_path):
     values = [value_file.read(path) for path in recording.values]
     require_equal(values[0], values[0].runs[0], first, inputs())
     require_equal(values[1], values[1].runs[0], second, inputs())
-    # Of a program torch.export decides what a module returns.
+    # torch.export decides which results a module of its program has.
     head = next(each for each in values[2].runs[0].calls if each.module == "out")
     with torch.no_grad():
         torch.testing.assert_close(values[2].whole(head.results[0]), Mixer(2).eval()(*inputs(3)))
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_torch_export_sees_nothing_of_it(strict, tmp_path):
+def test_torch_export_does_not_see_the_recording(strict, tmp_path):
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh()).eval()
     with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors") as recording:
         torch.jit.trace(model, inputs())
@@ -173,7 +173,7 @@ def test_torch_export_sees_nothing_of_it(strict, tmp_path):
     assert [len(value_file.read(path).runs) for path in recording.values] == [1, 1]
 
 
-def test_modules_of_full_are_whole(tmp_path):
+def test_modules_in_full_are_complete(tmp_path):
     big = (torch.randn(500, 6),)
     with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors", full=["part.mix"]):
         torch.jit.trace(Mixer().eval(), big)
@@ -185,7 +185,7 @@ def test_modules_of_full_are_whole(tmp_path):
 
 
 def failing(tmp_path, code, model=None, **options):
-    """The block fails with the code, and no file is another than before."""
+    """Asserts that the block fails with the code and that no file changes."""
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     with pytest.raises(whence.WhenceError) as raised:
         with whence.record(tmp_path / "m.whence.json", **options):
@@ -194,7 +194,7 @@ def failing(tmp_path, code, model=None, **options):
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
-def test_what_cannot_be_recorded_is_refused_before_anything_is_written(tmp_path):
+def test_unrecordable_requests_are_refused_before_writing(tmp_path):
     values = tmp_path / "m.values.safetensors"
     values.write_bytes(b"old")
     (tmp_path / "m.whence.json").write_text('{"format": "whence-sidecar", "old": true}')
@@ -207,7 +207,7 @@ def test_what_cannot_be_recorded_is_refused_before_anything_is_written(tmp_path)
     failing(tmp_path, "E0401", values=tmp_path)
 
 
-def test_a_program_without_the_module_of_a_glob(tmp_path):
+def test_a_glob_that_matches_no_module(tmp_path):
     with pytest.raises(whence.WhenceError) as raised:
         with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors", full=["part"]):
             torch.export.export(nn.Sequential(nn.Linear(6, 2)).eval(), inputs())
@@ -221,7 +221,7 @@ def test_a_function_has_no_values(tmp_path):
     assert raised.value.code == "E0106" and not (tmp_path / "m.values.safetensors").exists()
 
 
-def test_a_block_that_raises_leaves_no_values_and_modules_as_they_were(tmp_path):
+def test_a_block_that_raises_writes_no_values_and_restores_modules(tmp_path):
     original = nn.Module._call_impl
     with pytest.raises(ValueError, match="mine"):
         with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
@@ -232,7 +232,7 @@ def test_a_block_that_raises_leaves_no_values_and_modules_as_they_were(tmp_path)
     assert json.loads((tmp_path / "m.whence.json").read_text())["format"] == "whence-sidecar"
 
 
-def test_a_call_that_fails_is_no_run(tmp_path):
+def test_a_call_that_fails_is_not_a_run(tmp_path):
     model, path = Mixer().eval(), tmp_path / "m.values.safetensors"
     with whence.record(tmp_path / "m.whence.json", path):
         torch.jit.trace(model, inputs())
@@ -245,11 +245,11 @@ def test_a_call_that_fails_is_no_run(tmp_path):
 
 
 def test_a_numbered_file_replaces_only_values(tmp_path):
-    taken = tmp_path / "m.2.values.safetensors"
-    taken.write_bytes(b"mine")
+    occupied = tmp_path / "m.2.values.safetensors"
+    occupied.write_bytes(b"mine")
     with pytest.raises(whence.WhenceError) as raised:
         with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
             torch.jit.trace(Mixer().eval(), inputs())
             torch.jit.trace(nn.Sequential(nn.Linear(6, 2)).eval(), inputs())
-    assert raised.value.code == "E0401" and taken.read_bytes() == b"mine"
+    assert raised.value.code == "E0401" and occupied.read_bytes() == b"mine"
     assert not (tmp_path / "m.values.safetensors").exists()

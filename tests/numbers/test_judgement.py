@@ -1,5 +1,5 @@
-"""whence.accuracy where it is easy to be wrong: axes of equal sizes, results that nothing uses, indices, random numbers,
-differences without a trace, several runs."""
+"""whence.accuracy in cases that are easily misjudged: axes of equal size, unused results, indices, random numbers,
+differences that later steps remove, several runs."""
 
 import numpy
 import onnx
@@ -33,7 +33,7 @@ class Turning(nn.Module):
 
 
 class Turned(nn.Module):
-    """[2, 16, 16]: sizes do not tell the axes."""
+    """[2, 16, 16]: sizes do not distinguish the axes."""
 
     def __init__(self):
         super().__init__()
@@ -53,8 +53,8 @@ def test_axes_in_a_wrong_order_are_a_difference(tmp_path):
     assert report.first.module == "turning" and report.of("head").status == "differs", str(report)
 
 
-def test_axes_of_equal_sizes_in_another_order_are_none(tmp_path):
-    """The result only exists turned, and what reads it turns it back."""
+def test_axes_permuted_and_restored_are_no_difference(tmp_path):
+    """The file has only the transposed result, and its consumer transposes it back."""
     model, x = Turned(), torch.randn(2, 16, 16)
     values = recorded(model, x)
     file = exported(model, tmp_path / "m.onnx", x)
@@ -87,7 +87,7 @@ def test_an_output_with_axes_in_a_wrong_order_is_a_difference(tmp_path):
 
 
 class Patches(nn.Module):
-    """[1, channels, 8, 8] to [1, 8, 8, channels], normalised: which of the two axes is which, does not matter to that."""
+    """[1, channels, 8, 8] to [1, 8, 8, channels], normalised over channels, whatever the order of height and width."""
 
     def __init__(self):
         super().__init__()
@@ -107,7 +107,7 @@ class Picture(nn.Module):
 
 
 def test_height_and_width_exchanged_are_a_difference(tmp_path):
-    """What makes the result computes, and everything behind it differs."""
+    """The node that produces the result is a computation, and every later result differs."""
     model, x = Picture(), torch.randn(1, 6, 8, 8)
     values = recorded(model, x)
     file = exported(model, tmp_path / "m.onnx", x)
@@ -127,7 +127,7 @@ class Pair(nn.Module):
 
 
 class One(nn.Module):
-    """Uses one of two results of one size."""
+    """Uses one of two results of equal size."""
 
     def __init__(self, pair, which):
         super().__init__()
@@ -166,7 +166,7 @@ class Looking(nn.Module):
 
 
 def test_one_wrong_index_is_a_difference(tmp_path):
-    """One of 40, which a share of 8 % or even 2 % would let pass."""
+    """One of 40 indices: a tolerance of 8 % or even 2 % would accept it."""
     model, x = Looking(), torch.randn(40, 8)
     values = recorded(model, x)
     file = exported(model, tmp_path / "m.onnx", x)
@@ -199,7 +199,7 @@ class Noisy(nn.Module):
 
 
 @pytest.mark.parametrize("faulty", [True, False])
-def test_random_numbers_are_left_out_and_hide_no_fault(tmp_path, faulty):
+def test_random_numbers_are_ignored_and_hide_no_fault(tmp_path, faulty):
     model, x = Noisy(), torch.randn(4, 8)
     values = recorded(model, x)
     if faulty:
@@ -227,7 +227,7 @@ def test_a_dropout_that_trains_is_random(tmp_path):
 
 
 class Attending(nn.Module):
-    """All values are alike, so that it does not matter how they are weighted."""
+    """All values are equal, so their weights do not matter."""
 
     def __init__(self):
         super().__init__()
@@ -238,7 +238,7 @@ class Attending(nn.Module):
         return self.head(weights @ torch.ones_like(x))
 
 
-def test_a_fault_without_a_trace_is_named_with_a_word_on_that(tmp_path):
+def test_a_fault_without_lasting_effect_is_named_as_such(tmp_path):
     model, x = Attending(), torch.randn(2, 5, 8)
     values = recorded(model, x)
     model.query.weight.data = model.query.weight.data.roll(1, 0)
@@ -258,8 +258,8 @@ class Scaling(nn.Module):
         return self.head(self.scale * self.line(x))
 
 
-def test_a_scale_that_a_tool_multiplies_into_weights_is_no_difference(tmp_path):
-    """As onnxslim does with ConvNeXt: what is named as the module's result is the scaled one."""
+def test_a_scale_folded_into_weights_is_no_difference(tmp_path):
+    """Like onnxslim with ConvNeXt: the scaled value has the name of the module's result."""
     model, x = Scaling(), torch.randn(4, 8)
     values = recorded(model, x)
     file = exported(model, tmp_path / "m.onnx", x)
@@ -291,7 +291,7 @@ def test_a_scale_that_a_tool_multiplies_into_weights_is_no_difference(tmp_path):
 
 
 def test_limits_hold_for_every_run(tmp_path):
-    """The second run is above the limit of one module, the first differs more, in another."""
+    """The second run exceeds the limit of one module; the first run differs more, but in another module."""
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
@@ -304,7 +304,7 @@ def test_limits_hold_for_every_run(tmp_path):
     model = Two().eval()
     zero, one = torch.zeros(2, 4), torch.ones(2, 4)
     values = whence.record_values(model, (zero, 100 * one), more=[(one, zero)])
-    model.a.weight.data *= 1.01  # no difference where x is 0
+    model.a.weight.data *= 1.01  # no difference if x is 0
     model.b.weight.data *= 1.5
     exported(model, tmp_path / "m.onnx", zero, one)
     report = whence.accuracy(tmp_path / "m.onnx", values, max_error=["1e-3@a"])
@@ -325,8 +325,8 @@ class Gated(nn.Module):
         return self.down(torch.nn.functional.silu(first(x)) * second(x))
 
 
-def test_operands_that_are_exchanged_are_no_fault_of_those_that_make_them(tmp_path):
-    """Every weight is where it was, so the biases are their own modules', and the product of both is at fault."""
+def test_exchanged_operands_are_no_fault_of_their_producers(tmp_path):
+    """The weights are unchanged, so each bias belongs to its own module, and the product of both is at fault."""
     torch.manual_seed(0)
     model, x = Gated().eval(), torch.randn(2, 6, 24)
     with whence.record(tmp_path / "model.whence.json", tmp_path / "v.safetensors"):
@@ -342,8 +342,8 @@ def test_operands_that_are_exchanged_are_no_fault_of_those_that_make_them(tmp_pa
     assert report.first.module == "" and {each.module for each in report.beginnings} == {""}
 
 
-def test_indices_of_scores_that_few_bits_blur_are_no_fault(tmp_path):
-    """Scores that are off by some per cent, as in a file of 4 bits, change more of the indices than that."""
+def test_indices_of_imprecise_scores_are_no_fault(tmp_path):
+    """If scores are off by a few per cent, as in a 4-bit file, a larger share of the indices changes."""
     model, x = Looking(), torch.randn(200, 8)
     values = recorded(model, x)
     file = exported(model, tmp_path / "m.onnx", x)

@@ -1,4 +1,4 @@
-"""No command about values replaces a file that it reads, and none takes a question that it cannot answer for answered."""
+"""Commands on values never replace a file that they read, and refuse a request that they cannot fulfil."""
 
 import json
 
@@ -14,7 +14,7 @@ from numbers_models import Encoder, example
 
 @pytest.fixture
 def folder(encoder, tmp_path):
-    """Copies of everything that is read, by name."""
+    """Returns a folder with copies of all inputs."""
     for name in ("encoder.onnx", "encoder.whence.json", "encoder.values.safetensors"):
         (tmp_path / name).write_bytes((encoder / name).read_bytes())
     model = Encoder()
@@ -28,7 +28,7 @@ NAMES = {"model.pt", "inputs.npz", "encoder.onnx", "encoder.whence.json", "encod
          "page", "v", "w", "empty.npz", "others.npz", "folder", "deep.json"}
 
 
-def placed(folder, arguments):
+def resolve_paths(folder, arguments):
     return [folder / each if each in NAMES else each for each in arguments]
 
 
@@ -49,11 +49,11 @@ SENSITIVITY = ["sensitivity", "encoder.onnx", "--inputs", "inputs.npz", "--no-ti
     [*SENSITIVITY, "--html", "inputs.npz"],
     [*SENSITIVITY, "--budget", "error=1", "--exclude-list", "encoder.onnx"],
 ], ids=lambda each: " ".join(each[-2:]))
-def test_what_is_read_is_not_replaced(folder, run_here, arguments):
+def test_inputs_are_not_replaced(folder, run_here, arguments):
     (folder / "link").symlink_to(folder / "encoder.values.safetensors")
     before = {each.name: each.read_bytes() for each in folder.iterdir()}
-    said = run_here(*placed(folder, arguments), code=2).err
-    assert said.startswith("E0101") and "; try: " in said
+    error = run_here(*resolve_paths(folder, arguments), code=2).err
+    assert error.startswith("E0101") and "; try: " in error
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
 
 
@@ -64,23 +64,23 @@ def test_what_is_read_is_not_replaced(folder, run_here, arguments):
     (["--runtime", "reference", "--provider", "CPUExecutionProvider"], 2), (["--runtime", "openvino", "--optimised"], 2),
     (["--memory", "²"], 2), (["--tolerance", "nan"], 2),
 ])
-def test_questions_without_an_answer_are_refused(folder, run_here, arguments, code):
+def test_impossible_requests_are_refused(folder, run_here, arguments, code):
     numpy.savez(folder / "empty.npz")
     numpy.savez(folder / "others.npz", nothing=numpy.zeros(3))
     (folder / "folder").mkdir()
     (folder / "deep.json").write_text("[" * 100000)
-    said = run_here(*placed(folder, [*ACCURACY, *arguments]), code=code).err
-    assert said.startswith("E0") and "; try: " in said
+    error = run_here(*resolve_paths(folder, [*ACCURACY, *arguments]), code=code).err
+    assert error.startswith("E0") and "; try: " in error
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
     (["--full", "nothing.*", "--values", "v"], 2), (["--full", "[a", "--values", "v"], 2), (["--values", "folder"], 5),
     (["--values", ""], 5),
 ])
-def test_recordings_that_cannot_be_are_refused(folder, run_here, arguments, code):
+def test_impossible_recordings_are_refused(folder, run_here, arguments, code):
     (folder / "folder").mkdir()
-    said = run_here(*placed(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
-    assert said.startswith("E0") and "; try: " in said
+    text = run_here(*resolve_paths(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
+    assert text.startswith("E0") and "; try: " in text
     assert not (folder / "v").exists()
 
 
@@ -92,13 +92,13 @@ def test_recordings_that_cannot_be_are_refused(folder, run_here, arguments, code
     lambda path, values: whence.accuracy(path, None), lambda path, values: whence.record_values("text"),
     lambda path, values: whence.record_values(Encoder(), example(), full=[3]), lambda path, values: whence.record_values(Encoder(), example(), 3),
 ], ids=range(11))
-def test_arguments_of_another_type_are_usage(encoder, call):
+def test_arguments_of_a_wrong_type(encoder, call):
     with pytest.raises(whence.WhenceError) as raised:
         call(encoder / "encoder.onnx", encoder / "encoder.values.safetensors")
     assert raised.value.code == "E0101" and raised.value.remedy
 
 
-def test_a_flipped_bit_in_the_values_is_damage_and_no_difference(folder):
+def test_a_flipped_bit_in_the_values_is_damage(folder):
     path = folder / "encoder.values.safetensors"
     content = bytearray(path.read_bytes())
     content[-1000] ^= 0x40
@@ -116,7 +116,7 @@ def test_metadata_that_is_not_text_is_damage(folder):
     assert raised.value.code in ("E0203", "E0204")
 
 
-def test_weights_that_are_not_there(tmp_path, encoder):
+def test_missing_weights(tmp_path, encoder):
     whence.export(Encoder(), example(), tmp_path / "m.onnx", external_data=True)
     for each in tmp_path.glob("m.onnx?*"):
         each.unlink()
@@ -125,7 +125,7 @@ def test_weights_that_are_not_there(tmp_path, encoder):
     assert raised.value.code == "E0102" and "weights" in str(raised.value)
 
 
-def test_a_runtime_that_refuses_is_quoted_with_the_users_file(folder):
+def test_a_runtime_error_names_the_users_file(folder):
     path = folder / "encoder.onnx"
     model = onnx.load(path)
     node = next(node for node in model.graph.node if node.op_type == "Tanh")
@@ -137,21 +137,21 @@ def test_a_runtime_that_refuses_is_quoted_with_the_users_file(folder):
 
 
 def test_an_archive_of_transformers_is_recorded_in_a_fresh_process(tmp_path):
-    """Its result is a class that PyTorch knows only where transformers' module was imported."""
+    """Its result is a class that PyTorch can unpickle only after transformers' module is imported."""
     from transformers import BertConfig, BertModel
 
     model = BertModel(BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
                                  intermediate_size=32)).eval()
     program = torch.export.export(model, (), {"input_ids": torch.randint(0, 50, (1, 6))}, strict=False)
     torch.export.save(program, tmp_path / "m.pt2")
-    said = json.loads(command.run("record", tmp_path / "m.pt2", "--values", tmp_path / "v.safetensors", "--json").stdout)
-    assert said["calls"][0] > 10
+    report = json.loads(command.run("record", tmp_path / "m.pt2", "--values", tmp_path / "v.safetensors", "--json").stdout)
+    assert report["calls"][0] > 10
     numpy.savez(tmp_path / "wrong.npz", other=numpy.zeros(3))
     result = command.run("record", tmp_path / "m.pt2", "--inputs", tmp_path / "wrong.npz", "--values", tmp_path / "w", code=2)
     assert result.stderr.startswith("E0104") and "TreeSpec" not in result.stderr and "input_ids" in result.stderr
 
 
-def test_a_parameter_that_forward_writes_to_is_told():
+def test_a_parameter_written_by_forward_is_reported():
     class Counting(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Recorded operations: what each returned, against PyTorch itself, and what whence.accuracy makes of them."""
+"""Recorded operations: their results compared with PyTorch, and their use in whence.accuracy."""
 
 import inspect
 import json
@@ -19,7 +19,7 @@ from whence.values import value_file
 
 
 class Norm(nn.Module):
-    """Several operations of its own around one module, one of them in place."""
+    """Several operations of its own around one child module, one of them in place."""
 
     def __init__(self, size=16, eps=1e-5, power=2.0, gate=0.5, shift=0.1, axis=-1):
         super().__init__()
@@ -37,7 +37,7 @@ class Norm(nn.Module):
 
 
 class Norms(nn.Module):
-    """Axes of equal size, so that sizes do not tell one order of them from another."""
+    """Has axes of equal size, so that sizes do not distinguish their order."""
 
     def __init__(self, **second):
         super().__init__()
@@ -54,7 +54,7 @@ def norms_input(seed=0):
 
 
 def line_of(text: str) -> str:
-    """The line of Norm.forward with this text, as nodes name it."""
+    """Returns the line of Norm.forward that contains this text, in the form that nodes use."""
     lines, first = inspect.getsourcelines(Norm.forward)
     return f"{__file__.rpartition('/')[2]}:{first + next(at for at, line in enumerate(lines) if text in line)}"
 
@@ -63,7 +63,7 @@ def line_of(text: str) -> str:
 
 
 def computed_by_hand(norm: Norm, x) -> list:
-    """Each step of Norm.forward with a name, its result as it was then."""
+    """Returns each step of Norm.forward: the operator and a copy of its result."""
     steps = []
 
     def step(operator, result):
@@ -85,7 +85,7 @@ def computed_by_hand(norm: Norm, x) -> list:
 
 
 def recorded_as(kind: str, model, recorded_with, x):
-    """Values with operations of a model that was captured on other inputs."""
+    """Records values with operations of a model that was captured on other inputs."""
     if kind == "traced":
         model = torch.jit.trace(model, recorded_with, check_trace=False)
     elif kind == "scripted":
@@ -96,7 +96,7 @@ def recorded_as(kind: str, model, recorded_with, x):
 
 
 @pytest.mark.parametrize("kind", ["live", "traced", "scripted", "exported"])
-def test_every_operation_has_what_pytorch_computes(kind):
+def test_every_operation_has_pytorchs_result(kind):
     model, x = Norms(), norms_input(7)
     values = recorded_as(kind, model, norms_input(), x)
     call = next(each for each in values.runs[0].calls if each.module == "second")
@@ -108,11 +108,11 @@ def test_every_operation_has_what_pytorch_computes(kind):
         torch.testing.assert_close(values.whole(operation.results[0]), tensor, msg=operator)
     inner = next(each for each in values.runs[0].calls if each.module == "second.inner")
     assert [each.operator for each in inner.operations] == ["aten::linear"]
-    assert inner.operations[0].results == inner.results  # one tensor under one key
+    assert inner.operations[0].results == inner.results  # one tensor, stored under one key
 
 
 @pytest.mark.parametrize("kind", ["live", "traced", "exported"])
-def test_calls_are_the_same_with_operations_and_without(kind):
+def test_operations_do_not_change_the_calls(kind):
     model = {"live": lambda: Encoder(), "traced": lambda: torch.jit.trace(Encoder(), example(), check_trace=False),
              "exported": lambda: torch.export.export(Encoder(), example())}[kind]()
     plain = whence.record_values(model, example(), full=["**"])
@@ -126,7 +126,7 @@ def test_calls_are_the_same_with_operations_and_without(kind):
 
 
 class Views(nn.Module):
-    """Writes to a tensor through a view of it."""
+    """Writes to a tensor through its view."""
 
     def forward(self, x):
         y = x * 2
@@ -135,7 +135,7 @@ class Views(nn.Module):
         return y + 1
 
 
-def test_a_result_is_what_it_was_before_later_writes():
+def test_a_result_is_stored_before_later_writes():
     x = torch.ones(2, 3)
     values = whence.record_values(Views(), (x,), operations=True)
     found = {each.operator: values.whole(each.results[0]) for each in values.runs[0].calls[-1].operations}
@@ -144,7 +144,7 @@ def test_a_result_is_what_it_was_before_later_writes():
     assert torch.equal(found["aten::add"], Views()(x))
 
 
-def test_a_script_has_the_operations_of_each_turn_of_a_loop():
+def test_a_script_has_operations_for_each_loop_iteration():
     torch.manual_seed(3)
     model, x = Loops().eval(), torch.ones(2, 3)
 
@@ -164,7 +164,7 @@ class Branch(nn.Module):
         return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
 
 
-def test_operations_in_a_branch_of_an_exported_program_count():
+def test_operations_in_a_branch_of_an_exported_program():
     program = torch.export.export(Branch(), (torch.ones(3),))
     for x, operator, expected in [(torch.ones(3), "aten::sin", torch.ones(3).sin()), (-torch.ones(3), "aten::cos",
                                                                                        (-torch.ones(3)).cos())]:
@@ -189,8 +189,8 @@ def stated(path) -> dict:
         return json.loads(file.metadata()["whence"])
 
 
-def test_the_file_adds_operations_to_what_it_says_of_calls(tmp_path):
-    """A reader that knows nothing of operations finds the calls as they were, and all of their tensors."""
+def test_the_file_adds_operations_to_its_calls(tmp_path):
+    """A reader without support for operations finds the same calls with all their tensors."""
     plain, more = tmp_path / "plain.safetensors", tmp_path / "more.safetensors"
     whence.record_values(Encoder(), example(), plain)
     recorded = whence.record_values(Encoder(), example(), more, operations=True)
@@ -210,7 +210,7 @@ def test_the_file_adds_operations_to_what_it_says_of_calls(tmp_path):
     assert operation.operator == "aten::argmax" and torch.equal(again.whole(operation.results[0]), Encoder()(*example())[1])
 
 
-def test_large_results_are_sketches_except_in_modules_of_full():
+def test_large_results_are_sketches_except_in_full():
     values = whence.record_values(Encoder(), example(), full=["layers.1.attention"], operations=True)
     forms = {each.module: {one.results[0].form for one in each.operations if one.results[0].count > 2048}
              for each in values.runs[0].calls}
@@ -264,7 +264,7 @@ def values_of_norms():
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-torchscript"])
 @pytest.mark.parametrize(("fault", "operator", "line"), FAULTS, ids=lambda each: str(each))
 def test_the_operation_at_fault_is_named(values_of_norms, tmp_path, fault, operator, line, backend):
-    """Of a module with thirteen of its own, where values of modules alone leave all of them."""
+    """The module has thirteen operations; values of modules do not distinguish them."""
     path = tmp_path / "m.onnx"
     whence.export(Norms(**fault), norms_input(), path, backend)
     first = whence.accuracy(path, values_of_norms, sidecar=tmp_path / "m.whence.json").first
@@ -286,8 +286,8 @@ def test_without_a_sidecar_operations_are_not_numbered(values_of_norms, tmp_path
     assert first.module == "second" and first.operation == ""
 
 
-def test_an_operation_that_only_rearranges_is_named(values_of_norms, tmp_path):
-    """A transposition that leaves the axes as they are; their sizes do not show it."""
+def test_an_operation_that_only_permutes_is_named(values_of_norms, tmp_path):
+    """A transposition is replaced by one that keeps the axes; sizes do not show it."""
     whence.export(Norms(), norms_input(), tmp_path / "m.onnx")
     model = onnx.load(tmp_path / "m.onnx")
     node = next(node for node in model.graph.node if node.name == "/second/Transpose")
@@ -298,7 +298,7 @@ def test_an_operation_that_only_rearranges_is_named(values_of_norms, tmp_path):
 
 
 class Convolves(nn.Module):
-    """A convolution by a function, between other operations."""
+    """A functional convolution between other operations."""
 
     def __init__(self, gain=1.0, last=1.0):
         super().__init__()
@@ -321,7 +321,7 @@ def test_a_convolution_has_another_name_in_a_trace(tmp_path, fault, operators, b
     assert whence.accuracy(tmp_path / "m.onnx", values, sidecar=tmp_path / "m.whence.json").first.operation in operators
 
 
-def test_the_operation_is_named_in_a_file_of_halves(values_of_norms, tmp_path):
+def test_the_operation_is_named_in_a_float16_file(values_of_norms, tmp_path):
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     whence.export(Norms(gate=-0.5), norms_input(), tmp_path / "m.onnx")

@@ -1,4 +1,4 @@
-"""Values as proof of annotations: whence validate --values, and what whence accuracy says of modules that were exchanged."""
+"""Values as proof of annotations: whence validate --values, and whence accuracy's report on exchanged modules."""
 
 import json
 
@@ -17,7 +17,7 @@ QUERY, KEY = "layers.0.attention.query", "layers.0.attention.key"
 
 
 def exchanged(source, target):
-    """The same numbers; the annotations of two modules are exchanged."""
+    """Exchanges the annotations of two modules; the numbers stay."""
     model = onnx.load(source)
     for node in model.graph.node:
         for entry in node.metadata_props:
@@ -30,7 +30,7 @@ def test_a_right_file_is_proved(encoder, run_here):
     values = encoder / "encoder.values.safetensors"
     result = command.run("validate", encoder / "encoder.onnx", "--values", values)
     plain = command.run("validate", encoder / "encoder.onnx").stdout
-    assert result.stdout.startswith(plain)  # it stands behind what is said without values
+    assert result.stdout.startswith(plain)  # the proof follows the plain output
     assert "values: 28 of 28 module calls proved within 1e-05, 28 observable" in result.stdout
     stated = json.loads(run_here("validate", encoder / "encoder.onnx", "--values", values, "--sidecar",
                                  encoder / "encoder.whence.json", "--json").out)
@@ -56,7 +56,7 @@ def test_a_fault_contradicts_nothing(encoder, exported):
 
 
 class Alike(nn.Module):
-    """Two modules that return the same, one that returns a constant, and one by itself."""
+    """Two modules with equal results, one with a constant result, and one that differs from all."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,7 @@ class Alike(nn.Module):
         return self.one(x) + self.zero(x), self.same(x) * 2, self.other(x)
 
 
-def test_values_that_say_nothing_prove_nothing(tmp_path):
+def test_ambiguous_values_prove_nothing(tmp_path):
     model, x = Alike().eval(), torch.randn(3, 8)
     values = whence.record_values(model, (x,))
     whence.export(model, (x,), tmp_path / "m.onnx")
@@ -82,19 +82,19 @@ def test_values_that_say_nothing_prove_nothing(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--values", "no"], 2), (["--format", "sarif"], 2), (["--frobnicate"], 2),
                                                  (["--min", "exact=101"], 2), (["--require", "nothing"], 1)])
-def test_other_options_are_those_of_validate(encoder, run_here, arguments, code):
-    said = run_here("validate", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", *arguments,
-                    code=code)
-    assert (code == 1) == ("V502" in said.out) and (code == 2) == said.err.startswith("E0")
+def test_other_options_of_validate_work_too(encoder, run_here, arguments, code):
+    result = run_here("validate", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", *arguments,
+                      code=code)
+    assert (code == 1) == ("V502" in result.out) and (code == 2) == result.err.startswith("E0")
 
 
-def test_every_option_of_validate_is_taken(encoder):
-    """Those that its help names, with values, too."""
+def test_every_option_of_validate_works(encoder):
+    """Each option in its help is also accepted with --values."""
     import re
 
     from whence.numerics import validate_command
 
     named = set(re.findall(r"--[a-z-]+", command.run("validate", "--help").stdout.split("options:")[1].split("examples:")[0]))
-    taken = {option for action in validate_command.parser()._actions for option in action.option_strings}
-    assert named - {"--help"} <= taken | {"--validate"}, named - taken
+    accepted = {option for action in validate_command.parser()._actions for option in action.option_strings}
+    assert named - {"--help"} <= accepted | {"--validate"}, named - accepted
     assert whence.record_values(Encoder(), example()).runs

@@ -1,5 +1,5 @@
-"""whence.accuracy of QDQ files, where ONNX Runtime's quantiser drops activations into the clip of QuantizeLinear and adds nodes
-of its own, and of differences that do not last: what rows say, the first line says."""
+"""whence.accuracy on QDQ files, in which ONNX Runtime's quantiser merges activations into QuantizeLinear and adds
+nodes, and on differences that do not last. The rows of the report agree with its first line."""
 
 import json
 import math
@@ -23,7 +23,7 @@ SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "
 
 
 class NormThatActs(nn.BatchNorm2d):
-    """As timm has it: the norm holds its activation, and returns what that returns."""
+    """Like timm's: the norm contains its activation and returns the activation's result."""
 
     def __init__(self, channels, act):
         super().__init__(channels)
@@ -39,7 +39,7 @@ class NormWithRelu(nn.BatchNorm2d):
 
 
 class Block(nn.Module):
-    """Residual, with an activation behind the sum, which convolutions and the next sum read."""
+    """A residual block: convolutions and the next sum read the activation after the sum."""
 
     def __init__(self, norm):
         super().__init__()
@@ -81,10 +81,10 @@ IMAGES = [torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(seed
 
 class Images(CalibrationDataReader):
     def __init__(self, name):
-        self.left = iter([{name: each.numpy()} for each in IMAGES])
+        self.images = iter([{name: each.numpy()} for each in IMAGES])
 
     def get_next(self):
-        return next(self.left, None)
+        return next(self.images, None)
 
 
 def quantised(source, target, **options):
@@ -93,8 +93,8 @@ def quantised(source, target, **options):
         {"weight_type": QuantType.QInt8, "per_channel": True} | options)), target)
 
 
-def bears_out(report) -> None:
-    """The rows and the first line say the same."""
+def require_consistent(report) -> None:
+    """Asserts that the rows agree with the first line."""
     differing = [each for each in report.modules if each.status == "differs"]
     marked = [line for line in str(report).splitlines() if line.endswith("differs, first")]
     if report.first is None:
@@ -118,8 +118,8 @@ def test_a_right_file_differs_nowhere(tmp_path, kind, options):
         assert {each.status for each in report.modules} <= {"equal", "not observable"}
 
 
-def taken(path, name):
-    """A value of the file on the first images, by ONNX Runtime."""
+def value_of(path, name):
+    """Returns a value of the file on the first images, by ONNX Runtime."""
     model = onnx.load(path)
     model.graph.output.append(onnx.ValueInfoProto(name=name))
     options = onnxruntime.SessionOptions()
@@ -128,46 +128,46 @@ def taken(path, name):
     return torch.from_numpy(session.run([name], {session.get_inputs()[0].name: IMAGES[0].numpy()})[0])
 
 
-def test_the_result_of_a_dropped_activation_is_read_behind_the_clip(tmp_path):
-    """Against PyTorch's hooks and ONNX Runtime: the convolution's own output has negative numbers, which are not the result."""
+def test_the_result_of_a_merged_activation_is_read_after_the_clip(tmp_path):
+    """Compares with hooks and ONNX Runtime: the convolution's output has negative numbers, the module's result none."""
     model = NETWORKS["norms that act"]()
     whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
     quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
     report = whence.accuracy(tmp_path / "q.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=tmp_path / "m.whence.json")
-    row, (wanted,) = report.of("3.norm1"), hooked(model, (IMAGES[0],))["3.norm1", 0]
+    row, (expected,) = report.of("3.norm1"), hooked(model, (IMAGES[0],))["3.norm1", 0]
     maker = next(node for node in onnx.load(tmp_path / "q.onnx").graph.node if row.value in node.output)
-    assert maker.op_type == "DequantizeLinear" and float(taken(tmp_path / "q.onnx", row.value).min()) >= 0
-    off = (taken(tmp_path / "q.onnx", row.value) - wanted).norm() / wanted.norm()
+    assert maker.op_type == "DequantizeLinear" and float(value_of(tmp_path / "q.onnx", row.value).min()) >= 0
+    off = (value_of(tmp_path / "q.onnx", row.value) - expected).norm() / expected.norm()
     assert row.relative == pytest.approx(float(off), rel=0.3) and row.relative < 0.05
 
 
-def test_a_relu_that_a_tool_lost_is_named(tmp_path):
-    """With a zero point of 0 in int8 the clip is no Relu: negative numbers pass."""
+def test_a_relu_lost_by_a_tool_is_named(tmp_path):
+    """With int8 and a zero point of 0 the clip is not a Relu: negative numbers remain."""
     model = NETWORKS["norms that act"]()
     whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
     quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
     report = whence.accuracy(tmp_path / "q.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=tmp_path / "m.whence.json")
     file = onnx.load(tmp_path / "q.onnx")
-    behind = next(node for node in file.graph.node if report.of("3.norm1").value in node.output)
+    dequantize = next(node for node in file.graph.node if report.of("3.norm1").value in node.output)
     for each in file.graph.initializer:
         array = numpy_helper.to_array(each)
-        if each.name == behind.input[2]:
+        if each.name == dequantize.input[2]:
             each.CopyFrom(numpy_helper.from_array(numpy.full_like(array, 0), each.name))
-        elif each.name == behind.input[1]:
+        elif each.name == dequantize.input[1]:
             each.CopyFrom(numpy_helper.from_array((array * 2).astype(array.dtype), each.name))
     onnx.save(file, tmp_path / "lost.onnx")
     for sidecar in (None, tmp_path / "m.whence.json"):
         report = whence.accuracy(tmp_path / "lost.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=sidecar)
         assert report.first is not None and "3.norm1" in report.first.suspects, str(report)
         assert report.of("3.norm1").status == ("differs" if sidecar else "not observable")
-        bears_out(report)
+        require_consistent(report)
 
 
 # ---- differences that do not last ---------------------------------------------------------------------------------
 
 
 class Washed(nn.Module):
-    """Behind each layer a norm takes out what scales it."""
+    """After each layer a norm removes the scale of its result."""
 
     def __init__(self, layer, norm):
         super().__init__()
@@ -195,7 +195,7 @@ WASHED = {
 
 
 def scaled(path, module, times):
-    """The weight of the module's product, in the file."""
+    """Scales the weight of the module's product in the file."""
     file = onnx.load(path)
     node = next(node for node in file.graph.node if node.op_type in ("Conv", "MatMul", "Gemm") and any(
         each.key.startswith("pkg.whence.module") and f'"{module}"' in f'"{each.value}"' for each in node.metadata_props))
@@ -216,7 +216,7 @@ def float16(source, target):
 
 @pytest.mark.parametrize("tool", [None, int8, float16], ids=["float32", "int8", "float16"])
 @pytest.mark.parametrize("kind", WASHED)
-def test_a_weight_that_is_off_is_named_though_a_norm_takes_it_out(tmp_path, run_here, kind, tool):
+def test_a_wrong_weight_is_named_although_a_norm_hides_it(tmp_path, run_here, kind, tool):
     make, sizes, module = WASHED[kind]
     torch.manual_seed(0)
     model, x = make().eval(), torch.randn(sizes)
@@ -230,16 +230,16 @@ def test_a_weight_that_is_off_is_named_though_a_norm_takes_it_out(tmp_path, run_
             whence.annotate(path, source=tmp_path / "m.onnx")
         for sidecar in (None, tmp_path / "m.whence.json"):
             report = whence.accuracy(path, tmp_path / "v.safetensors", sidecar=sidecar)
-            bears_out(report)
+            require_consistent(report)
             if times == 1.0:
                 assert report.first is None and report.beginnings == (), str(report)
                 continue
             assert report.first.suspects[0] == module and report.first_row.relative == pytest.approx(0.65, abs=0.1), str(report)
             assert report.of("").status == "equal"
             assert not report.first.lasts or tool is None or report.of("norms.2").relative > report.of("norms.1").relative
-        # What a pipeline stops for are limits that it gives.
-        said = run_here("accuracy", path, "--values", tmp_path / "v.safetensors").out
-        assert (module in said.split("module  ")[0]) == (times != 1.0)
+        # Pipelines fail only on the limits that they set.
+        output = run_here("accuracy", path, "--values", tmp_path / "v.safetensors").out
+        assert (module in output.split("module  ")[0]) == (times != 1.0)
         run_here("accuracy", path, "--values", tmp_path / "v.safetensors", "--max-error", "0.1", code=int(times != 1.0))
 
 
@@ -253,18 +253,18 @@ class Weights(nn.Module):
         return torch.softmax(scores, -1)
 
 
-def test_another_mask_is_said_to_differ_in_passing(tmp_path):
+def test_another_mask_differs_in_passing(tmp_path):
     model = nn.Sequential(nn.Linear(6, 6), Masking(), Weights()).eval()
     x = torch.randn(2, 6, 6)
     values = whence.record_values(model, (x,))
     whence.export(model, (x,), tmp_path / "m.onnx")
     file = onnx.load(tmp_path / "m.onnx")
-    least = torch.finfo(torch.float32).min
+    lowest = torch.finfo(torch.float32).min
     changed = 0
     for each in file.graph.initializer:
         array = numpy_helper.to_array(each)
-        if array.dtype == numpy.float32 and (array == least).any():
-            each.CopyFrom(numpy_helper.from_array(numpy.where(array == least, -numpy.inf, array).astype("f4"), each.name))
+        if array.dtype == numpy.float32 and (array == lowest).any():
+            each.CopyFrom(numpy_helper.from_array(numpy.where(array == lowest, -numpy.inf, array).astype("f4"), each.name))
             changed += 1
     assert changed
     onnx.save(file, tmp_path / "m.onnx")
@@ -273,10 +273,10 @@ def test_another_mask_is_said_to_differ_in_passing(tmp_path):
     assert "no difference lasts" in str(report) and "1 (infinite, in passing)" in str(report)
     assert math.isinf(report.of("1").relative)
     SCHEMA.validate(json.loads(json.dumps(report.to_json())))
-    bears_out(report)
+    require_consistent(report)
 
 
-def test_rounding_that_adds_up_begins_nowhere(tmp_path):
+def test_accumulated_rounding_has_no_beginning(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(24))).eval()
     with torch.no_grad():
@@ -287,9 +287,9 @@ def test_rounding_that_adds_up_begins_nowhere(tmp_path):
     whence.export(model, (x,), tmp_path / "m.onnx")
     float16(tmp_path / "m.onnx", tmp_path / "h.onnx")
     whence.annotate(tmp_path / "h.onnx", source=tmp_path / "m.onnx")
-    least = whence.accuracy(tmp_path / "h.onnx", values)
-    assert least.first is None
-    report = whence.accuracy(tmp_path / "h.onnx", values, tolerance=0.9 * least.of("23").relative)
+    report_at_default = whence.accuracy(tmp_path / "h.onnx", values)
+    assert report_at_default.first is None
+    report = whence.accuracy(tmp_path / "h.onnx", values, tolerance=0.9 * report_at_default.of("23").relative)
     assert report.first is None and report.of("23").status == "adds up", str(report)
     assert "differences grow from step to step" in str(report)
-    bears_out(report)
+    require_consistent(report)

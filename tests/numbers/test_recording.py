@@ -1,4 +1,4 @@
-"""record_values: against forward hooks of the test's own, and the file as any program reads it."""
+"""record_values, compared with forward hooks, and its file, compared with what a plain safetensors reader reads."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from whence.values import value_file
 from whence.values.sketch import WHOLE
 
 
-def test_every_call_has_what_hooks_see():
+def test_every_call_has_the_hooks_results():
     model = Encoder()
     values = whence.record_values(model, example(), full=["**"])
     seen = hooked(Encoder(), example())
@@ -31,17 +31,17 @@ def test_every_call_has_what_hooks_see():
             assert torch.equal(values.whole(recorded), tensor), each.name
 
 
-def test_calls_know_the_calls_around_them_and_what_they_were_given():
+def test_calls_store_their_parents_and_arguments():
     calls = whence.record_values(Encoder(), example()).runs[0].calls
     by_name = {(each.module, each.call): each for each in calls}
     query = by_name["layers.1.attention.query", 0]
     assert calls[query.parent].module == "layers.1.attention"
     assert calls[calls[query.parent].parent].module == "layers.1"
     assert calls[-1].module == "" and calls[-1].parent is None
-    # What one module returned is kept once, under its own key.
+    # A module's result is stored once, under its own key.
     assert query.given == by_name["layers.0.second_norm", 0].results == by_name["layers.0", 0].results
     assert query.type == "torch.nn.modules.linear.Linear"
-    # And what the model was given, under the input's.
+    # The model's arguments are stored under the keys of the inputs.
     assert calls[-1].given == by_name["embedding", 0].given
     assert [each.key for each in calls[-1].given] == ["0/input/ids"]
 
@@ -59,7 +59,7 @@ def test_a_program_of_torch_export_has_the_same_modules_and_numbers():
 
 
 def as_text(values) -> list:
-    """Every call with its tensors, for a comparison of two recordings."""
+    """Returns every call with its tensors, to compare two recordings."""
     return [(each.module, each.call, each.type, each.parent, [values.whole(tensor).tolist() for tensor in each.results],
              [tensor.key for tensor in each.given]) for each in values.runs[0].calls]
 
@@ -84,7 +84,7 @@ class Step(nn.Module):
 
 
 class Loops(nn.Module):
-    """Calls in a loop and in a branch that depends on data."""
+    """Makes calls in a loop and in a branch that depends on data."""
 
     def __init__(self):
         super().__init__()
@@ -99,7 +99,7 @@ class Loops(nn.Module):
         return x
 
 
-def test_a_script_tells_of_calls_in_loops_and_branches():
+def test_a_script_has_calls_in_loops_and_branches():
     torch.manual_seed(3)
     model, x = Loops().eval(), torch.ones(2, 3)
     live = whence.record_values(model, (x,), full=["**"])
@@ -126,7 +126,7 @@ def test_archives_by_the_command(kind, tmp_path):
             torch.testing.assert_close(values.whole(found[each.module, each.call].results[0]), live.whole(each.results[0]))
 
 
-def test_the_command_says_what_is_wrong(tmp_path, run_here):
+def test_errors_of_the_command(tmp_path, run_here):
     archive = tmp_path / "m.pt"
     torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
     (tmp_path / "damaged.npz").write_bytes(b"PK no")
@@ -140,7 +140,7 @@ def test_the_command_says_what_is_wrong(tmp_path, run_here):
     assert not target.exists()
 
 
-def test_what_the_command_refuses_leaves_both_files(tmp_path, run_here):
+def test_a_refused_command_keeps_both_files(tmp_path, run_here):
     archive, values, sidecar = tmp_path / "m.pt", tmp_path / "m.values.safetensors", tmp_path / "m.whence.json"
     torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
     numpy.savez(tmp_path / "0.npz", ids=example()[0].numpy())
@@ -205,7 +205,7 @@ def test_a_result_is_recorded_before_it_is_written_to():
     assert calls["second"].given == calls["act"].results
 
 
-def test_the_model_is_as_before():
+def test_the_model_is_unchanged():
     model = Encoder().train()
     model.layers[0].eval()
     before = {name: each.clone() for name, each in model.state_dict().items()}
@@ -215,7 +215,7 @@ def test_the_model_is_as_before():
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_the_file_is_a_safetensors_file_that_says_what_is_in_it(tmp_path):
+def test_the_file_is_a_safetensors_file_with_metadata(tmp_path):
     path = tmp_path / "m.values.safetensors"
     whence.record_values(Encoder(), example(), path, full=["layers.0.attention"])
     tensors = safetensors.torch.load_file(path)
@@ -239,11 +239,11 @@ def test_the_file_is_a_safetensors_file_that_says_what_is_in_it(tmp_path):
     assert Encoder()(*example())[0].numel() < WHOLE and forms["0/head#0/result.0"] == "whole"
 
 
-def test_a_file_is_replaced_as_a_whole(tmp_path):
+def test_a_file_is_replaced_atomically(tmp_path):
     path = tmp_path / "m.values.safetensors"
     path.write_bytes(b"old")
     with pytest.raises(whence.WhenceError) as raised:
-        whence.record_values(Encoder(), (torch.zeros(2, 3),), path)  # floats are no indices
+        whence.record_values(Encoder(), (torch.zeros(2, 3),), path)  # floats are not indices
     assert raised.value.code == "E0207" and path.read_bytes() == b"old"
     whence.record_values(Encoder(), example(), path)
     assert path.stat().st_size > 1000 and os.listdir(tmp_path) == ["m.values.safetensors"]

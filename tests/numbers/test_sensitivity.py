@@ -1,4 +1,4 @@
-"""whence.sensitivity: what it says of modules against quantising them by hand, its choices, and bad input."""
+"""whence.sensitivity: its rows compared with modules quantised by hand, its choices, and bad input."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """The encoder, wide enough that 8 bits save more than their scales cost."""
+    """Exports the encoder with a size at which 8 bits save more than the scales cost."""
     folder = tmp_path_factory.mktemp("wide")
     whence.export(Encoder(128), example(), folder / "model.onnx")
     numpy.savez(folder / "inputs.npz", ids=example()[0].numpy())
@@ -49,10 +49,10 @@ def outputs(path, ids):
 
 
 def error_by_hand(model, other, ids):
-    """The larger of the scores' relative difference and the share of other classes."""
-    (wanted, classes), (got, others) = outputs(model, ids), outputs(other, ids)
-    wanted, got = wanted.astype(numpy.float64), got.astype(numpy.float64)
-    return max(float(numpy.linalg.norm(got - wanted) / numpy.linalg.norm(wanted)), float((classes != others).mean()))
+    """Returns the larger of the scores' relative difference and the share of changed classes."""
+    (exact, classes), (got, others) = outputs(model, ids), outputs(other, ids)
+    exact, got = exact.astype(numpy.float64), got.astype(numpy.float64)
+    return max(float(numpy.linalg.norm(got - exact) / numpy.linalg.norm(exact)), float((classes != others).mean()))
 
 
 def nodes_of(model, module, operators):
@@ -71,7 +71,7 @@ def row_of(report, module):
 
 
 @pytest.mark.parametrize("module", ["layers.0.up", "embedding", "head", "scale"])
-def test_a_module_alone_is_as_quantised_by_hand(model, tmp_path, module):
+def test_one_module_equals_quantising_it_by_hand(model, tmp_path, module):
     report = whence.sensitivity(model, sets(), time=False)
     other = by_hand(model, tmp_path / "q.onnx", nodes_to_quantize=nodes_of(model, module, PRODUCTS))
     row = row_of(report, module)
@@ -81,22 +81,22 @@ def test_a_module_alone_is_as_quantised_by_hand(model, tmp_path, module):
     assert report.size == model.stat().st_size
 
 
-def test_modules_are_those_with_nodes_to_quantise_the_most_sensitive_first(model):
+def test_quantisable_modules_are_sorted_by_sensitivity(model):
     report = whence.sensitivity(model, sets(), time=False)
     measured = [each for each in report.modules if each.status == "measured"]
     assert {each.module for each in measured} == {
         "embedding", "scale", "head", *(f"layers.{at}.{name}" for at in (0, 1) for name in (
             "attention.query", "attention.key", "attention.value", "attention.out", "up", "down"))}
     assert [each.error for each in measured] == sorted((each.error for each in measured), reverse=True)
-    # Products of activations: dynamic quantisation leaves them alone.
+    # Dynamic quantisation skips products of activations.
     assert {each.module for each in report.modules if each.status == "unchanged"} == {"layers.0.attention", "layers.1.attention"}
-    assert row_of(report, "scale").nodes == 2  # both calls
+    assert row_of(report, "scale").nodes == 2  # of both calls
 
 
 def test_a_module_with_an_outlier_is_the_most_sensitive(tmp_path):
     changed = Encoder(64)
     with torch.no_grad():
-        changed.layers[1].up.weight[0, 0] = 400.0  # all others are rounded to a few steps
+        changed.layers[1].up.weight[0, 0] = 400.0  # the other weights are rounded to a few steps
         changed.layers[1].up.weight[1, 1] = -400.0
     whence.export(changed, example(), tmp_path / "m.onnx")
     report = whence.sensitivity(tmp_path / "m.onnx", sets(), time=False)
@@ -104,7 +104,7 @@ def test_a_module_with_an_outlier_is_the_most_sensitive(tmp_path):
     assert report.modules[0].error > 10 * row_of(report, "layers.0.up").error
 
 
-def test_globs_choose_modules_with_all_below(model, tmp_path):
+def test_globs_select_modules_with_their_children(model, tmp_path):
     report = whence.sensitivity(model, sets(), modules=["layers.*", "head"], exclude=["layers.1.attention"], time=False)
     assert {each.module for each in report.modules} == {"layers.0", "layers.1", "head"}
     other = by_hand(model, tmp_path / "q.onnx", nodes_to_quantize=nodes_of(model, "layers.1.up", PRODUCTS)
@@ -112,7 +112,7 @@ def test_globs_choose_modules_with_all_below(model, tmp_path):
     assert row_of(report, "layers.1").error == pytest.approx(error_by_hand(model, other, example()[0]), rel=1e-6)
 
 
-def test_left_out_alone(model, tmp_path):
+def test_one_module_left_out(model, tmp_path):
     report = whence.sensitivity(model, sets(), leave_out=True, modules=["layers.*", "head"], time=False)
     every = [name for module in ("layers.0", "layers.1", "head") for name in nodes_of(model, module, PRODUCTS)]
     left = [name for name in every if name not in nodes_of(model, "head", PRODUCTS)]
@@ -124,8 +124,8 @@ def test_left_out_alone(model, tmp_path):
 
 
 def test_the_error_is_the_largest_over_all_inputs(model):
-    one, other, both = (whence.sensitivity(model, given, modules=["layers.0"], time=False).modules[0].error
-                        for given in (sets()[:1], sets(2)[1:], sets(2)))
+    one, other, both = (whence.sensitivity(model, inputs, modules=["layers.0"], time=False).modules[0].error
+                        for inputs in (sets()[:1], sets(2)[1:], sets(2)))
     assert both == pytest.approx(max(one, other), rel=1e-6)
 
 
@@ -138,8 +138,8 @@ def test_other_quantisers(model, quantize):
 
 
 @pytest.mark.parametrize("budget", ["error=0.02", "size=70%"])
-def test_a_choice_keeps_to_its_budget_when_it_is_followed(model, tmp_path, budget):
-    """The list goes to ONNX Runtime's quantiser, as a user would give it."""
+def test_a_choice_meets_its_budget_when_applied(model, tmp_path, budget):
+    """The list is passed to ONNX Runtime's quantiser, as a user would pass it."""
     choice = whence.sensitivity(model, sets(), budget=budget, time=False).choice
     assert choice.met and choice.nodes_to_exclude
     other = by_hand(model, tmp_path / "q.onnx", nodes_to_exclude=list(choice.nodes_to_exclude))
@@ -152,7 +152,7 @@ def test_a_choice_keeps_to_its_budget_when_it_is_followed(model, tmp_path, budge
         assert error < whence.sensitivity(model, sets(), time=False).together_error
 
 
-def test_budgets_at_their_ends(model):
+def test_extreme_budgets(model):
     nothing = whence.sensitivity(model, sets(), budget="error=0", time=False).choice
     assert nothing.met and nothing.error == 0 and nothing.size == model.stat().st_size
     everything = whence.sensitivity(model, sets(), budget="error=9", time=False).choice
@@ -160,24 +160,24 @@ def test_budgets_at_their_ends(model):
     assert not whence.sensitivity(model, sets(), budget="size=1K", time=False).choice.met
 
 
-def test_time_is_told_by_module_and_can_be_a_budget(model):
+def test_time_is_reported_by_module_and_can_be_a_budget(model):
     report = whence.sensitivity(model, sets(), modules=["layers.*"], budget="time=300%")
     assert all(math.isfinite(each.time_saved) and each.time_saved < 1 for each in report.modules)
     assert report.choice.met
     assert not whence.sensitivity(model, sets(), modules=["layers.*"], budget="time=0%").choice.met
 
 
-def test_what_was_measured_is_not_measured_again(model, monkeypatch):
-    """Broken off at the third trial, it goes on there."""
+def test_measurements_are_not_repeated(model, monkeypatch):
+    """A run stopped at the third trial continues there."""
     trials = []
 
-    def broken(setting, nodes):
+    def stop_at_third(setting, nodes):
         if len(trials) == 3:
             raise KeyboardInterrupt
         trials.append(nodes)
         return trial.Outcome(0.1 * len(trials), 1000)
 
-    monkeypatch.setattr(trial, "run", broken)
+    monkeypatch.setattr(trial, "run", stop_at_third)
     with pytest.raises(KeyboardInterrupt):
         whence.sensitivity(model, sets(), time=False)
     seen = []
@@ -195,10 +195,10 @@ def test_what_was_measured_is_not_measured_again(model, monkeypatch):
 
 def test_a_damaged_cache_is_measured_again(model, tmp_path):
     first = whence.sensitivity(model, sets(), modules=["head"], time=False)
-    kept, = (tmp_path / "cache" / "whence" / "sensitivity").iterdir()
+    cached, = (tmp_path / "cache" / "whence" / "sensitivity").iterdir()
     for content in (b"", b"{", b"[]", b'{"version": 1, "outcomes": {"a": {"x": 1}}}', b'{"version": 1, "outcomes": 3}',
-                    kept.read_bytes().replace(b'"size": ', b'"size": null, "x": ')):
-        kept.write_bytes(content)
+                    cached.read_bytes().replace(b'"size": ', b'"size": null, "x": ')):
+        cached.write_bytes(content)
         assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules == first.modules
 
 
@@ -216,10 +216,10 @@ def test_weights_in_a_file_of_their_own(tmp_path):
     assert report.size == size and all(each.saved > 0 for each in report.modules)
 
 
-def test_the_command_writes_what_it_says(model, tmp_path, run_here):
-    given = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
+def test_the_commands_output(model, tmp_path, run_here):
+    words = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
              "--modules", "layers.*", "--modules", "head", "--no-time"]
-    stated = json.loads(command.run(*given, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
+    stated = json.loads(command.run(*words, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
                                     tmp_path / "page.html", "--json").stdout)
     SCHEMA.validate(stated)
     written = json.loads((tmp_path / "list.json").read_text())
@@ -228,9 +228,9 @@ def test_the_command_writes_what_it_says(model, tmp_path, run_here):
     assert written.keys() == selected.keys()
     page = (tmp_path / "page.html").read_text()
     assert page.count("<circle ") == 3 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
-    text = run_here(*given).out
+    text = run_here(*words).out
     assert all(f"\n{module} " in text for module in ("layers.0", "layers.1", "head"))
-    assert run_here(*given, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
+    assert run_here(*words, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -245,8 +245,8 @@ def test_the_command_writes_what_it_says(model, tmp_path, run_here):
 def test_the_command_line_refuses(model, run_here, arguments, code):
     before = model.read_bytes()
     known = {"INPUTS": model.with_name("inputs.npz"), "MODEL": model}
-    said = run_here("sensitivity", model, *[known.get(each, each) for each in arguments], code=code).err
-    assert re.match(r"E\d{4} ", said) and "try: " in said and model.read_bytes() == before
+    error = run_here("sensitivity", model, *[known.get(each, each) for each in arguments], code=code).err
+    assert re.match(r"E\d{4} ", error) and "try: " in error and model.read_bytes() == before
 
 
 def failing(code, call):
@@ -273,7 +273,7 @@ def test_inputs_and_files_that_do_not_fit(model, tmp_path):
     failing("E0102", lambda: whence.sensitivity(tmp_path / "no.onnx", sets()))
 
 
-def test_a_module_that_cannot_be_quantised_is_said_to_have_failed(model, monkeypatch):
+def test_a_module_that_cannot_be_quantised_is_reported_as_failed(model, monkeypatch):
     def refusing(setting, nodes):
         head = [name for name in nodes if "head" in name]
         return trial.Outcome(failed="no kernel for it") if head and len(nodes) == 1 else trial.Outcome(0.1, 1000)
@@ -285,18 +285,18 @@ def test_a_module_that_cannot_be_quantised_is_said_to_have_failed(model, monkeyp
     assert report.choice.excluded == ("head",) and report.to_json()["modules"][-1]["error"] is None
 
 
-def test_progress_is_told(model):
-    told = []
-    whence.sensitivity(model, sets(), modules=["layers.*"], time=False, progress=lambda *each: told.append(each))
-    assert told[0] == (0, 3, "layers.0") and told[-1][:2] == (3, 3)
+def test_progress_calls(model):
+    calls = []
+    whence.sensitivity(model, sets(), modules=["layers.*"], time=False, progress=lambda *each: calls.append(each))
+    assert calls[0] == (0, 3, "layers.0") and calls[-1][:2] == (3, 3)
     assert os.path.exists(model)
 
 
-# ---- what a quantiser does to the file and the file's folder -------------------------------------------------------
+# ---- effects of the quantiser on the file and its folder ------------------------------------------------------------
 
 
 class Plain(torch.nn.Module):
-    """Exported as Gemm, which ONNX Runtime's quantiser makes a MatMul of another name before it looks at names."""
+    """Exported as Gemm, which ONNX Runtime's quantiser renames to a MatMul before it compares names."""
 
     def __init__(self):
         super().__init__()
@@ -317,7 +317,7 @@ def plain(tmp_path_factory):
 
 
 def follow(path, target, report, **more):
-    """As a user follows the choice."""
+    """Quantises with the choice, as a user would."""
     quantize_dynamic(str(path), str(target), op_types_to_quantize=list(report.operators),
                      nodes_to_exclude=list(report.choice.nodes_to_exclude),
                      extra_options={"DefaultTensorType": TensorProto.FLOAT}, **more)
@@ -325,8 +325,8 @@ def follow(path, target, report, **more):
 
 
 def float_error(path, other, x):
-    (wanted, *_), (got, *_) = outputs(path, x), outputs(other, x)
-    return float(numpy.linalg.norm(got.astype(float) - wanted) / numpy.linalg.norm(wanted.astype(float)))
+    (expected, *_), (got, *_) = outputs(path, x), outputs(other, x)
+    return float(numpy.linalg.norm(got.astype(float) - expected) / numpy.linalg.norm(expected.astype(float)))
 
 
 def test_a_gemm_is_quantised_and_left_out_by_name(plain, tmp_path):
@@ -340,7 +340,7 @@ def test_a_gemm_is_quantised_and_left_out_by_name(plain, tmp_path):
     assert types.count("MatMulInteger") == 1
 
 
-def test_a_choice_also_excludes_what_was_not_asked_about(model, tmp_path):
+def test_a_choice_also_excludes_unmeasured_modules(model, tmp_path):
     for options in ({"modules": ["layers.0"]}, {"exclude": ["head", "layers.*.attention"]}):
         report = whence.sensitivity(model, sets(), budget="error=0.5", time=False, **options)
         followed = follow(model, tmp_path / "q.onnx", report)
@@ -349,8 +349,8 @@ def test_a_choice_also_excludes_what_was_not_asked_about(model, tmp_path):
 
 
 @pytest.mark.parametrize("quantize", ["qdq", "float16"])
-def test_what_all_modules_meet_can_be_met(model, quantize):
-    """Also where modules save nothing alone, for the casts around them."""
+def test_a_budget_met_by_all_modules_is_met(model, quantize):
+    """Also if single modules save nothing because of the casts around them."""
     everything = whence.sensitivity(model, sets(), quantize=quantize, time=False)
     share = (everything.together_size + everything.size) / 2 / everything.size
     choice = whence.sensitivity(model, sets(), quantize=quantize, time=False, budget=f"size={100 * share:.1f}%").choice
@@ -358,7 +358,7 @@ def test_what_all_modules_meet_can_be_met(model, quantize):
 
 
 def test_nothing_is_written_or_deleted_beside_the_model(plain, tmp_path):
-    """ONNX Runtime's quantisers write plain-inferred.onnx beside the file that they are given, and delete it."""
+    """ONNX Runtime's quantisers write plain-inferred.onnx beside their input file and delete it."""
     path = tmp_path / "plain.onnx"
     path.write_bytes(plain[0].read_bytes())
     (tmp_path / "plain-inferred.onnx").write_bytes(b"mine")
@@ -383,7 +383,7 @@ def test_weights_beside_the_model_are_not_replaced(tmp_path, run_here):
     assert weights.read_bytes() == before
 
 
-def test_a_failure_is_not_kept(model, monkeypatch):
+def test_a_failure_is_not_cached(model, monkeypatch):
     measured = trial.run
     monkeypatch.setattr(trial, "run", lambda setting, nodes: trial.Outcome(failed="No space left on device"))
     report = whence.sensitivity(model, sets(), modules=["head"], time=False)
@@ -393,7 +393,7 @@ def test_a_failure_is_not_kept(model, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["file", "/proc"])
-def test_a_cache_that_cannot_be_written_stops_nothing(model, tmp_path, monkeypatch, place):
+def test_an_unwritable_cache_is_ignored(model, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
     assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules[0].status == "measured"
@@ -408,5 +408,5 @@ def test_an_interruption_is_one_line(model, run_here, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(trial, "run", interrupted)
-    said = run_here("sensitivity", model, "--inputs", model.with_name("inputs.npz"), code=130)
-    assert said.err == "interrupted\n" and not said.out
+    result = run_here("sensitivity", model, "--inputs", model.with_name("inputs.npz"), code=130)
+    assert result.err == "interrupted\n" and not result.out

@@ -1,4 +1,4 @@
-"""Sketches, against numbers worked out by the recipe of docs/values.md without whence, and what they estimate."""
+"""Sketches, compared with numbers computed by the recipe of docs/values.md without whence, and their estimates."""
 
 import math
 
@@ -15,11 +15,11 @@ def sign(i: int) -> int:
 
 
 def places(count: int) -> list[int]:
-    found = []
+    indices = []
     for i in range(min(count, 1024)):
-        first, behind = i * count // min(count, 1024), (i + 1) * count // min(count, 1024)
-        found.append(first + splitmix(i) % (behind - first))
-    return found
+        first, end = i * count // min(count, 1024), (i + 1) * count // min(count, 1024)
+        indices.append(first + splitmix(i) % (end - first))
+    return indices
 
 
 def projection(elements: list[float]) -> list[float]:
@@ -38,12 +38,12 @@ def test_splitmix_is_the_published_one():
 
 
 @pytest.mark.parametrize("count", [1, 7, 1023, 1024, 1025, 5000, 393_216])
-def test_places_are_those_of_the_documentation(count):
+def test_sampled_places_match_the_documentation(count):
     assert sketching.places(count).tolist() == places(count)
 
 
-@pytest.mark.parametrize("count", [2049, 64_256, 64_257, 150_000])  # 64,256 elements: signs of rows begin again
-def test_projection_is_that_of_the_documentation(count):
+@pytest.mark.parametrize("count", [2049, 64_256, 64_257, 150_000])  # the signs of rows repeat after 64,256 elements
+def test_projection_matches_the_documentation(count):
     tensor = torch.randn(count, generator=torch.Generator().manual_seed(count))
     tensor[5], tensor[6], tensor[7] = math.nan, math.inf, -math.inf
     expected = projection(tensor.double().tolist())
@@ -51,7 +51,7 @@ def test_projection_is_that_of_the_documentation(count):
                                rtol=1e-4, atol=1e-3)
 
 
-def test_moments_count_what_is_not_finite():
+def test_moments_count_non_finite_elements():
     tensor = torch.tensor([1.0, -3.0, math.nan, math.inf, -math.inf, -math.inf, 0.5])
     assert sketching.moments(tensor).tolist() == [7, 1, 1, 2, -3.0, 1.0, -1.5, 4.5, 10.25]
 
@@ -85,7 +85,7 @@ def test_the_projection_estimates_a_difference(pattern):
     difference = PATTERNS[pattern](tensor.shape) * 1e-2
     a, b = sketching.sketch(tensor), sketching.sketch(tensor + difference)
     estimate = float((a.projection.double() - b.projection.double()).norm())
-    assert estimate == pytest.approx(float(difference.double().norm()), rel=0.3)  # some three standard deviations
+    assert estimate == pytest.approx(float(difference.double().norm()), rel=0.3)  # about three standard deviations
 
 
 def test_equal_tensors_have_equal_sketches_whatever_their_strides():

@@ -1,4 +1,4 @@
-"""SARIF and `whence explain` give source files by their paths from the root of a repository, wherever the model was recorded."""
+"""SARIF and `whence explain` state source files relative to the repository's root, wherever the model was recorded."""
 
 import json
 import os
@@ -39,8 +39,8 @@ CALL = MODEL.splitlines().index("        return torch.relu(self.line(x)) * 2") +
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A repository with the model in src/my nets/mine.py, and beside it m.onnx with another weight of second.line,
-    m.whence.json and v.safetensors."""
+    """A repository with the model in src/my nets/mine.py, m.onnx with another weight of second.line, m.whence.json and
+    v.safetensors."""
     root = tmp_path_factory.mktemp("repository")
     (root / "src" / "my nets").mkdir(parents=True)
     (root / "src" / "my nets" / "mine.py").write_text(MODEL)
@@ -60,15 +60,15 @@ def repository(tmp_path_factory):
 
 
 def places(log):
-    """The physical locations of a log's results, by rule and module."""
+    """Returns the physical locations of a log's results by rule and module."""
     return {(each["ruleId"], each["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]):
             each["locations"][0]["physicalLocation"] for each in log["runs"][0]["results"]}
 
 
 def accuracy_log(run_here, repository, *options, model="models/m.onnx"):
-    said = run_here("accuracy", repository / model, "--values", repository / "v.safetensors", "--max-error", "0.01@second.line",
-                    "--format", "sarif", *options, code=1)
-    return places(json.loads(said.out))
+    output = run_here("accuracy", repository / model, "--values", repository / "v.safetensors", "--max-error", "0.01@second.line",
+                      "--format", "sarif", *options, code=1)
+    return places(json.loads(output.out))
 
 
 MINE = {"uri": "src/my%20nets/mine.py", "uriBaseId": "%SRCROOT%"}
@@ -76,7 +76,7 @@ MINE = {"uri": "src/my%20nets/mine.py", "uriBaseId": "%SRCROOT%"}
 
 @pytest.mark.parametrize("how", ["the working folder", "the option"])
 def test_accuracy_names_the_model_s_own_line(repository, run_here, monkeypatch, how):
-    """The difference is in a Linear of PyTorch's; the line that calls it is in the repository."""
+    """The difference is in a Linear of PyTorch; the line that calls it is in the repository."""
     monkeypatch.chdir(repository if how == "the working folder" else repository.parent)
     found = accuracy_log(run_here, repository, *([] if how == "the working folder" else ["--source-root", repository]))
     for key in (("A101", "second.line"), ("A102", "second.line")):
@@ -86,7 +86,7 @@ def test_accuracy_names_the_model_s_own_line(repository, run_here, monkeypatch, 
     assert place["artifactLocation"]["uri"] == above
 
 
-def test_the_sidecar_knows_the_path_where_the_file_does_not(repository, run_here, monkeypatch, tmp_path):
+def test_the_sidecar_has_a_path_that_the_file_lacks(repository, run_here, monkeypatch, tmp_path):
     monkeypatch.chdir(repository)
     file = onnx.load(repository / "models" / "m.onnx")
     for node in file.graph.node:
@@ -98,7 +98,7 @@ def test_the_sidecar_knows_the_path_where_the_file_does_not(repository, run_here
     with_sidecar = accuracy_log(run_here, repository, "--sidecar", repository / "models" / "m.whence.json", model=tmp_path / "m.onnx")
     assert with_sidecar["A101", "second.line"]["artifactLocation"] == MINE
     without = accuracy_log(run_here, repository, model=tmp_path / "m.onnx")
-    assert without["A101", "second.line"]["artifactLocation"]["uri"] == "linear.py"  # all that the file says
+    assert without["A101", "second.line"]["artifactLocation"]["uri"] == "linear.py"  # the only source in the file
     name = next(node.name for node in file.graph.node if "second" in node.name)
     assert command.run_json("explain", tmp_path / "m.onnx", name)["file"] is None
     known = command.run_json("explain", tmp_path / "m.onnx", name, "--sidecar", repository / "models" / "m.whence.json")
@@ -106,7 +106,7 @@ def test_the_sidecar_knows_the_path_where_the_file_does_not(repository, run_here
 
 
 def test_a_model_that_was_recorded_elsewhere(repository, run_here, monkeypatch, tmp_path):
-    """In a container the repository was another folder; what it has under the end of the path is the file."""
+    """The repository was another folder in a container; a file at the end of the recorded path is the source."""
     shutil.copytree(repository, tmp_path / "clone")
     moved = tmp_path / "clone"
     (moved / "linear.py").write_text("# not PyTorch's\n")
@@ -122,8 +122,8 @@ def test_a_model_that_was_recorded_elsewhere(repository, run_here, monkeypatch, 
 
 def test_validate_names_the_file_from_the_root(repository, monkeypatch):
     def uri(*options):
-        said = command.run("validate", *options, "--min", "exact=100", "--format", "sarif", code=1).stdout
-        return json.loads(said)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+        output = command.run("validate", *options, "--min", "exact=100", "--format", "sarif", code=1).stdout
+        return json.loads(output)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
 
     file = onnx.load(repository / "models" / "m.onnx")
     del file.graph.node[0].metadata_props[:]
@@ -136,12 +136,12 @@ def test_validate_names_the_file_from_the_root(repository, monkeypatch):
     assert uri("../models/less.onnx", "--source-root", "..")["uri"] == "models/less.onnx"
     outside = uri("../models/less.onnx")
     assert "uriBaseId" not in outside and unquote(urlsplit(outside["uri"]).path) == os.path.realpath(path)
-    said = command.run("validate", "../models/less.onnx", "--source-root", "..", "--min", "exact=100", "--format", "github",
-                       code=1).stdout
-    assert said.startswith("::error file=models/less.onnx,")
+    output = command.run("validate", "../models/less.onnx", "--source-root", "..", "--min", "exact=100", "--format", "github",
+                         code=1).stdout
+    assert output.startswith("::error file=models/less.onnx,")
 
 
-def test_which_frame_is_the_model_s(tmp_path):
+def test_the_models_stack_frame(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "net.py").write_text("")
     (tmp_path / "venv" / "lib" / "python3.12" / "site-packages" / "torch").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""action.yml does what it says: its steps are run as a runner runs them, with the inputs put in."""
+"""Runs the steps of action.yml as a runner does, with the inputs filled in."""
 
 import json
 import os
@@ -15,16 +15,16 @@ ACTION = yaml.safe_load((command.ROOT / "action.yml").read_text())
 
 
 def filled(text: str, inputs: dict[str, str]) -> str:
-    """With the values of `${{ inputs.name }}` and of the action's own folder."""
+    """Fills in the values of `${{ inputs.name }}` and the action's own folder."""
     def value(match: re.Match) -> str:
         name = match[1].strip()
         return str(command.ROOT) if name == "github.action_path" else inputs[name.removeprefix("inputs.")]
     return re.sub(r"\$\{\{(.*?)\}\}", value, text)
 
 
-def run_steps(folder, models: str, **given: str) -> tuple[int, str, dict[str, str]]:
-    """Runs the steps that are scripts, until one fails. Returns (exit code, what was printed, outputs of the last)."""
-    inputs = {name: each.get("default", "") for name, each in ACTION["inputs"].items()} | {"models": models, **given}
+def run_steps(folder, models: str, **options: str) -> tuple[int, str, dict[str, str]]:
+    """Runs the script steps until one fails. Returns (exit code, output, outputs of the last step)."""
+    inputs = {name: each.get("default", "") for name, each in ACTION["inputs"].items()} | {"models": models, **options}
     outputs = folder / "outputs"
     outputs.write_text("")
     environment = {**os.environ, "PATH": os.pathsep.join([str(command.BINARY.parent), os.environ["PATH"]]),
@@ -44,7 +44,7 @@ def run_steps(folder, models: str, **given: str) -> tuple[int, str, dict[str, st
 
 @pytest.fixture
 def folder(small_export, small_archive, tmp_path):
-    """model.onnx is annotated, lost.onnx has one node that lost its metadata, plain.onnx has none."""
+    """model.onnx is annotated, lost.onnx has one node without metadata, plain.onnx has no metadata."""
     command.run("export", small_archive, "-o", tmp_path / "model.onnx", "--annotate", "--sidecar-out", tmp_path / "model.whence.json")
     model = onnx.load(tmp_path / "model.onnx")
     del model.graph.node[-1].metadata_props[:]
@@ -63,7 +63,7 @@ def test_inputs_and_outputs_are_declared_and_used():
     assert written == set(ACTION["outputs"]) and all(f"{name}=" in script for name in written)
 
 
-def test_the_page_uses_what_there_is():
+def test_the_page_uses_existing_inputs():
     page = (command.ROOT / "docs/ci.md").read_text()
     workflow, hook = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
     (step,) = [each for each in workflow["steps"] if "/whence@" in each.get("uses", "")]
@@ -106,7 +106,7 @@ def test_several_files_and_globs(folder):
     assert "`a folder/m.onnx`: nothing found" in comment and "`lost.onnx`: findings" in comment
 
 
-def test_two_stars_are_any_number_of_folders(folder):
+def test_two_stars_match_any_number_of_folders(folder):
     (folder / "a" / "b").mkdir(parents=True)
     for name in ("a/1.onnx", "a/b/2.onnx", "a/b/[3].onnx"):
         (folder / name).write_bytes((folder / "model.onnx").read_bytes())
@@ -115,35 +115,35 @@ def test_two_stars_are_any_number_of_folders(folder):
 
 
 def test_each_line_names_a_file(folder):
-    """A gate that checks the files of one line alone passes without a word."""
+    """A gate that checked only the files of one line would pass silently."""
     code, shown, _ = run_steps(folder, "model.onnx\nnone/*.onnx")
     assert code == 2 and "::error title=whence::no ONNX file is called none/*.onnx\n" in shown
     code, shown, _ = run_steps(folder, "\n")
     assert code == 2 and "models names no ONNX file" in shown
 
 
-def test_what_files_are_annotated_with_is_asked_for(folder):
+def test_annotating_needs_a_source(folder):
     code, shown, _ = run_steps(folder, "plain.onnx", annotate="true")
     assert code == 2 and "::error title=whence::annotate: true needs a sidecar or a baseline\n" in shown
 
 
-@pytest.mark.parametrize("given", [{"sidecar": "model.whence.json"}, {"baseline": "model.onnx"}])
-def test_a_plain_file_is_annotated_first(folder, given):
+@pytest.mark.parametrize("source", [{"sidecar": "model.whence.json"}, {"baseline": "model.onnx"}])
+def test_a_plain_file_is_annotated_first(folder, source):
     before = (folder / "plain.onnx").read_bytes()
-    code, shown, _ = run_steps(folder, "plain.onnx", annotate="true", options="--min=covered=99", **given)
+    code, shown, _ = run_steps(folder, "plain.onnx", annotate="true", options="--min=covered=99", **source)
     assert code == 0, shown
     assert command.run_json("validate", folder / "whence-results" / "plain.onnx")["coverage"]["covered"] == 3
     assert (folder / "plain.onnx").read_bytes() == before
 
 
-def test_a_file_that_cannot_be_annotated_is_not_taken_for_the_one_of_an_earlier_run(folder):
+def test_a_failed_annotation_does_not_use_an_earlier_result(folder):
     assert run_steps(folder, "plain.onnx", annotate="true", sidecar="model.whence.json")[0] == 0
     (folder / "plain.onnx").write_bytes(b"\x0a\xff")
     code, shown, outputs = run_steps(folder, "plain.onnx", annotate="true", sidecar="model.whence.json")
     assert code == 3 and re.search("^::error .*plain.onnx could not be annotated, exit code 3", shown, re.MULTILINE) and not outputs
 
 
-def test_a_path_that_leads_out_of_the_folder_is_not_written_to(folder):
+def test_a_path_outside_of_the_folder_is_not_written(folder):
     (folder / "work").mkdir()
     before = (folder / "plain.onnx").read_bytes()
     code, shown, _ = run_steps(folder / "work", "../plain.onnx", annotate="true", sidecar="../model.whence.json")
@@ -152,20 +152,20 @@ def test_a_path_that_leads_out_of_the_folder_is_not_written_to(folder):
     assert command.run_json("validate", folder / "work" / "whence-results" / "_" / "plain.onnx")["coverage"]["covered"] == 3
 
 
-@pytest.mark.parametrize("models, given, words", [("none.onnx", {}, "could not be checked"), ("*.none", {}, "no ONNX file"),
-                                                  ("", {}, "no ONNX file"), ("model.onnx", {"options": "--mim=3"}, "exit code 2")])
-def test_what_cannot_be_checked_is_no_finding(folder, models, given, words):
-    code, shown, outputs = run_steps(folder, models, **given)
+@pytest.mark.parametrize("models, options, words", [("none.onnx", {}, "could not be checked"), ("*.none", {}, "no ONNX file"),
+                                                    ("", {}, "no ONNX file"), ("model.onnx", {"options": "--mim=3"}, "exit code 2")])
+def test_an_unchecked_file_is_not_a_finding(folder, models, options, words):
+    code, shown, outputs = run_steps(folder, models, **options)
     assert code == 2 and re.search(rf"^::error .*{words}", shown, re.MULTILINE) and not outputs
 
 
 def test_installing(tmp_path):
-    """Without the command, pip is asked for the version."""
+    """Without the command, pip installs the requested version."""
     (tmp_path / "python3").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.asked"\nprintf "#!/bin/sh\\n" > "${0%/*}/whence"\n'
                                       'chmod +x "${0%/*}/whence"\n')
     (tmp_path / "python3").chmod(0o755)
-    for version, asked in (("", "whence-onnx"), ("0.1.0", "whence-onnx==0.1.0")):
+    for version, expected in (("", "whence-onnx"), ("0.1.0", "whence-onnx==0.1.0")):
         (tmp_path / "whence").unlink(missing_ok=True)
         subprocess.run(["/bin/sh", command.ROOT / "tools/action/install.sh"], check=True,
                        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "WHENCE_VERSION": version})
-        assert (tmp_path / "python3.asked").read_text().splitlines()[-1] == asked
+        assert (tmp_path / "python3.asked").read_text().splitlines()[-1] == expected

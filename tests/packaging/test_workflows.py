@@ -1,4 +1,4 @@
-"""Workflows, the pre-commit hook and the conda recipe: what they name is there, and the tools that read them accept them."""
+"""Workflows, the pre-commit hook and the conda recipe name only existing things and are accepted by their tools."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def runs(workflow: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_runs_what_is_there(workflow):
+def test_a_workflow_runs_existing_files(workflow):
     lines = runs(workflow)
     targets = set(re.findall(r"^([a-z-]+):", (command.ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {target for line in lines for target in re.findall(r"\bmake ([a-z-]+)", line)}
@@ -49,7 +49,7 @@ def test_no_registry_is_named():
 
 @pytest.fixture(scope="module")
 def pre_commit() -> list[str]:
-    """The words that run pre-commit, which is fetched once into a folder of its own in the cache."""
+    """Returns the command line of pre-commit, which is fetched once into its own folder in the cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "whence"
     folder = cache / PRE_COMMIT[0].replace("==", "-")
     if not folder.exists():

@@ -1,4 +1,4 @@
-"""The package from the source tree, with the command that was built."""
+"""Imports the package from the source tree and runs the command that was built."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ os.environ.setdefault("WHENCE", str(command.BINARY))
 
 @pytest.fixture
 def quiet():
-    """PyTorch warns of much, and whence of what these tests do not ask about."""
+    """Silences PyTorch's many warnings, and whence's warnings that these tests do not check."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

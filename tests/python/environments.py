@@ -1,4 +1,4 @@
-"""Virtual environments that hold chosen packages of the running one, and nothing else."""
+"""Creates virtual environments with selected packages of the running environment and nothing else."""
 
 import importlib.metadata
 import os
@@ -7,23 +7,23 @@ import venv
 from pathlib import Path
 
 
-def with_dependencies(package: str, found: set[str]) -> set[str]:
-    """The names of a distribution and of all that it needs, as far as they are installed."""
+def with_dependencies(package: str, names: set[str]) -> set[str]:
+    """Returns the names of a distribution and of its installed dependencies; adds them to `found`."""
     name = re.split(r"[^\w.-]", package, maxsplit=1)[0]
     try:
         needs = importlib.metadata.requires(name) or []
     except importlib.metadata.PackageNotFoundError:
-        return found
-    if name.lower() not in found:
-        found.add(name.lower())
+        return names
+    if name.lower() not in names:
+        names.add(name.lower())
         for need in needs:
             if "extra ==" not in need:
-                with_dependencies(need, found)
-    return found
+                with_dependencies(need, names)
+    return names
 
 
-def linked(environment: Path, packages: set[str]) -> Path:
-    """An environment that holds these distributions of the running one, and nothing else. Returns its python."""
+def create_linked_environment(environment: Path, packages: set[str]) -> Path:
+    """Creates an environment with links to only these distributions. Returns its Python."""
     venv.create(environment, with_pip=False)
     folder = next((environment / "lib").glob("python3*")) / "site-packages"
     for name in packages:
@@ -36,6 +36,6 @@ def linked(environment: Path, packages: set[str]) -> Path:
 
 
 def clean_environment() -> dict[str, str]:
-    """Without what says where whence or PyTorch is."""
+    """Returns the environment without the variables that locate whence or PyTorch."""
     return {key: value for key, value in os.environ.items()
             if not key.startswith("WHENCE") and key not in ("PYTHONPATH", "TORCH_DIR", "VIRTUAL_ENV")}

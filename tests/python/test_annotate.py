@@ -1,4 +1,4 @@
-"""whence.annotate: each of its keywords does what the command's option does."""
+"""whence.annotate: each keyword does what the command's option does."""
 
 import onnx
 import pytest
@@ -28,7 +28,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture
 def exported(tmp_path):
-    """A file of PyTorch's own exporter without its metadata, and the sidecar of the model."""
+    """Returns a file of PyTorch's own exporter without its metadata, and the sidecar of the model."""
     torch.manual_seed(0)
     file, sidecar = tmp_path / "net.onnx", tmp_path / "net.whence.json"
     with whence.record(sidecar):
@@ -44,16 +44,16 @@ def keys(node):
     return {entry.key for entry in node.metadata_props}
 
 
-def test_keys_are_those_that_were_asked_for(exported, tmp_path):
+def test_only_requested_keys_are_written(exported, tmp_path):
     file, sidecar = exported
     whence.annotate(file, sidecar, output=tmp_path / "out.onnx", keys=["module", "namespace"])
     for node in nodes(tmp_path / "out.onnx"):
-        # A module never stands without its confidence.
+        # A module is always written with its confidence.
         assert {"pkg.whence.module", "namespace", "pkg.whence.confidence"} <= keys(node)
         assert not {"pkg.whence.source", "pkg.torch.onnx.fx_node"} & keys(node)
 
 
-def test_names_stay_when_asked(exported, tmp_path):
+def test_names_can_be_kept(exported, tmp_path):
     file, sidecar = exported
     model = onnx.load(file)
     for number, node in enumerate(model.graph.node):
@@ -73,7 +73,7 @@ def test_carry_writes_names_into_doc_strings(exported, tmp_path):
         assert node.doc_string.splitlines()[-1] == f"whence: {node.name}"
 
 
-def test_functions_are_cut_out(exported, tmp_path):
+def test_types_as_functions(exported, tmp_path):
     file, sidecar = exported
     whence.annotate(file, sidecar, output=tmp_path / "out.onnx", functions="types=Block")
     assert [each.name for each in onnx.load(tmp_path / "out.onnx").functions] == ["Block"]
@@ -86,7 +86,7 @@ def test_other_weights_are_matched_only_when_allowed(exported, tmp_path):
     other = tmp_path / "other.onnx"
     torch.onnx.export(Net().eval(), (torch.ones(2, 4),), str(other), dynamo=False, keep_initializers_as_inputs=False)
     model = onnx.load(other)
-    for number, initializer in enumerate(model.graph.initializer):  # a file that has lost its names
+    for number, initializer in enumerate(model.graph.initializer):  # removes the names from the file
         for node in model.graph.node:
             node.input[:] = [f"w{number}" if name == initializer.name else name for name in node.input]
         initializer.name = f"w{number}"

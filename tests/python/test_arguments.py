@@ -1,5 +1,5 @@
-"""Objects that can be arguments: their tensors are inputs of the file, under names that are known, and the caller's
-own objects stay as they are, by every backend. Numbers are compared on other arguments than were exported."""
+"""Objects as arguments, with every backend: their tensors become named inputs of the file, and the caller's objects
+are not changed. Results are compared on other arguments than the exported ones."""
 
 import collections
 import copy
@@ -58,7 +58,7 @@ def dynamic_case():
 
 
 def static_case():
-    """Written in place; the length is a tensor, so that another one is another input."""
+    """A cache that is written in place. Its length is a tensor, so another length is only another input."""
     model = llama()
     return model, lambda seed: {
         "input_ids": tokens(1, seed),
@@ -89,7 +89,7 @@ CACHES = {"DynamicCache": dynamic_case, "StaticCache": static_case, "sliding": s
 
 
 def in_layers(cache, part):
-    """The tensors of a cache by the word that names them, layer by layer, as transformers itself has them."""
+    """Returns the tensors of a cache that have this name, layer by layer, as transformers stores them."""
     side, _, word = part.rpartition(".")
     halves = {"decoder": "self_attention_cache", "encoder": "cross_attention_cache"}
     layers = (getattr(cache, halves[side]) if side else cache).layers
@@ -101,13 +101,13 @@ def contents(cache, parts):
 
 
 def assert_as_the_model(program, model, other, parts):
-    """Logits and the cache that comes back, on arguments that the program was not exported with."""
+    """Compares the logits and the returned cache on arguments that were not exported."""
     names = [each.name for each in program.model_proto.graph.output]
     got = dict(zip(names, program(**other), strict=True))
     with torch.no_grad():
-        wanted = model(**other)
-    torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)
-    for name, tensor in contents(wanted.past_key_values, parts).items():
+        expected = model(**other)
+    torch.testing.assert_close(got["logits"], expected.logits, rtol=1e-4, atol=1e-5)
+    for name, tensor in contents(expected.past_key_values, parts).items():
         torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
 
 
@@ -117,12 +117,12 @@ def test_caches(kind, backend):
     model, arguments, parts = CACHES[kind]()
     given = arguments(0)
     before = {name: (tensor, tensor.clone()) for name, tensor in contents(given["past_key_values"], parts).items()}
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", whence.WhenceWarning)
         program = whence.export(model, (), kwargs=given, backend=backend, verify=True)
     assert program.verification.ok and program.backend == backend
-    said = " ".join(str(each.message) for each in told if each.category is whence.WhenceWarning)
-    assert "_key'" not in said and "_value'" not in said  # what is written is returned
+    messages = " ".join(str(each.message) for each in caught if each.category is whence.WhenceWarning)
+    assert "_key'" not in messages and "_value'" not in messages  # the caches written to are returned
     after = contents(given["past_key_values"], parts)
     assert all(after[name] is tensor and torch.equal(tensor, content) for name, (tensor, content) in before.items())
 
@@ -135,7 +135,7 @@ def test_caches(kind, backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_static_cache_is_written_at_its_places(backend):
+def test_a_static_cache_becomes_tensor_scatter(backend):
     model, arguments, parts = static_case()
     program = whence.export(model, (), kwargs=arguments(0), backend=backend, opset_version=24, operators="fused")
     found = collections.Counter(node.op_type for node in program.model_proto.graph.node)
@@ -144,8 +144,8 @@ def test_a_static_cache_is_written_at_its_places(backend):
         assert_as_the_model(program, model, arguments(seed), parts)
 
 
-@pytest.mark.parametrize("seen", [2, 6])
-def test_a_static_window_counts_in_python(seen):
+@pytest.mark.parametrize("length", [2, 6])
+def test_a_static_window_counts_in_python(length):
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
     cache = run_before(model, StaticCache(model.config, 8), seen, 0)
@@ -155,7 +155,7 @@ def test_a_static_window_counts_in_python(seen):
 
 @pytest.fixture
 def registered():
-    """DynamicCache as transformers registers it for torch.export, which is for the whole process."""
+    """DynamicCache as transformers registers it for torch.export. The registration holds for the whole process."""
     from transformers.integrations.executorch import register_dynamic_cache_export_support
 
     register_dynamic_cache_export_support()
@@ -175,7 +175,7 @@ LENGTH = {2: "past"}
     {"dynamic_shapes": {"past_key_values": {"key_cache": [LENGTH] * 2, "value_cache": [LENGTH] * 2}}},
     {"dynamic_shapes": {"past_key_values": [[LENGTH] * 2, [LENGTH] * 2]}},
 ], ids=["axes", "layers", "pairs", "by-name", "as-pytorch-has-them"])
-def test_a_cache_of_any_length_registered_too(sizes, registered, request):
+def test_a_registered_cache_of_any_length(sizes, registered, request):
     backend = "native-export" if "by-name" in request.node.name else "native"
     model, arguments, parts = dynamic_case()
     program = whence.export(model, (), kwargs=arguments(0), backend=backend, **sizes)
@@ -184,17 +184,17 @@ def test_a_cache_of_any_length_registered_too(sizes, registered, request):
     other = {"input_ids": tokens(2, 3), "past_key_values": dynamic(9, 3)}
     got = program(**other)
     with torch.no_grad():
-        wanted = model(**other)
-    torch.testing.assert_close(got[0], wanted.logits, rtol=1e-4, atol=1e-5)
-    assert wanted.past_key_values.get_seq_length() == 11 and program(**{**other, "past_key_values": dynamic(9, 3)})
+        expected = model(**other)
+    torch.testing.assert_close(got[0], expected.logits, rtol=1e-4, atol=1e-5)
+    assert expected.past_key_values.get_seq_length() == 11 and program(**{**other, "past_key_values": dynamic(9, 3)})
 
 
-@pytest.mark.parametrize("shapes, said", [
+@pytest.mark.parametrize("shapes, fragment", [
     ([{"key": LENGTH, "worth": LENGTH}] * 2, "worth"), ([LENGTH] * 3, "3 entries"), ("past", "a str"),
     ([{"key": {4: "past"}}] * 2, "no axis 4")])
-def test_shapes_that_do_not_fit_a_cache(shapes, said):
+def test_shapes_that_do_not_fit_a_cache(shapes, fragment):
     model, arguments, _ = dynamic_case()
-    with pytest.raises(whence.WhenceError, match=said) as raised:
+    with pytest.raises(whence.WhenceError, match=fragment) as raised:
         whence.export(model, (), kwargs=arguments(0), dynamic_shapes={"past_key_values": shapes})
     assert raised.value.code == "E0104" and raised.value.remedy
 
@@ -207,16 +207,16 @@ def test_an_empty_cache_stays_empty(backend):
     assert program.verification.ok and not cache.layers
     got = program(input_ids=tokens(3, 1), past_key_values=cache)
     with torch.no_grad():
-        wanted = model(input_ids=tokens(3, 1), past_key_values=cache)
-    torch.testing.assert_close(got[1:], tuple(contents(wanted.past_key_values, ("key", "value"))[name] for name in (
+        expected = model(input_ids=tokens(3, 1), past_key_values=cache)
+    torch.testing.assert_close(got[1:], tuple(contents(expected.past_key_values, ("key", "value"))[name] for name in (
         "0.key", "0.value", "1.key", "1.value")), rtol=1e-4, atol=1e-5)
-    with pytest.raises(whence.WhenceError) as raised:  # it is full now
+    with pytest.raises(whence.WhenceError) as raised:  # the model has filled it
         program(input_ids=tokens(3, 1), past_key_values=cache)
     assert raised.value.code == "E0104"
 
 
 class Remembers(torch.nn.Module):
-    """A cache among other arguments and results, and one that is not returned."""
+    """Takes a cache in a container among other arguments, and returns it only on request."""
 
     def forward(self, caches, x, returned=True):
         keys, _ = caches["own"][0].update(x, x + 1, 0)
@@ -237,7 +237,7 @@ def test_caches_within_containers(backend):
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_names_that_are_given_win(backend):
+def test_requested_names_are_used(backend):
     program = whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                             input_names=["k0"], output_names=["sum", "new_k0"], verify=True)
     graph = program.model_proto.graph
@@ -254,7 +254,7 @@ def test_a_cache_that_is_not_returned_is_warned_of(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_dict_that_forward_changes_is_warned_of(backend):
+def test_a_dict_changed_by_forward_gives_a_warning(backend):
     class Adds(torch.nn.Module):
         def forward(self, table):
             table["sum"] = table["a"] + 1
@@ -276,7 +276,7 @@ class Frozen:
 
 
 class Point:
-    """Registered with pytree, below."""
+    """Registered with pytree below."""
 
     def __init__(self, x, y):
         self.x, self.y = x, y
@@ -296,7 +296,7 @@ class Slots:
 
 
 class State:
-    """As recurrent models have them: tensors at some depth, numbers, and one that knows another."""
+    """State as in recurrent models: nested tensors, numbers, and an attribute that refers to the object itself."""
 
     def __init__(self, seed):
         self.layers = [{"h": random(3, seed=seed)}, {"h": random(3, seed=seed + 1)}]
@@ -311,7 +311,7 @@ class Named(dict):
 class Everything(torch.nn.Module):
     def forward(self, frozen, point, pair, nested, slots, state, again, numbers, odd):
         state.seen.append(state.count)
-        state.layers[0]["h"] = state.layers[0]["h"] * 2  # as ``again`` sees
+        state.layers[0]["h"] = state.layers[0]["h"] * 2  # also visible through ``again``
         numbers.add(7)
         return (frozen.weight * frozen.by + 3 * point.x - point.y + 5 * pair.left[0] - pair.right
                 + 7 * nested["a b"][1]["c"] + 11 * slots.held + 13 * again.layers[0]["h"] - state.owner.layers[1]["h"]
@@ -327,17 +327,17 @@ def everything(seed):
 
 @pytest.mark.parametrize("backend", EVERY)
 def test_objects_that_hold_tensors(backend):
-    given = everything(0)
-    program = whence.export(Everything(), given, backend=backend, verify=True)
+    arguments = everything(0)
+    program = whence.export(Everything(), arguments, backend=backend, verify=True)
     assert program.verification.ok
     assert [each.name for each in program.model_proto.graph.input] == [
         "frozen_weight", *(["point_0", "point_1"]), "pair_left_0", "pair_right", "nested_a_b_1_c", "slots_held",
         "state_layers_0_h", "state_layers_1_h", "state_space_bias", "odd_z"]
-    untouched, state = everything(0), given[5]
-    assert not state.seen and state.owner is state and given[7] == {1, 2}
+    untouched, state = everything(0), arguments[5]
+    assert not state.seen and state.owner is state and arguments[7] == {1, 2}
     assert torch.equal(state.layers[0]["h"], untouched[5].layers[0]["h"])
-    wanted = Everything()(*everything(1))
-    torch.testing.assert_close(program(*everything(1))[0], wanted, rtol=1e-4, atol=1e-5)
+    expected = Everything()(*everything(1))
+    torch.testing.assert_close(program(*everything(1))[0], expected, rtol=1e-4, atol=1e-5)
 
     other = list(everything(1))
     other[5].count = other[6].count = 4
@@ -359,8 +359,8 @@ def test_a_dtype_is_fixed_in_the_file():
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_what_a_model_changes_in_its_arguments_stays_with_the_copy(backend):
-    """Also what holds no tensors, and tensors written in place: whatever runs the model gets the same."""
+def test_a_model_changes_only_copies_of_its_arguments(backend):
+    """Holds also for arguments without tensors and for tensors written in place: each run gets the same arguments."""
     class Changes(torch.nn.Module):
         def forward(self, x, calls, random, given):
             calls.append(len(calls))
@@ -387,7 +387,7 @@ class Holds:
 
 
 class Context:
-    """Registered, with a tensor where pytree keeps what is not a child."""
+    """Registered with pytree, with a tensor in the context, which pytree does not traverse."""
 
     def __init__(self, x, mask):
         self.x, self.mask = x, mask
@@ -401,7 +401,7 @@ def with_attribute(value, tensor):
     return value
 
 
-@pytest.mark.parametrize("make, said", [
+@pytest.mark.parametrize("make, fragment", [
     (lambda tensor: {tensor}, "builtins.set"),
     (closure, "builtins.function"),
     (lambda tensor: functools.partial(torch.add, tensor), "functools.partial"),
@@ -414,13 +414,13 @@ def with_attribute(value, tensor):
     (lambda tensor: with_attribute(Named(a=tensor), tensor + 1), "Named"),
 ], ids=["set", "closure", "partial", "method", "iterator", "generator", "closure-in-object", "set-in-object",
         "registered", "dict-attribute"])
-def test_tensors_that_cannot_be_reached_are_refused(make, said):
+def test_tensors_that_cannot_be_reached_are_refused(make, fragment):
     class Never(torch.nn.Module):
         def forward(self, x, given):
             raise AssertionError("it ran")
 
     for call in (whence.export, whence.unconvertible_ops):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
+        with pytest.raises(whence.WhenceError, match=fragment) as raised:
             call(Never(), (random(3, seed=0), make(random(3, seed=1))))
         assert raised.value.code == "E0104" and "torch" in raised.value.remedy
 
@@ -445,8 +445,8 @@ def test_a_list_that_holds_itself_is_refused():
     assert raised.value.code == "E0104"
 
 
-def test_what_has_no_tensors_may_be_anything():
-    """Functions, modules, classes, and objects with functions in them are fixed in the file."""
+def test_arguments_without_tensors_may_be_any_object():
+    """Functions, modules, classes, and objects that hold functions are fixed in the file."""
     class Uses(torch.nn.Module):
         def forward(self, x, activation, layer, kind, settings):
             return settings.scale(layer(activation(x))) if kind is Holds else x
@@ -476,7 +476,7 @@ def linear(seed, **options):
     return torch.nn.Linear(3, 3, **options)
 
 
-@pytest.mark.parametrize("given, equal, other", [
+@pytest.mark.parametrize("value, equal, other", [
     (lambda: linear(0), lambda: linear(0), lambda: linear(1)),
     (lambda: linear(0), lambda: linear(0), lambda: linear(0).train(False)),
     (lambda: torch.nn.LeakyReLU(0.1), lambda: torch.nn.LeakyReLU(0.1), lambda: torch.nn.LeakyReLU(0.2)),
@@ -487,12 +487,12 @@ def linear(seed, **options):
      lambda: types.SimpleNamespace(f=times(2))),
     (Empty, Empty, object),
 ], ids=["weights", "mode", "attributes of a module", "function", "partial", "in a list", "in an object", "nothing in it"])
-def test_a_program_refuses_other_fixed_values(given, equal, other):
+def test_a_program_refuses_other_fixed_values(value, equal, other):
     class Takes(torch.nn.Module):
         def forward(self, x, value):
             return x * 2
 
-    program = whence.export(Takes(), (random(2, 3, seed=0), given()))
+    program = whence.export(Takes(), (random(2, 3, seed=0), value()))
     x = random(2, 3, seed=1)
     torch.testing.assert_close(program(x, equal())[0], x * 2)
     with pytest.raises(whence.WhenceError, match="'value.*' is fixed in the file at") as refused:

@@ -1,4 +1,4 @@
-"""dynamic_axes and dynamic_shapes: what they mean to PyTorch, and errors with the fix where PyTorch warns."""
+"""dynamic_axes and dynamic_shapes mean what they mean to PyTorch; if it only warns, whence fails and states the fix."""
 
 
 import onnx
@@ -25,7 +25,7 @@ def arguments(rows=3, other=5):
 
 
 def by_pytorch(shapes):
-    """torch.onnx.export takes a dict at the end of args for keywords, whatever it holds."""
+    """Exports by torch.onnx.export, which takes a dict at the end of args for the keywords."""
     *args, table = arguments()
     by_name = shapes if isinstance(shapes, dict) else dict(zip(("x", "pair", "table"), shapes, strict=True))
     return torch.onnx.export(Net(), tuple(args), kwargs={"table": table}, dynamic_shapes=by_name, dynamo=True,
@@ -45,8 +45,8 @@ NESTED = {
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("shapes", NESTED.values(), ids=NESTED)
-def test_dynamic_shapes_nested_as_the_arguments(backend, shapes):
-    """Names of sizes equal those of torch.onnx.export with the same dynamic_shapes."""
+def test_dynamic_shapes_nested_like_the_arguments(backend, shapes):
+    """The names of sizes equal those of torch.onnx.export with the same dynamic_shapes."""
     program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes=shapes)
     graph = program.model_proto.graph
     assert dims(graph.input) == [["n", 4]] * 3 + [["m", 2]]
@@ -59,7 +59,7 @@ def test_dynamic_shapes_nested_as_the_arguments(backend, shapes):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_some_shapes_left_out_are_fixed(backend):
+def test_omitted_shapes_are_fixed(backend):
     program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes={"table": {"k": {0: "m"}}})
     assert dims(program.model_proto.graph.input) == [[3, 4]] * 3 + [["m", 2]]
 
@@ -75,39 +75,39 @@ def test_dims_and_hints(backend):
     torch.testing.assert_close(program(*other), Net()(*other), rtol=1e-4, atol=1e-5)
     if backend == "native-export":
         reference = by_pytorch(shapes)
-        assert got[:3] == dims(reference.model_proto.graph.input)[:3]  # without a name it has a number of PyTorch's
+        assert got[:3] == dims(reference.model_proto.graph.input)[:3]  # PyTorch names an unnamed size by a number
 
 
-def test_ranges_are_those_of_pytorch_under_the_names_of_the_sizes():
+def test_ranges_equal_pytorchs_under_the_size_names():
     rows, columns = Dim("rows", min=2, max=64), Dim("columns", max=100)
 
     class Two(torch.nn.Module):
         def forward(self, x, y):
             return x @ y
 
-    given, shapes = (torch.randn(3, 4), torch.randn(4, 5)), ({0: rows}, {1: columns})
-    ours = whence.export(Two(), given, backend="native-export", dynamic_shapes=shapes)
-    theirs = torch.onnx.export(Two(), given, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    example, shapes = (torch.randn(3, 4), torch.randn(4, 5)), ({0: rows}, {1: columns})
+    ours = whence.export(Two(), example, backend="native-export", dynamic_shapes=shapes)
+    theirs = torch.onnx.export(Two(), example, dynamic_shapes=shapes, dynamo=True, verbose=False)
     assert dims(ours.model_proto.graph.input) == dims(theirs.model_proto.graph.input)
-    said = {each.key: each.value for each in ours.model_proto.graph.metadata_props}[RANGES]
+    ranges = {each.key: each.value for each in ours.model_proto.graph.metadata_props}[RANGES]
     symbols = {str(symbol): str(bounds) for symbol, bounds in theirs.exported_program.range_constraints.items()}
     assert len(symbols) == 2
     for name, bounds in zip(("rows", "columns"), ("VR[2, 64]", "VR[0, 100]"), strict=True):
-        assert f"{name}: {bounds}" in said and bounds in symbols.values()
-    assert not any(symbol in said for symbol in symbols)
+        assert f"{name}: {bounds}" in ranges and bounds in symbols.values()
+    assert not any(symbol in ranges for symbol in symbols)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_lists_of_axes_are_named_as_pytorch_names_them(backend, tmp_path):
+def test_lists_of_axes_get_pytorchs_names(backend, tmp_path):
     class Plain(torch.nn.Module):
         def forward(self, x, y):
             return x + 1, y.sum(1)
 
-    given = (torch.randn(3, 4), torch.randn(2, 3, 4))
+    example = (torch.randn(3, 4), torch.randn(2, 3, 4))
     axes = {"x": [0], "y": {0: "batch", 1: "time"}, "out": [0]}
     names = {"input_names": ["x", "y"], "output_names": ["out", "summed"]}
-    torch.onnx.export(Plain(), given, tmp_path / "torch.onnx", dynamo=False, dynamic_axes=dict(axes), **names)
-    program = whence.export(Plain(), given, tmp_path / "ours.onnx", backend, dynamic_axes=axes, **names)
+    torch.onnx.export(Plain(), example, tmp_path / "torch.onnx", dynamo=False, dynamic_axes=dict(axes), **names)
+    program = whence.export(Plain(), example, tmp_path / "ours.onnx", backend, dynamic_axes=axes, **names)
     ours, theirs = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
     assert dims(ours.input) == dims(theirs.input) == [["x_dynamic_axes_1", 4], ["batch", "time", 4]]
     assert dims(ours.output)[1] == ["batch", 4]
@@ -115,27 +115,27 @@ def test_lists_of_axes_are_named_as_pytorch_names_them(backend, tmp_path):
     torch.testing.assert_close(program(*other), Plain()(*other), rtol=1e-4, atol=1e-5)
 
 
-def test_axes_go_by_input_names_as_in_pytorch():
+def test_axes_are_found_by_input_name_as_in_pytorch():
     class Plain(torch.nn.Module):
         def forward(self, x, y):
             return x + 1, y * 2
 
-    given = (torch.randn(3, 4), torch.randn(2, 4))
-    program = whence.export(Plain(), given, input_names=["y", "x"], dynamic_axes={"y": {0: "n"}})
+    example = (torch.randn(3, 4), torch.randn(2, 4))
+    program = whence.export(Plain(), example, input_names=["y", "x"], dynamic_axes={"y": {0: "n"}})
     assert [(each.name, dims([each])[0]) for each in program.model_proto.graph.input] == [
         ("y", ["n", 4]), ("x", [2, 4])]
 
 
-def test_a_nested_input_goes_by_its_flat_name():
+def test_a_nested_input_is_found_by_its_flat_name():
     program = whence.export(Net(), arguments(), dynamic_axes={"table_k": {0: "m"}})
     assert dims(program.model_proto.graph.input)[3] == ["m", 2]
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_output_that_is_asked_to_be_something_else_is_told(backend):
-    given = (torch.randn(3, 4),)
+def test_a_contradicted_output_axis_gives_a_warning(backend):
+    example = (torch.randn(3, 4),)
     with pytest.warns(whence.WhenceWarning, match="axis 1 of the output 'out' is 4"):
-        whence.export(torch.nn.ReLU(), given, backend=backend, output_names=["out"],
+        whence.export(torch.nn.ReLU(), example, backend=backend, output_names=["out"],
                       dynamic_axes={"input": {0: "n"}, "out": {0: "n", 1: "other"}})
 
 
@@ -150,15 +150,15 @@ WRONG_AXES = [
 ]
 
 
-@pytest.mark.parametrize("axes, said, fix", WRONG_AXES, ids=[each[1] for each in WRONG_AXES])
-def test_what_pytorch_warns_of_is_an_error_with_the_fix(axes, said, fix):
+@pytest.mark.parametrize("axes, fragment, fix", WRONG_AXES, ids=[each[1] for each in WRONG_AXES])
+def test_a_warning_of_pytorch_is_an_error_with_the_fix(axes, fragment, fix):
     class One(torch.nn.Module):
         def forward(self, x):
             return x + 1
 
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(One(), torch.randn(3, 4), dynamic_axes=axes)
-    assert raised.value.code == "E0104" and said in str(raised.value) and fix in raised.value.remedy
+    assert raised.value.code == "E0104" and fragment in str(raised.value) and fix in raised.value.remedy
 
 
 WRONG_SHAPES = [
@@ -175,11 +175,11 @@ WRONG_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shapes, said, fix", WRONG_SHAPES, ids=[each[1] for each in WRONG_SHAPES])
-def test_shapes_that_are_not_nested_as_the_arguments(shapes, said, fix):
+@pytest.mark.parametrize("shapes, fragment, fix", WRONG_SHAPES, ids=[each[1] for each in WRONG_SHAPES])
+def test_shapes_that_are_not_nested_like_the_arguments(shapes, fragment, fix):
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Net(), arguments(), dynamic_shapes=shapes)
-    assert raised.value.code == "E0104" and said in str(raised.value) and fix in raised.value.remedy
+    assert raised.value.code == "E0104" and fragment in str(raised.value) and fix in raised.value.remedy
 
 
 def test_a_fixed_number_cannot_be_dynamic():
@@ -197,14 +197,14 @@ def test_a_fixed_number_cannot_be_dynamic():
 
 @pytest.mark.parametrize("backend", NATIVE)
 def test_names_of_inputs_and_outputs(backend):
-    given = arguments()
-    for many, said in ((list("abcde"), "5 names"), (["a", "a"], "'a' twice"), (["a,b"], "commas")):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
-            whence.export(Net(), given, backend=backend, input_names=many)
+    args = arguments()
+    for many, fragment in ((list("abcde"), "5 names"), (["a", "a"], "'a' twice"), (["a,b"], "commas")):
+        with pytest.raises(whence.WhenceError, match=fragment) as raised:
+            whence.export(Net(), args, backend=backend, input_names=many)
         assert raised.value.code in ("E0101", "E0104") and raised.value.remedy
     with pytest.raises(whence.WhenceError, match="4.*output|output.*4"):
-        whence.export(Net(), given, backend=backend, output_names=list("abcd"))
-    graph = whence.export(Net(), given, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
+        whence.export(Net(), args, backend=backend, output_names=list("abcd"))
+    graph = whence.export(Net(), args, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
     assert [each.name for each in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
     assert graph.output[0].name == "out" and len({each.name for each in graph.output}) == 3
 
@@ -214,10 +214,10 @@ def test_one_size_has_one_name():
         def forward(self, x, y):
             return x + y
 
-    given = (torch.randn(3, 4), torch.randn(3, 4))
-    reference = torch.onnx.export(Adds(), given, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
+    example = (torch.randn(3, 4), torch.randn(3, 4))
+    reference = torch.onnx.export(Adds(), example, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
     with pytest.warns(whence.WhenceWarning, match="always the size 'a'"):
-        program = whence.export(Adds(), given, backend="native-export", dynamic_shapes=({0: "a"}, {0: "b"}))
+        program = whence.export(Adds(), example, backend="native-export", dynamic_shapes=({0: "a"}, {0: "b"}))
     assert dims(program.model_proto.graph.input) == dims(reference.model_proto.graph.input) == [["a", 4], ["a", 4]]
 
 
@@ -253,7 +253,7 @@ class Keywords(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("shapes", [{"a": {0: "n"}, "others": {"q": {0: "n"}}}, {"a": {0: "n"}, "q": {0: "n"}}])
-def test_shapes_of_keywords_stand_under_their_name_or_alone(backend, shapes):
+def test_shapes_of_keywords_are_nested_or_top_level(backend, shapes):
     program = whence.export(Keywords(), (torch.ones(2, 3),), kwargs={"q": torch.ones(2, 3)}, dynamic_shapes=shapes,
                             backend=backend)
     assert dims(program.model_proto.graph.input)[1][1] == 3
@@ -262,7 +262,7 @@ def test_shapes_of_keywords_stand_under_their_name_or_alone(backend, shapes):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_auto_leaves_axes_fixed_that_the_model_fixes(backend):
+def test_auto_keeps_axes_that_the_model_fixes(backend):
     model = torch.nn.Linear(3, 4)
     program = whence.export(model, (torch.ones(2, 3),), dynamic_shapes=((Dim.AUTO, Dim.AUTO),), backend=backend)
     (rows, columns), = dims(program.model_proto.graph.input)
@@ -272,13 +272,14 @@ def test_auto_leaves_axes_fixed_that_the_model_fixes(backend):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("rows", [(4, 1), (1, 4)])
-def test_auto_fixes_the_axis_that_is_broadcast(backend, rows):
+def test_auto_fixes_the_broadcast_axis(backend, rows):
     class Product(torch.nn.Module):
         def forward(self, x, y):
             return x * y
 
-    given = torch.rand(rows[0], 5), torch.rand(rows[1], 5)
-    program = whence.export(Product(), given, dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}}, backend=backend)
+    example = torch.rand(rows[0], 5), torch.rand(rows[1], 5)
+    program = whence.export(Product(), example, dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}},
+                            backend=backend)
     inputs = dims(program.model_proto.graph.input)
     assert [isinstance(size[0], str) for size in inputs] == [each > 1 for each in rows]
     x, y = (torch.rand(7 if each > 1 else 1, 5) for each in rows)
@@ -308,7 +309,7 @@ def test_names_of_sizes_may_be_any_text(backend, name):
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b", "'a", " a", ""])
-def test_names_of_sizes_that_the_command_cannot_read(name):
+def test_size_names_that_the_command_cannot_read(name):
     with pytest.raises(whence.WhenceError, match="cannot be the name of a size") as raised:
         whence.export(torch.nn.ReLU(), torch.randn(3, 4), dynamic_axes={"input": {0: name}})
     assert raised.value.code == "E0104"
@@ -317,7 +318,7 @@ def test_names_of_sizes_that_the_command_cannot_read(name):
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize("backend", NATIVE)
 def test_an_example_of_size_0_or_1_is_dynamic_too(backend, size):
-    """torch.export alone fixes such sizes; torch.onnx.export does not."""
+    """torch.export fixes axes of size 0 or 1; torch.onnx.export does not."""
     class Stacks(torch.nn.Module):
         def forward(self, x):
             return torch.cat([x, x * x.size(0)], 1)
@@ -329,7 +330,7 @@ def test_an_example_of_size_0_or_1_is_dynamic_too(backend, size):
         torch.testing.assert_close(program(x)[0], Stacks()(x))
 
 
-def test_bounds_that_the_model_has_are_told_and_kept():
+def test_bounds_set_by_the_model_are_reported_and_kept():
     class Bounded(torch.nn.Module):
         def forward(self, x):
             return x * 2 if x.shape[0] >= 6 else x
@@ -342,7 +343,7 @@ def test_bounds_that_the_model_has_are_told_and_kept():
     torch.testing.assert_close(program(x)[0], x * 2)
 
 
-def test_a_size_that_the_model_fixes_is_not_made_fixed_in_silence():
+def test_a_size_that_the_model_fixes_is_an_error():
     class Adds(torch.nn.Module):
         def forward(self, x):
             return x + torch.ones(3)
@@ -362,14 +363,14 @@ class BranchesOnOne(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model", [Squeezes(), BranchesOnOne()])
-def test_a_size_of_1_at_which_the_model_does_something_else_is_refused(model):
+def test_a_size_of_1_that_selects_another_branch_is_refused(model):
     with pytest.raises(whence.WhenceError, match="0 or 1 in the example") as raised:
         whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
 
 
 class SetsThree(torch.nn.Module):
-    """Axis 2 has to be 3; the others may be anything."""
+    """Axis 2 must be 3; the other axes are free."""
 
     def forward(self, x):
         x = x.clone()
@@ -378,7 +379,7 @@ class SetsThree(torch.nn.Module):
 
 
 class Recurrent(torch.nn.Module):
-    """The features are those of the weights; a scripted one raises an error at others."""
+    """The weights determine the number of features; the scripted model raises an error at any other number."""
 
     def __init__(self):
         super().__init__()
@@ -389,32 +390,32 @@ class Recurrent(torch.nn.Module):
 
 
 class Chunks(torch.nn.Module):
-    """As many results as the last axis is long, but for one: two halves, which an axis of any size from 2 on has."""
+    """The number of results is one less than the last axis: two halves here, of an axis of any size from 2 up."""
 
     def forward(self, x):
         return torch.chunk(x * 2, x.size(2) - 1, dim=1)
 
 
-def as_it_is(model):
+def unchanged(model):
     return model
 
 
 @pytest.mark.parametrize("model, make, backend, rows", [
-    (SetsThree(), as_it_is, "native", "a"), (SetsThree(), as_it_is, "native-export", "a"),
+    (SetsThree(), unchanged, "native", "a"), (SetsThree(), unchanged, "native-export", "a"),
     (SetsThree(), torch.jit.script, "native", "a"),
-    (Recurrent(), as_it_is, "native", "a"), (Recurrent(), torch.jit.script, "native", "a"),
-    (Recurrent(), as_it_is, "native-export", 2),  # torch.export writes out the steps of the first axis
-    (Chunks(), as_it_is, "native", "a"), (Chunks(), as_it_is, "native-export", "a"),
+    (Recurrent(), unchanged, "native", "a"), (Recurrent(), torch.jit.script, "native", "a"),
+    (Recurrent(), unchanged, "native-export", 2),  # torch.export unrolls the steps of the first axis
+    (Chunks(), unchanged, "native", "a"), (Chunks(), unchanged, "native-export", "a"),
 ])
-def test_dynamic_axes_are_wishes(model, make, backend, rows):
-    """What the model fixes is fixed in the file, and told; torch.onnx.export drops it without a word."""
+def test_dynamic_axes_are_optional(model, make, backend, rows):
+    """An axis that the model fixes is fixed in the file, with a warning; torch.onnx.export fixes it without one."""
     with pytest.warns(whence.WhenceWarning, match=r"E0304.*fixes .*axis 2 of 'x'"):
         program = whence.export(make(model.eval()), torch.randn(2, 5, 3), backend=backend,
                                 dynamic_axes={"x": {0: "a", 1: "b", 2: "c"}})
     assert dims(program.model_proto.graph.input) == [[rows, "b", 3]]
     x = torch.randn(4 if rows == "a" else rows, 7, 3)
-    wanted = model(x)
-    assert_same_results(program(x), wanted if isinstance(wanted, tuple) else (wanted,))
+    expected = model(x)
+    assert_same_results(program(x), expected if isinstance(expected, tuple) else (expected,))
 
 
 class Halves(torch.nn.Module):
@@ -429,25 +430,25 @@ class Roots(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("model", [Halves(), Roots()])
-def test_numbers_that_torch_export_takes_of_a_size_without_a_word_are_refused(model, backend):
-    """Under Dim.AUTO, and a name alone is one, it makes a constant of int(size * 0.5)."""
+def test_constants_that_torch_export_makes_of_a_size_are_refused(model, backend):
+    """With Dim.AUTO, which a bare name implies, torch.export turns int(size * 0.5) into a constant."""
     with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at") as raised:
         whence.export(model, torch.randn(4, 3), backend=backend, dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
-    with pytest.warns(whence.WhenceWarning, match="E0304"):  # a wish; the file is right at the example's size
+    with pytest.warns(whence.WhenceWarning, match="E0304"):  # optional axis: the file is right at the example's size
         program = whence.export(model, torch.randn(4, 3), backend=backend, dynamic_axes={"x": [0]})
     x = torch.randn(4, 3)
     torch.testing.assert_close(program(x)[0], model(x))
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_dynamic_shapes_are_promises(backend):
+def test_dynamic_shapes_are_required(backend):
     with pytest.raises(Exception, match="E0304|specialized"):
         whence.export(Recurrent(), torch.randn(2, 5, 3), backend=backend, dynamic_shapes={"x": {2: "c"}})
 
 
-def test_wishes_for_a_size_that_is_one_name(tmp_path):
-    """Axes of one name go together: two inputs of one size stay dynamic beside an axis that is fixed."""
+def test_optional_axes_that_share_a_name(tmp_path):
+    """Axes with one name go together: two inputs of one size stay dynamic although another axis is fixed."""
     class Net(torch.nn.Module):
         def forward(self, x, y):
             return (x + y) @ torch.ones(3, 2)
@@ -458,7 +459,7 @@ def test_wishes_for_a_size_that_is_one_name(tmp_path):
     assert dims(program.model_proto.graph.input) == [["n", 3], ["n", 3]]
 
 
-def test_a_wish_for_an_axis_that_is_1_in_the_example():
+def test_an_optional_axis_that_is_1_is_fixed():
     with pytest.warns(whence.WhenceWarning, match="fixes axis 0 of 'x'"):
         program = whence.export(Squeezes(), torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
     assert dims(program.model_proto.graph.input) == [[1, 3]]
@@ -488,7 +489,7 @@ def test_an_example_outside_its_range_is_refused():
 
 
 @pytest.mark.parametrize("dims, scripted", [((), False), ((1,), False), (((0, -1),), False), ((1,), True)])
-def test_axes_that_are_one_in_some_runs_are_squeezed_in_those(dims, scripted):
+def test_axes_are_squeezed_only_in_runs_where_they_are_1(dims, scripted):
     class Squeezed(torch.nn.Module):
         def forward(self, x):
             return torch.squeeze(x + 1, *dims)
@@ -505,7 +506,7 @@ def test_axes_that_are_one_in_some_runs_are_squeezed_in_those(dims, scripted):
         torch.testing.assert_close(program(x)[0], model(x))
 
 
-def test_what_is_squeezed_for_others_keeps_its_rank():
+def test_squeezing_an_axis_that_is_not_1_keeps_the_rank():
     class Squeezed(torch.nn.Module):
         def forward(self, x):
             y = x.squeeze(0)

@@ -1,4 +1,4 @@
-"""whence.carry: functions and commands as tools, alone and in a row."""
+"""whence.carry with functions and commands as tools, one or several in a row."""
 
 import os
 import shutil
@@ -53,8 +53,8 @@ def test_every_kind_of_tool(annotated, tmp_path, tool):
     assert annotated.read_bytes() == before and os.listdir(tmp_path) == ["out.onnx"]
 
 
-def test_functions_run_here_with_what_they_close_over(annotated, tmp_path):
-    """On the thread of the caller, as tools that handle signals need; two paths in a folder of their own."""
+def test_functions_run_in_this_process_with_their_closures(annotated, tmp_path):
+    """They run on the caller's thread, which tools that handle signals need. Both paths are in a temporary folder."""
     seen = []
 
     def tool(source, target):
@@ -67,7 +67,7 @@ def test_functions_run_here_with_what_they_close_over(annotated, tmp_path):
     assert not os.path.exists(os.path.dirname(source))
 
 
-def test_the_result_stands_beside_the_model_by_default(annotated, tmp_path):
+def test_the_result_is_written_beside_the_model_by_default(annotated, tmp_path):
     model = shutil.copy(annotated, tmp_path / "model.onnx")
     assert whence.carry(model, COPY).path == tmp_path / "model.carried.onnx"
     assert sorted(os.listdir(tmp_path)) == ["model.carried.onnx", "model.onnx"]
@@ -98,7 +98,7 @@ def test_a_tool_that_fails(annotated, tmp_path, tool, code, text):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupt_comes_through(annotated, tmp_path):
+def test_an_interrupt_is_passed_on(annotated, tmp_path):
     def tool(source, target):
         raise KeyboardInterrupt
 

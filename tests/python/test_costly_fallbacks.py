@@ -1,5 +1,5 @@
-"""What an operator without a converter costs: others stay whole beside it, and where it takes hundreds of operations that is
-said, with the reason and what to do."""
+"""The cost of an operator without a converter: other operators stay one node. If it becomes hundreds of operations,
+a warning states the reason and the remedy."""
 
 import collections
 import warnings
@@ -16,7 +16,7 @@ x = torch.randn(2, 40, 8)
 
 
 class Overlaps(torch.nn.Module):
-    """Recurrent networks, and an operator that has no converter, but parts that do."""
+    """A recurrent network, and an operator without a converter whose decomposition has converters."""
 
     def __init__(self, kind: str):
         super().__init__()
@@ -46,13 +46,13 @@ class Operator(torch.nn.Module):
 
 
 def exported(model: torch.nn.Module, path, **options) -> tuple[collections.Counter, list[str]]:
-    """The operators of the file, compared with PyTorch, and the warnings."""
+    """Compares the file with PyTorch. Returns the operators of the file and the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", WhenceWarning)
         program = whence.export(model.eval(), (x,), path, **options)
-    for given in x, -x:
-        torch.testing.assert_close(program(given)[0], model(given), rtol=1e-4, atol=1e-5)
+    for value in x, -x:
+        torch.testing.assert_close(program(value)[0], model(value), rtol=1e-4, atol=1e-5)
     return (collections.Counter(node.op_type for node in onnx.load(path).graph.node),
             [str(each.message) for each in caught if issubclass(each.category, WhenceWarning)])
 
@@ -60,28 +60,28 @@ def exported(model: torch.nn.Module, path, **options) -> tuple[collections.Count
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
 def test_a_recurrent_network_beside_the_operator_stays_one_node_a_layer(kind, backend, tmp_path):
-    operators, told = exported(Overlaps(kind), tmp_path / "model.onnx", backend=backend)
+    operators, warned = exported(Overlaps(kind), tmp_path / "model.onnx", backend=backend)
     assert operators[kind] == 2 and operators.total() < 40, operators
-    assert not told
+    assert not warned
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_operator_that_is_written_out_is_said(backend, tmp_path):
-    operators, told = exported(Projected(), tmp_path / "model.onnx", backend=backend)
+def test_an_unrolled_operator_gives_a_warning(backend, tmp_path):
+    operators, warned = exported(Projected(), tmp_path / "model.onnx", backend=backend)
     assert operators.total() > 1000
-    assert len(told) == 1 and told[0].startswith("E0302") and "aten::lstm.input" in told[0]
-    assert "proj_size" in told[0] and "linear layer" in told[0]
+    assert len(warned) == 1 and warned[0].startswith("E0302") and "aten::lstm.input" in warned[0]
+    assert "proj_size" in warned[0] and "linear layer" in warned[0]
 
 
-def test_the_command_says_it(tmp_path):
+def test_the_command_warns(tmp_path):
     torch.jit.trace(Projected().eval(), (x,)).save(tmp_path / "model.pt")
     report = run_json("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]")
-    (told,) = [each for each in report["diagnostics"] if each["code"] == "E0302"]
-    assert told["severity"] == "warning" and told["where"]["op"] == "aten::lstm.input"
+    (warned,) = [each for each in report["diagnostics"] if each["code"] == "E0302"]
+    assert warned["severity"] == "warning" and warned["where"]["op"] == "aten::lstm.input"
 
 
 @pytest.mark.parametrize("rounds", [4, 60])
-def test_an_operator_that_torch_export_writes_out_is_said_if_that_is_much(rounds, tmp_path):
+def test_a_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path):
     def steps(x):
         for number in range(rounds):
             x = torch.tanh(x * number) + x
@@ -91,7 +91,7 @@ def test_an_operator_that_torch_export_writes_out_is_said_if_that_is_much(rounds
         library.define(f"steps{rounds}(Tensor x) -> Tensor")
         library.impl(f"steps{rounds}", steps, "CompositeImplicitAutograd")
         model = Operator(getattr(torch.ops.whence_costly, f"steps{rounds}"))
-        operators, told = exported(model, tmp_path / "model.onnx", backend="native-export")
+        operators, warned = exported(model, tmp_path / "model.onnx", backend="native-export")
     assert operators["Tanh"] == rounds
-    assert [each[:5] for each in told] == (["E0301"] if rounds == 60 else [])
-    assert all(f"whence_costly::steps{rounds}" in each and "custom_translation_table" in each for each in told)
+    assert [each[:5] for each in warned] == (["E0301"] if rounds == 60 else [])
+    assert all(f"whence_costly::steps{rounds}" in each and "custom_translation_table" in each for each in warned)

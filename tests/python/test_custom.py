@@ -1,4 +1,4 @@
-"""A user's own operators: converters that are registered, domains of their own, torch.autograd.Function."""
+"""A user's own operators: registered converters, separate domains, torch.autograd.Function."""
 
 
 import onnx
@@ -41,13 +41,13 @@ def test_registered_for_a_range_of_opsets():
     whence.register_custom_op(SCALED, scaled, 18)
     whence.register_custom_op("whence_test_mylib::scaled", scaled_later, 20, until=21)
     try:
-        for opset, wanted in ((18, False), (19, False), (20, True), (21, True), (22, False)):
+        for opset, has_neg in ((18, False), (19, False), (20, True), (21, True), (22, False)):
             program = whence.export(Uses(), x, backend="native-export", opset_version=opset)
             torch.testing.assert_close(program(x)[0], x * 2.5 + 1)
-            assert ("Neg" in operators(program)) == wanted, opset
-        given = whence.export(Uses(), x, backend="native-export", opset_version=20,
-                              custom_translation_table={SCALED: scaled})
-        assert "Neg" not in operators(given)  # what one export is given counts more
+            assert ("Neg" in operators(program)) == has_neg, opset
+        own_table = whence.export(Uses(), x, backend="native-export", opset_version=20,
+                                  custom_translation_table={SCALED: scaled})
+        assert "Neg" not in operators(own_table)  # the table of this export overrides the registry
         whence.unregister_custom_op(SCALED, 20)
         program = whence.export(Uses(), x, backend="native-export", opset_version=20)
         assert "Neg" not in operators(program)
@@ -64,7 +64,7 @@ def test_registered_for_a_range_of_opsets():
 @pytest.mark.parametrize("operator, first, last, code", [
     ("scaled", 18, 23, "E0104"), ("onnx scaled::x", 18, 23, "E0104"), (SCALED, 12, 23, "E0101"),
     (SCALED, 20, 19, "E0101"), (SCALED, 18, 99, "E0101")])
-def test_what_cannot_be_registered(operator, first, last, code):
+def test_arguments_that_cannot_be_registered(operator, first, last, code):
     with pytest.raises(whence.WhenceError) as raised:
         whence.register_custom_op(operator, scaled, first, until=last)
     assert raised.value.code == code and raised.value.remedy
@@ -77,7 +77,7 @@ def scaled_plainly(x, factor: float):
 
 
 def test_a_plain_function_is_a_translation():
-    """torch.onnx.export takes functions without onnxscript's decorator too."""
+    """torch.onnx.export also accepts functions without onnxscript's decorator."""
     x = torch.randn(2, 3)
     program = whence.export(Uses(), x, backend="native-export", custom_translation_table={SCALED: scaled_plainly})
     torch.testing.assert_close(program(x)[0], x * 2.5 + 1)
@@ -94,7 +94,7 @@ def test_a_function_that_is_no_translation():
     assert raised.value.code == "E0302" and raised.value.remedy
 
 
-def test_passed_through_to_a_domain_of_its_own():
+def test_an_operator_is_passed_through_to_its_own_domain():
     program = whence.export(Uses(), torch.randn(2, 3), backend="native-export",
                             custom_opsets={"whence_test_mylib": 3, "unused": 2})
     model = program.model_proto
@@ -143,7 +143,7 @@ class Clipped(torch.autograd.Function):
 
 
 class Split(torch.autograd.Function):
-    """The newer form, with two results."""
+    """The newer form with setup_context, and two results."""
 
     @staticmethod
     def forward(x):
@@ -175,12 +175,12 @@ def test_autograd_functions_are_inlined(backend):
     program = whence.export(model, x, backend=backend, verify=True)
     assert program.verification.ok and not any(node.domain for node in program.model_proto.graph.node)
     x.requires_grad_()
-    model(x).sum().backward()  # the functions are what they were
+    model(x).sum().backward()  # autograd still works: the functions were not changed
     assert x.grad is not None and "apply" in torch.autograd.Function.__dict__
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_apply_that_the_model_holds(backend):
+def test_an_apply_stored_on_the_model(backend):
     class Holds(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -225,7 +225,7 @@ def test_autograd_functions_are_kept_and_translated():
     assert raised.value.code == "E0101" and "native-export" in raised.value.remedy
 
 
-# ---- what an export would lack --------------------------------------------------------------------------------------
+# ---- operators that an export cannot convert -------------------------------------------------------------------------
 
 
 class LacksTwo(torch.nn.Module):
@@ -300,7 +300,7 @@ def test_functions_with_any_python_in_them(backend):
     torch.testing.assert_close(program(x)[0], Uses()(x))
 
 
-def test_what_is_no_table_is_refused():
+def test_an_option_that_is_not_a_table_is_refused():
     for option in ("custom_translation_table", "custom_opsets"):
         with pytest.raises(whence.WhenceError, match=option) as refused:
             whence.export(Uses(), (torch.randn(2, 3),), **{option: [1]})

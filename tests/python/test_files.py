@@ -1,4 +1,4 @@
-"""What the package writes takes the place of nothing that is somebody else's, and failures leave files as they were."""
+"""The package replaces no files of other programs, and a failure leaves the files unchanged."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ def files(folder) -> dict:
 
 
 def assert_computes(path, model):
-    x = torch.linspace(-1, 1, 128).reshape(2, 64)  # other inputs than those of the export
+    x = torch.linspace(-1, 1, 128).reshape(2, 64)  # not the inputs of the export
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
@@ -54,7 +54,7 @@ def test_a_model_does_not_replace_a_sidecar(backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo"])
-def test_weights_of_something_else_stay(backend, tmp_path):
+def test_weights_of_another_program_stay(backend, tmp_path):
     (tmp_path / "m.onnx.data").write_text("somebody's")
     (tmp_path / "m.onnx").write_text("before")
     before = files(tmp_path)
@@ -62,14 +62,14 @@ def test_weights_of_something_else_stay(backend, tmp_path):
         whence.export(net(1), (X,), tmp_path / "m.onnx", backend, external_data=True)
     assert refused.value.code == "E0401" and "overwrite=True" in refused.value.remedy
     after = files(tmp_path)
-    after.pop("m.whence.json", None)  # PyTorch's exporters are recorded while they run
+    after.pop("m.whence.json", None)  # whence records PyTorch's exporters while they run
     assert after == before
     whence.export(net(1), (X,), tmp_path / "m.onnx", backend, external_data=True, overwrite=True)
     assert_computes(tmp_path / "m.onnx", net(1))
 
 
-def test_an_earlier_export_whose_weights_another_file_shares(tmp_path):
-    """An annotated copy in the same folder reads the weights of the first export, which a second one must not change."""
+def test_shared_weights_of_an_earlier_export(tmp_path):
+    """An annotated copy in the same folder reads the first export's weights, which a second export must not change."""
     whence.export(net(1), (X,), tmp_path / "m.onnx", external_data=True)
     whence.annotate(tmp_path / "m.onnx", output=tmp_path / "copy.onnx")
     whence.export(net(1), (X,), tmp_path / "m.onnx", external_data=True)  # the same bytes
@@ -79,7 +79,7 @@ def test_an_earlier_export_whose_weights_another_file_shares(tmp_path):
         assert_computes(tmp_path / name, net(1))
 
 
-def test_save_leaves_other_weights(tmp_path):
+def test_save_keeps_weights_of_another_program(tmp_path):
     program = whence.export(net(1), (X,), external_data=True)
     (tmp_path / "s.onnx.data").write_text("somebody's")
     with pytest.raises(whence.WhenceError, match="E0401"):
@@ -95,7 +95,7 @@ def test_save_leaves_other_weights(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["native", "torch-dynamo"])
-def test_no_two_files_of_an_export_are_one(backend, tmp_path):
+def test_two_files_of_an_export_must_differ(backend, tmp_path):
     (tmp_path / "m.onnx").write_text("before")
     with pytest.raises(whence.WhenceError, match="would be one file"):
         whence.export(net(1), (X,), tmp_path / "m.onnx", backend, sidecar=tmp_path / "m.onnx")
@@ -119,11 +119,11 @@ def test_annotate_and_html_into_another_folder(tmp_path):
     assert_computes(tmp_path / "out" / "a.onnx", net(1))
 
 
-# ---- sidecars whose name was derived --------------------------------------------------------------------------------
+# ---- sidecars with a derived name ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
-def test_a_derived_sidecar_replaces_sidecars_alone(backend, tmp_path):
+def test_a_derived_sidecar_replaces_only_sidecars(backend, tmp_path):
     mine = tmp_path / "m.whence.json"
     mine.write_text('{"hyper": "parameters, not \\"format\\": \\"whence-sidecar\\""}')
     before = files(tmp_path)
@@ -133,7 +133,7 @@ def test_a_derived_sidecar_replaces_sidecars_alone(backend, tmp_path):
     assert files(tmp_path) == before
     whence.export(net(1), (X,), tmp_path / "m.onnx", backend, sidecar=tmp_path / "other.json")
     assert files(tmp_path)[mine.name] == before[mine.name]
-    for overwrite in True, False:  # the second time it is one
+    for overwrite in True, False:  # the second time, the existing file is a sidecar
         program = whence.export(net(1), (X,), tmp_path / "m.onnx", backend, overwrite=overwrite)
         assert program.sidecar == mine and b'"whence-sidecar"' in mine.read_bytes()[:60]
 
@@ -149,10 +149,10 @@ def test_a_derived_sidecar_follows_no_link(to, tmp_path):
     assert refused.value.code == "E0401" and "overwrite" not in refused.value.remedy
     assert sorted(os.listdir(tmp_path)) == names and (tmp_path / "mine.txt").read_text() == before
     if to != "nothing":
-        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # which names the link
+        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # names the link
 
 
-def test_numbered_records_replace_records_alone(tmp_path):
+def test_numbered_records_replace_only_records(tmp_path):
     (tmp_path / "m.2.whence.json").write_text("mine")
     with pytest.raises(whence.WhenceError) as refused, whence.record(tmp_path / "m.whence.json"):
         torch.export.export(net(1), (X,))

@@ -1,4 +1,4 @@
-"""`whence fleet`: many models in parallel, failures that stop nothing, runs that are continued, one page on all."""
+"""`whence fleet`: many models in parallel. A failure does not stop a run, a killed run continues, one page shows all."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def start(fleet, folder, *options, environment=None, **pipes) -> subprocess.Pope
 
 
 def run(fleet, folder, *options, code=0, environment=None) -> tuple[dict, str]:
-    """(the totals, what stood on standard error)"""
+    """Returns the totals and the text on standard error."""
     process = start(fleet, folder, "--json", *options, environment=environment)
     out, error = process.communicate(timeout=300)
     assert process.returncode == code, out + error
@@ -39,13 +39,13 @@ def run(fleet, folder, *options, code=0, environment=None) -> tuple[dict, str]:
 
 
 def rows(folder) -> dict[str, dict]:
-    """The last row of each model, by its base name."""
+    """Returns the last row of each model by its base name."""
     lines = (folder / "out" / "fleet.jsonl").read_text().splitlines()
     return {os.path.basename(row["file"]): row for row in map(json.loads, filter(lambda line: line.endswith("}"), lines))}
 
 
 def slow_command(folder, seconds: float) -> dict:
-    """An environment in which each annotate takes so long, and says when it began and ended."""
+    """Returns an environment in which each annotate takes this long and logs its begin and end."""
     slow = folder / "slow"
     slow.write_text(f'#!/bin/sh\nif [ "$1" = annotate ]; then echo + >>"{folder}/log"; sleep {seconds}; '
                     f'"{command.BINARY}" "$@"; code=$?; echo - >>"{folder}/log"; exit $code; fi\nexec "{command.BINARY}" "$@"\n')
@@ -54,7 +54,7 @@ def slow_command(folder, seconds: float) -> dict:
 
 
 def fleet_of(folder, count: int):
-    """Files with the names that PyTorch's older exporter gives, which annotate reads; every second one in a folder."""
+    """Writes files with the node names of PyTorch's older exporter, which annotate reads; half of them nested."""
     for i in range(count):
         place = folder / "models" / ("nested" if i % 2 else ".")
         place.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def test_a_folder(tmp_path):
     totals, error = run(fleet, tmp_path)
     assert (totals["models"], totals["done"], totals["failed"], totals["left"], totals["new"]) == (4, 4, 0, 0, 4)
     assert (totals["nodes"], totals["covered"], totals["inferred"], totals["percent"]) == (8, 8, 8, 100)
-    assert error == ""  # no bar where no terminal is
+    assert error == ""  # no progress bar without a terminal
     for name in ("m0.onnx", "nested/m1.onnx", "m2.onnx", "nested/m3.onnx"):
         row, output = rows(tmp_path)[os.path.basename(name)], tmp_path / "out" / name
         assert row["output"] == str(output) and row["ok"] and row["nodes"] == 2
@@ -85,7 +85,7 @@ def test_a_folder(tmp_path):
 
 
 def test_a_list(tmp_path):
-    """Paths are relative to the list's folder, which is not where the command runs; one line stands there twice."""
+    """Paths are relative to the list's folder, not to the current one. One file is listed twice."""
     fleet = fleet_of(tmp_path, 4)
     (fleet / "list.txt").write_text("# two of four\nm0.onnx\n\nnested/m3.onnx\nnested/../m0.onnx\n")
     totals, _ = run(fleet / "list.txt", tmp_path, "--no-reports")
@@ -93,7 +93,7 @@ def test_a_list(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").rglob("*.*")) == ["fleet.jsonl", "index.html", "m0.onnx", "m3.onnx"]
 
 
-def test_a_model_that_fails_stops_nothing_and_is_tried_again(tmp_path):
+def test_a_failing_model_does_not_stop_the_run_and_is_retried(tmp_path):
     fleet = fleet_of(tmp_path, 3)
     good = (fleet / "m0.onnx").read_bytes()
     (fleet / "m0.onnx").write_bytes(b"PK\x03\x04 no model")
@@ -109,18 +109,18 @@ def test_a_model_that_fails_stops_nothing_and_is_tried_again(tmp_path):
     assert (totals["done"], totals["failed"], totals["new"]) == (3, 1, 2)
 
 
-def test_what_changed_or_went_away_is_done_again(tmp_path):
+def test_changed_and_deleted_files_are_redone(tmp_path):
     fleet = fleet_of(tmp_path, 4)
     run(fleet, tmp_path)
     (tmp_path / "out" / "m0.onnx").unlink()
     model(chain({}, {}, {}), fleet / "m2.onnx")
     assert run(fleet, tmp_path)[0]["new"] == 2
     assert run(fleet, tmp_path)[0]["new"] == 0
-    assert run(fleet, tmp_path, "--min", "covered=100", code=1)[0]["new"] == 4  # other wishes; m2 has names without scopes
+    assert run(fleet, tmp_path, "--min", "covered=100", code=1)[0]["new"] == 4  # other options; m2 has no scopes
 
 
 def test_a_killed_run_is_continued(tmp_path):
-    """Each annotate takes half a second; the run is killed, with all its processes, while two models are under way."""
+    """Each annotate takes half a second. The run and all its processes are killed while two models are in progress."""
     fleet = fleet_of(tmp_path, 8)
     process = start(fleet, tmp_path, environment=slow_command(tmp_path, 0.5))
     log = tmp_path / "out" / "fleet.jsonl"
@@ -132,19 +132,19 @@ def test_a_killed_run_is_continued(tmp_path):
     before = rows(tmp_path)
     assert 3 <= len(before) < 8
     with log.open("a") as file:
-        file.write('{"file": "cut o')  # as a kill leaves it
+        file.write('{"file": "cut o')  # the row that a kill cuts off
     written = {row["output"]: os.stat(row["output"]).st_mtime_ns for row in before.values()}
 
     totals, _ = run(fleet, tmp_path)
     assert (totals["done"], totals["new"]) == (8, 8 - len(before))
     assert all(os.stat(output).st_mtime_ns == when for output, when in written.items())
-    whole = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-    assert sorted(row["file"] for row in whole) == sorted(str(path) for path in fleet.rglob("*.onnx"))
-    for row in whole:
-        onnx.load(row["output"])  # whole
+    complete_rows = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    assert sorted(row["file"] for row in complete_rows) == sorted(str(path) for path in fleet.rglob("*.onnx"))
+    for row in complete_rows:
+        onnx.load(row["output"])  # the file is complete
 
 
-def test_no_more_models_than_jobs_are_under_way(tmp_path):
+def test_no_more_models_than_jobs_run_at_once(tmp_path):
     run(fleet_of(tmp_path, 6), tmp_path, "--no-reports", environment=slow_command(tmp_path, 0.2))
     running = [0]
     for mark in (tmp_path / "log").read_text().split():
@@ -153,7 +153,7 @@ def test_no_more_models_than_jobs_are_under_way(tmp_path):
 
 
 def test_memory_does_not_grow_with_the_models(tmp_path):
-    """Two models of 16 MB against two small ones, in the process that hands out the work."""
+    """Compares two models of 16 MB with two small ones, in the process that distributes the work."""
     fleet_of(tmp_path / "small", 2)
     (tmp_path / "large" / "models").mkdir(parents=True)
     for i in range(2):
@@ -164,16 +164,16 @@ def test_memory_does_not_grow_with_the_models(tmp_path):
         program = ("import resource, sys; from whence.fleet.command_line import main; code = main(sys.argv[1:]); "
                    "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)")
         words = [sys.executable, "-c", program, folder / "models", "-o", folder / "out", "--json"]
-        said = subprocess.run(list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
-        code, kilobytes = said.splitlines()[-1].split()
-        assert code == "0" and json.loads(said[:said.rindex("}") + 1])["done"] == 2
+        text = subprocess.run(list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+        code, kilobytes = text.splitlines()[-1].split()
+        assert code == "0" and json.loads(text[:text.rindex("}") + 1])["done"] == 2
         return int(kilobytes)
 
     assert peak(tmp_path / "large") < peak(tmp_path / "small") + (8 << 10)
 
 
-def test_weights_of_their_own_never_meet(tmp_path):
-    """Two models of one folder that share a file, and one that changes between two runs."""
+def test_weights_of_two_models_stay_apart(tmp_path):
+    """Two models in one folder share a file, and one of them changes between two runs."""
     (tmp_path / "models").mkdir()
     expected = {}
     for name, scale in (("a", 1), ("b", 2)):
@@ -195,8 +195,8 @@ def test_weights_of_their_own_never_meet(tmp_path):
     assert results() == {"a.onnx": [10, 11], "b.onnx": expected["b.onnx"]}
 
 
-def test_what_lies_beside_a_model_is_used(small_export, tmp_path):
-    """A sidecar; weights, also of a folder around `onnx`; weights of another model are said to be that."""
+def test_files_beside_a_model_are_used(small_export, tmp_path):
+    """A sidecar; weights, also one folder above `onnx`; weights of another model are reported as such."""
     from safetensors.numpy import save_file
 
     exported, sidecar = small_export
@@ -226,7 +226,7 @@ def test_what_lies_beside_a_model_is_used(small_export, tmp_path):
     page = (tmp_path / "out" / "index.html").read_text()
     assert "sidecar recorded.whence.json" in page and "another model" in page
 
-    (tmp_path / "models" / "recorded" / "recorded.whence.json").unlink()  # the answer rested on it
+    (tmp_path / "models" / "recorded" / "recorded.whence.json").unlink()  # the origins came from it
     assert run(tmp_path / "models", tmp_path)[0]["new"] == 1
 
 
@@ -278,15 +278,15 @@ def test_one_run_at_a_time(tmp_path):
 
 
 def test_a_bar_is_drawn_on_a_terminal(tmp_path):
-    """And the command itself, `whence fleet`, hands over to the package."""
+    """The command `whence fleet` itself calls the package."""
     fleet = fleet_of(tmp_path, 2)
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([command.BINARY, "fleet", fleet, "-o", tmp_path / "out"], env=ENVIRONMENT, stderr=theirs,
+    reader, terminal = pty.openpty()
+    process = subprocess.Popen([command.BINARY, "fleet", fleet, "-o", tmp_path / "out"], env=ENVIRONMENT, stderr=terminal,
                                stdout=subprocess.PIPE, text=True)
     out, _ = process.communicate(timeout=60)
-    os.close(theirs)
-    drawn = os.read(ours, 1 << 16).decode()
-    os.close(ours)
+    os.close(terminal)
+    drawn = os.read(reader, 1 << 16).decode()
+    os.close(reader)
     assert process.returncode == 0 and "[.........." in drawn and "1/2 m" in drawn
     assert out.startswith("2 models") and "[" not in out
 
@@ -305,7 +305,7 @@ def test_the_page_in_a_browser(tmp_path):
         assert "E0201" in window.texts("tr:nth-child(2) td.text")[0]
         widths = window.run("return [...document.querySelectorAll('tr')][2].querySelector('.bar').childElementCount")
         assert widths == 2  # exact and unattributed
-        window.go(window.run("return [...document.querySelectorAll('a')][1].href"))  # the report of the model with odd letters
+        window.go(window.run("return [...document.querySelectorAll('a')][1].href"))  # report with special characters
         assert "50 % <b>.onnx" in window.run("return document.title")
         assert window.complaints() == []
     finally:
@@ -313,8 +313,8 @@ def test_the_page_in_a_browser(tmp_path):
 
 
 @pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
-def test_errors_of_any_length_are_in_sight(tmp_path):
-    """A path without a blank, longer than the window is wide, in an error and in a finding."""
+def test_long_errors_stay_visible(tmp_path):
+    """An error and a finding name a path without spaces that is longer than the window is wide."""
     from whence.fleet import summary
 
     path = "/registry/" + "_".join(["long"] * 60) + ".onnx"
@@ -336,7 +336,7 @@ def test_errors_of_any_length_are_in_sight(tmp_path):
                               "&& cell.getBoundingClientRect().right <= innerWidth);"), width
             assert window.run("return document.body.innerText;").count(path) == 6, width
         figures = window.run("return getComputedStyle(document.querySelector('td[data-name=exact]'), '::before').content;")
-        assert figures == '"exact "'  # the head of the table is gone, so each figure has its name
+        assert figures == '"exact "'  # the table's header is hidden, so each figure shows its name
     finally:
         window.close()
 
@@ -380,7 +380,7 @@ sys.exit(code)
 
 @pytest.mark.matrix
 def test_ray_loses_a_node(tmp_path):
-    """Two nodes with two cores each; one goes away while four models are under way. All are done, and each has one row."""
+    """Two nodes with two cores each; one is lost while four models are in progress. All finish, with one row each."""
     need_ray()
     fleet = fleet_of(tmp_path, 10)
     done = subprocess.run([sys.executable, "-c", LOSES_A_NODE, fleet, tmp_path / "out", tmp_path / "log"], text=True, timeout=400,
@@ -389,6 +389,6 @@ def test_ray_loses_a_node(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "out" / "fleet.jsonl").read_text().splitlines()]
     assert sorted(row["file"] for row in lines) == sorted(str(path) for path in fleet.rglob("*.onnx"))
     assert all(row["ok"] for row in lines)
-    assert (tmp_path / "log").read_text().count("+") > 10  # some were begun again
+    assert (tmp_path / "log").read_text().count("+") > 10  # some were started again
     for row in lines:
         assert whence.validate(row["output"]).coverage.nodes == 2

@@ -1,5 +1,5 @@
-"""What a model changes for longer than one call is warned of by every backend, with its name; a file that would give
-other results than the model for that reason is refused; the caller's model, globals and arguments stay."""
+"""State that a model changes for longer than one call: each backend warns and names it, and refuses to write a file
+whose results differ for that reason. The caller's model, globals and arguments are unchanged."""
 
 import contextvars
 import itertools
@@ -29,7 +29,7 @@ class Slotted:
 
 
 class Keeps(torch.nn.Module):
-    """State of every kind; ``change`` changes some of it and returns the result."""
+    """Holds state of every kind; ``change`` changes some of it and returns the result."""
 
     def __init__(self, change):
         super().__init__()
@@ -48,7 +48,7 @@ class Keeps(torch.nn.Module):
 
 
 def setting(target, value):
-    """A change that assigns: Python's exec, as a lambda cannot."""
+    """Returns a change that assigns, by Python's exec, because a lambda cannot assign."""
     namespace = {"torch": torch}
     exec(f"def change(s, x):\n    {target} = {value}\n    return {target} * x + 0", namespace)
     return namespace["change"]
@@ -77,8 +77,8 @@ UNSEEN = {
 }
 
 
-def told(model, args=(X,), **options):
-    """The program, and the messages of E0308."""
+def export_with_warnings(model, args=(X,), **options):
+    """Returns the program and the messages of E0308."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model.eval(), args, **options)
@@ -87,18 +87,18 @@ def told(model, args=(X,), **options):
 
 @pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("name", SET_ANEW)
-def test_what_is_set_anew_is_named(name, backend):
-    program, said = told(Keeps(SET_ANEW[name]), backend=backend)
-    assert len(said) == 1 and f"'{name}'" in said[0], said
+def test_reassigned_state_is_named(name, backend):
+    program, messages = export_with_warnings(Keeps(SET_ANEW[name]), backend=backend)
+    assert len(messages) == 1 and f"'{name}'" in messages[0], messages
     if backend in NATIVE:
         torch.testing.assert_close(program(X)[0], Keeps(SET_ANEW[name])(X))
 
 
 @pytest.mark.parametrize("backend", [*NATIVE, "torch-torchscript"])  # torch-dynamo fails for some of them
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_what_is_written_to_is_named_once(name, backend):
-    program, said = told(Keeps(IN_PLACE[name]), backend=backend)
-    assert len(said) == 1 and f"'{name}'" in said[0], said
+def test_state_written_in_place_is_named(name, backend):
+    program, messages = export_with_warnings(Keeps(IN_PLACE[name]), backend=backend)
+    assert len(messages) == 1 and f"'{name}'" in messages[0], messages
     if backend in NATIVE:
         torch.testing.assert_close(program(X)[0], X)
     else:
@@ -107,7 +107,7 @@ def test_what_is_written_to_is_named_once(name, backend):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("how", UNSEEN)
-def test_a_write_that_a_tracer_does_not_see_is_refused(how, backend, tmp_path):
+def test_a_write_hidden_from_the_tracer_is_refused(how, backend, tmp_path):
     model = Keeps(UNSEEN[how])
     with pytest.raises(whence.WhenceError) as refused:
         whence.export(model.eval(), (X,), tmp_path / "m.onnx", backend=backend)
@@ -116,13 +116,13 @@ def test_a_write_that_a_tracer_does_not_see_is_refused(how, backend, tmp_path):
 
 
 def test_a_write_that_libtorch_drops_is_in_the_file():
-    """It is not in a trace that was saved and loaded, so torch.export reads the model."""
+    """A saved and loaded trace lacks the write, so torch.export reads the model."""
     def change(s, x):
         s.c[0][1:] = x[1:]
         return s.c[0] + x
 
-    program, said = told(Keeps(change))
-    assert program.backend == "native-export" and len(said) == 1 and "'c[0]'" in said[0]
+    program, messages = export_with_warnings(Keeps(change))
+    assert program.backend == "native-export" and len(messages) == 1 and "'c[0]'" in messages[0]
     torch.testing.assert_close(program(X)[0], torch.tensor([1.0, 4.0, 6.0]))
 
 
@@ -130,8 +130,8 @@ def test_a_write_that_libtorch_drops_is_in_the_file():
 @pytest.mark.parametrize("change", [lambda s, x: s.b * x, lambda s, x: s.b.clone().add_(x),
                                     lambda s, x: (setattr(s.h, "t", s.h.t.clone()), s.h.t + x)[1]],
                          ids=["read", "clone", "equal"])
-def test_state_that_stays_is_not_warned_of(change, backend):
-    assert told(Keeps(change), backend=backend)[1] == []
+def test_unchanged_state_gives_no_warning(change, backend):
+    assert export_with_warnings(Keeps(change), backend=backend)[1] == []
 
 
 class OnItsClass(torch.nn.Module):
@@ -150,7 +150,7 @@ class Inherits(OnItsClass):
 
 
 class Unused:
-    """Its class comes with an object that a run makes, and is not changed."""
+    """A run creates an object of this class, but does not change the class."""
 
     limit, tensor = 4, torch.zeros(3)
 
@@ -171,12 +171,13 @@ ON_CLASSES = {
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("name", ON_CLASSES)
-def test_what_a_class_holds_is_named(name, backend):
-    program, said = told(Inherits(ON_CLASSES[name]), backend=backend)
+def test_state_of_a_class_is_named(name, backend):
+    program, messages = export_with_warnings(Inherits(ON_CLASSES[name]), backend=backend)
     if name == "object":
-        assert not said
+        assert not messages
     else:
-        assert len(said) == 1 and f"'{name}'" in said[0] and said[0].count("'") == f"'{name}'".count("'"), said
+        assert len(messages) == 1 and f"'{name}'" in messages[0], messages
+        assert messages[0].count("'") == f"'{name}'".count("'"), messages
     assert program.verify().ok
 
 
@@ -217,12 +218,13 @@ def running():
 
 @pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("kind", NOT_FOUND)
-def test_state_that_is_not_found_is_warned_of(kind, backend):
+def test_state_that_is_not_found_gives_a_warning(kind, backend):
     model = Keeps(NOT_FOUND[kind])
     model.numbers, model.running = itertools.count(1), running()
     BY_NAME["last"] = Registry.last = torch.zeros(3)
-    _, said = told(model, backend=backend)
-    assert len(said) == 1 and "results change from call to call" in said[0] and "iterator" in said[0], said
+    _, messages = export_with_warnings(model, backend=backend)
+    assert len(messages) == 1 and "results change from call to call" in messages[0], messages
+    assert "iterator" in messages[0], messages
 
 
 TOTAL = contextvars.ContextVar("TOTAL")
@@ -234,15 +236,15 @@ def next_total(s, x):
 
 
 @pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
-def test_a_tensor_without_data_that_torch_export_leaves(backend):
-    """It is where no export finds it: the file is there, cannot be compared, and the next export says why."""
+def test_a_tensor_without_data_left_by_torch_export(backend):
+    """No export finds the tensor: the file is written but cannot be compared, and the next export explains why."""
     TOTAL.set(torch.zeros(3))
     model = Keeps(next_total)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(model.eval(), X, backend=backend, verify=True)
-    said = [str(each.message) for each in caught if each.category is whence.WhenceWarning]
-    assert len(said) == 2 and "E0308" in said[0] and "is not verified: E0207" in said[1], said
+    messages = [str(each.message) for each in caught if each.category is whence.WhenceWarning]
+    assert len(messages) == 2 and "E0308" in messages[0] and "is not verified: E0207" in messages[1], messages
     for again in EVERY:
         with pytest.raises(whence.WhenceError, match="a tensor without data") as refused:
             whence.export(model, X, backend=again)
@@ -273,8 +275,8 @@ class Counts(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
 def test_a_scripted_model(backend):
-    said = told(torch.jit.script(Counts()), (X, X.clone()), backend=backend)[1]
-    assert any("'total'" in each for each in said) and sum("its input 'y'" in each for each in said) == 1
+    messages = export_with_warnings(torch.jit.script(Counts()), (X, X.clone()), backend=backend)[1]
+    assert any("'total'" in each for each in messages) and sum("its input 'y'" in each for each in messages) == 1
     with pytest.raises(whence.WhenceError, match="'x' and 'y' share memory"):
         whence.export(torch.jit.script(Counts()), (X, X), backend=backend)
 
@@ -284,12 +286,12 @@ def test_an_exported_program(backend):
     program = torch.export.export(Counts(), (X, X.clone()))
     with pytest.warns(whence.WhenceWarning, match="E0308") as warned:
         whence.export(program, backend=backend)
-    said = [str(each.message) for each in warned if "E0308" in str(each.message)]
-    assert len(said) == 2 and "writes to 'total'" in said[0] and "its input 'y'" in said[1]
+    messages = [str(each.message) for each in warned if "E0308" in str(each.message)]
+    assert len(messages) == 2 and "writes to 'total'" in messages[0] and "its input 'y'" in messages[1]
 
 
 class AsksForCapture(torch.nn.Module):
-    """As transformers' attention does, which leaves a mask out where it is not captured."""
+    """Like transformers' attention, which omits a mask outside of a capture."""
 
     def forward(self, x):
         captured = torch.jit.is_tracing() or torch.compiler.is_exporting()
@@ -318,7 +320,7 @@ class Writes(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("second", [lambda t: t, lambda t: t.view(4), lambda t: t[:]], ids=["same", "view", "slice"])
-def test_arguments_that_share_memory_and_are_written_to_are_refused(second, backend):
+def test_writes_to_arguments_that_share_memory_are_refused(second, backend):
     t = torch.ones(4)
     with pytest.raises(whence.WhenceError, match="'x' and 'y_a' share memory") as refused:
         whence.export(Writes(), (t, {"a": second(t)}), backend=backend)
@@ -326,39 +328,39 @@ def test_arguments_that_share_memory_and_are_written_to_are_refused(second, back
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_arguments_of_one_memory_that_do_not_overlap(backend):
+def test_disjoint_arguments_in_one_memory(backend):
     t = torch.ones(8)
-    program, said = told(Writes(), (t[:4], {"a": t[4:]}), backend=backend, verify=True)
-    assert program.verification.ok and len(said) == 1 and "its input 'x'" in said[0]
+    program, messages = export_with_warnings(Writes(), (t[:4], {"a": t[4:]}), backend=backend, verify=True)
+    assert program.verification.ok and len(messages) == 1 and "its input 'x'" in messages[0]
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_one_tensor_given_twice_is_two_inputs(backend):
+def test_one_tensor_passed_twice_is_two_inputs(backend):
     class Reads(torch.nn.Module):
         def forward(self, x, y):
             return x - 2 * y
 
     t = torch.rand(4)
-    program, said = told(Reads(), (t, t), backend=backend, verify=True)
+    program, messages = export_with_warnings(Reads(), (t, t), backend=backend, verify=True)
     a, b = torch.rand(4), torch.rand(4)
     torch.testing.assert_close(program(a, b)[0], a - 2 * b)
-    assert program.verification.ok and said == []
+    assert program.verification.ok and messages == []
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_module_that_is_an_argument_stays_too(backend):
+def test_a_module_as_argument_is_unchanged(backend):
     class Applies(torch.nn.Module):
         def forward(self, x, norm):
             return norm(x) + norm.running_mean * 0
 
     norm = torch.nn.BatchNorm1d(4).train()
-    program, said = told(Applies(), (torch.rand(3, 4), norm), backend=backend, verify=True)
+    program, messages = export_with_warnings(Applies(), (torch.rand(3, 4), norm), backend=backend, verify=True)
     assert program.verification.ok and not norm.running_mean.any() and norm.num_batches_tracked == 0
     for name in "norm.running_mean", "norm.running_var", "norm.num_batches_tracked":
-        assert any(f"'{name}'" in each for each in said), said
+        assert any(f"'{name}'" in each for each in messages), messages
 
 
-def test_verify_gives_the_model_what_it_was_given():
+def test_verify_passes_the_arguments_to_the_model():
     program = whence.export(Writes(), (torch.ones(4), {"a": torch.ones(4)}))
     t = torch.ones(4)
     assert not program.verify((t, {"a": t})).ok
@@ -374,5 +376,5 @@ def test_an_input_that_is_written_to(backend):
             return x * count, state["h"]
 
     args = (X, {"h": torch.zeros(3)}, torch.zeros(1))
-    _, said = told(Moves(), args, backend=backend, input_names=["x", "h", "step"])
-    assert len(said) == 1 and "its input 'step'" in said[0]  # the file's name; 'h' is an output
+    _, messages = export_with_warnings(Moves(), args, backend=backend, input_names=["x", "h", "step"])
+    assert len(messages) == 1 and "its input 'step'" in messages[0]  # under the file's name; 'h' is an output

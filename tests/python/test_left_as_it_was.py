@@ -1,5 +1,5 @@
-"""A model that was exported, verified or asked about is what it was before: in every mode, by every backend, after
-errors too. What it was is written down here by hand, not by the package."""
+"""Exporting, verifying or querying a model leaves it unchanged: in every mode, by every backend, also after errors.
+The expected state is listed here, independently of the package."""
 
 import collections
 import random
@@ -20,7 +20,7 @@ class Helper:
 
 
 class Changes(torch.nn.Module):
-    """Each thing that forward changes is a way in which models keep state."""
+    """Each change that forward makes is one of the ways in which models keep state."""
 
     def __init__(self, fails):
         super().__init__()
@@ -34,7 +34,7 @@ class Changes(torch.nn.Module):
         self.frozen = torch.nn.Parameter(torch.ones(4), requires_grad=False)
 
     def forward(self, x, indices):
-        if not torch.compiler.is_exporting():  # which has rules of its own for what is assigned
+        if not torch.compiler.is_exporting():  # torch.export has its own rules for assignments
             with torch.no_grad():
                 self.table.weight.clamp_(-1, 1)
             self.plain += 1
@@ -68,8 +68,8 @@ def changing(fails=False):
     return model
 
 
-def held(model):
-    """Everything that can be asked of the model, in Python's own values."""
+def state_of(model):
+    """Returns all state of the model as plain Python values."""
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers()), "plain": model.plain}
     return {
         "tensors": {name: (id(each), each.data_ptr(), each.tolist(), each.requires_grad)
@@ -89,7 +89,7 @@ def held(model):
 @pytest.mark.parametrize("backend", EVERY)
 def test_an_export(backend, training, fails):
     model = changing(fails)
-    before, inputs = held(model), (X.clone(), INDICES.clone())
+    before, inputs = state_of(model), (X.clone(), INDICES.clone())
     axes = {"x": {0: "batch"}, "indices": {0: "batch"}}
     options = {"backend": backend, "training": training, "verify": True, "dynamic_axes": axes}
     if fails:
@@ -97,15 +97,15 @@ def test_an_export(backend, training, fails):
             whence.export(model, (X, INDICES), **options)
     else:
         whence.export(model, (X, INDICES), **options)
-    assert held(model) == before
+    assert state_of(model) == before
     assert torch.equal(X, inputs[0]) and torch.equal(INDICES, inputs[1])
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_else_runs_a_model(fails, tmp_path):
+def test_other_uses_of_a_model(fails, tmp_path):
     program = whence.export(changing(), (X, INDICES), tmp_path / "m.onnx")
     model = changing(fails)
-    before = held(model)
+    before = state_of(model)
     for run in (lambda: whence.verify(program, model, (X, INDICES)),
                 lambda: whence.unconvertible_ops(model, (X, INDICES)),
                 lambda: whence.unconvertible_ops(model, (X, INDICES), backend="native-export", training="preserve")):
@@ -114,7 +114,7 @@ def test_what_else_runs_a_model(fails, tmp_path):
                 run()
         else:
             run()
-        assert held(model) == before
+        assert state_of(model) == before
 
 
 class Descriptor:
@@ -143,7 +143,7 @@ class Part(torch.nn.Module):
 
 
 class OnItsClass(Base, Mixin):
-    """Keeps state on classes, and names none of them."""
+    """Keeps state on classes without naming a class."""
 
     descriptor = Descriptor()
 
@@ -166,7 +166,7 @@ class OnItsClass(Base, Mixin):
 
 
 def assign(name, value, owner=type):
-    """A change that sets an attribute of the class, or of the object that ``owner`` returns."""
+    """Returns a change that sets an attribute of the class, or of the object that ``owner`` returns."""
     def change(s, x):
         type.__setattr__(owner(s), name, value(s, x))
         return x
@@ -204,7 +204,7 @@ def held_by_classes():
 @pytest.mark.parametrize("fails", [False, True], ids=["", "failing"])
 @pytest.mark.parametrize("how", CLASS_CHANGES)
 @pytest.mark.parametrize("backend", EVERY)
-def test_what_classes_hold(backend, how, fails):
+def test_state_of_classes(backend, how, fails):
     model, before = OnItsClass(CLASS_CHANGES[how], fails).eval(), held_by_classes()
     if fails:
         with pytest.raises(Exception, match="at the end"):
@@ -221,8 +221,8 @@ def test_a_tensor_of_a_class_that_is_written_to(backend):
     assert held_by_classes() == before
 
 
-def test_where_weights_are_views_of_one_tensor_and_assigned_to():
-    """As in a model that was sharded or flattened; an assignment to data puts them elsewhere."""
+def test_an_assignment_to_weights_that_are_views_of_one_tensor():
+    """As in a sharded or flattened model; an assignment to data moves them to another memory."""
     class Flat(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -237,7 +237,7 @@ def test_where_weights_are_views_of_one_tensor_and_assigned_to():
             return x * self.one + self.two
 
     model = Flat()
-    with pytest.raises(whence.WhenceError, match="a write to 'one'"):  # which no tracer sees
+    with pytest.raises(whence.WhenceError, match="a write to 'one'"):  # no tracer records it
         whence.export(model, torch.ones(2, 3), backend="native")
     assert torch.equal(model.flat, torch.arange(6.0)) and model.one.data_ptr() == model.flat.data_ptr()
     assert model.one.tolist() == [0, 1, 2] and model.two.tolist() == [[3, 4, 5]] * 2

@@ -1,4 +1,4 @@
-"""Programs that are made functional before they are saved: torch.vmap, and operators that write to their arguments."""
+"""Programs made functional before they are saved: torch.vmap, and operators that write to their arguments."""
 
 
 import onnx
@@ -59,8 +59,8 @@ def test_vmap(name, backend):
     args = tuple(torch.randn(shape) for shape in shapes)
     program = whence.export(model, args, backend=backend)
     onnx.checker.check_model(program.model_proto, full_check=True)
-    wanted = model(*args)
-    assert_same_results(program(*args), wanted if isinstance(wanted, tuple) else [wanted])
+    expected = model(*args)
+    assert_same_results(program(*args), expected if isinstance(expected, tuple) else [expected])
     assert program.validation.clean
 
 
@@ -70,9 +70,9 @@ def test_vmap_of_a_dynamic_batch_keeps_modules():
     for size in (2, 7):
         x = torch.randn(size, 3)
         torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-5, atol=1e-5)
-    said = {each.value for node in program.model_proto.graph.node for each in node.metadata_props
-            if each.key == "pkg.whence.module"}
-    assert {"layer", "after.0", "after.1"} <= said and program.validation.coverage.percent == 100
+    modules = {each.value for node in program.model_proto.graph.node for each in node.metadata_props
+               if each.key == "pkg.whence.module"}
+    assert {"layer", "after.0", "after.1"} <= modules and program.validation.coverage.percent == 100
 
 
 # ---- operators that write to their arguments ------------------------------------------------------------------------
@@ -108,8 +108,8 @@ def shifted(y, x, by=1.0):
 
 
 @pytest.mark.parametrize("dynamo", [None, True])
-def test_a_translation_returns_what_is_written(dynamo):
-    """After the operator's own results."""
+def test_a_translation_returns_written_tensors(dynamo):
+    """The written tensors follow the operator's own results."""
     x, y = torch.randn(3), torch.randn(3)
     program = whence.export(Writes(), (x, y), dynamo=dynamo, custom_translation_table=TABLE | {
         OPS.shifted.default: shifted})
@@ -124,7 +124,7 @@ def test_in_a_domain_of_its_own():
     assert {name: (len(node.input), len(node.output)) for name, node in nodes.items()} == {
         "add_into": (2, 1), "shifted": (2, 2)}
     inputs = onnx.helper.get_node_attr_value(nodes["shifted"], "inputs")
-    assert [each.decode() for each in inputs] == ["x", "y"]  # what is written comes first
+    assert [each.decode() for each in inputs] == ["x", "y"]  # the written tensors come first
 
 
 def test_without_a_translation():

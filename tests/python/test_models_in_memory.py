@@ -1,4 +1,4 @@
-"""Every function of the package that reads a model takes a path, a program, an onnx.ModelProto or an onnx_ir.Model."""
+"""Every function that reads a model accepts a path, a program, an onnx.ModelProto or an onnx_ir.Model."""
 
 import inspect
 import os
@@ -27,14 +27,14 @@ class Net(torch.nn.Module):
 
 
 def other() -> Net:
-    """A model of other weights, for a comparison that finds that."""
+    """Returns a model with other weights, so that a comparison finds differences."""
     model = Net().eval()
     torch.nn.init.ones_(model.second.weight)
     return model
 
 
-class Made:
-    """One model, in every form that holds it."""
+class ModelForms:
+    """One model in every form that the functions accept."""
 
     def __init__(self, folder):
         torch.manual_seed(0)
@@ -56,84 +56,84 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return Made(tmp_path_factory.mktemp("made"))
+def case(tmp_path_factory):
+    return ModelForms(tmp_path_factory.mktemp("case"))
 
 
 def modules_of(path) -> list[str]:
     return sorted({each.path for each in whence.show(path)})
 
 
-# What each function says of a model, without what is the file's: its name and its times.
-SAYS = {
-    "show": lambda made, model, out: list(whence.show(model)),
-    "explain": lambda made, model, out: whence.explain(model, onnx.load(made.path).graph.node[0].name).module,
-    "diff": lambda made, model, out: (whence.diff(model, made.path).same, whence.diff(made.path, model).same),
-    "compare": lambda made, model, out: whence.compare(made.path, model).diff["same"],
-    "validate": lambda made, model, out: (whence.validate(model, baseline=model).clean, whence.validate(model).coverage),
-    "select": lambda made, model, out: whence.select(model, ["first"]).names,
-    "place": lambda made, model, out: whence.place(model, ["cpu=**"]).devices,
-    "profile": lambda made, model, out: whence.profile(model, made.measured, optimized=model).operator_time,
-    "accuracy": lambda made, model, out: [(each.name, each.status) for each in whence.accuracy(model, made.values).modules],
-    "sensitivity": lambda made, model, out: whence.sensitivity(model, [(made.x,)], time=False).together_error,
-    "verify": lambda made, model, out: (whence.verify(model, made.model, made.x).ok,
-                                        whence.verify(model, other(), made.x).ok),
-    "annotate": lambda made, model, out: whence.annotate(model, made.program.sidecar, output=out).exact,
-    "carry": lambda made, model, out: whence.carry(model, lambda a, b: onnx.save(onnx.load(a), b), out).exact,
-    "functions": lambda made, model, out: whence.functions(model, output=out, types=["Linear"]).nodes_after,
-    "inline": lambda made, model, out: modules_of(whence.inline(model, output=out)),
-    "extract": lambda made, model, out: modules_of(whence.extract(model, "second", out)),
+# The result of each function on a model, without the file's name and times.
+RESULTS = {
+    "show": lambda case, model, out: list(whence.show(model)),
+    "explain": lambda case, model, out: whence.explain(model, onnx.load(case.path).graph.node[0].name).module,
+    "diff": lambda case, model, out: (whence.diff(model, case.path).same, whence.diff(case.path, model).same),
+    "compare": lambda case, model, out: whence.compare(case.path, model).diff["same"],
+    "validate": lambda case, model, out: (whence.validate(model, baseline=model).clean, whence.validate(model).coverage),
+    "select": lambda case, model, out: whence.select(model, ["first"]).names,
+    "place": lambda case, model, out: whence.place(model, ["cpu=**"]).devices,
+    "profile": lambda case, model, out: whence.profile(model, case.measured, optimized=model).operator_time,
+    "accuracy": lambda case, model, out: [(each.name, each.status) for each in whence.accuracy(model, case.values).modules],
+    "sensitivity": lambda case, model, out: whence.sensitivity(model, [(case.x,)], time=False).together_error,
+    "verify": lambda case, model, out: (whence.verify(model, case.model, case.x).ok,
+                                        whence.verify(model, other(), case.x).ok),
+    "annotate": lambda case, model, out: whence.annotate(model, case.program.sidecar, output=out).exact,
+    "carry": lambda case, model, out: whence.carry(model, lambda a, b: onnx.save(onnx.load(a), b), out).exact,
+    "functions": lambda case, model, out: whence.functions(model, output=out, types=["Linear"]).nodes_after,
+    "inline": lambda case, model, out: modules_of(whence.inline(model, output=out)),
+    "extract": lambda case, model, out: modules_of(whence.extract(model, "second", out)),
 }
 
 
 def test_the_table_has_every_function_that_takes_a_model():
     takes = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
              and any(each.annotation == "Model" for each in inspect.signature(getattr(whence, name)).parameters.values())]
-    assert sorted(takes) == sorted(SAYS)
+    assert sorted(takes) == sorted(RESULTS)
     takes_paths = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
                    and any(each.name in ("model", "path") and "PathLike" in str(each.annotation)
                            for each in inspect.signature(getattr(whence, name)).parameters.values())]
-    assert sorted(takes_paths) == ["record", "record_values"]  # what they write
+    assert sorted(takes_paths) == ["record", "record_values"]  # these paths are outputs
 
 
-@pytest.mark.parametrize("function", SAYS)
-def test_all_forms_are_one_model(function, made, tmp_path):
-    say = SAYS[function]
-    expected = say(made, made.path, tmp_path / "path.onnx")
-    for name, form in made.forms().items():
-        assert say(made, form, tmp_path / f"{name}.onnx") == expected, name
+@pytest.mark.parametrize("function", RESULTS)
+def test_all_forms_are_one_model(function, case, tmp_path):
+    result = RESULTS[function]
+    expected = result(case, case.path, tmp_path / "path.onnx")
+    for name, form in case.forms().items():
+        assert result(case, form, tmp_path / f"{name}.onnx") == expected, name
     assert expected not in ((), [], None) and expected is not False
 
 
 @pytest.mark.parametrize("function, arguments", [("show", {}), ("validate", {}), ("select", {"modules": ["first"]})])
-def test_the_model_goes_by_either_name(function, arguments, made):
-    """But for accuracy and verify, of which `model` is the PyTorch model."""
+def test_the_model_has_two_keyword_names(function, arguments, case):
+    """Except in accuracy and verify, in which `model` is the PyTorch model."""
     call = getattr(whence, function)
-    assert repr(call(model=made.path, **arguments)) == repr(call(path=made.path, **arguments)) == repr(call(made.path, **arguments))
+    assert repr(call(model=case.path, **arguments)) == repr(call(path=case.path, **arguments)) == repr(call(case.path, **arguments))
     with pytest.raises(TypeError, match="unexpected keyword|multiple values"):
-        call(made.path, model=made.path, path=made.path)
+        call(case.path, model=case.path, path=case.path)
     with pytest.raises(TypeError):
-        whence.accuracy(model=made.path)
+        whence.accuracy(model=case.path)
 
 
-def test_the_programs_of_pytorch(made):
-    program = torch.onnx.export(made.model, (made.x,), dynamo=True, verbose=False)
-    assert whence.verify(program, made.model, made.x).ok
+def test_the_programs_of_pytorch(case):
+    program = torch.onnx.export(case.model, (case.x,), dynamo=True, verbose=False)
+    assert whence.verify(program, case.model, case.x).ok
     assert whence.validate(program).coverage.nodes == len(program.model_proto.graph.node)
 
 
 @pytest.mark.parametrize("function", ["annotate", "functions", "inline", "carry"])
-def test_a_model_in_memory_is_not_written_to(function, made):
-    model = onnx.load(made.path)
+def test_a_model_in_memory_is_not_written_to(function, case):
+    model = onnx.load(case.path)
     before = model.SerializeToString()
-    arguments = {"annotate": (made.program.sidecar,), "carry": (["true", "{in}"],)}.get(function, ())
+    arguments = {"annotate": (case.program.sidecar,), "carry": (["true", "{in}"],)}.get(function, ())
     with pytest.raises(whence.WhenceError, match="output='model.onnx'") as raised:
         getattr(whence, function)(model, *arguments)
     assert raised.value.code == "E0101" and model.SerializeToString() == before
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", torch.nn.Linear(1, 1)])
-def test_what_holds_no_model_is_refused(wrong):
+def test_objects_without_a_model_are_refused(wrong):
     for function in (whence.show, whence.validate):
         with pytest.raises(whence.WhenceError) as raised:
             function(wrong)
@@ -148,20 +148,20 @@ def test_weights_that_do_not_fit_into_a_file_lie_beside_it(load, made, monkeypat
     with model_files.as_file(model) as path:
         name = os.path.basename(path)
         assert sorted(os.listdir(os.path.dirname(path))) == [name, f"{name}.data"]
-        assert whence.verify(path, made.model, made.x).ok
-    assert whence.verify(model, made.model, made.x).ok  # it still has its weights
+        assert whence.verify(path, case.model, case.x).ok
+    assert whence.verify(model, case.model, case.x).ok  # the model in memory keeps its weights
     assert not os.path.exists(path)
 
 
-def test_weights_in_a_file_of_their_own(made, tmp_path):
-    whence.export(made.model, (made.x,), tmp_path / "outside.onnx", external_data={"threshold": 1})
+def test_weights_in_a_file_of_their_own(case, tmp_path):
+    whence.export(case.model, (case.x,), tmp_path / "outside.onnx", external_data={"threshold": 1})
     assert (tmp_path / "outside.onnx.data").exists()
     for model in (onnx.load(tmp_path / "outside.onnx"), onnx_ir.load(tmp_path / "outside.onnx")):
-        assert whence.verify(model, made.model, made.x).ok and not whence.verify(model, other(), made.x).ok
+        assert whence.verify(model, case.model, case.x).ok and not whence.verify(model, other(), case.x).ok
 
 
-def test_an_error_names_the_graph_and_not_the_file_that_is_gone(made):
-    model = onnx.load(made.path)
+def test_an_error_names_the_graph_and_not_the_deleted_file(case):
+    model = onnx.load(case.path)
     model.graph.name = "my graph"
     with pytest.raises(whence.WhenceError) as raised:
         whence.explain(model, "no such node")
@@ -169,8 +169,8 @@ def test_an_error_names_the_graph_and_not_the_file_that_is_gone(made):
     assert tempfile.gettempdir() not in str(raised.value)
 
 
-def test_a_program_is_a_path(made):
-    assert os.fspath(made.in_memory) == str(made.in_memory.path)
-    [got] = onnxruntime.InferenceSession(os.fspath(made.in_memory)).run(None, {"x": made.x.numpy()})
-    torch.testing.assert_close(torch.from_numpy(got), made.model(made.x).detach(), rtol=1e-4, atol=1e-5)
-    assert onnx.load(made.in_memory) == made.in_memory.model_proto
+def test_a_program_is_a_path(case):
+    assert os.fspath(case.in_memory) == str(case.in_memory.path)
+    [got] = onnxruntime.InferenceSession(os.fspath(case.in_memory)).run(None, {"x": case.x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), case.model(case.x).detach(), rtol=1e-4, atol=1e-5)
+    assert onnx.load(case.in_memory) == case.in_memory.model_proto

@@ -1,6 +1,6 @@
-"""torch.onnx.export(dynamo=False) names modules by the last part of their names; whence.record knows the rest.
+"""torch.onnx.export(dynamo=False) records only the last part of a module's name; whence.record records all of it.
 
-What each operation is compared with is the archive of torch.jit.trace, whose scopes have the complete names."""
+The reference is the archive of torch.jit.trace, whose scopes have the complete names."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ nn = torch.nn
 
 
 class Shift(nn.Module):
-    """Has no tensors by which its name could be found."""
+    """Has no tensors that would identify it."""
 
     def forward(self, x):
         return torch.tanh(x) + 1
@@ -38,7 +38,7 @@ class CalledByMethod(nn.Module):
 
 
 class SameNameTwice(nn.Module):
-    """`a.shift`, which a method calls, and `shift`, a child of the caller."""
+    """`a.shift`, called by a method, and `shift`, a child of the caller."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,7 @@ class CallsOfAHook(nn.Module):
 
 
 class CallThatFails(nn.Module):
-    """Calls that raised have a scope, too, and no operation."""
+    """A call that raised also has a scope, but no operation."""
 
     def __init__(self):
         super().__init__()
@@ -98,7 +98,7 @@ def test_methods_that_call_modules(case, tmp_path):
     assert any(path == ("b.shift" if case is CallsOfAHook else "a.shift") for _, path, _, _ in recorded)
 
 
-def test_the_file_is_what_it_would_be_without_a_recording(tmp_path):
+def test_a_recording_does_not_change_the_file(tmp_path):
     model, x = SameNameTwice().eval(), torch.randn(2, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

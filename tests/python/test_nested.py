@@ -1,4 +1,4 @@
-"""Calls with nested arguments, by both native routes: inputs, their names and results as PyTorch's exporters have."""
+"""Nested arguments, by both native routes: inputs, their names and results are the same as of PyTorch's exporters."""
 
 import collections
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Pair = collections.namedtuple("Pair", "left right")
 
 
 class Takes(torch.nn.Module):
-    """Computes with everything that it is given, so that nothing can be mixed up without a difference."""
+    """Uses every argument, so that any mix-up changes the result."""
 
     def forward(self, x, pair, table, n=3, word="double", nothing=None, *, flag=True, options=None, box=None,
                 named=None):
@@ -80,20 +80,20 @@ def test_equal_to_the_model(backend, args, kwargs):
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()
                                           if each[0] not in ("a dataclass",)])
-def test_inputs_are_those_of_pytorch(backend, args, kwargs):
-    """Names, order and number: of torch.onnx.export(dynamo=True), whose names are in lower case. Keywords come in the
-    order of forward's signature, whatever the order of the call."""
-    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch takes it for keywords, whatever it holds
+def test_inputs_equal_pytorchs(backend, args, kwargs):
+    """Names, order and number equal those of torch.onnx.export(dynamo=True), which writes names in lower case. Keywords
+    are in the order of forward's signature, whatever the order of the call."""
+    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch takes it for keywords
         args, kwargs = args[:2], {"table": args[2], **kwargs}
     reference = torch.onnx.export(Takes(), args, kwargs=dict(kwargs), dynamo=True, verbose=False, optimize=False)
-    wanted = [each.name for each in reference.model.graph.inputs]
+    expected = [each.name for each in reference.model.graph.inputs]
     got = [each.name.lower() for each in whence.export(Takes(), args, backend=backend,
                                                        kwargs=kwargs).model_proto.graph.input]
     out_of_order = not args or "n" in kwargs
-    assert sorted(got) == sorted(wanted) if out_of_order else got == wanted
+    assert sorted(got) == sorted(expected) if out_of_order else got == expected
 
 
-def test_a_registered_dataclass_is_named_as_torch_export_names_it():
+def test_a_registered_dataclass_gets_torch_exports_names():
     @dataclass
     class Registered:
         value: torch.Tensor
@@ -127,15 +127,15 @@ def test_variadic_arguments(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_what_is_fixed_in_the_file_cannot_be_given_another_value(backend):
+def test_a_value_fixed_in_the_file_rejects_other_values(backend):
     a, b, c, d = tensors(4)
     base = (a, (b, [c]), {"Key one": d})
     program = whence.export(Takes(), (*base, 4), backend=backend)
     program(*base, 4)
-    for wrong, said in ((base, "fixed in the file at 4"), ((*base, 5), "5 is given"), ((*base, 4, "once"), "'word'"),
+    for wrong, name in ((base, "fixed in the file at 4"), ((*base, 5), "5 is given"), ((*base, 4, "once"), "'word'"),
                         ((a, (b, [c, c]), {"Key one": d}, 4), "pair_1_1"),
                         ((a, (b, [c]), {"Key two": d}, 4), "Key_two|key_two")):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
+        with pytest.raises(whence.WhenceError, match=name) as raised:
             program(*wrong)
         assert raised.value.code == "E0104" and raised.value.remedy
 
@@ -152,7 +152,7 @@ def test_names_are_distinct(backend):
     torch.testing.assert_close(program((a,), b)[0], a - b)
 
 
-def test_values_that_a_trace_bakes_in_are_told_with_their_line():
+def test_constants_of_a_trace_are_reported_with_line():
     class Uses(torch.nn.Module):
         def forward(self, x):
             if x.sum() > 0:
@@ -161,14 +161,14 @@ def test_values_that_a_trace_bakes_in_are_told_with_their_line():
                 x = x - 1
             return x.view(x.shape[0], -1)
 
-    with pytest.warns(whence.WhenceWarning, match="E0309") as told:
+    with pytest.warns(whence.WhenceWarning, match="E0309") as caught:
         whence.export(Uses().eval(), torch.ones(2, 3))
-    said = [str(each.message) for each in told if issubclass(each.category, whence.WhenceWarning)]
-    assert len(said) == 1 and "test_nested.py" in said[0]  # not of the sizes
+    messages = [str(each.message) for each in caught if issubclass(each.category, whence.WhenceWarning)]
+    assert len(messages) == 1 and "test_nested.py" in messages[0]  # none about the sizes
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_results_that_are_no_tensors(backend):
+def test_results_without_tensors(backend):
     class Returns(torch.nn.Module):
         def forward(self, x):
             return x + 1, 5, None, "text"

@@ -1,4 +1,4 @@
-"""Arrays of numpy where tensors are taken, one spelling of a name with the other as an alias, no warnings of others."""
+"""NumPy arrays as tensors; one spelling of each name, with the other as an alias; no warnings of other libraries."""
 
 import inspect
 import re
@@ -54,15 +54,15 @@ def as_tensors(x, more, state):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("backend", EVERY)
-def test_arrays_are_exported_as_tensors_are(backend, net, tmp_path):
-    given = arrays()
-    program = whence.export(net, given, tmp_path / "m.onnx", backend, verify=True)
+def test_arrays_are_exported_like_tensors(backend, net, tmp_path):
+    inputs = arrays()
+    program = whence.export(net, inputs, tmp_path / "m.onnx", backend, verify=True)
     assert program.verification.ok and len(program.model_proto.graph.input) == 3
-    expected = net(*as_tensors(*given)).detach()
-    for result in (program(*given)[0], program(*as_tensors(*given))[0]):
+    expected = net(*as_tensors(*inputs)).detach()
+    for result in (program(*inputs)[0], program(*as_tensors(*inputs))[0]):
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
-    assert whence.verify(program, net, given).ok and program.verify(args=given).ok
-    assert isinstance(given[0], numpy.ndarray) and isinstance(given[1]["a"][0], numpy.ndarray)  # the caller's are what they were
+    assert whence.verify(program, net, inputs).ok and program.verify(args=inputs).ok
+    assert isinstance(inputs[0], numpy.ndarray) and isinstance(inputs[1]["a"][0], numpy.ndarray)  # not converted
 
 
 def test_an_array_alone_and_by_name(net):
@@ -101,14 +101,14 @@ def test_weights_from_arrays(net):
     torch.testing.assert_close(program(x)[0], net(x).detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_array_that_no_tensor_can_be_is_refused(net):
+def test_an_array_without_a_tensor_dtype_is_refused(net):
     for array in (numpy.array([object()]), numpy.array(["text"]), numpy.zeros(2, numpy.longdouble)):
         with pytest.raises(whence.WhenceError, match="'more_a_0' is a numpy array") as raised:
             whence.export(net, (torch.zeros(2, 4), {"a": [array]}, State(1.0)))
         assert raised.value.code == "E0104" and raised.value.remedy
 
 
-def test_a_copy_is_exported_and_not_what_the_caller_does_later(net):
+def test_a_copy_is_exported_without_the_callers_later_changes(net):
     x = numpy.ones((2, 4), numpy.float32)
     program = whence.export(net, (x,))
     x[:] = 5
@@ -144,7 +144,7 @@ def test_the_other_spelling_is_an_alias(net, tmp_path):
 
 class Warns(Net):
     def forward(self, x):
-        warnings.warn("old", FutureWarning, stacklevel=2)       # stands where PyTorch calls a module
+        warnings.warn("old", FutureWarning, stacklevel=2)       # raised in PyTorch's call of a module
         warnings.warn("of the model itself", UserWarning, stacklevel=1)
         return super().forward(x)
 
@@ -160,23 +160,23 @@ def calls_of(model, x, folder, backend):
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_no_warning_of_another_library_gets_out(backend, tmp_path):
-    """An LSTM, of which torch.export and PyTorch's older exporter warn."""
+def test_warnings_of_other_libraries_are_hidden(backend, tmp_path):
+    """Uses an LSTM, about which torch.export and PyTorch's older exporter warn."""
     model = torch.nn.LSTM(4, 5, batch_first=True).eval()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         calls_of(model, torch.randn(3, 7, 4), tmp_path, backend)
-    assert not [(each.category.__name__, str(each.message)) for each in told if each.category is not whence.WhenceWarning]
+    assert not [(each.category.__name__, str(each.message)) for each in caught if each.category is not whence.WhenceWarning]
 
 
-def test_what_the_model_itself_warns_of_gets_out(tmp_path):
-    with warnings.catch_warnings(record=True) as told:
+def test_warnings_of_the_model_are_shown(tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(Warns().eval(), torch.randn(2, 4), tmp_path / "m.onnx")
-    assert {str(each.message) for each in told} == {"of the model itself"}
+    assert {str(each.message) for each in caught} == {"of the model itself"}
 
 
-def test_the_callers_filters_are_what_they_were(net):
+def test_the_callers_filters_are_restored(net):
     before = list(warnings.filters)
     whence.export(net, torch.randn(2, 4))
     assert warnings.filters == before

@@ -1,5 +1,5 @@
-"""The table of docs/coming-from-torch-onnx.md, row by row: a row without a test fails, and so does a test without
-its row. Each compares what the command and the package make of the option with torch.onnx.export, or with the model."""
+"""Tests each row of the table in docs/coming-from-torch-onnx.md; a row without a test fails, and so does a test without
+a row. Each test compares the effect of the option, by command and package, with torch.onnx.export or with the model."""
 
 import inspect
 import re
@@ -46,7 +46,7 @@ class Net(torch.nn.Module):
 
 
 class Archives:
-    """The same module by both front ends, exported by the command; and by PyTorch."""
+    """One module as archives of both front ends, which the command exports, and as a module for PyTorch's exporter."""
 
     def __init__(self, folder, module=None, x=X):
         self.folder, self.module, self.x = folder, module or Net().eval(), x
@@ -55,20 +55,20 @@ class Archives:
                           folder / "m.pt2")
 
     def export(self, *options, code=0):
-        """The file of each front end."""
-        made = []
+        """Exports the archive of each front end and returns the files."""
+        paths = []
         for suffix in ("pt", "pt2"):
             path = self.folder / f"{suffix}.onnx"
             command.run("export", self.folder / f"m.{suffix}", "-o", path, *options, code=code)
-            made += [path] if code == 0 else []
-        return made
+            paths += [path] if code == 0 else []
+        return paths
 
     def check(self, path, x=None, more=None):
         x = self.x if x is None else x
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         got = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
-        wanted = self.module(x)
-        for ours, theirs in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        expected = self.module(x)
+        for ours, theirs in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
             np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -119,10 +119,10 @@ def in_memory(archives):
 
 @row("`input_names`, `output_names`")
 def names_of_values(archives):
-    wanted = by_pytorch(archives, input_names=["a"], output_names=["b", "c"]).graph
+    expected = by_pytorch(archives, input_names=["a"], output_names=["b", "c"]).graph
     for path in archives.export("--input-names", "a", "--output-names", "b,c"):
         graph = onnx.load(path).graph
-        assert (names(graph.input), names(graph.output)) == (names(wanted.input), names(wanted.output))
+        assert (names(graph.input), names(graph.output)) == (names(expected.input), names(expected.output))
     archives.export("--input-names", "a,b", code=2)
     archives.export("--output-names", "a,b,c", code=2)
     assert names(onnx.load(archives.export("--output-names", "b")[0]).graph.output)[0] == "b"
@@ -130,9 +130,9 @@ def names_of_values(archives):
 
 @row("`dynamic_axes`, `dynamic_shapes`")
 def axes(archives):
-    wanted = by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
+    expected = by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
     for path in archives.export("--dynamic", "x:0"):
-        assert [each.type for each in onnx.load(path).graph.input] == [each.type for each in wanted]
+        assert [each.type for each in onnx.load(path).graph.input] == [each.type for each in expected]
         archives.check(path, torch.randn(7, 4))
     for backend in ("native", "native-export"):
         program = whence.export(archives.module, X, backend=backend, dynamic_shapes={"x": {0: "batch"}})
@@ -166,11 +166,11 @@ def external_data(archives):
 
 @row("`export_params=False`")
 def without_weights(archives):
-    wanted = by_pytorch(archives, export_params=False, do_constant_folding=False).graph
+    expected = by_pytorch(archives, export_params=False, do_constant_folding=False).graph
     known = {name: each.detach().numpy() for name, each in archives.module.named_parameters()}
     for path in archives.export("--weights-as-inputs"):
-        given = names(onnx.load(path).graph.input)[1:]
-        assert set(given) == set(known) and set(names(wanted.input)[1:]) <= set(known)
+        weights = names(onnx.load(path).graph.input)[1:]
+        assert set(weights) == set(known) and set(names(expected.input)[1:]) <= set(known)
         archives.check(path, more=known)
     graph = whence.export(archives.module, X, export_params=False).model_proto.graph
     assert set(names(graph.input)[1:]) == set(known)
@@ -192,7 +192,7 @@ def stored(model):
 
 
 class Scaled(torch.nn.Module):
-    """A product of two weights, of which one is merged with a norm where anything is folded."""
+    """Multiplies by a product of two weights, and has a convolution that folding merges with a norm."""
 
     def __init__(self):
         super().__init__()
@@ -298,19 +298,19 @@ def translations(archives):
     function.domain = "whence.aten"
     model = onnx.ModelProto(ir_version=10, functions=[function])
     (archives.folder / "functions.onnx").write_bytes(model.SerializeToString())
-    wanted = torch.tanh(lacking.x) + 1
+    expected = torch.tanh(lacking.x) + 1
     for path in lacking.export("--converters", archives.folder / "functions.onnx"):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         (got,) = session.run(None, {"x": lacking.x.numpy()})
-        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
     whence.register_custom_op("aten::linalg_matrix_exp", linalg_matrix_exp, 18)
     try:
-        torch.testing.assert_close(whence.export(Lacking(), lacking.x)(lacking.x)[0], wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(whence.export(Lacking(), lacking.x)(lacking.x)[0], expected, rtol=1e-4, atol=1e-5)
     finally:
         whence.unregister_custom_op("aten::linalg_matrix_exp", 18)
     table = {"aten::linalg_matrix_exp": linalg_matrix_exp}
     program = whence.export(Lacking(), lacking.x, custom_translation_table=table)
-    torch.testing.assert_close(program(lacking.x)[0], wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(program(lacking.x)[0], expected, rtol=1e-4, atol=1e-5)
 
 
 class Doubled(torch.autograd.Function):
@@ -341,8 +341,8 @@ def functions_of_autograd(archives):
 def reports(archives):
     archives.export("--report", archives.folder / "r.md")
     assert "`linear`" in (archives.folder / "r.md").read_text()
-    said = command.run("export", archives.folder / "m.pt2", "-o", archives.folder / "n.onnx", "--profile").stdout
-    assert " s  convert" in said
+    output = command.run("export", archives.folder / "m.pt2", "-o", archives.folder / "n.onnx", "--profile").stdout
+    assert " s  convert" in output
     program = whence.export(archives.module, X, report=True, artifacts_dir=archives.folder / "made", profile=True)
     assert len(list((archives.folder / "made").glob("onnx_export_*_success.md"))) == 1 and program.seconds["export"] > 0
 
@@ -420,8 +420,8 @@ def metadata(archives):
 @row("`export_modules_as_functions`")
 def modules_as_functions(archives):
     flat = whence.export(archives.module, X)
-    for asked in (True, {torch.nn.Linear}):
-        program = whence.export(archives.module, X, export_modules_as_functions=asked, verify=True)
+    for option in (True, {torch.nn.Linear}):
+        program = whence.export(archives.module, X, export_modules_as_functions=option, verify=True)
         made = onnx.load(program.path)
         assert {each.name for each in program.functions.functions} == {each.name for each in made.functions}
         assert "Linear" in {node.op_type for each in [made.graph, *made.functions] for node in each.node}
@@ -429,7 +429,7 @@ def modules_as_functions(archives):
         assert [node.op_type for node in onnx.load(whence.inline(program.path)).graph.node] == [
             node.op_type for node in onnx.load(flat.path).graph.node]
 
-    # Dropout leaves no node outside of training, and PyTorch leaves it out too.
+    # Dropout leaves no node outside of training; PyTorch omits it too.
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), torch.nn.Linear(4, 2)).eval()
     program = whence.export(model, X, export_modules_as_functions={torch.nn.Linear, torch.nn.Dropout})
     assert {each.name.split("_")[0] for each in program.functions.functions} == {"Linear"}
@@ -437,8 +437,8 @@ def modules_as_functions(archives):
     fused = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
     with pytest.warns(whence.WhenceWarning, match="no function for Conv2d.*fused"):
         whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d})
-    apart = whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d}, optimize=False)
-    assert [each.name for each in apart.model_proto.functions] == ["Conv2d"]
+    plain = whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d}, optimize=False)
+    assert [each.name for each in plain.model_proto.functions] == ["Conv2d"]
     with pytest.raises(whence.WhenceError, match="no class of the file matches 'GRU'"):
         whence.export(model, X, export_modules_as_functions={torch.nn.GRU})
 
@@ -450,14 +450,14 @@ class Halves(torch.nn.Module):
 
 @row("`torch.set_default_dtype`")
 def default_dtype(archives):
-    """A scripted 7 / 3 has the dtype that the process was told; an archive does not say which."""
+    """A scripted 7 / 3 has the default dtype of the process, which the archive does not store."""
     archive = archives.folder / "halves.pt"
     torch.jit.script(Halves()).save(str(archive))
     torch.save((X,), archives.folder / "halves_inputs.pt")
     for dtype in torch.float32, torch.float64:
         torch.set_default_dtype(dtype)
         try:
-            wanted = Halves()(X)
+            expected = Halves()(X)
             by_python = whence.export(torch.jit.script(Halves()), (X,))(X)
         finally:
             torch.set_default_dtype(torch.float32)
@@ -465,13 +465,13 @@ def default_dtype(archives):
         command.run("export", archive, "-o", path, "--inputs", archives.folder / "halves_inputs.pt",
                     "--default-dtype", str(dtype).removeprefix("torch."))
         by_command = onnxruntime.InferenceSession(path).run(None, {"x": X.numpy()})
-        for want, one, other in zip(wanted, by_python, by_command, strict=True):
+        for want, one, other in zip(expected, by_python, by_command, strict=True):
             torch.testing.assert_close(one, want)
             torch.testing.assert_close(torch.as_tensor(other), want)
-    said = command.run("export", archive, "-o", path, "--default-dtype", "int64", code=2).stderr
-    assert "E0101" in said and "float64" in said
-    said = command.run("export", archives.folder / "m.pt2", "-o", path, "--default-dtype", "float64", code=2).stderr
-    assert "E0101" in said and "has its own dtypes" in said
+    message = command.run("export", archive, "-o", path, "--default-dtype", "int64", code=2).stderr
+    assert "E0101" in message and "float64" in message
+    message = command.run("export", archives.folder / "m.pt2", "-o", path, "--default-dtype", "float64", code=2).stderr
+    assert "E0101" in message and "has its own dtypes" in message
 
 
 @pytest.mark.parametrize("cells", table(), ids=lambda cells: cells[0].replace("`", ""))
@@ -479,7 +479,7 @@ def test_row(cells, archives):
     TESTS[cells[0]](archives)
 
 
-def test_the_table_names_what_exists():
+def test_the_options_in_the_table_exist():
     assert {cells[0] for cells in table()} == set(TESTS) and len(TESTS) > 20
     helped = command.run("export", "--help").stdout
     known = set(inspect.signature(whence.export).parameters)

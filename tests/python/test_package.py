@@ -1,4 +1,4 @@
-"""The Python package against a model with keyword arguments and a dataclass for a result, by every backend."""
+"""The Python package with every backend, on a model with keyword arguments whose result is a dataclass."""
 
 import ast
 import os
@@ -65,7 +65,7 @@ def test_export(backend, tmp_path):
     assert report.validation.coverage.percent == 100 and report.validation.clean
     modules = {row["module"] for row in Sidecar(report.sidecar).operations()}
     assert modules | {"blocks.0", "blocks.1"} == PATHS
-    assert "forward" not in model.__dict__  # the model is as it was
+    assert "forward" not in model.__dict__  # the model is unchanged
 
     import onnxruntime
 
@@ -104,7 +104,7 @@ def test_three_captures_agree(tmp_path):
 
 
 def exporters_scopes(path) -> dict[str, str]:
-    """Module path by node name, as the torch.export exporter itself wrote it."""
+    """Returns the module path of each node as the torch.export exporter wrote it."""
     import onnx
 
     scopes = {}
@@ -123,7 +123,7 @@ def test_dynamo_export_is_recorded_from_the_exported_program(tmp_path):
     assert [each["file"] for each in recording.files] == [str(tmp_path / "m.whence.json")] and recording.complete
     assert torch.onnx.export.__module__.startswith("torch") and not hasattr(torch.onnx.export, "__wrapped__")
     sources = {row["target"] for row in Sidecar(tmp_path / "m.whence.json").operations()}
-    assert "aten::linear" in sources  # what torch.export saw, not what a trace decomposes it into
+    assert "aten::linear" in sources  # operators of torch.export, before any decomposition by a trace
 
     truth = exporters_scopes(file)
     whence.annotate(file, tmp_path / "m.whence.json")
@@ -141,7 +141,7 @@ def test_a_trace_and_two_exported_programs_in_one_block(tmp_path):
     with whence.record(tmp_path / "m.whence.json") as recording:
         zoo.trace_module(Block().eval(), {"x": x})
         first = torch.export.export(Block().eval(), (x,))
-        torch.onnx.export(first, f=str(tmp_path / "first.onnx"), dynamo=True, verbose=False)  # known already
+        torch.onnx.export(first, f=str(tmp_path / "first.onnx"), dynamo=True, verbose=False)  # recorded already
         torch.export.export(torch.nn.Sequential(Block(), torch.nn.ReLU()).eval(), (x,))
     assert [Path(each["file"]).name for each in recording.files] == [
         "m.whence.json", "m.2.whence.json", "m.3.whence.json"]
@@ -194,8 +194,8 @@ def test_dynamic_axes(backend, tmp_path):
     dims = onnx.load(report.path).graph.input[0].type.tensor_type.shape.dim
     assert dims[0].dim_param and dims[1].dim_value == 4
     assert dims[0].dim_param == "x_dynamic_axes_1"
-    for axes, said in (({"nope": {0: "n"}}, "nope"), ({"x": {2: "n"}}, "rank is 2"), ({"x": {-1: "n"}}, "axis -1")):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
+    for axes, fragment in (({"nope": {0: "n"}}, "nope"), ({"x": {2: "n"}}, "rank is 2"), ({"x": {-1: "n"}}, "axis -1")):
+        with pytest.raises(whence.WhenceError, match=fragment) as raised:
             whence.export(Block().eval(), x, tmp_path / "n.onnx", backend, dynamic_axes=axes)
         assert raised.value.code == "E0104" and raised.value.remedy and not (tmp_path / "n.onnx").exists()
 
@@ -210,7 +210,7 @@ def test_options_mean_the_same_by_every_backend(backend, tmp_path):
     graph = onnx.load(report.path).graph
     assert graph.input[0].name == "tokens" and graph.output[0].name == "states" and len(graph.input) > 4
     assert whence.verify(report.path, model, x).ok
-    if backend != "torch-dynamo":  # which has no such option
+    if backend != "torch-dynamo":  # torch-dynamo lacks this option
         bare = whence.export(model, x, tmp_path / "bare.onnx", backend, export_params=False)
         inputs = [value.name for value in onnx.load(bare.path).graph.input]
         assert {"linear.weight", "linear.bias", "norm.weight", "norm.bias"} <= set(inputs)
@@ -223,7 +223,7 @@ class Lacking(torch.nn.Module):
         return torch.linalg.matrix_exp(x)
 
 
-def test_a_chain_of_backends_says_which_one_did_it(tmp_path):
+def test_a_chain_of_backends_names_the_one_used(tmp_path):
     model, x = Branches().eval(), torch.ones(3, 3)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -241,7 +241,7 @@ def test_a_chain_of_backends_says_which_one_did_it(tmp_path):
 
 
 class Branches(torch.nn.Module):
-    """The way that it goes depends on data: a trace holds the way that was taken, torch.export refuses."""
+    """Branches on data: a trace holds only the branch taken, and torch.export refuses it."""
 
     def forward(self, x):
         return x + 1 if bool(x.sum() > 0) else x - 1
@@ -252,11 +252,11 @@ def test_mode_of_the_model(backend, tmp_path):
     import onnx
 
     model, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train(), torch.randn(3, 4)
-    model[0].eval()  # mixed on purpose
+    model[0].eval()  # mixed modes
     report = whence.export(model, x, tmp_path / "m.onnx", backend)
     assert model.training and not model[0].training and model[1].training
     with torch.no_grad():
-        assert whence.verify(report.path, torch.nn.Sequential(model[0]), x).ok  # dropout does nothing
+        assert whence.verify(report.path, torch.nn.Sequential(model[0]), x).ok  # dropout is inactive
     report = whence.export(model, x, tmp_path / "t.onnx", backend, training="preserve")
     assert "Dropout" in [node.op_type for node in onnx.load(report.path).graph.node]
     assert model.training and not model[0].training
@@ -266,7 +266,7 @@ def test_mode_of_the_model(backend, tmp_path):
 
 
 def test_custom_translation_table(tmp_path):
-    """An operator of the user's own, and one that whence would convert itself, both by the user's functions."""
+    """Uses functions of the user for the user's own operator and for one that whence can convert."""
     import onnx
     import onnxscript
     from onnxscript import opset18 as op
@@ -341,11 +341,11 @@ def test_verify_names_the_first_module_that_differs(tmp_path):
     assert raised.value.code == "E0104"
 
 
-def test_export_fails_where_the_record_is_incomplete(tmp_path):
+def test_an_export_with_an_incomplete_record_fails(tmp_path):
     import threading
 
     class Meets(Block):
-        """Traced on two threads at once, which PyTorch itself mixes up."""
+        """Is traced on two threads at once, which PyTorch itself confuses."""
 
         def forward(self, x):
             meets = torch.jit.is_tracing()
@@ -393,7 +393,7 @@ def test_errors_carry_codes(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["naming", "Naming"])
-def test_a_name_that_is_gone_says_what_took_its_place(name):
+def test_a_removed_name_names_its_replacement(name):
     with pytest.raises(AttributeError, match=rf"whence\.{name} was removed: validate\(model\)\.raw\['naming'\]"):
         getattr(whence, name)
     assert name not in whence.__all__
@@ -405,7 +405,7 @@ def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
                     command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
                     "-o", library], check=True)
     monkeypatch.setenv("WHENCE_RECORDER", str(library))
-    for _ in range(2):  # the system takes a library whose start failed for loaded, the second time
+    for _ in range(2):  # the second time, the system returns the library whose start failed
         with pytest.raises(whence.WhenceError) as raised:
             with whence.record(tmp_path / "m.whence.json"):
                 pass
@@ -463,7 +463,7 @@ def test_torch_dynamo_returns_an_input_as_it_is(names, external, tmp_path):
 
 
 def test_help_of_a_subcommand_in_python_needs_no_python_on_the_path(tmp_path):
-    """As where pipx installed the command: python3 is another Python, without the package."""
+    """As after pipx installed the command: python3 is another Python, without the package."""
     for words in (["help", "fleet"], ["fleet", "--help"]):
         done = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True,
                               env={**os.environ, "PATH": str(tmp_path), "WHENCE_PYTHON": str(tmp_path / "python3")})

@@ -1,4 +1,4 @@
-"""What the package itself writes: old or new, and no temporary that the command takes for a dead one's or leaves behind."""
+"""Files that the package writes are completely old or completely new, and no temporary files remain."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ def write_a_drawing(model, folder):
     command.run("dot", model, "-o", folder / "drawing.dot")
 
 
-def test_the_drafts_of_a_living_process_stay(small_export, tmp_path):
+def test_the_drafts_of_a_running_process_stay(small_export, tmp_path):
     def write(path):
         path.write_text("new")
         write_a_drawing(small_export[0], tmp_path)
@@ -40,7 +40,7 @@ def test_the_drafts_of_a_dead_process_are_removed(small_export, tmp_path):
 
 
 @pytest.mark.parametrize("failing", ["model.onnx.data", "model.onnx"])
-def test_a_model_and_its_weights_are_both_old_where_one_cannot_be_replaced(failing, tmp_path, monkeypatch):
+def test_model_and_weights_both_stay_if_one_cannot_be_replaced(failing, tmp_path, monkeypatch):
     target, replace = tmp_path / "model.onnx", os.replace
     for name in ("model.onnx", "model.onnx.data"):
         (tmp_path / name).write_text(f"old {name}")

@@ -1,4 +1,4 @@
-"""How reports look: one short line as a value, a table where they are printed, a table with bars in a notebook."""
+"""The display of reports: one short line as a value, a table when printed, a table with bars in a notebook."""
 
 import html.parser
 import re
@@ -67,7 +67,7 @@ REPORTS = ["AnnotateReport", "ValidationReport", "ONNXProgram", "Verification", 
 
 
 class Tags(html.parser.HTMLParser):
-    """The tags of a page, and its text."""
+    """Collects the tags and the text of a page."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -92,7 +92,7 @@ def test_a_report_is_a_line_and_a_table(name, reports):
 
 
 def test_every_report_is_in_the_table():
-    """Classes of the package that hold lists or are made by its functions, but for rows and small records."""
+    """Covers classes of the package that hold lists or are results of functions, except rows and small records."""
     from whence.base.report_printing import Printed
 
     classes = {name for name in whence.__all__ if isinstance(getattr(whence, name), type)}
@@ -100,7 +100,7 @@ def test_every_report_is_in_the_table():
     assert printed | {"ONNXProgram"} == set(REPORTS)
 
 
-def test_what_they_say(reports):
+def test_line_contents(reports):
     assert "first module that differs: 30" in repr(reports["AccuracyReport"])
     assert "1 output, all equal" in repr(reports["Verification"]) and "10 runs, 620 module calls" in repr(reports["Values"])
     assert f"{LAYERS + 2} modules" in repr(reports["ModuleRows"]) and "clean" in repr(reports["ValidationReport"])
@@ -129,7 +129,7 @@ def test_a_table_as_text():
     assert table.lines() == ["module  nodes", "(root)  1,200  ####################", "  a         3  ##", "  b"]
 
 
-def test_labels_are_indented_below_the_module_around():
+def test_labels_are_indented_below_their_module():
     assert module_labels(["", "a", "a.b.c", "a.b.c.d", "e.f", None]) == [
         "(root)", "  a", "    b.c", "      d", "  e.f", "(no module known)"]
     assert module_labels(["a", "a.b"]) == ["a", "  b"]
@@ -141,8 +141,8 @@ def test_rows_are_a_list(reports):
     assert [each.path for each in rows][:2] == ["", "0"]
 
 
-def test_dir_shows_what_can_be_called():
-    """In a process that has used none of it yet."""
+def test_dir_lists_the_public_names():
+    """In a process that has not used the package yet."""
     program = ("import whence; shown = dir(whence); assert set(whence.__all__) <= set(shown), set(whence.__all__) - set(shown); "
                "assert not {'artifacts', 'nested', 'importlib'} & set(shown); "
                "[getattr(whence, name) for name in shown]; print(len(shown))")

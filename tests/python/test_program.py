@@ -1,4 +1,4 @@
-"""What whence.export yields: run, saved and compared as torch.onnx.ONNXProgram is."""
+"""The result of whence.export is run, saved and compared like a torch.onnx.ONNXProgram."""
 
 import collections
 import copy
@@ -39,8 +39,9 @@ def exported(request):
     return model, x, whence.export(model, (x,), backend=request.param)
 
 
-def equal(got, wanted):
-    torch.testing.assert_close(tuple(got), wanted if isinstance(wanted, tuple) else (wanted,), rtol=1e-4, atol=1e-5)
+def equal(got, expected):
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    torch.testing.assert_close(tuple(got), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_in_memory(exported):
@@ -56,7 +57,7 @@ def test_in_memory(exported):
     assert program.path.exists() and "in memory" in repr(program)
 
 
-def test_the_file_of_an_export_in_memory_goes_with_it():
+def test_the_temporary_file_is_deleted_with_the_program():
     program = whence.export(Net().eval(), torch.randn(3, 4))
     path = program.path
     del program
@@ -73,7 +74,7 @@ def test_a_file_or_a_buffer(tmp_path):
     assert whence.export(model, x, buffer).model_bytes == buffer.getvalue() == program.model_bytes
 
 
-def test_exported_program_runs_as_the_model_does():
+def test_exported_program_runs_like_the_model():
     model, x = Net().eval(), torch.randn(3, 4)
     program = whence.export(model, x, dynamo=True)
     assert isinstance(program.exported_program, torch.export.ExportedProgram)
@@ -86,20 +87,20 @@ def test_an_exported_program_is_exported():
             return super().forward(pair[0] + d["z"]), pair[1] * 2
 
     model, (x, y, z) = Nested().eval(), torch.randn(3, 3, 4)
-    given = torch.export.export(model, ((x, y), {"z": z}), dynamic_shapes=(({0: torch.export.Dim.AUTO}, None),
-                                                                           {"z": {0: torch.export.Dim.AUTO}}))
-    program = whence.export(given)
-    reference = torch.onnx.export(given, dynamo=True, verbose=False)
+    source = torch.export.export(model, ((x, y), {"z": z}), dynamic_shapes=(({0: torch.export.Dim.AUTO}, None),
+                                                                            {"z": {0: torch.export.Dim.AUTO}}))
+    program = whence.export(source)
+    reference = torch.onnx.export(source, dynamo=True, verbose=False)
     assert [each.name for each in program.model.graph.inputs] == [each.name for each in reference.model.graph.inputs]
     with torch.no_grad():
         equal(program((x, y), {"z": z}), model((x, y), {"z": z}))
-    assert program.exported_program is given and program.verify().ok and program.backend == "native-export"
+    assert program.exported_program is source and program.verify().ok and program.backend == "native-export"
     with pytest.raises(whence.WhenceError) as raised:
-        whence.export(given, backend="torch-torchscript")
+        whence.export(source, backend="torch-torchscript")
     assert raised.value.code == "E0303"
 
 
-def test_what_runs_on_data_alone_is_exported_from_its_source():
+def test_a_model_that_needs_data_is_exported_from_its_source():
     class Slices(torch.nn.Module):
         def forward(self, x, n):
             x[:n, 0] = n
@@ -118,12 +119,12 @@ def test_what_runs_on_data_alone_is_exported_from_its_source():
         whence.export(Fails(), (x,), backend="native-export")
 
 
-def test_containers_that_an_archive_has_no_name_for():
+def test_containers_without_a_name_in_an_archive():
     pair = collections.namedtuple("pair", "first second")
 
     class Packed(torch.nn.Module):
-        def forward(self, given):
-            return {"top": torch.topk(given.first, 2), "sums": pair(given.second + 1, given.first.max(1))}
+        def forward(self, values):
+            return {"top": torch.topk(values.first, 2), "sums": pair(values.second + 1, values.first.max(1))}
 
     model, x, y = Packed().eval(), torch.randn(3, 4), torch.randn(2)
     program = whence.export(model, (pair(x, y),), backend="native-export")
@@ -132,7 +133,7 @@ def test_containers_that_an_archive_has_no_name_for():
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_exportable_module_brings_its_arguments(backend):
+def test_an_exportable_module_supplies_its_arguments(backend):
     class Brings(torch.onnx.ExportableModule):
         def forward(self, x, scale=1.0):
             return x * scale
@@ -153,14 +154,14 @@ def test_an_exportable_module_brings_its_arguments(backend):
     theirs = torch.onnx.export(Brings(), dynamic_shapes={"x": {0: "batch"}, "scale": None}, verbose=False).model_proto
     ours = program.model_proto.graph
     assert (ours.input[0].name, ours.output[0].name) == (theirs.graph.input[0].name, theirs.graph.output[0].name)
-    assert ours.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"  # PyTorch drops it, for the float beside it
+    assert ours.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"  # PyTorch omits it for the float
     equal(program(torch.ones(5, 3), scale=3.0), torch.full((5, 3), 3.0))
 
 
 def test_values_inside(exported):
     model, x, program = exported
-    asked = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")
-    equal(program.compute_values([asked], (x,)), torch.relu(model.first(x)).detach())
+    name = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")
+    equal(program.compute_values([name], (x,)), torch.relu(model.first(x)).detach())
     with pytest.raises(whence.WhenceError) as raised:
         program.compute_values(["none"], (x,))
     assert raised.value.code == "E0105"
@@ -168,7 +169,7 @@ def test_values_inside(exported):
 
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("as_inputs", [True, False])
-def test_save_as_pytorch_saves(exported, weights, as_inputs, tmp_path):
+def test_save_like_pytorch(exported, weights, as_inputs, tmp_path):
     """Inputs, initializers and values equal those of torch.onnx.ONNXProgram.save with the same options."""
     model, x, program = exported
     options = {"include_initializers": weights, "keep_initializers_as_inputs": as_inputs}
@@ -183,7 +184,7 @@ def test_save_as_pytorch_saves(exported, weights, as_inputs, tmp_path):
         onnx.checker.check_model(str(tmp_path / "ours.onnx"), full_check=True)
         session = onnxruntime.InferenceSession(tmp_path / "ours.onnx", providers=["CPUExecutionProvider"])
         equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
-    assert len(program.model_proto.graph.initializer) > 0  # the program itself is as it was
+    assert len(program.model_proto.graph.initializer) > 0  # the program itself is unchanged
 
 
 def test_save_with_external_data(exported, tmp_path):
@@ -218,7 +219,7 @@ def test_other_weights_and_names_of_sizes(exported, tmp_path):
     graph = sizes.model_proto.graph
     assert {each.type.tensor_type.shape.dim[0].dim_param for each in [*graph.input, *graph.output]} == {"batch"}
     assert not any(old in entry.value for entry in graph.metadata_props if "range" in entry.key)
-    kept = onnx.load(tmp_path / "m.onnx").graph  # what was exported stays as it was
+    kept = onnx.load(tmp_path / "m.onnx").graph  # the exported file is unchanged
     assert kept.input[0].type.tensor_type.shape.dim[0].dim_param == old and sizes.path != tmp_path / "m.onnx"
     for change, code in ((lambda: sizes.apply_weights({"first.weight": torch.zeros(3)}), "E0104"),
                          (lambda: sizes.apply_weights({"none": torch.zeros(3)}), "E0105"),
@@ -238,9 +239,9 @@ def test_bfloat16():
     assert got.dtype == torch.bfloat16 and torch.equal(got, x * 2)
 
 
-def test_verify_says_which_output_differs_and_warns():
+def test_verify_names_the_differing_output_and_warns():
     class Says(Net):
-        """Another result where it is being exported."""
+        """Returns another result while it is exported."""
 
         def forward(self, x):
             return super().forward(x) + (1 if torch.onnx.is_in_onnx_export() else 0)
@@ -259,14 +260,14 @@ def test_a_file_without_weights_is_run_and_verified_with_the_models(backend):
         program = whence.export(model, (x,), verify=True, export_params=False, backend=backend)
     assert not program.model_proto.graph.initializer or len(program.model_proto.graph.input) > 4
     assert program.verification.ok and whence.verify(program, model, (x * 2,)).ok
-    assert whence.verify(whence.export(model, (x,), backend=backend), model, (x,)).ok, "nobody else holds the program"
+    assert whence.verify(whence.export(model, (x,), backend=backend), model, (x,)).ok, "the program is still loaded"
     equal(program(x), model(x))
     with torch.no_grad():
         model.first.bias += 1
-    assert program.verify().ok, "the weights are those of now"
+    assert program.verify().ok, "the current weights are used"
 
 
-def test_verify_says_that_pytorch_cannot_run_the_arguments():
+def test_verify_reports_arguments_that_pytorch_cannot_run():
     model = Net().eval()
     program = whence.export(model, (torch.randn(3, 4),))
     with pytest.raises(whence.WhenceError, match="cannot run the model on these arguments") as raised:
@@ -275,7 +276,7 @@ def test_verify_says_that_pytorch_cannot_run_the_arguments():
 
 
 class Constant(torch.nn.Module):
-    """No argument at all."""
+    """Takes no tensor arguments."""
 
     def __init__(self):
         super().__init__()
@@ -293,7 +294,7 @@ def test_a_model_without_tensors_among_its_arguments(backend):
 
 
 class Writes(torch.nn.Module):
-    """Into a buffer, into its argument, and a new buffer for an old one."""
+    """Writes into a buffer and into its argument, and assigns a new buffer."""
 
     def __init__(self):
         super().__init__()
@@ -307,17 +308,17 @@ class Writes(torch.nn.Module):
         return x + self.calls
 
 
-def test_tracing_leaves_buffers_and_arguments_as_they_were():
+def test_tracing_does_not_change_buffers_and_arguments():
     model, x = Writes(), torch.ones(2, 3)
-    held = model.last
+    last = model.last
     program = whence.export(model, (x,))
     assert torch.equal(x, torch.ones(2, 3)) and torch.equal(model.calls, torch.zeros(3))
-    assert model.last is held and torch.equal(held, torch.zeros(2, 3))
+    assert model.last is last and torch.equal(last, torch.zeros(2, 3))
     equal(program(x.clone()), torch.full((2, 3), 3.0))
 
 
 class Accumulates(torch.nn.Module):
-    """In attributes that are not buffers."""
+    """Accumulates in attributes that are not buffers."""
 
     def __init__(self):
         super().__init__()
@@ -333,21 +334,22 @@ class Accumulates(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("axes", [None, {"x": [0, 1]}])
-def test_what_a_model_keeps_in_attributes_is_as_before(backend, axes):
-    """However often an export runs it; and the file computes what the first call does."""
+def test_state_in_attributes_is_unchanged(backend, axes):
+    """An export may run the model several times. The file computes the result of the first call."""
     model, x = Accumulates().eval(), torch.rand(2, 3)
     sums = model.sums
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model, (x,), backend=backend, dynamic_axes=axes)
-    assert not [each for each in told if "E0304" in str(each.message) and "computes something else" in str(each.message)]
+    assert not [each for each in caught
+                if "E0304" in str(each.message) and "computes something else" in str(each.message)]
     assert torch.equal(model.weights, torch.ones(3)) and torch.equal(model.sums, torch.zeros(3))
     assert model.sums is sums and (model.calls, model.first) == (0, None)
     equal(program(x), Accumulates()(x))
 
 
 class Growing(torch.nn.Module):
-    """float32[6, 4], int64[] -> as many rows of the first as the second says"""
+    """float32[6, 4], int64[] -> as many slices of the first argument as the second states"""
 
     def forward(self, x, n) -> List[torch.Tensor]:
         rows: List[torch.Tensor] = []
@@ -356,7 +358,7 @@ class Growing(torch.nn.Module):
         return rows
 
 
-def test_a_list_that_grows_is_an_output_that_is_a_list():
+def test_a_growing_list_is_an_output_of_type_list():
     model, x = torch.jit.script(Growing()), torch.rand(6, 4)
     program = whence.export(model, (x, torch.tensor(2)), verify=True)
     assert program.verification.ok and [each.name for each in program.verification.outputs] == ["output[0]", "output[1]"]
@@ -377,8 +379,8 @@ def test_saved_to_a_buffer():
         program.save(io.BytesIO(), external_data=True)
 
 
-def test_inputs_that_are_called_like_each_other():
-    """input_names gives the first input the name that forward has for the second."""
+def test_inputs_with_swapped_names():
+    """input_names gives the first input the name of forward's second argument."""
     class Minus(torch.nn.Module):
         def forward(self, a, b):
             return a - b
@@ -401,7 +403,7 @@ def test_weights_beside_a_file_of_any_name(tmp_path):
     assert not (tmp_path / "inline2.onnx.data").exists()
 
 
-def test_external_data_as_the_command_has_it(tmp_path):
+def test_external_data_options_of_the_command(tmp_path):
     x = torch.randn(3, 4)
     program = whence.export(Net().eval(), (x,), tmp_path / "m.onnx", external_data={"threshold": 0, "per_tensor": True})
     beside = {each.name for each in tmp_path.iterdir()} - {"m.onnx", "m.whence.json"}
@@ -412,7 +414,7 @@ def test_external_data_as_the_command_has_it(tmp_path):
     assert refused.value.code == "E0101"
 
 
-def test_written_to_what_is_open(tmp_path):
+def test_written_to_an_open_file(tmp_path):
     with open(tmp_path / "m.onnx", "wb") as file:
         program = whence.export(Net().eval(), (torch.randn(3, 4),), file)
     assert (tmp_path / "m.onnx").read_bytes() == program.model_bytes
@@ -421,7 +423,7 @@ def test_written_to_what_is_open(tmp_path):
             whence.export(Net().eval(), (torch.randn(3, 4),), wrong)
 
 
-def test_a_relative_path_stays_where_it_was(tmp_path, monkeypatch):
+def test_a_relative_path_survives_chdir(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = whence.export(Net().eval(), (torch.randn(3, 4),), "m.onnx")
     (tmp_path / "below").mkdir()
@@ -464,8 +466,8 @@ def test_quantized_arguments_and_results():
     q = torch.quantize_per_tensor(torch.randn(2, 3), 0.05, 10, torch.quint8)
     program = whence.export(Adds(), (q,), verify=True)
     integers, scale, zero_point = program(q)
-    wanted = Adds()(q)
-    assert torch.equal(integers, wanted.int_repr()) and int(zero_point) == 5 and abs(float(scale) - 0.1) < 1e-6
+    expected = Adds()(q)
+    assert torch.equal(integers, expected.int_repr()) and int(zero_point) == 5 and abs(float(scale) - 0.1) < 1e-6
     assert program.verification.ok and len(program.verification.outputs) == 3
 
 
@@ -478,13 +480,14 @@ def test_an_optional_result_is_none_or_a_tensor():
     assert program(-torch.ones(2)) == (None,) and torch.equal(program(torch.ones(2))[0], torch.ones(2))
 
 
-def test_a_file_that_the_runtime_cannot_run_is_there_all_the_same(tmp_path):
+def test_a_file_that_the_runtime_cannot_run_is_still_written(tmp_path):
     model = torch.nn.Linear(4, 3).bfloat16()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model, (torch.randn(2, 4).bfloat16(),), tmp_path / "m.onnx", verify=True,
                                 keep_bfloat16=True)
-    assert program.verification is None and any("the file is not verified: E0207" in str(each.message) for each in told)
+    assert program.verification is None
+    assert any("the file is not verified: E0207" in str(each.message) for each in caught)
     onnx.checker.check_model(str(tmp_path / "m.onnx"))
     with pytest.raises(whence.WhenceError) as missing:
         whence.verify(tmp_path / "none.onnx", model, (torch.randn(2, 4).bfloat16(),))
@@ -492,7 +495,7 @@ def test_a_file_that_the_runtime_cannot_run_is_there_all_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_weights_are_saved_beside_whatever_stands_in_the_current_folder(backend, tmp_path, monkeypatch):
+def test_weights_are_saved_beside_other_files_in_the_current_folder(backend, tmp_path, monkeypatch):
     x = torch.randn(3, 4)
     first, second = (whence.export(Net().eval(), x, backend=backend) for _ in range(2))
     monkeypatch.chdir(tmp_path)
@@ -509,7 +512,7 @@ def test_weights_are_saved_beside_whatever_stands_in_the_current_folder(backend,
     assert whence.verify("other/m.onnx", second._source.model, x).ok
 
 
-def test_weights_are_replaced_whatever_stands_in_the_current_folder(tmp_path, monkeypatch):
+def test_weights_are_replaced_despite_files_in_the_current_folder(tmp_path, monkeypatch):
     model, x = Net().eval(), torch.randn(3, 4)
     program = whence.export(model, x, external_data=True, optimize=False)
     monkeypatch.chdir(tmp_path)
@@ -524,7 +527,7 @@ def test_weights_are_replaced_whatever_stands_in_the_current_folder(tmp_path, mo
 @pytest.mark.parametrize("earlier", [None, "# Export, an earlier one"])
 @pytest.mark.parametrize("report, how", [("m.onnx.data", True), ("m.onnx.first.weight", {"per_tensor": True})])
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_report_does_not_stay_where_weights_go(backend, report, how, earlier, tmp_path):
+def test_no_report_is_left_on_the_weights_path(backend, report, how, earlier, tmp_path):
     if earlier:
         (tmp_path / report).write_text(earlier)
     for _ in range(2):
@@ -547,7 +550,7 @@ def test_a_report_does_not_replace_weights(tmp_path):
     assert whence.verify(tmp_path / "m.onnx", model, x).ok
 
 
-def test_saved_where_nothing_can_be(exported, tmp_path):
+def test_save_to_an_invalid_target(exported, tmp_path):
     for wrong in (tmp_path, 3, None):
         with pytest.raises(whence.WhenceError, match="neither a file's path nor a binary stream"):
             exported[2].save(wrong)
@@ -559,7 +562,7 @@ class Branches(torch.nn.Module):
 
 
 class ChecksSizes(torch.nn.Module):
-    """torch._check takes no tensors, which sizes are in a trace."""
+    """torch._check accepts no tensors, but sizes are tensors in a trace."""
 
     def forward(self, x):
         torch._check(x.shape[0] > 0)
@@ -567,22 +570,22 @@ class ChecksSizes(torch.nn.Module):
 
 
 class Overlaps(torch.nn.Module):
-    """A trace can be made and not converted; the parts that PyTorch knows the operator by can."""
+    """Can be traced but not converted; PyTorch's decomposition of the operator has converters."""
 
     def forward(self, x):
         return torch.ops.aten.unfold_backward(x.unfold(1, 8, 4), x.shape, 1, 8, 4)
 
 
 @pytest.mark.parametrize("model", [Branches(), ChecksSizes(), Overlaps()])
-def test_where_there_is_no_trace_torch_export_reads_the_model(model):
+def test_torch_export_reads_models_that_cannot_be_traced(model):
     x = torch.randn(2, 32)
     program = whence.export(model, (x,))
     assert program.backend == "native-export"
-    for given in x, -x:
-        torch.testing.assert_close(program(given)[0], model(given), rtol=1e-4, atol=1e-5)
+    for value in x, -x:
+        torch.testing.assert_close(program(value)[0], model(value), rtol=1e-4, atol=1e-5)
 
 
-def test_what_neither_trace_nor_torch_export_can_is_the_models_own_error():
+def test_if_trace_and_torch_export_fail_the_models_error_is_raised():
     class Fails(torch.nn.Module):
         def forward(self, x):
             raise ZeroDivisionError("of the model")
@@ -591,7 +594,7 @@ def test_what_neither_trace_nor_torch_export_can_is_the_models_own_error():
         whence.export(Fails(), torch.randn(2))
 
 
-def test_an_exported_program_is_decomposed_where_an_operator_asks_for_it():
+def test_an_exported_program_is_decomposed_if_an_operator_needs_it():
     x = torch.randn(2, 32)
     program = whence.export(torch.export.export(Overlaps(), (x,)))
     torch.testing.assert_close(program(x)[0], Overlaps()(x), rtol=1e-4, atol=1e-5)
@@ -607,9 +610,9 @@ def test_the_default_dtype_of_the_process(make):
     torch.set_default_dtype(torch.float64)
     try:
         x = torch.ones(3)
-        wanted = Divides()(x)
+        expected = Divides()(x)
         program = whence.export(make(Divides()), (x,))
-        assert_same_results(program(x), wanted)
+        assert_same_results(program(x), expected)
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -617,7 +620,7 @@ def test_the_default_dtype_of_the_process(make):
 def test_training_writes_batch_normalisation_as_one_node():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
     x = torch.randn(2, 3, 5, 5)
-    fresh = whence.export(copy.deepcopy(model), (x,), training="train")  # ONNX Runtime would move the weights
+    fresh = whence.export(copy.deepcopy(model), (x,), training="train")  # ONNX Runtime would update the statistics
     for _ in range(2):
         torch.testing.assert_close(fresh(x)[0], copy.deepcopy(model).train()(x).detach(), rtol=1e-4, atol=1e-5)
     model(x)

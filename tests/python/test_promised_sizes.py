@@ -1,5 +1,5 @@
-"""A promised axis is right at every size or refused; a wished one is right, or fixed and that is said, and never does
-worse than a promise. Each file is compared with the model at sizes that it was not made with."""
+"""A required axis is right at every size, or the export fails. An optional axis is right, or is fixed with a warning,
+and never worse than a required one. Each file is compared with the model at sizes other than the example's."""
 import warnings
 
 import pytest
@@ -19,7 +19,7 @@ def assert_right(program, model, *calls):
 
 
 class Half(torch.nn.Module):
-    """A constant of the trace, which sizes in one bucket of two share."""
+    """Contains a constant that is equal for two adjacent sizes, because of the stride of 2."""
 
     def forward(self, x):
         y = torch.nn.functional.max_pool1d(x, 2)
@@ -33,7 +33,7 @@ class EveryThird(torch.nn.Module):
 
 
 class Scaled(torch.nn.Module):
-    """torch.export fixes the axis if it may, and keeps it where it must."""
+    """torch.export fixes the axis if that is allowed, and keeps it dynamic if required."""
 
     def forward(self, x):
         return x * (1.0 / float(x.shape[1]) ** 0.5)
@@ -45,7 +45,7 @@ class FirstOf(torch.nn.Module):
 
 
 class Sign(torch.nn.Module):
-    """Its condition depends on data: no backend keeps it."""
+    """Its condition depends on data; no backend keeps it."""
 
     def forward(self, x, scale):
         return x * 2 if float(scale) > 0 else x * 3
@@ -65,8 +65,8 @@ def test_a_constant_that_a_stride_hides_is_refused(tmp_path, length):
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_a_limit_below_the_example_is_none_of_that(tmp_path):
-    """A table that ends at the example's size: it runs at smaller ones alone."""
+def test_a_limit_at_the_examples_size_is_accepted(tmp_path):
+    """A table that ends at the example's size, so the model runs only at sizes up to that."""
     class Table(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -79,7 +79,7 @@ def test_a_limit_below_the_example_is_none_of_that(tmp_path):
 
 
 @pytest.mark.parametrize("model", [EveryThird(), Half()])
-def test_a_promise_is_right_or_refused(model):
+def test_a_required_axis_is_never_wrong(model):
     x = torch.randn(2, 9) if isinstance(model, EveryThird) else torch.randn(2, 4, 16)
     axis = x.dim() - 1
     try:
@@ -91,16 +91,16 @@ def test_a_promise_is_right_or_refused(model):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_a_wish_does_no_worse_than_a_promise(backend):
+def test_an_optional_axis_is_no_worse(backend):
     x = torch.randn(2, 9)
-    promise = whence.export(Scaled(), x, dynamic_shapes={"x": {0: "b", 1: "t"}}, backend=backend)
-    wish = whence.export(Scaled(), x, dynamic_axes={"x": {0: "b", 1: "t"}}, backend=backend)
-    assert lengths(promise) == lengths(wish) == {0: "b", 1: "t"}
-    assert_right(wish, Scaled(), (torch.randn(1, 4),), (torch.randn(5, 30),))
+    required = whence.export(Scaled(), x, dynamic_shapes={"x": {0: "b", 1: "t"}}, backend=backend)
+    optional = whence.export(Scaled(), x, dynamic_axes={"x": {0: "b", 1: "t"}}, backend=backend)
+    assert lengths(required) == lengths(optional) == {0: "b", 1: "t"}
+    assert_right(optional, Scaled(), (torch.randn(1, 4),), (torch.randn(5, 30),))
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_a_wish_is_right_or_fixed_and_that_is_said(backend):
+def test_an_optional_axis_is_right_or_fixed(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(EveryThird(), torch.randn(2, 9), dynamic_axes={"x": {0: "b", 1: "t"}}, backend=backend)
@@ -112,7 +112,7 @@ def test_a_wish_is_right_or_fixed_and_that_is_said(backend):
     assert_right(program, EveryThird(), (torch.randn(5, 9),))
 
 
-def test_an_input_whose_value_a_trace_reads_is_kept_by_another_backend(recwarn):
+def test_an_input_read_by_the_trace_is_kept_by_another_backend(recwarn):
     program = whence.export(FirstOf(), (torch.randn(2, 9), torch.tensor(4)))
     assert program.backend == "native-export" and not any("E0309" in str(each.message) for each in recwarn)
     assert_right(program, FirstOf(), (torch.randn(2, 9), torch.tensor(2)), (torch.randn(2, 9), torch.tensor(7)))
@@ -124,19 +124,19 @@ def test_an_input_that_no_backend_keeps_is_reported():
     assert program.backend == "native"
 
 
-def test_a_range_that_the_model_has_is_said_without_the_archive_that_whence_made(recwarn):
+def test_a_range_is_reported_without_the_temporary_archive(recwarn):
     class Limited(torch.nn.Module):
         def forward(self, x):
             return x * 2 if x.shape[0] <= 5 else x
 
     program = whence.export(Limited(), torch.randn(4, 3), dynamic_shapes={"x": {0: "rows"}}, backend="native-export")
-    told = [str(each.message) for each in recwarn if "E0304" in str(each.message)]
-    assert any("rows <= 5" in each for each in told) and not any(".pt2" in each for each in told)
+    messages = [str(each.message) for each in recwarn if "E0304" in str(each.message)]
+    assert any("rows <= 5" in each for each in messages) and not any(".pt2" in each for each in messages)
     assert_right(program, Limited(), (torch.randn(1, 3),), (torch.randn(5, 3),))
 
 
-def test_bounds_of_the_callers_own_are_honoured():
-    """Sizes beyond a Dim's bounds say nothing of the file."""
+def test_bounds_set_by_the_caller_are_honoured():
+    """Sizes beyond a Dim's bounds do not matter for the file."""
     class Table(torch.nn.Module):
         def forward(self, x):
             return x + torch.arange(20)[:x.shape[1]] if x.shape[1] <= 20 else x
@@ -165,11 +165,11 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
 @pytest.mark.parametrize("example", [torch.ones, torch.randn], ids=["ones", "randn"])
-def test_no_side_of_a_condition_on_sizes_is_lost_without_a_word(condition, example, tmp_path):
-    """Of ones, x * 2 is x + 1: a trial on the example's elements shows nothing."""
-    model, said = Decides(condition).eval(), []
+def test_no_branch_on_sizes_is_lost_without_a_warning(condition, example, tmp_path):
+    """For ones, x * 2 equals x + 1, so a trial with the example's elements detects nothing."""
+    model, caught = Decides(condition).eval(), []
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             program = whence.export(model, (example(3, 6),), tmp_path / "m.onnx",
                                     dynamic_shapes={"x": {1: torch.export.Dim("n")}})
@@ -178,12 +178,12 @@ def test_no_side_of_a_condition_on_sizes_is_lost_without_a_word(condition, examp
         return
     wrong = [n for n in (2, 5, 8, 9, 33, 34, 35, 48, 49, 50, 51, 71, 72, 80, 81, 82, 120)
              if not torch.allclose(program(x := torch.randn(3, n))[0], model(x))]
-    assert not wrong or any("E0304" in str(each.message) for each in said), wrong
+    assert not wrong or any("E0304" in str(each.message) for each in caught), wrong
 
 
 class WritesToACopy(torch.nn.Module):
-    """The first copy is a view where an axis is 1 long; the second one is refused as a whole. Where both are 1 long,
-    PyTorch does not run."""
+    """The first copy is a view if an axis has size 1. The second copy is always refused. If both axes have size 1,
+    PyTorch raises an error."""
 
     def forward(self, x):
         y = x * 1.0
@@ -194,7 +194,7 @@ class WritesToACopy(torch.nn.Module):
 
 
 @pytest.mark.parametrize("axes", [{"dynamic_shapes": {"x": {0: "n", 1: "m"}}}, {"dynamic_axes": {"x": {0: "n", 1: "m"}}}])
-def test_parts_that_share_memory_at_other_sizes_only_are_no_way_out(axes):
+def test_a_copy_that_is_a_view_at_some_sizes_is_refused(axes):
     model = WritesToACopy().eval()
     try:
         program = whence.export(model, torch.randn(3, 6), **axes)

@@ -1,4 +1,4 @@
-"""`pip install` of the source: a wheel with the recorder, in a virtual environment that holds nothing but it and PyTorch."""
+"""`pip install` of the source gives a wheel with the recorder that works in an environment with only it and PyTorch."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import command
-from python.environments import clean_environment, linked, with_dependencies
+from python.environments import clean_environment, create_linked_environment, with_dependencies
 
 SCRIPT = """
     import torch, whence
@@ -36,7 +36,7 @@ def run(*arguments, **options) -> str:
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory) -> Path:
-    """A python with what builds an sdist and looks at a wheel."""
+    """Returns a Python that can build an sdist and inspect a wheel."""
     folder = tmp_path_factory.mktemp("tools") / "venv"
     venv.create(folder, with_pip=True)
     run(folder / "bin" / "python", "-m", "pip", "install", "-q", "scikit-build-core", "auditwheel")
@@ -45,18 +45,18 @@ def tools(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory) -> Path:
-    """The python of an environment that holds PyTorch, and nothing else."""
-    return linked(tmp_path_factory.mktemp("empty") / "venv", with_dependencies("torch", set()))
+    """Returns the Python of an environment that holds only PyTorch."""
+    return create_linked_environment(tmp_path_factory.mktemp("empty") / "venv", with_dependencies("torch", set()))
 
 
 @pytest.fixture(scope="module")
 def wheel(request, tmp_path_factory) -> Path:
-    """$WHENCE_SOURCE_WHEEL; one that is built of an sdist of this tree when that says `build`, as `make test-source` does."""
-    given = os.environ.get("WHENCE_SOURCE_WHEEL")
-    if not given:
-        pytest.skip("a wheel compiles all of whence once more: run `make test-source`, or give one as WHENCE_SOURCE_WHEEL")
-    if given != "build":
-        return Path(given)
+    """Returns $WHENCE_SOURCE_WHEEL, or, if that is `build`, a wheel built from an sdist of this tree."""
+    wheel_path = os.environ.get("WHENCE_SOURCE_WHEEL")
+    if not wheel_path:
+        pytest.skip("a wheel compiles all of whence: run `make test-source` or set WHENCE_SOURCE_WHEEL")
+    if wheel_path != "build":
+        return Path(wheel_path)
     folder = tmp_path_factory.mktemp("wheel")
     run(request.getfixturevalue("tools"), "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", folder,
         cwd=command.ROOT)
@@ -66,8 +66,8 @@ def wheel(request, tmp_path_factory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def test_the_wheel_needs_nothing_of_the_system_but_pytorch(wheel, tools):
-    """auditwheel finds no library outside the wheel that a Linux of that age may lack, but for PyTorch's own."""
+def test_the_wheel_needs_only_pytorch_beyond_the_system(wheel, tools):
+    """auditwheel finds no external libraries that an older Linux may lack, except PyTorch's."""
     found = json.loads(run(tools, "-m", "auditwheel", "show", "--json", wheel))
     assert "libtorch_cpu.so" in found["external_libs"]
     assert not [name for name in found["external_libs"] if not name.startswith(("libtorch", "libc10"))]
@@ -81,14 +81,14 @@ def test_in_an_empty_environment(wheel, empty, tmp_path):
     assert "Linear" in run(empty.parent / "whence", "show", "model.onnx", cwd=tmp_path)
 
 
-def test_without_pytorch_the_build_says_what_to_do(wheel, tools, tmp_path):
-    """From the same sdist, in an environment that lacks it: at once, not after a build."""
+def test_without_pytorch_the_build_states_the_fix(wheel, tools, tmp_path):
+    """Builds the same sdist in an environment without PyTorch; the error comes at once, not after a build."""
     sdist = next(wheel.parent.glob("*.tar.gz"), None)
     if sdist is None:
-        pytest.skip("a wheel was given, no sdist")
+        pytest.skip("a wheel without its sdist")
     result = subprocess.run([str(tools), "-m", "pip", "wheel", str(sdist), "--no-deps", "-w", str(tmp_path)],
                             env=clean_environment() | {"PATH": f"{tools.parent}:/usr/bin:/bin"}, capture_output=True, text=True,
                             check=False, cwd=tmp_path, timeout=300)
     assert result.returncode != 0
-    said = " ".join((result.stdout + result.stderr).split())
-    assert "no LibTorch: none of these has the package torch" in said and "Install torch (PyTorch 2." in said
+    output = " ".join((result.stdout + result.stderr).split())
+    assert "no LibTorch: none of these has the package torch" in output and "Install torch (PyTorch 2." in output

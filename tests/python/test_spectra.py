@@ -1,5 +1,5 @@
-"""Networks on spectra, by all routes and at other lengths: a mask that a recurrent network makes, which stays one node, and
-spectra as htdemucs takes and gives them: padded, cut, scaled, as real channels and back."""
+"""Networks on spectra, by all routes and at other lengths: a mask from a recurrent network, which stays one node, and
+spectra as in htdemucs: padded, sliced, scaled, as real channels and back."""
 
 import onnx
 import pytest
@@ -33,8 +33,8 @@ class Masked(torch.nn.Module):
 
 
 class Channels(torch.nn.Module):
-    """float32[batch, 2, time] -> float32[batch, 2, time]: spectra as real channels of a convolution, whose last
-    frequency is left out and put back, and a network on the samples beside it."""
+    """float32[batch, 2, time] -> float32[batch, 2, time]: a convolution on spectra as real channels, whose last
+    frequency is removed and restored, plus a network on the samples."""
 
     FRAME = 32
 
@@ -106,7 +106,7 @@ def test_spectra_as_channels_at_any_length():
 
 
 def test_spectra_as_channels_by_torch_export():
-    """The length of istft is fixed there: PyTorch declares it as a number, no size."""
+    """torch.export fixes the length of istft, because PyTorch declares it as a number and not as a size."""
     torch.manual_seed(0)
     model = Channels().eval()
     program = whence.export(model, (torch.randn(2, 2, 400),), dynamic_shapes={"mix": {0: "batch"}},

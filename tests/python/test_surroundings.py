@@ -1,4 +1,4 @@
-"""What holds while an export runs, what is left behind, and what is refused before anything runs."""
+"""The environment of an export: global state during the run, written files, and options refused before the run."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ X = torch.randn(3, 4)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_write_to_a_tensor_that_is_not_registered_is_warned_of(backend):
+def test_a_write_to_an_unregistered_tensor_gives_a_warning(backend):
     class Cached(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -48,7 +48,7 @@ def test_a_write_to_a_tensor_that_is_not_registered_is_warned_of(backend):
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_user_code_knows_that_it_is_exported(backend, quiet):
+def test_user_code_can_detect_an_export(backend, quiet):
     from torch.onnx import is_in_onnx_export as imported_before
 
     answers = []
@@ -79,7 +79,7 @@ ANSWERS: list = []
 
 
 class Padded(torch.nn.Module):
-    """Asks, as PyTorch's layers do, whether a kernel may do all of their work."""
+    """Records whether PyTorch's layers may use their fast path, one kernel for the complete layer."""
 
     def __init__(self):
         super().__init__()
@@ -97,23 +97,23 @@ PADDING = torch.tensor([[False, False, False, True, True], [False] * 5])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 def test_padded_tensors_stay_padded(backend, dynamic):
-    """The fast path makes nested tensors of them."""
+    """The fast path would convert them to nested tensors."""
     model, x = Padded().eval(), torch.randn(2, 5, 8)
     axes = {"x": {0: "batch", 1: "seq"}, "padding": {0: "batch", 1: "seq"}} if dynamic else None
     program = whence.export(model, (x, PADDING), backend=backend, dynamic_shapes=axes, verify=True)
     assert program.verification.ok and program.backend == backend
-    given = [(x, PADDING)]
+    calls = [(x, PADDING)]
     if dynamic:
-        given.append((torch.randn(3, 7, 8), torch.arange(7) > torch.tensor([[6], [3], [4]])))
-    for each, padding in given:
+        calls.append((torch.randn(3, 7, 8), torch.arange(7) > torch.tensor([[6], [3], [4]])))
+    for each, padding in calls:
         torch.testing.assert_close(program(each, padding)[0], model(each, padding), rtol=1e-4, atol=1e-5)
-        with torch.no_grad():  # what the model makes of padding is nobody's business
+        with torch.no_grad():  # ignores the results at padding
             torch.testing.assert_close(program(each, padding)[0][~padding], model(each, padding)[~padding], rtol=1e-4,
                                        atol=1e-5)
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_fast_path_is_as_before_after_an_export(before):
+def test_the_fast_path_setting_is_restored_after_an_export(before):
     class Fails(Padded):
         def forward(self, x, padding):
             super().forward(x, padding)
@@ -137,7 +137,7 @@ def test_fast_path_is_as_before_after_an_export(before):
 # ---- modes ----------------------------------------------------------------------------------------------------------
 
 
-def test_mode_that_differs_is_told_and_restored():
+def test_a_differing_mode_is_reported_and_restored():
     model = Small().train()
     model.first.eval()
     with pytest.warns(whence.WhenceWarning, match="in training mode and is exported in evaluation mode"):
@@ -154,7 +154,7 @@ def test_mode_that_differs_is_told_and_restored():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with whence.select_model_mode_for_export(model.first, "eval"):
-            pass  # it is in that mode: nothing to tell
+            pass  # already in this mode: no warning
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(model, X, training="evaluation")
     assert raised.value.code == "E0101"
@@ -164,7 +164,7 @@ def test_mode_that_differs_is_told_and_restored():
 
 
 class O2StateDictHook:
-    """As Apex at level O2 has it: state_dict() gives copies in float32."""
+    """Like Apex's hook at level O2: state_dict() returns copies in float32."""
 
     def __call__(self, module, state, prefix, local):
         for name in state:
@@ -199,13 +199,13 @@ def test_stages_times_and_decisions_are_logged(caplog, capsys, quiet):
     model = Small().eval()
     with caplog.at_level(logging.INFO, "whence"):
         whence.export(model, (X, {}), do_constant_folding=False, keep_initializers_as_inputs=None, training="preserve")
-    said = caplog.text
-    for wanted in ("trace...", "export...", "do_constant_folding=False", "keep_initializers_as_inputs=None",
-                   "opset_version=None: opset 20"):
-        assert wanted in said
+    text = caplog.text
+    for line in ("trace...", "export...", "do_constant_folding=False", "keep_initializers_as_inputs=None",
+                 "opset_version=None: opset 20"):
+        assert line in text
     capsys.readouterr()
     whence.export(model, X)
-    assert capsys.readouterr() == ("", "")  # silent unless asked
+    assert capsys.readouterr() == ("", "")  # no output by default
     whence.export(model, X, verbose=True)
     assert "[whence] trace..." in capsys.readouterr().err
     program = whence.export(model, X, profile=True)
@@ -215,7 +215,7 @@ def test_stages_times_and_decisions_are_logged(caplog, capsys, quiet):
     assert not logging.getLogger("whence").handlers
 
 
-def test_a_dict_at_the_end_is_said_to_be_keywords(caplog, quiet):
+def test_a_last_dict_taken_for_keywords_is_logged(caplog, quiet):
     class Takes(torch.nn.Module):
         def forward(self, x, y=None):
             return x if y is None else x + y
@@ -225,7 +225,7 @@ def test_a_dict_at_the_end_is_said_to_be_keywords(caplog, quiet):
     assert "used as keyword arguments: y" in caplog.text
 
 
-# ---- files for people -----------------------------------------------------------------------------------------------
+# ---- reports and artifacts ------------------------------------------------------------------------------------------
 
 
 def only(folder, pattern):
@@ -234,7 +234,7 @@ def only(folder, pattern):
 
 
 @pytest.mark.parametrize("backend, suffix", [("native", "pt"), ("native-export", "pt2")])
-def test_what_was_exported_is_kept(backend, suffix, tmp_path, quiet):
+def test_the_exported_program_is_kept(backend, suffix, tmp_path, quiet):
     folder = tmp_path / "made" / "here"
     program = whence.export(Small().eval(), X, backend=backend, dump_exported_program=True, artifacts_dir=folder)
     kept = only(folder, f"onnx_export_*.{suffix}")
@@ -243,8 +243,8 @@ def test_what_was_exported_is_kept(backend, suffix, tmp_path, quiet):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_report_is_named_and_placed_as_pytorch_does(backend, tmp_path, quiet):
-    """onnx_export_TIME_success.md, with what torch.onnx.export(report=True) has in it: the program, its operators."""
+def test_report_has_pytorchs_name_and_folder(backend, tmp_path, quiet):
+    """onnx_export_TIME_success.md, with the contents of torch.onnx.export(report=True): program and operators."""
     torch.onnx.export(Small().eval(), (X,), report=True, artifacts_dir=tmp_path / "torch", dynamo=True, verbose=False)
     theirs = only(tmp_path / "torch", "*.md").name
     whence.export(Small().eval(), X, backend=backend, report=True, artifacts_dir=tmp_path / "ours", verify=True)
@@ -282,7 +282,7 @@ def test_reports_of_failures(backend, tmp_path, quiet):
     assert "not this model" in only(tmp_path / "b", "onnx_export_*_pt_export.md").read_text()
 
 
-def test_what_pytorch_leaves_goes_to_the_same_folder(tmp_path, quiet):
+def test_pytorchs_files_go_to_the_same_folder(tmp_path, quiet):
     whence.export(Small().eval(), X, backend="torch-dynamo", report=True, dump_exported_program=True,
                   artifacts_dir=tmp_path)
     assert only(tmp_path, "onnx_export_*_success.md") and only(tmp_path, "onnx_export_*.pt2")
@@ -297,17 +297,17 @@ def test_a_report_of_a_difference(tmp_path, quiet):
     assert "DIFFERS" in only(tmp_path, "onnx_export_*_accuracy.md").read_text()
 
 
-def test_a_folder_that_cannot_be_made(tmp_path, quiet):
+def test_a_folder_that_cannot_be_created(tmp_path, quiet):
     (tmp_path / "file").write_text("")
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Small().eval(), X, report=True, artifacts_dir=tmp_path / "file" / "in")
     assert raised.value.code == "E0401"
 
 
-# ---- what is refused ------------------------------------------------------------------------------------------------
+# ---- refused options ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options, code, said", [
+@pytest.mark.parametrize("options, code, remedy", [
     ({"opset_version": 12}, "E0101", "13 to 28"), ({"opset_version": 29}, "E0101", "13 to 28"),
     ({"opset_version": "18"}, "E0101", "13 to 28"), ({"operators": "new"}, "E0101", "'plain'"),
     ({"backend": "torch-dynamo", "operators": "plain"}, "E0101", "native-export"),
@@ -325,17 +325,17 @@ def test_a_folder_that_cannot_be_made(tmp_path, quiet):
     ({"operator_export_type": "NONE"}, "E0303", "ONNX_ATEN_FALLBACK"),
     ({"operator_export_type": "ONNX_FALLTHROUGH", "backend": "torch-torchscript"}, "E0101", "native"),
 ], ids=str)
-def test_refused_before_anything_runs(options, code, said, tmp_path):
+def test_refused_before_anything_runs(options, code, remedy, tmp_path):
     class Never(Small):
         def forward(self, x):
             raise AssertionError("it ran")
 
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Never().eval(), X, tmp_path / "m.onnx", **options)
-    assert raised.value.code == code and said in raised.value.remedy and not list(tmp_path.iterdir())
+    assert raised.value.code == code and remedy in raised.value.remedy and not list(tmp_path.iterdir())
 
 
-def test_what_an_exported_program_has_settled_is_refused():
+def test_options_settled_by_an_exported_program_are_refused():
     program = torch.export.export(Small().eval(), (X,))
     for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False},
                     {"training": "train"}):
@@ -344,14 +344,14 @@ def test_what_an_exported_program_has_settled_is_refused():
         assert raised.value.code == "E0101" and raised.value.remedy
 
 
-def test_every_option_of_pytorch_is_known():
+def test_every_option_of_pytorch_exists():
     import inspect
 
     theirs = set(inspect.signature(torch.onnx.export).parameters)
     assert theirs <= set(inspect.signature(whence.export).parameters) and len(theirs) > 20
 
 
-def test_a_recording_around_an_export_tells_alone(tmp_path):
+def test_a_recording_around_an_export_warns_once(tmp_path):
     class Uses(torch.nn.Module):
         def forward(self, x):
             return x.view(x.shape[0], -1) * (2 if x.sum() > 0 else 3)
@@ -364,8 +364,8 @@ def test_a_recording_around_an_export_tells_alone(tmp_path):
     assert (tmp_path / "m.whence.json").exists()
 
 
-def test_without_onnx_and_its_kin(tmp_path):
-    """An export needs PyTorch alone; what needs more says so."""
+def test_without_onnx_packages(tmp_path):
+    """An export needs only PyTorch; functions that need more report what to install."""
     script = """
 import sys
 for name in ("onnx", "onnxruntime", "onnxscript", "onnx_ir"):
@@ -390,13 +390,13 @@ for ask in (lambda: program.model_proto, lambda: program(torch.randn(2, 4)), lam
     assert (tmp_path / "m.onnx").exists()
 
 
-def test_data_parallel_says_what_to_do():
+def test_data_parallel_error_has_a_remedy():
     with pytest.raises(whence.WhenceError, match="DataParallel") as raised:
         whence.export(torch.nn.DataParallel(Small()), X)
     assert raised.value.code == "E0104" and "module" in raised.value.remedy
 
 
-def test_dynamo_chooses_the_route(quiet):
+def test_dynamo_selects_the_backend(quiet):
     assert whence.export(Small().eval(), X, dynamo=True).backend == "native-export"
     program = whence.export(Small().eval(), X, dynamo=False)
     assert program.backend == "native" and isinstance(program.model_proto, onnx.ModelProto)
@@ -411,7 +411,7 @@ class Modes(torch.nn.Module):
         return self.drop(self.norm(x))
 
 
-def test_a_scripted_module_is_exported_in_the_mode_that_was_asked(quiet):
+def test_a_scripted_module_is_exported_in_the_requested_mode(quiet):
     model, x = torch.jit.script(Modes().train()), torch.randn(3, 4)
     program = whence.export(model, (x,))
     assert model.training and model.drop.training
@@ -440,8 +440,8 @@ class Length(torch.nn.Module):
 
 @pytest.mark.parametrize("model, words", [(CountsInALoop, "fixes axis 0 of 'x'"),
                                           (SmallOrLarge, "axis 0 of 'x' is 2 to 3")])
-def test_a_trace_that_holds_for_the_examples_size_alone_is_told(model, words):
-    """torch.export reads such models, and says what they fix; a file that is wrong elsewhere is not written."""
+def test_a_trace_valid_only_at_the_examples_size_is_reported(model, words):
+    """torch.export reads these models and reports which sizes they fix; no file with wrong results is written."""
     with pytest.warns(whence.WhenceWarning, match=f"E0304.*{words}"):
         program = whence.export(model().eval(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
     assert program.backend == "native-export"
@@ -451,11 +451,11 @@ def test_a_trace_that_holds_for_the_examples_size_alone_is_told(model, words):
         torch.testing.assert_close(program(x)[0], model()(x))
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
-        whence.export(model().eval(), (torch.randn(2, 3),))  # nothing is dynamic
+        whence.export(model().eval(), (torch.randn(2, 3),))  # no dynamic axis
         whence.export(torch.nn.Linear(3, 2).eval(), (torch.randn(2, 3),), dynamic_axes={"input": [0]})
 
 
-def test_a_wish_that_torch_export_fixes_by_itself_is_asked_for_as_a_promise(quiet):
+def test_an_optional_axis_fixed_by_torch_export_is_then_required(quiet):
     program = whence.export(Length(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
     for rows in 1, 2, 7:
         x = torch.randn(rows, 3)
@@ -463,13 +463,13 @@ def test_a_wish_that_torch_export_fixes_by_itself_is_asked_for_as_a_promise(quie
 
 
 class Rolls(torch.nn.Module):
-    """Python computes with sizes, and torch.export keeps it."""
+    """Computes with sizes in Python; torch.export keeps the computation."""
 
     def forward(self, x):
         return x.roll(x.size(0) // 2, 0) * max(x.size(0), 4)
 
 
-def test_what_python_computes_of_sizes_is_kept(quiet):
+def test_size_arithmetic_in_python_is_kept(quiet):
     program = whence.export(Rolls(), (torch.randn(6, 2),), dynamic_shapes={"x": {0: "n"}})
     for rows in 2, 5, 8:
         x = torch.randn(rows, 2)
@@ -482,8 +482,8 @@ class LeastFour(torch.nn.Module):
 
 
 @pytest.mark.parametrize("rows", [3, 6])
-def test_what_python_does_at_fewer_rows_is_kept_or_told(rows, quiet):
-    """The example is on one side of the number that Python compares with, other sizes on the other."""
+def test_a_comparison_of_rows_is_kept_or_reported(rows, quiet):
+    """The example is on one side of the number in Python's comparison; other sizes are on the other side."""
     program = whence.export(LeastFour().eval(), (torch.randn(rows, 2),), dynamic_axes={"x": {0: "n"}})
     for each in range(1, 9):
         x = torch.randn(each, 2)
@@ -493,7 +493,7 @@ def test_what_python_does_at_fewer_rows_is_kept_or_told(rows, quiet):
 
 
 class Shorter(torch.nn.Module):
-    """Python takes the lesser of two sizes, of which the example has the same one as the longer sizes."""
+    """Takes the smaller of two sizes in Python; the smaller one in the example can be the larger one elsewhere."""
 
     def forward(self, x, y):
         n = min(x.shape[0], y.shape[0])
@@ -501,7 +501,7 @@ class Shorter(torch.nn.Module):
 
 
 class Longer(torch.nn.Module):
-    """Python asks which of two sizes is the greater."""
+    """Compares two sizes in Python."""
 
     def forward(self, x, y):
         if x.shape[0] > y.shape[0]:
@@ -509,12 +509,12 @@ class Longer(torch.nn.Module):
         return y * 3
 
 
-def test_two_sizes_that_python_compares_are_kept_or_told(quiet):
+def test_a_comparison_of_sizes_is_kept_or_reported(quiet):
     example, axes = (torch.randn(4, 3), torch.randn(6, 3)), ({0: "a"}, {0: "b"})
     program = whence.export(Shorter().eval(), example, dynamic_shapes=axes)
     for sizes in [(4, 6), (6, 4), (5, 5), (9, 2)]:
-        given = [torch.randn(size, 3) for size in sizes]
-        torch.testing.assert_close(program(*given)[0], Shorter()(*given))
+        inputs = [torch.randn(size, 3) for size in sizes]
+        torch.testing.assert_close(program(*inputs)[0], Shorter()(*inputs))
     for dynamo in (False, True):
         with pytest.raises(whence.WhenceError, match=r"E0304.*axis 0 of 'x' at \d, axis 0 of 'y' at \d"):
             whence.export(Longer().eval(), example, dynamic_shapes=axes, dynamo=dynamo)
@@ -528,7 +528,7 @@ class Mean(torch.nn.Module):
         return kept.sum() / len(kept)
 
 
-def test_a_size_of_the_data_that_python_uses_is_kept(quiet):
+def test_a_data_dependent_size_used_in_python_is_kept(quiet):
     x = torch.randn(4, 3)
     program = whence.export(Mean(), (x, torch.tensor([True] * 4)))
     for mask in ([True] * 4, [True, False, False, True], [False, True, False, False]):
@@ -537,31 +537,31 @@ def test_a_size_of_the_data_that_python_uses_is_kept(quiet):
 
 class MeanOrNothing(torch.nn.Module):
     def forward(self, x):
-        found = x[x[:, 0] > 0]
-        return found.sum() / max(len(found), 1)
+        positive = x[x[:, 0] > 0]
+        return positive.sum() / max(len(positive), 1)
 
 
 class LargestThree(torch.nn.Module):
     def forward(self, x):
-        found = x[x[:, 0] > 0]
-        return found[:, 0].topk(min(3, len(found)))[0]
+        positive = x[x[:, 0] > 0]
+        return positive[:, 0].topk(min(3, len(positive)))[0]
 
 
-def rows_found(count: int, seed: int) -> torch.Tensor:
+def with_positive_rows(count: int, seed: int) -> torch.Tensor:
     x = torch.randn(6, 3, generator=torch.Generator().manual_seed(seed))
     x[:, 0] = x[:, 0].abs() * torch.where(torch.arange(6) < count, 1, -1)
     return x
 
 
 @pytest.mark.parametrize("model", [MeanOrNothing(), LargestThree()])
-def test_what_python_does_where_few_rows_are_found_is_kept(model, quiet):
-    program = whence.export(model.eval(), rows_found(4, 0))
+def test_python_code_for_few_rows_is_kept(model, quiet):
+    program = whence.export(model.eval(), with_positive_rows(4, 0))
     for count in range(7):
-        x = rows_found(count, count + 1)
+        x = with_positive_rows(count, count + 1)
         torch.testing.assert_close(program(x)[0], model(x))
 
 
-def test_a_promise_that_a_trace_breaks_is_kept_by_torch_export(quiet):
+def test_a_required_axis_that_a_trace_fixes_uses_torch_export(quiet):
     class PerRow(torch.nn.Module):
         def forward(self, x):
             return torch.vmap(lambda row: row.sum() * row)(x)
@@ -571,12 +571,12 @@ def test_a_promise_that_a_trace_breaks_is_kept_by_torch_export(quiet):
     torch.testing.assert_close(program(x)[0], PerRow()(x))
 
 
-def test_a_promised_size_that_is_baked_in_is_refused(quiet):
+def test_a_required_size_that_is_constant_is_refused(quiet):
     with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at 3"):
         whence.export(CountsInALoop(), (torch.randn(2, 3),), dynamic_shapes={"x": {0: "n"}})
 
 
-def test_tracing_leaves_the_random_state_as_it_was(quiet):
+def test_tracing_restores_the_random_state(quiet):
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
     whence.export(Modes(), (torch.randn(3, 4, generator=torch.Generator().manual_seed(1)),), training="train")
@@ -584,7 +584,7 @@ def test_tracing_leaves_the_random_state_as_it_was(quiet):
 
 
 @pytest.mark.parametrize("leaves", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])
-def test_values_that_leave_for_other_libraries_are_told(leaves):
+def test_values_passed_to_other_libraries_are_reported(leaves):
     class Leaves(torch.nn.Module):
         def forward(self, x):
             return x * leaves(x)
@@ -608,8 +608,8 @@ class UsesOpaque(torch.nn.Module):
         return Opaque.apply(x, 2.0) + 1
 
 
-def test_a_recorded_trace_that_holds_objects_of_python(tmp_path, quiet):
-    """Its graph is let go while the plugin runs, which is without Python's lock."""
+def test_a_recorded_trace_with_python_objects(tmp_path, quiet):
+    """Its graph is released while the plugin runs, which does not hold Python's lock."""
     with whence.record(tmp_path / "m.whence.json"):
         torch.onnx.export(UsesOpaque(), (torch.randn(2),), tmp_path / "m.onnx", dynamo=False)
     graph = onnx.load(tmp_path / "m.onnx").graph
@@ -623,7 +623,7 @@ def test_stacks_begin_with_the_users_code(backend, quiet):
     assert stacks and all(stack.startswith('File "' + __file__) for stack in stacks), stacks
 
 
-def test_the_flag_is_as_before_after_exports_in_threads(quiet):
+def test_the_flag_is_restored_after_exports_in_threads(quiet):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(3) as pool:
@@ -632,7 +632,7 @@ def test_the_flag_is_as_before_after_exports_in_threads(quiet):
 
 
 class PadsToEven(torch.nn.Module):
-    """Python pads an odd length, which the example does not have."""
+    """Pads an odd length in Python; the example's length is even."""
 
     def forward(self, x):
         if x.shape[0] % 2:
@@ -641,7 +641,7 @@ class PadsToEven(torch.nn.Module):
 
 
 class InChunks(torch.nn.Module):
-    """Python goes through chunks of 64, of which the example fills one."""
+    """Loops in Python over chunks of 64; the example fills one."""
 
     def forward(self, x):
         n = x.shape[0]
@@ -649,9 +649,9 @@ class InChunks(torch.nn.Module):
         return torch.cat([x[i] * (i + 1) for i in range(x.shape[0])])[:n]
 
 
-@pytest.mark.parametrize("model, rows, told", [(PadsToEven(), 4, "at 5"), (InChunks(), 6, "at 300")])
-def test_a_size_that_the_trace_does_not_reach_is_fixed_or_refused(model, rows, told):
-    with pytest.warns(whence.WhenceWarning, match=f"E0304.*fixes axis 0 of 'x'.* {told}"):
+@pytest.mark.parametrize("model, rows, at", [(PadsToEven(), 4, "at 5"), (InChunks(), 6, "at 300")])
+def test_a_size_outside_the_trace_is_fixed_or_refused(model, rows, at):
+    with pytest.warns(whence.WhenceWarning, match=f"E0304.*fixes axis 0 of 'x'.* {at}"):
         program = whence.export(model, torch.randn(rows, 3), dynamic_axes={"x": {0: "n"}})
     assert program.dynamic_axes == {}
     x = torch.randn(rows, 3)
@@ -661,7 +661,7 @@ def test_a_size_that_the_trace_does_not_reach_is_fixed_or_refused(model, rows, t
 
 
 class Norms(torch.nn.Module):
-    """PyTorch's own Python multiplies sizes in place and compares the product."""
+    """PyTorch's own Python code multiplies sizes in place and compares the product."""
 
     def __init__(self):
         super().__init__()
@@ -683,7 +683,7 @@ class Packed(torch.nn.Module):
         return torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
 
 
-def test_sizes_that_python_changes_in_place_are_no_values_of_tensors(recwarn):
+def test_sizes_changed_in_place_are_not_tensor_values(recwarn):
     whence.export(Norms().eval(), torch.randn(2, 4, 5, 5), dynamic_axes={"x": {0: "n"}})
     whence.export(Packed().eval(), (torch.randn(2, 5, 3), torch.tensor([5, 3])))
     assert not [each for each in recwarn if "E0309" in str(each.message)]

@@ -1,4 +1,4 @@
-"""Functions registered with torch.onnx.register_custom_op_symbolic count in an export of a trace."""
+"""Functions registered with torch.onnx.register_custom_op_symbolic are used in an export of a trace."""
 
 import warnings
 
@@ -65,11 +65,11 @@ def test_several_nodes_with_lists_and_numbers(register):
     x = torch.randn(2, 4)
     program = whence.export(Model(), (x,), opset_version=17)
     onnx.checker.check_model(program.model_proto, full_check=True)
-    wanted = 2 * (torch.cat([x, x.relu()], 1).mean(1, keepdim=True) + torch.cat([x, x], 1).mean((0, 1)))
-    torch.testing.assert_close(program(x)[0], wanted, rtol=1e-4, atol=1e-5)
+    expected = 2 * (torch.cat([x, x.relu()], 1).mean(1, keepdim=True) + torch.cat([x, x], 1).mean((0, 1)))
+    torch.testing.assert_close(program(x)[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_in_a_branch_and_for_the_opsets_that_it_is_registered_for(register):
+def test_in_a_branch_and_only_for_its_registered_opsets(register):
     class Model(torch.nn.Module):
         def forward(self, x):
             if bool(x.sum() > 0):
@@ -85,7 +85,7 @@ def test_in_a_branch_and_for_the_opsets_that_it_is_registered_for(register):
     assert {each.domain for each in older.opset_import} == {""}
 
 
-def test_an_argument_given_back(register):
+def test_an_argument_returned(register):
     register("aten::relu", lambda g, self: self)
     x = torch.randn(2, 3)
     program = whence.export(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.ReLU()), (x,))

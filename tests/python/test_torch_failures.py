@@ -1,4 +1,4 @@
-"""What PyTorch raises while it captures a model is a WhenceError with the module, the line and a remedy; its own is chained."""
+"""An error of PyTorch during capture becomes a WhenceError with module, line and remedy, chained to the original."""
 
 import inspect
 
@@ -36,12 +36,12 @@ class Outer(torch.nn.Module):
 
 class Adds(torch.nn.Module):
     def forward(self, x):
-        return x + torch.ones(3)  # a size that is fixed
+        return x + torch.ones(3)  # requires size 3
 
 
 class Counts(torch.nn.Module):
     def forward(self, x):
-        for _ in range(int(x.max())):  # as often as data say
+        for _ in range(int(x.max())):  # the count depends on data
             x = x * 2
         return x
 
@@ -85,7 +85,7 @@ def test_an_operator_that_pytorchs_exporter_lacks(backend):
     assert failure.__cause__ is not None
 
 
-def test_a_size_that_is_promised_and_fixed():
+def test_a_required_size_that_is_fixed():
     failure = failure_of(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))
     assert failure.code == "E0304" and "specialized" in str(failure) and "Dim.AUTO" in failure.remedy
     assert isinstance(failure.__cause__, torch._dynamo.exc.UserError)
@@ -100,16 +100,16 @@ def test_arguments_that_the_model_does_not_take(backend):
     assert "arguments that the model accepts" in failure.remedy
 
 
-def test_what_is_captured_and_does_not_run_is_warned_of():
-    """torch.export computes nothing, so that it does not see what PyTorch refuses: float64, as numpy makes it."""
-    with pytest.warns(whence.WhenceWarning, match="E0207.*same dtype.*some arguments are float64") as told:
+def test_a_captured_model_that_fails_gives_a_warning():
+    """torch.export computes nothing, so it does not detect what PyTorch rejects: float64, NumPy's default dtype."""
+    with pytest.warns(whence.WhenceWarning, match="E0207.*same dtype.*some arguments are float64") as caught:
         whence.export(torch.nn.Sequential(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 4, dtype=torch.float64),
                       backend="native-export")
-    assert [each.filename for each in told if "E0207" in str(each.message)] == [__file__]
+    assert [each.filename for each in caught if "E0207" in str(each.message)] == [__file__]
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_what_the_model_raises_itself_is_its_own(backend):
+def test_the_models_own_error_is_raised(backend):
     class Mine(RuntimeError):
         pass
 
@@ -117,20 +117,20 @@ def test_what_the_model_raises_itself_is_its_own(backend):
         def forward(self, x):
             raise Mine("by the model")
 
-    expected = (Mine,) if backend != "torch-dynamo" else (whence.WhenceError,)  # which raises its own of everything
+    expected = (Mine,) if backend != "torch-dynamo" else (whence.WhenceError,)  # torch-dynamo wraps every error
     with pytest.raises(expected, match="by the model"):
         whence.export(Fails().eval(), torch.randn(2), backend=backend)
 
 
-def test_a_chain_goes_on_after_such_a_failure():
+def test_a_chain_continues_after_such_a_failure():
     program = whence.export(Outer(Inner()).eval(), torch.randn(2, 4), backend=["native-export", "torch-torchscript"])
     assert program.backend == "torch-torchscript"
-    [(name, said)] = program.fell_back
-    assert name == "native-export" and said.startswith("E0303")
+    [(name, message)] = program.fell_back
+    assert name == "native-export" and message.startswith("E0303")
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_the_list_of_operators_fails_likewise(backend):
+def test_the_list_of_operators_fails_too(backend):
     with pytest.raises(whence.WhenceError) as raised:
         whence.unconvertible_ops(Outer(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 5), backend=backend)
     assert raised.value.code == "E0207" and raised.value.diagnostics[0].where["module"] == "blocks.1"

@@ -1,4 +1,4 @@
-"""Translations that are Python functions: called once for each call, with symbolic tensors and Python's own values."""
+"""Translations as Python functions: one call for each call in the model, with symbolic tensors and Python values."""
 
 import warnings
 
@@ -42,7 +42,7 @@ BACKENDS = ["native", "native-export"]
 
 
 class Of(torch.nn.Module):
-    """A module that computes what it is told, within a module, so that calls have a place."""
+    """Calls the function in an inner module, so that its calls have a module."""
 
     def __init__(self, compute):
         super().__init__()
@@ -71,12 +71,12 @@ def operators(program):
     return [node.op_type for node in program.model_proto.graph.node]
 
 
-def close(program, args, wanted):
-    assert_same_results(program(*args), wanted if isinstance(wanted, (tuple, list)) else [wanted], (1e-5, 1e-6))
+def close(program, args, expected):
+    assert_same_results(program(*args), expected if isinstance(expected, (tuple, list)) else [expected], (1e-5, 1e-6))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_its_nodes_stand_in_the_graph(backend):
+def test_its_nodes_are_in_the_graph(backend):
     def subtracted(self, other):
         return op.Sub(self, other)
 
@@ -85,14 +85,14 @@ def test_its_nodes_stand_in_the_graph(backend):
     assert operators(program) == ["Sub"] and not program.model_proto.functions
     close(program, (x, y), x - y)
     (node,) = program.model_proto.graph.node
-    said = {each.key: each.value for each in node.metadata_props}
-    assert said["pkg.whence.confidence"] == "exact" and said["pkg.whence.module"] == "inner"
-    assert said["pkg.whence.op"] == "0" and node.name == "/inner/Sub"
+    metadata = {each.key: each.value for each in node.metadata_props}
+    assert metadata["pkg.whence.confidence"] == "exact" and metadata["pkg.whence.module"] == "inner"
+    assert metadata["pkg.whence.op"] == "0" and node.name == "/inner/Sub"
     assert program.validation.clean and program.validation.coverage.percent == 100
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_python_in_it(backend):
+def test_python_code(backend):
     """Branches, loops, closures, defaults, keyword arguments, lists of tensors, sizes, dtypes."""
     seen = []
 
@@ -124,23 +124,23 @@ def test_python_in_it(backend):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.bfloat16])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_constants_have_the_dtype_of_the_tensor_beside_them(dtype, backend):
+def test_constants_have_the_dtype_of_the_other_operand(dtype, backend):
     def doubled(self):
-        half = op.Mul(op.Identity(self), 2)  # of a result, too, whose dtype is inferred
+        half = op.Mul(op.Identity(self), 2)  # Identity's dtype is inferred
         return op.Where(op.Less(half, 1), op.Max(half, 0), half - 1)
 
     x = torch.arange(6).reshape(2, 3).to(dtype)
     program = export(torch.neg, (x,), {torch.ops.aten.neg.default: doubled}, backend)
-    if dtype != torch.bfloat16:  # ONNX Runtime has few kernels for it
+    if dtype != torch.bfloat16:  # ONNX Runtime has few kernels for bfloat16
         half = x * 2
         close(program, (x,), torch.where(half < 1, half.clamp(min=0), half - 1))
     names = [each.name for each in program.model_proto.graph.initializer]
-    assert len(names) == len(set(names)) == 3  # 2, 1 and 0: equal ones are one
+    assert len(names) == len(set(names)) == 3  # equal constants are one initializer: 2, 1 and 0
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_arguments_are_what_the_model_wrote(backend):
-    """0.1 is a Python number and no float32, infinity is one; what is left to its default is left to the function's."""
+def test_arguments_equal_those_in_the_model(backend):
+    """0.1 and infinity stay Python numbers, not float32; omitted arguments use the function's own defaults."""
     seen = []
 
     def offset(x, by=7.0, dims=()):
@@ -156,7 +156,7 @@ def test_arguments_are_what_the_model_wrote(backend):
     assert seen == [(1 / 3, ()), (7.0, ()), (inf, (3, 4)), (0.1, (1,))]
 
 
-def test_a_number_in_a_trace_is_a_number():
+def test_a_number_in_a_trace_stays_one():
     seen = []
 
     def added(self, other, alpha=1):
@@ -173,7 +173,7 @@ def test_a_number_in_a_trace_is_a_number():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_overload(backend):
-    def negated(self, *given, **named):
+    def negated(self, *args, **named):
         return op.Neg(self)
 
     def compute(x):
@@ -211,7 +211,7 @@ def test_one_overload_by_an_onnx_function(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_functions_that_it_calls_are_written_out(backend):
+def test_called_functions_are_inlined(backend):
     def squashed(self):
         return halved(self) + halved(op.Tanh(self))
 
@@ -230,7 +230,7 @@ def by_number(self: FLOAT, other: FLOAT | INT64):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_of_several_functions_the_annotations_choose(backend):
+def test_annotations_select_among_functions(backend):
     table = {torch.ops.aten.logical_and.default: [by_number, by_bool]}
     x, flag = torch.tensor([1.0, 3.0]), torch.tensor([True, False])
     close(export(torch.logical_and, (flag, flag), table, backend), (flag, flag), torch.logical_xor(flag, flag))
@@ -300,10 +300,10 @@ def test_in_a_branch_and_a_loop():
         program = whence.export(torch.jit.script(Model()), (x,), dynamic_axes={"x": {0: "n"}},
                                 custom_translation_table={torch.ops.aten.relu.default: shifted})
         onnx.checker.check_model(program.model_proto, full_check=True)
-        wanted = 0.5 - x + 1 if x.sum() > 0 else x
+        expected = 0.5 - x + 1 if x.sum() > 0 else x
         for _ in range(2):
-            wanted = 0.5 - wanted
-        torch.testing.assert_close(program(x)[0], wanted)
+            expected = 0.5 - expected
+        torch.testing.assert_close(program(x)[0], expected)
         assert program.validation.clean
 
 
@@ -319,8 +319,8 @@ def test_in_a_branch_of_torch_export():
     torch.testing.assert_close(program(-torch.ones(2))[0], torch.full((2,), -2.0))
 
 
-def test_a_branch_that_it_makes_itself():
-    """What the bodies of the part read of the graph around them keeps its meaning where the part is placed."""
+def test_a_branch_that_it_creates():
+    """Names in the bodies that refer to the outer graph are resolved after the nodes are inserted."""
     body = onnx.parser.parse_graph("body () => (float[N] y) { y = Neg (input_0) }")
     other = onnx.parser.parse_graph("other () => (float[N] z) { z = Abs (input_0) }")
 
@@ -333,7 +333,7 @@ def test_a_branch_that_it_makes_itself():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_results_that_nobody_reads_and_arguments_that_it_ignores(backend):
+def test_unused_results_and_ignored_arguments(backend):
     def normalised(input, shape, *_):
         result, _, _ = op.LayerNormalization(input, op.Expand(1.0, [4]), axis=-1)
         return result
@@ -350,7 +350,7 @@ def test_results_that_nobody_reads_and_arguments_that_it_ignores(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_operators_that_would_be_dropped(backend):
-    """A dropout, a clone: whence leaves them out, a translation is asked."""
+    """whence omits a dropout and a clone, but a translation for them is called."""
     x = torch.randn(3)
     table = {torch.ops.aten.clone.default: lambda self, **_: op.Neg(self),
              torch.ops.aten.dropout.default: lambda input, p, train: op.Mul(input, p)}
@@ -360,15 +360,15 @@ def test_operators_that_would_be_dropped(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_constants_of_any_kind(backend):
-    held = torch.tensor([1.0, 2.0, 3.0])
+    vector = torch.tensor([1.0, 2.0, 3.0])
 
     def weighted(self):
-        return op.Add(op.Mul(self, held), op.Constant(value=onnx.numpy_helper.from_array(np.float32([4, 5, 6])))) \
+        return op.Add(op.Mul(self, vector), op.Constant(value=onnx.numpy_helper.from_array(np.float32([4, 5, 6])))) \
             + np.float32(2.0) + op.Constant(value_floats=[1.0, 1.0, 1.0])
 
     x = torch.randn(2, 3)
     close(export(torch.relu, (x,), {torch.ops.aten.relu.default: weighted}, backend), (x,),
-          x * held + torch.tensor([4.0, 5.0, 6.0]) + 3)
+          x * vector + torch.tensor([4.0, 5.0, 6.0]) + 3)
 
 
 def test_a_domain_of_the_users():
@@ -385,21 +385,21 @@ def test_a_domain_of_the_users():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_translation_of_what_the_model_lacks_is_warned_of(backend):
+def test_a_translation_without_an_operator_gives_a_warning(backend):
     table = {torch.ops.aten.relu.default: lambda self: op.Neg(self), torch.ops.aten.gelu.default: lambda self: self}
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", whence.WhenceWarning)
         export(torch.relu, (torch.randn(2),), table, backend)
-    (said,) = [str(each.message) for each in told if "E0105" in str(each.message)]
-    assert "has no operator aten::gelu;" in said
+    (message,) = [str(each.message) for each in caught if "E0105" in str(each.message)]
+    assert "has no operator aten::gelu;" in message
 
 
 def test_registered_for_a_range_of_opsets():
     x = torch.randn(2, 3)
     whence.register_custom_op(torch.ops.aten.relu.default, lambda self: op.Neg(self), 18, until=19)
     try:
-        for opset, wanted in ((17, "Relu"), (18, "Neg"), (19, "Neg"), (20, "Relu")):
-            assert operators(whence.export(torch.nn.ReLU(), (x,), opset_version=opset)) == [wanted]
+        for opset, expected in ((17, "Relu"), (18, "Neg"), (19, "Neg"), (20, "Relu")):
+            assert operators(whence.export(torch.nn.ReLU(), (x,), opset_version=opset)) == [expected]
     finally:
         whence.unregister_custom_op(torch.ops.aten.relu.default)
 
@@ -433,17 +433,17 @@ def test_opsets_of_the_functions_operators():
     (lambda self: op.Add(self, object()), "a object cannot be an operand"),
     (lambda self: op.Split(self), "the number of results of Split is unknown"),
 ])
-def test_a_function_that_fails(function, said):
+def test_a_function_that_fails(function, fragment):
     function.__name__ = "unlucky"
     with pytest.raises(whence.WhenceError) as raised:
         export(torch.relu, (torch.randn(3),), {torch.ops.aten.relu.default: function})
-    (told,) = raised.value.diagnostics
-    assert told.code == "E0302" and said in told.message and told.remedy
-    assert "'unlucky' of aten::relu" in told.message
-    assert told.where == {"module": "inner", "op": "aten::relu.default"}
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.code == "E0302" and fragment in diagnostic.message and diagnostic.remedy
+    assert "'unlucky' of aten::relu" in diagnostic.message
+    assert diagnostic.where == {"module": "inner", "op": "aten::relu.default"}
 
 
-def test_a_failure_leaves_older_files_as_they_were(tmp_path):
+def test_a_failure_keeps_older_files(tmp_path):
     def wrong(self):
         raise ValueError("not today")
 
@@ -467,8 +467,8 @@ def test_weights_beside_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_convolution_by_the_name_that_the_model_calls(backend):
-    """A trace calls all of them _convolution."""
+def test_a_convolution_by_its_name_in_the_model(backend):
+    """A trace calls each of them _convolution."""
     def doubled(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
         made = op.Conv(input, weight, bias, strides=stride, pads=[*padding, *padding], group=groups)
         return made + made
@@ -501,7 +501,7 @@ def test_a_kept_autograd_function():
     (torch.ops.aten.relu.default, 3), (torch.ops.aten.relu.default, []), (torch.ops.aten.relu.default, [halved, "x"]),
     (torch.ops.aten.relu.default, [onnx.FunctionProto(), halved]), (torch.sym_not, halved), (max, halved),
     (torch.ops.higher_order.cond, lambda *_: None)])
-def test_what_is_no_translation(key, value):
+def test_invalid_translations(key, value):
     with pytest.raises(whence.WhenceError) as raised:
         export(torch.relu, (torch.randn(3),), {key: value})
     assert raised.value.code == "E0104" and raised.value.remedy

@@ -1,4 +1,4 @@
-"""whence.record of programs that PyTorch cannot save: a warning with a remedy for the call that was made, and all other files."""
+"""whence.record of programs that PyTorch cannot save: a warning with a fitting remedy; the other files are written."""
 
 import json
 import warnings
@@ -25,7 +25,7 @@ class Branching(Small):
 
 
 class ThroughData(Small):
-    """Of its ``.data`` torch.export leaves a constant without bytes."""
+    """torch.export turns its ``.data`` into a constant without bytes."""
 
     def forward(self, x):
         self.linear.bias.data.add_(x[0])
@@ -35,8 +35,8 @@ class ThroughData(Small):
 X = (torch.ones(2, 4),)
 
 
-def rewritten(program):
-    """As an exporter leaves a program that it was given: with a node of its own, of which PyTorch's notes say nothing."""
+def insert_nodes(program):
+    """Changes a program as an exporter may: adds nodes that PyTorch's metadata does not describe."""
     for part in program.graph_module.modules():
         node = next(node for node in part.graph.nodes if node.op == "call_function") if hasattr(part, "graph") else None
         if node is not None:
@@ -45,7 +45,7 @@ def rewritten(program):
 
 
 def recorded(folder, block, values=None):
-    """The recording of a block, and what it warned of."""
+    """Returns the recording of a block and its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with whence.record(folder / "m.whence.json", values) as recording:
@@ -58,21 +58,21 @@ def operations(path):
 
 
 @pytest.mark.parametrize("model", [Small, Branching])
-def test_a_program_is_recorded_as_it_was_before_an_exporter_rewrote_it(tmp_path, model):
+def test_a_program_is_recorded_before_an_exporter_changes_it(tmp_path, model):
     for name in ("plain", "rewritten"):
         (tmp_path / name).mkdir()
     recorded(tmp_path / "plain", lambda: torch.export.export(model().eval(), X))
-    made = []
+    programs = []
 
     def block():
-        made.append(torch.export.export(model().eval(), X))
-        rewritten(made[0])
+        programs.append(torch.export.export(model().eval(), X))
+        insert_nodes(programs[0])
 
     values = tmp_path / "v.safetensors"
-    recording, said = recorded(tmp_path / "rewritten", block, values)
+    recording, messages = recorded(tmp_path / "rewritten", block, values)
     with pytest.raises(Exception, match="val"):
-        torch.export.save(made[0], tmp_path / "m.pt2")
-    assert recording.complete and not said and recording.unrecorded == 0
+        torch.export.save(programs[0], tmp_path / "m.pt2")
+    assert recording.complete and not messages and recording.unrecorded == 0
     assert operations(tmp_path / "rewritten" / "m.whence.json") == operations(tmp_path / "plain" / "m.whence.json")
     results = value_file.read(values)
     (result,) = results.runs[0].calls[-1].results
@@ -80,8 +80,8 @@ def test_a_program_is_recorded_as_it_was_before_an_exporter_rewrote_it(tmp_path,
         torch.testing.assert_close(results.whole(result), model().eval()(*X))
 
 
-def test_what_cannot_be_recorded_costs_nothing_else(tmp_path):
-    """The second of three programs, beside a trace."""
+def test_an_unrecordable_program_affects_no_other(tmp_path):
+    """The second of three programs cannot be recorded; a trace is recorded too."""
     kept = []
 
     def block():
@@ -89,20 +89,20 @@ def test_what_cannot_be_recorded_costs_nothing_else(tmp_path):
         for model, strict in ((Small(), False), (ThroughData(), True), (Branching(), False)):
             kept.append(torch.export.export(model.eval(), X, strict=strict))
 
-    recording, said = recorded(tmp_path, block)
+    recording, messages = recorded(tmp_path, block)
     assert len(kept) == 3
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.2.whence.json", "m.4.whence.json", "m.whence.json"]
     assert [each["file"] for each in recording.files] == [str(tmp_path / name) for name in (
         "m.whence.json", "m.2.whence.json", "m.4.whence.json")]
-    (warning,) = [each for each in said if "not recorded" in each]
+    (warning,) = [each for each in messages if "not recorded" in each]
     assert warning.startswith("E0303") and "ThroughData" in warning and "m.3.whence.json" in warning
     assert "write to the tensor itself" in warning and recording.unrecorded == 1 and not recording.complete
     assert [each.severity for each in recording.diagnostics if each.code == "E0303"] == ["warning"]
 
 
-def test_nothing_that_can_be_recorded_is_a_warning_too(tmp_path):
-    recording, (said,) = recorded(tmp_path, lambda: torch.export.export(ThroughData().eval(), X, strict=True))
-    assert recording.files == [] and not recording.complete and "E0303" in said
+def test_a_block_without_a_recordable_program_warns(tmp_path):
+    recording, (messages,) = recorded(tmp_path, lambda: torch.export.export(ThroughData().eval(), X, strict=True))
+    assert recording.files == [] and not recording.complete and "E0303" in messages
 
 
 CALLS = {"torch.export.export": (lambda: torch.export.export(Small().eval(), X), "torch.jit.trace"),
@@ -111,20 +111,20 @@ CALLS = {"torch.export.export": (lambda: torch.export.export(Small().eval(), X),
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_remedy_is_one_for_the_call_that_was_made(tmp_path, monkeypatch, call):
+def test_the_remedy_fits_the_call(tmp_path, monkeypatch, call):
     def fails(*args, **kwargs):
         raise ValueError("no name for this")
 
     monkeypatch.setattr(torch.export, "save", fails)
-    made, remedy = CALLS[call]
-    recording, said = recorded(tmp_path, made)
-    (warning,) = [each for each in said if "not recorded" in each]
+    call_exporter, remedy = CALLS[call]
+    recording, messages = recorded(tmp_path, call_exporter)
+    (warning,) = [each for each in messages if "not recorded" in each]
     assert f"the program that {call} made of Small" in warning and "no name for this" in warning
     assert remedy in warning.partition("; try: ")[2] and ("dynamo" in warning) == (call == "torch.onnx.export")
     assert recording.unrecorded == 1
 
 
-def test_a_place_that_is_taken_is_refused_when_the_others_are_written(tmp_path):
+def test_an_occupied_path_is_refused_and_the_others_are_written(tmp_path):
     (tmp_path / "m.2.whence.json").write_text("mine")
     with pytest.raises(whence.WhenceError) as refused, whence.record(tmp_path / "m.whence.json"):
         for model in (Small, Branching, Small):
@@ -133,8 +133,8 @@ def test_a_place_that_is_taken_is_refused_when_the_others_are_written(tmp_path):
     assert operations(tmp_path / "m.whence.json") and operations(tmp_path / "m.3.whence.json")
 
 
-def test_what_transformers_exports_for_generation(tmp_path):
-    """Its exporter rewrites the programs and gives the file inputs that no call of the model has."""
+def test_transformers_export_for_generation(tmp_path):
+    """Its exporter changes the programs and adds inputs that no call of the model has."""
     import onnx_ir
     from transformers import MistralConfig, MistralForCausalLM
     from transformers.exporters import OnnxConfig, OnnxExporter
@@ -143,12 +143,12 @@ def test_what_transformers_exports_for_generation(tmp_path):
     model = MistralForCausalLM(MistralConfig(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
                                              num_key_value_heads=1, vocab_size=40, sliding_window=8)).eval()
     ids = torch.randint(0, 40, (2, 6))
-    made = []
-    recording, said = recorded(tmp_path, lambda: made.append(OnnxExporter().export_for_generation(
+    exports = []
+    recording, messages = recorded(tmp_path, lambda: exports.append(OnnxExporter().export_for_generation(
         model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, OnnxConfig(dynamic=True))))
-    assert recording.complete and not [each for each in said if "not recorded" in each]
+    assert recording.complete and not [each for each in messages if "not recorded" in each]
     sidecars = [tmp_path / "m.whence.json", tmp_path / "m.2.whence.json"]
-    for (name, each), sidecar in zip(made[0].components.items(), sidecars, strict=True):
+    for (name, each), sidecar in zip(exports[0].components.items(), sidecars, strict=True):
         onnx_ir.save(each.program, tmp_path / f"{name}.onnx")
         report = whence.annotate(tmp_path / f"{name}.onnx", sidecar)
         assert report.matched + report.exact > 0.9 * report.nodes, (name, report)

@@ -1,4 +1,4 @@
-"""whence.validate: each of its keywords does what the command's option does."""
+"""whence.validate: each keyword does what the command's option does."""
 
 import json
 
@@ -28,7 +28,7 @@ def annotated(tmp_path):
 
 @pytest.fixture
 def unknown(annotated):
-    """The same file with one more node, of which neither name nor module is known."""
+    """Returns the same file with one more node, whose name and module are unknown."""
     model = onnx.load(annotated)
     model.graph.node.append(helper.make_node("Neg", [model.graph.output[0].name], ["more"]))
     model.graph.output.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [2, 4]))
@@ -78,7 +78,7 @@ def test_config(annotated, unknown):
 
 
 def test_full(annotated):
-    """onnx's checker finds what whence's own checks do not look for: an attribute that the operator does not have."""
+    """onnx's checker finds what whence's checks ignore: an attribute that the operator does not have."""
     model = onnx.load(annotated)
     model.graph.node[0].attribute.append(helper.make_attribute("colour", 1))
     onnx.save(model, annotated)
@@ -88,7 +88,7 @@ def test_full(annotated):
 
 @pytest.mark.parametrize("keyword, value", [("minima", ["covered"]), ("allowed", ["V999"]), ("minima", "covered=99"),
                                             ("required", "first"), ("allowed", "V101")])
-def test_what_cannot_be_read_is_an_error(annotated, keyword, value):
+def test_invalid_arguments_are_errors(annotated, keyword, value):
     with pytest.raises(whence.WhenceError) as raised:
         whence.validate(annotated, **{keyword: value})
     assert raised.value.code == "E0101"

@@ -1,4 +1,4 @@
-"""show, explain, diff, extract and profile in Python: against the model, ONNX Runtime and the command."""
+"""show, explain, diff, extract and profile in Python, compared with the model, ONNX Runtime and the command."""
 
 import numpy as np
 import onnx
@@ -73,7 +73,7 @@ def test_diff(exported, tmp_path):
     onnx.save(file, tmp_path / "changed.onnx")
     found = whence.diff(folder / "net.onnx", tmp_path / "changed.onnx")
     assert not found.same and found.changes["added"] == 1 and found.changes["removed"] == 0
-    assert [row.path for row in found.modules] == ["", "first", "second", None]  # the new node is of no module
+    assert [row.path for row in found.modules] == ["", "first", "second", None]  # the new node has no module
     assert (found.modules[0].nodes, found.modules[-1].nodes) == ((3, 3), (0, 1))
     assert whence.diff(folder / "net.onnx", folder / "net.onnx").same
     weight = next(each for each in file.graph.initializer if len(each.dims) == 2)

@@ -1,4 +1,4 @@
-"""The wheel whence-onnx: one file for every Python and libc, which works where there is nothing else."""
+"""The wheel whence-onnx: one file for every Python and libc, which works on an otherwise empty system."""
 
 import base64
 import csv
@@ -18,7 +18,7 @@ import torch
 import command
 import portable
 import whence
-from python.environments import clean_environment, linked, with_dependencies
+from python.environments import clean_environment, create_linked_environment, with_dependencies
 from static_command import ARCHITECTURE, in_empty_root, make_wheel, static_command
 from whence.command import recorder_library
 
@@ -32,9 +32,9 @@ def binary() -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(binary, tmp_path_factory) -> Path:
-    """$WHENCE_WHEEL, as `make wheel` gives it; else one of this tree."""
-    given = os.environ.get("WHENCE_WHEEL")
-    return Path(given) if given else make_wheel(tmp_path_factory.mktemp("wheel"), binary)
+    """Returns $WHENCE_WHEEL, which `make wheel` sets, or builds one of this tree."""
+    path = os.environ.get("WHENCE_WHEEL")
+    return Path(path) if path else make_wheel(tmp_path_factory.mktemp("wheel"), binary)
 
 
 def run(*arguments, **options) -> str:
@@ -51,21 +51,21 @@ def install(wheel: Path, python: Path) -> Path:
 
 
 def without_tools(python: Path) -> dict[str, str]:
-    """A PATH on which there is the environment alone: no compiler, no other command."""
+    """Returns a PATH with only the environment: no compiler, no other command."""
     return {"PATH": str(python.parent), "HOME": "/nonexistent"}
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_asks_for_no_library_and_no_loader(binary):
+def test_the_command_needs_no_library_and_no_loader(binary):
     headers = run("readelf", "--wide", "--program-headers", "--dynamic", binary)
     assert "LOAD" in headers
     assert "INTERP" not in headers and "NEEDED" not in headers
 
 
-def test_in_an_empty_root_it_writes_what_the_dynamic_command_writes(binary, tmp_path):
-    """A root with nothing but the command stands for musl, and for any other system."""
+def test_in_an_empty_root_its_output_equals_the_dynamic_commands(binary, tmp_path):
+    """A root that holds only the command represents musl and any other system."""
     inside, outside = tmp_path / "root", tmp_path / "folder"
     inside.mkdir(), outside.mkdir()
     shutil.copy(binary, inside / "whence")
@@ -81,23 +81,23 @@ def test_in_an_empty_root_it_writes_what_the_dynamic_command_writes(binary, tmp_
     assert portable.check(in_root, inside) == portable.check(dynamic, outside)
 
 
-def test_an_archive_that_needs_libtorch_is_handed_to_the_command_that_loads_it(binary, small_archive, tmp_path):
+def test_an_archive_that_needs_libtorch_goes_to_the_recorders_command(binary, small_archive, tmp_path):
     for name, program in {"static": binary, "dynamic": command.BINARY}.items():
         run(program, "record", small_archive, "-o", tmp_path / f"{name}.whence.json", env=os.environ)
     assert (tmp_path / "static.whence.json").read_bytes() == (tmp_path / "dynamic.whence.json").read_bytes()
 
 
-def test_an_operator_that_libtorch_takes_apart_is_handed_over_in_the_middle_of_an_export(binary, tmp_path):
+def test_an_operator_that_libtorch_decomposes_goes_to_the_recorder(binary, tmp_path):
     class Net(torch.nn.Module):
         def forward(self, x, y):
             return torch.nn.functional.hinge_embedding_loss(x, y.sign())
 
     torch.export.save(torch.export.export(Net(), (torch.randn(4, 6), torch.randn(4, 6))), tmp_path / "m.pt2")
     run(binary, "export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", env=os.environ)
-    alone = tmp_path / "bin" / "whence"
-    alone.parent.mkdir()
-    shutil.copy(binary, alone)
-    refused = subprocess.run([alone, "export", tmp_path / "m.pt2", "-o", tmp_path / "no.onnx"], env={}, capture_output=True,
+    isolated = tmp_path / "bin" / "whence"
+    isolated.parent.mkdir()
+    shutil.copy(binary, isolated)
+    refused = subprocess.run([isolated, "export", tmp_path / "m.pt2", "-o", tmp_path / "no.onnx"], env={}, capture_output=True,
                              text=True)
     assert refused.returncode == 4 and refused.stderr.count("E0307") == 1
     assert "aten::hinge_embedding_loss" in refused.stderr and "pip install whence-onnx-recorder torch" in refused.stderr
@@ -105,28 +105,28 @@ def test_an_operator_that_libtorch_takes_apart_is_handed_over_in_the_middle_of_a
 
 
 @pytest.mark.parametrize("recorder", ["no/such/libwhence_recorder.so", "lib/libwhence_recorder.so"])
-def test_without_a_recorder_one_error_says_what_to_install(binary, recorder, small_archive, tmp_path):
-    """Also where a library is there without the command that loads it."""
+def test_without_a_recorder_one_error_names_the_package(binary, recorder, small_archive, tmp_path):
+    """Also if the library exists without the command that loads it."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libwhence_recorder.so").touch()
-    said = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
-                          env={"WHENCE_RECORDER": str(tmp_path / recorder)})
-    assert said.returncode == 4 and said.stderr.startswith("E0307") and "; try: " in said.stderr
+    result = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
+                            env={"WHENCE_RECORDER": str(tmp_path / recorder)})
+    assert result.returncode == 4 and result.stderr.startswith("E0307") and "; try: " in result.stderr
 
 
-def test_a_recorders_command_that_loads_nothing_is_no_endless_loop(binary, small_archive, tmp_path):
+def test_a_recorders_command_without_libtorch_does_not_loop(binary, small_archive, tmp_path):
     (tmp_path / "lib").mkdir(), (tmp_path / "bin").mkdir()
     (tmp_path / "lib" / "libwhence_recorder.so").touch()
     shutil.copy(binary, tmp_path / "bin" / "whence")
-    said = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
-                          timeout=60, env={"WHENCE_RECORDER": str(tmp_path / "lib" / "libwhence_recorder.so")})
-    assert said.returncode == 4 and "install command and recorder together" in said.stderr
+    result = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
+                            timeout=60, env={"WHENCE_RECORDER": str(tmp_path / "lib" / "libwhence_recorder.so")})
+    assert result.returncode == 4 and "install command and recorder together" in result.stderr
 
 
 # ---- the file ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_wheel_holds(wheel):
+def test_contents_of_the_wheel(wheel):
     platforms = [f"{family}_{ARCHITECTURE}" for family in ("manylinux_2_17", "manylinux2014", "manylinux_2_28", "musllinux_1_1", "musllinux_1_2")]
     assert wheel.name == f"whence_onnx-{whence.__version__}-py3-none-{'.'.join(platforms)}.whl"
     assert wheel.stat().st_size < 15_000_000
@@ -154,7 +154,7 @@ def test_the_same_inputs_give_the_same_bytes(binary, wheel, tmp_path):
 @pytest.mark.parametrize("platform", ["musllinux_1_2", "manylinux_2_17", None, *(
     pytest.param(each, marks=pytest.mark.matrix) for each in ("musllinux_1_1", "manylinux2014"))])
 def test_pip_chooses_it(wheel, platform, tmp_path):
-    """None: the platform of the Python that runs."""
+    """The platform None is that of the running Python."""
     words = ["--platform", f"{platform}_{ARCHITECTURE}"] if platform else []
     run(sys.executable, "-m", "pip", "download", "-q", "--no-index", "--no-deps", "--only-binary", ":all:", "--find-links",
         wheel.parent, *words, "--dest", tmp_path, "whence-onnx")
@@ -189,7 +189,7 @@ WITHOUT_TORCH = """
 
 def test_without_pytorch(wheel, tmp_path):
     portable.save_archive(tmp_path / "m.pt2")
-    python = linked(tmp_path / "venv", set())
+    python = create_linked_environment(tmp_path / "venv", set())
     installed = install(wheel, python)
     environment = without_tools(python)
     run(installed, "record", "m.pt2", "-o", "m.whence.json", cwd=tmp_path, env=environment)
@@ -200,11 +200,11 @@ def test_without_pytorch(wheel, tmp_path):
 
 @pytest.fixture
 def no_recorder(binary, tmp_path, monkeypatch):
-    """This process as an environment that has the wheel and PyTorch, and no recorder."""
-    alone = tmp_path / "alone" / "bin" / "whence"
-    alone.parent.mkdir(parents=True)
-    shutil.copy(binary, alone)
-    monkeypatch.setenv("WHENCE", str(alone))
+    """Sets up this process as an environment with the wheel and PyTorch, but no recorder."""
+    isolated = tmp_path / "alone" / "bin" / "whence"
+    isolated.parent.mkdir(parents=True)
+    shutil.copy(binary, isolated)
+    monkeypatch.setenv("WHENCE", str(isolated))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("WHENCE_RECORDER", raising=False)
     assert not recorder_library.is_installed()
@@ -220,7 +220,7 @@ class TestWithoutRecorder:
         torch.testing.assert_close(program(longer)[0], model(longer))
         assert whence.unconvertible_ops(model, x) == []
 
-    def test_an_operator_that_the_recorder_would_take_apart_is_taken_apart_by_pytorch(self):
+    def test_pytorch_decomposes_an_operator_without_the_recorder(self):
         class Net(torch.nn.Module):
             def forward(self, x, y):
                 return torch.nn.functional.hinge_embedding_loss(x, y.sign())
@@ -245,17 +245,17 @@ class TestWithoutRecorder:
                 trace(model, x, tmp_path)
         assert raised.value.code == "E0307"
         assert not (tmp_path / "m.whence.json").exists()
-        torch.jit.trace(model, x)  # outside of the block as ever
+        torch.jit.trace(model, x)  # still allowed outside of the block
 
     @pytest.mark.parametrize("options", [{"model": torch.jit.script(portable.Block().eval())},
                                          {"model": portable.Block().eval(), "backend": "torch-torchscript"}],
                              ids=["scripted", "torch-torchscript"])
-    def test_what_is_torchscript_names_the_recorder(self, options):
+    def test_torchscript_names_the_recorder(self, options):
         with pytest.raises(whence.WhenceError, match="pip install whence-onnx-recorder") as raised:
             whence.export(args=torch.randn(3, 6), **options)
         assert raised.value.code == "E0307"
 
-    def test_a_model_that_torch_export_refuses_says_that_a_trace_may_do(self):
+    def test_a_model_that_torch_export_refuses_suggests_a_trace(self):
         class Net(torch.nn.Module):
             def forward(self, x):
                 return x + 1 if bool(x.sum() > 0) else x - 1
@@ -265,7 +265,7 @@ class TestWithoutRecorder:
                 whence.export(Net(), torch.ones(3))
 
 
-# ---- what `make test-full` does beside --------------------------------------------------------------------------------
+# ---- only in `make test-full` ----------------------------------------------------------------------------------------
 
 WITH_TORCH = """
     import torch, whence
@@ -281,7 +281,7 @@ WITH_TORCH = """
 
 
 @pytest.mark.matrix
-def test_auditwheel_finds_nothing_of_the_system_in_it(wheel):
+def test_auditwheel_finds_no_external_library(wheel):
     python = command.ROOT / "build" / "tools" / "auditwheel" / "bin" / "python"
     if not python.exists():
         pytest.skip("no environment of auditwheel: tools/setup/tool_environments.sh makes it")
@@ -293,7 +293,7 @@ def test_auditwheel_finds_nothing_of_the_system_in_it(wheel):
 
 @pytest.mark.matrix
 def test_with_pytorch_in_an_empty_environment(wheel, tmp_path):
-    python = linked(tmp_path / "venv", with_dependencies("torch", set()))
+    python = create_linked_environment(tmp_path / "venv", with_dependencies("torch", set()))
     installed = install(wheel, python)
     (tmp_path / "script.py").write_text(textwrap.dedent(WITH_TORCH))
     run(python, "script.py", cwd=tmp_path, env=without_tools(python) | {"HOME": str(tmp_path)})

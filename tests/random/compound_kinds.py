@@ -1,5 +1,5 @@
-"""Kinds of statements with blocks: branches and loops. A block is written by the generator in a scope of its own; the whole
-is then tried as any other statement."""
+"""Kinds of statements with blocks: branches and loops. The generator writes a block in a new scope; the complete
+statement is then tried like any other."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ DEEPEST = 2
 def size_condition(scope: Scope) -> str:
     n, other = scope.integer(), scope.integer()
     sizes = [value for space in scope.runs() for value in [scope.value(n, space)] if isinstance(value, int)]
-    near = scope.chance.choice(sizes or [3])  # at what is a size somewhere, so that both sides run
+    near = scope.chance.choice(sizes or [3])  # equal to some size, so that both sides run
     single = scope.chance.choice([f"{n} > {near}", f"{n} < {near}", f"{n} >= {near}", f"{n} == {near}", f"{n} != {near}",
                                   f"{n} % 2 == 0", f"{n} > {other}", f"{n} == {other}", f"{n} * 2 > {near} + {other}"])
     if scope.counters and scope.chance.random() < 0.4:
@@ -57,7 +57,7 @@ branch("branch on data", data_condition, 1.2)
 
 @kind("branch defines", FREE, 0.8, is_compound=True)
 def branch_defines(scope: Scope, block):
-    """A name that only the sides bind: to views, to copies, to a name of outside."""
+    """Both sides bind a new name: to a view, to a copy, or to an outer name."""
     if scope.depth >= DEEPEST:
         return None
     new, sides = scope.names.new(), []
@@ -84,7 +84,7 @@ def with_break(scope: Scope, body: list[Statement], inner: Scope) -> list[Statem
 
 
 def known_outside(scope: Scope, inner: Scope) -> Scope:
-    """For a condition that is read at the begin of a round: names of the block are not bound yet."""
+    """Returns a scope for a condition at the start of an iteration, when names of the block are not yet bound."""
     return replace(inner, visible=scope.visible | set(inner.counters), spaces=inner.spaces)
 
 
@@ -121,7 +121,7 @@ loop("while on data", lambda s, i: f"while {i} < 4 and {data_condition(s)}:", 0.
 
 @kind("loop over rows", FREE, 0.6, is_compound=True)
 def row_loop(scope: Scope, block):
-    """The variable is a view of what is gone through, which a round may write to."""
+    """The loop variable is a view of the tensor, and an iteration may write to it."""
     name = scope.tensor()
     if scope.depth >= DEEPEST or name is None:
         return None
@@ -139,7 +139,7 @@ def row_loop(scope: Scope, block):
 
 @kind("loop with a list", FREE, 0.8, is_compound=True)
 def list_loop(scope: Scope, block):
-    """Parts are appended in a loop, and stacked."""
+    """Appends parts in a loop and stacks them."""
     if scope.depth >= DEEPEST:
         return None
     name, counter, result = scope.names.new("l"), scope.names.new("i"), scope.names.new()

@@ -1,5 +1,5 @@
-"""The ways from a program to an ONNX file: a trace, a script and an archive of torch.export by the command, and a live
-C++ module by the C++ API."""
+"""Exports a program to an ONNX file: by the command as a trace, a script or a torch.export archive, or by the C++ API
+as a live C++ module."""
 
 import os
 import re
@@ -18,14 +18,14 @@ import live_modules
 from program_text import Input, Program
 from running import as_module, make_inputs
 
-LONGEST = 60  # seconds for an export, which takes one
+LONGEST = 60  # seconds; an export usually takes one
 
 
 @dataclass(frozen=True)
 class Archive:
     path: Path
-    forward: Callable  # what PyTorch runs of the archive
-    has_guards: bool = False  # refuses sizes that it was not made for
+    forward: Callable  # runs the archive in PyTorch
+    has_guards: bool = False  # refuses sizes outside its guards
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Export:
 
     @property
     def reason(self) -> str:
-        """The code of the first error, and what is special to it without names, lines and numbers."""
+        """The first error's code and message without names, line numbers and other numbers."""
         errors = [line for line in self.says.splitlines() if re.match(r"E\d{4} ", line)]
         first = errors[0] if errors else self.says.strip()[-200:]
         first = re.sub(r"; try: .*", "", first)
@@ -45,20 +45,20 @@ class Export:
 
     @property
     def warned(self) -> bool:
-        """True if the file is right under a condition; that it leaves inputs unwritten (E0308) is true of every file."""
+        """True if the file is right only under a condition; E0308 (unwritten inputs) applies to every file."""
         return any("E0308" not in line for line in self.says.splitlines() if "warning: E" in line)
 
 
 def trace(program: Program, folder: Path) -> Archive:
     made = torch.jit.trace(as_module(program.source()), tuple(make_inputs(program, 0)), check_trace=False)
-    return saved(made, folder)
+    return save_archive(made, folder)
 
 
 def script(program: Program, folder: Path) -> Archive:
-    return saved(torch.jit.script(as_module(program.source())), folder)
+    return save_archive(torch.jit.script(as_module(program.source())), folder)
 
 
-def saved(made: torch.jit.ScriptModule, folder: Path) -> Archive:
+def save_archive(made: torch.jit.ScriptModule, folder: Path) -> Archive:
     path = folder / "program.pt"
     made.save(str(path))
     return Archive(path, made)
@@ -78,7 +78,7 @@ ROUTES: dict[str, Callable[[Program, Path], Archive]] = {"trace": trace, "script
 
 
 def make_archive(route: str, program: Program, folder: Path) -> Archive | None:
-    """None where PyTorch refuses the program."""
+    """Returns None if PyTorch refuses the program."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
@@ -88,16 +88,16 @@ def make_archive(route: str, program: Program, folder: Path) -> Archive | None:
 
 
 def export(program: Program, route: str, archive: Archive, model: Path) -> Export:
-    """All axes that have names are promised; those of an archive of torch.export are as it says itself."""
+    """Requires all named axes to be dynamic; a torch.export archive states its own dynamic axes."""
     model.unlink(missing_ok=True)
     if route == "native":
         return Export(*live_modules.ask(" ".join([str(archive.path), str(model), *live_inputs(program)])))
     words = ["export", str(archive.path), "-o", str(model)]
     if route != "export":
-        given = archive.path.with_suffix(".npz")
-        np.savez(given, **{each.name: tensor.numpy() for each, tensor in
-                           zip(program.inputs, make_inputs(program, 0), strict=True)})
-        words += ["--inputs", str(given)]
+        inputs_file = archive.path.with_suffix(".npz")
+        np.savez(inputs_file, **{each.name: tensor.numpy() for each, tensor in
+                                 zip(program.inputs, make_inputs(program, 0), strict=True)})
+        words += ["--inputs", str(inputs_file)]
         for each in program.inputs:
             words += ["--dynamic", f"{each.name}:{axes_of(each)}"] if each.dynamic_axes() else []
     try:
@@ -112,7 +112,7 @@ def axes_of(given: Input) -> str:
 
 
 def live_inputs(program: Program) -> list[str]:
-    """As interpreter.cpp reads them."""
+    """Returns the inputs in the form that interpreter.cpp reads."""
     return [f"{each.name}={','.join(map(str, tensor.shape))}:{','.join(map(str, tensor.flatten().tolist()))}"
             + (f":{axes_of(each)}" if each.dynamic_axes() else "")
             for each, tensor in zip(program.inputs, make_inputs(program, 0), strict=True)]

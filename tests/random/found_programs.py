@@ -1,4 +1,4 @@
-"""Programs that were wrong once, as small as they got: what random programs found stays a test."""
+"""Programs found by random testing that once gave wrong results, shrunk; they stay as tests."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ class FoundProgram:
     name: str
     routes: tuple[str, ...]
     inputs: str  # "x[b, s], y[4], k[]": k is an integer
-    sizes: str  # of the axes: the example's, then two or more others: "b=4 s=6, b=1 s=6, b=0 s=6"
+    sizes: str  # of the axes: first the example's, then two or more others: "b=4 s=6, b=1 s=6, b=0 s=6"
     source: str  # the lines of forward
 
     def program(self) -> Program:

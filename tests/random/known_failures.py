@@ -1,5 +1,5 @@
-"""What fails today, by route: seeds of the tests, and programs of found_programs.py, each with its verdict.
-list_known_failures.py writes it. The tests expect these to fail, and fail themselves once they do not.
+"""Today's failures by route: seeds of the tests and programs of found_programs.py, each with its verdict.
+list_known_failures.py writes it. The tests expect these to fail, and fail if one does not.
 """
 
 FAILING_SEEDS: dict[str, dict[int, str]] = {

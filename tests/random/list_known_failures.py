@@ -1,9 +1,9 @@
-"""Writes known_failures.py anew: of all that the tests run, what fails with the command of this tree (or $WHENCE).
+"""Rewrites known_failures.py: all tested programs that fail with the command of this tree (or $WHENCE).
 
     python tests/random/list_known_failures.py --jobs 2
-    python tests/random/list_known_failures.py --route script     # leaves what the file says of other routes
+        python tests/random/list_known_failures.py --route script     # keeps the entries of the other routes
 
-The tests expect these to fail, so the list gets shorter as whence gets better; what it gains has to be looked at.
+The tests expect these failures, so the list shrinks as whence improves; check every new entry.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from run_random import BLOCK, FEW, MEMORY, begin_process, run_block, seeds_of_th
 from verdicts import judge
 
 FILE = Path(__file__).with_name("known_failures.py")
-HEADER = '''"""What fails today, by route: seeds of the tests, and programs of found_programs.py, each with its verdict.
-list_known_failures.py writes it. The tests expect these to fail, and fail themselves once they do not.
+HEADER = '''"""Today's failures by route: seeds of the tests and programs of found_programs.py, each with its verdict.
+list_known_failures.py writes it. The tests expect these to fail, and fail if one does not.
 """
 '''
 
 
-def said(verdict) -> str:
+def summary(verdict) -> str:
     return f"{verdict.word}, {verdict.reason}"
 
 
@@ -37,7 +37,7 @@ def failing_found(route: str) -> dict[str, str]:
         if route in each.routes:
             verdict = judge(each.program(), route, run_random.folder)
             if verdict is None or verdict.failed:
-                found[each.name] = said(verdict) if verdict else "PyTorch refuses it"
+                found[each.name] = summary(verdict) if verdict else "PyTorch refuses it"
     return found
 
 
@@ -55,14 +55,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--route", choices=[*ROUTES], action="append", help="only this route; may be repeated")
     parser.add_argument("--few", action="store_true", help="only the seeds of `make test`, not those of the matrix")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     seeds, programs = dict(FAILING_SEEDS), dict(FAILING_FOUND)
     with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as parent, \
-            multiprocessing.get_context("spawn").Pool(asked.jobs, begin_process, (parent,)) as pool:
-        for route in asked.route or ROUTES:
-            stop = FEW[route] if asked.few else seeds_of_the_matrix(route).stop
+            multiprocessing.get_context("spawn").Pool(options.jobs, begin_process, (parent,)) as pool:
+        for route in options.route or ROUTES:
+            stop = FEW[route] if options.few else seeds_of_the_matrix(route).stop
             tasks = [(route, range(at, min(at + BLOCK, stop)), False) for at in range(0, stop, BLOCK)]
-            seeds[route] = {each.seed: said(each.verdict) for _, _, found in pool.imap_unordered(run_block, tasks)
+            seeds[route] = {each.seed: summary(each.verdict) for _, _, found in pool.imap_unordered(run_block, tasks)
                             for each in found}
             programs[route] = pool.apply(failing_found, (route,))
             FILE.write_text(HEADER + "\n" + as_text("FAILING_SEEDS", "int", seeds) + "\n\n"

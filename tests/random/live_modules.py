@@ -1,7 +1,7 @@
-"""Programs as live C++ modules: tests/native/interpreter.cpp runs them, and exports them by whence's C++ API.
+"""Programs as live C++ modules: tests/native/interpreter.cpp runs them and exports them by whence's C++ API.
 
-`python -m native.built` builds it, which `make test` and `make random` do, else the first program takes a minute. A
-process answers many requests; one that dies is replaced.
+`python -m native.built` builds it, as do `make test` and `make random`; otherwise the first program takes a minute. One
+process answers many requests; a process that dies is replaced.
 """
 
 import functools
@@ -19,7 +19,7 @@ class Interpreter:
                                         env={**environment, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
 
     def ask(self, request: str) -> tuple[int, str]:
-        """The exit code that the command would have had, and what was said. That of a signal is negative."""
+        """Returns the exit code, as of the command, and the output. The code of a signal is negative."""
         lines = []
         try:
             self.process.stdin.write(request + "\n")

@@ -1,4 +1,4 @@
-"""Random programs: statements of KINDS, one after the other, each tried by PyTorch at several sizes before it is kept."""
+"""Random programs: statements of KINDS one after another, each tried by PyTorch at several sizes before it is kept."""
 
 import random
 from dataclasses import replace
@@ -18,13 +18,13 @@ SIGNATURES = (
     (Input("x", ("b", "s")), Input("y", ("t", "s"))),
 )
 COUNT = Input("k", (), "int64")
-ATTEMPTS = 40  # for a program that has enough statements and runs at enough sizes
+ATTEMPTS = 40  # to find a program with enough statements that runs at enough sizes
 FEWEST, MOST = 5, 12
 MOST_NUMBERS = 200_000
 
 
 def choose_sizes(chance: random.Random) -> tuple[dict[str, int], ...]:
-    """The example, and seven others: each axis 1 and 0 once, neighbours, doubles, and what has nothing to do with it."""
+    """Returns the example's sizes and seven others: each axis 1 and 0 once, neighbours, doubles, unrelated ones."""
     b, s, t = chance.randint(2, 6), chance.randint(3, 8), chance.randint(2, 5)
     others = [(b + 1, s, t), (b, s + chance.choice([-1, 1, 2]), t + 1), (1, s, t), (2 * b, max(1, s // 2), 2 * t),
               (chance.randint(2, 9), chance.randint(2, 9), 1), (b, 1, 1), (0, s, 2)]
@@ -34,10 +34,10 @@ def choose_sizes(chance: random.Random) -> tuple[dict[str, int], ...]:
 
 
 def grows(program: Program) -> bool:
-    """True if there are more and more numbers at larger sizes, which would fill the memory at those that whence tries, or
-    if the program does not run there."""
+    """Returns true if the program creates too many numbers at larger sizes, which would exceed the memory at the sizes
+    that whence tries, or if it does not run there."""
     larger = replace(program, sizes=({"b": 9, "s": 11, "t": 7},))
-    for count in range(1, len(program.statements) + 1):  # stops before what is made of too many becomes more
+    for count in range(1, len(program.statements) + 1):  # stops before large tensors are enlarged further
         lines = list(block_lines(program.statements[:count]))
         space, = run_lines(lines, larger, (0,), lambda value: value.numel() < MOST_NUMBERS)
         if space is None:
@@ -80,7 +80,7 @@ class Generator:
         return Program(inputs, tuple(statements), results, program.sizes) if results else None
 
     def with_an_early_return(self, program: Program) -> Program:
-        """Now and then the results are returned under a condition before the last statements, which may write to them."""
+        """Occasionally returns the results under a condition before the last statements, which may write to them."""
         if self.chance.random() > 0.08 or len(program.statements) < 3:
             return program
         condition = self.chance.choice([f"{program.inputs[0].name}.size(0) > {self.chance.randint(1, 6)}",
@@ -93,7 +93,7 @@ class Generator:
         return changed if runs == sum(each is not None for each in eager(program)) else program
 
     def begin_with_a_copy(self, scope: Scope) -> list[Statement]:
-        """Most models write to what they computed, not to their inputs."""
+        """Starts with a copy, because most models write to computed values and not to their inputs."""
         statement = Statement("compute", f"x = x * {self.chance.choice(['1.0', '2.0'])}")
         scope.take(statement, scope.tried(list(statement.lines())))
         return [statement]
@@ -105,7 +105,7 @@ class Generator:
         return statements
 
     def add(self, scope: Scope) -> list[Statement] | None:
-        """One statement more, of a kind that suits, or None where none of many does."""
+        """Adds one statement of a random kind; returns None if many tries give none that runs."""
         for _ in range(25):
             kind = self.chance.choices(self.kinds, [self.weight(each, scope) for each in self.kinds])[0]
             made = self.make(kind, scope)
@@ -128,7 +128,7 @@ class Generator:
         return kind.weight
 
     def make(self, kind: Kind, scope: Scope) -> tuple[list[Statement], list[str]] | None:
-        """Statements, and the names that they add."""
+        """Returns statements, and the names that they add."""
         made = kind.make(scope, self.block) if kind.is_compound else kind.make(scope)
         if made is None:
             return None
@@ -141,7 +141,7 @@ class Generator:
         return None if empty else (parts, [each for each in made if isinstance(each, str)])
 
     def choose_target(self, expression: str, scope: Scope) -> str | None:
-        """A new name, or one of outside that is bound again, rather to something of its shape."""
+        """Returns a new name, or rebinds an outer name, preferably one of equal shape."""
         new = scope.names.new()
         rebinds = self.chance.random() < (0.6 if scope.outer else 0.12)
         if not rebinds:
@@ -156,7 +156,7 @@ class Generator:
         return self.chance.choice(same or (tensors if self.chance.random() < 0.3 else None) or [new])
 
     def choose_results(self, scope: Scope) -> tuple[str, ...]:
-        """Some names, the latest among them: views and what they are of, written or not."""
+        """Returns some names, among them the latest, and often names that share their memory."""
         names = sorted(scope.tensors(range(0, 6)), key=lambda name: (len(name), name))
         if not names:
             return ()

@@ -1,5 +1,5 @@
-"""The smallest program that still fails alike: statements go, blocks take their statement's place, expressions become
-parts of themselves, for as long as the test says that what is left shows the same."""
+"""Finds the smallest program with the same failure: removes statements, replaces statements by their blocks and
+expressions by their parts, as long as the failure remains."""
 
 import ast
 from dataclasses import replace
@@ -9,10 +9,10 @@ from program_text import Program, Statement
 
 
 def shrink(program: Program, still_fails: Callable[[Program], bool], most: int = 400) -> Program:
-    """`still_fails` is asked at most so often; it answers False for what PyTorch does not run."""
+    """Calls `still_fails` at most this often; it must return False if PyTorch does not run the program."""
     remaining, at, failed_since = list(candidates(program)), 0, 0
     for _ in range(most):
-        # A candidate that failed will fail again: after a success, the next is that behind it, round and round.
+        # A candidate that failed will fail again, so a success continues with the next one, in a circle.
         if failed_since >= len(remaining):
             break
         candidate = remaining[at % len(remaining)]
@@ -25,7 +25,7 @@ def shrink(program: Program, still_fails: Callable[[Program], bool], most: int =
 
 
 def candidates(program: Program) -> Iterator[Program]:
-    """Smaller ones, those that lose most first."""
+    """Yields smaller programs, the smallest first."""
     statements = program.statements
     for number in range(len(program.sizes) - 1, 0, -1):
         if len(program.sizes) > 3:
@@ -60,7 +60,7 @@ def smaller_blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statemen
 
 
 def smaller_texts(text: str) -> Iterator[str]:
-    """The line with one expression replaced by a part of it: "t = x[1:].relu()" gives "t = x[1:]" and "t = x.relu()"."""
+    """Replaces one expression of the line by a part of it: "t = x[1:].relu()" gives "t = x[1:]" and "t = x.relu()"."""
     head = text.endswith(":")
     tree = ast.parse(text + ("\n pass" if head else "") if not text == "break" else "pass")
     found = set()

@@ -1,8 +1,7 @@
 """Programs as data: a list of statements that renders to the source of a module's forward.
 
-A statement is a line, or the head of a branch or loop with its blocks. What a program means is decided by PyTorch alone,
-which runs the rendered text; so a statement may be removed or simplified without more than looking whether the rest
-still runs.
+A statement is a line, or the head of a branch or loop with its blocks. Only PyTorch, which runs the rendered text,
+defines a program's meaning, so a statement may be removed or simplified if the result still runs.
 """
 
 from dataclasses import dataclass, replace
@@ -13,14 +12,14 @@ INDENT = "    "
 
 @dataclass(frozen=True)
 class Statement:
-    """`kind` is the name of the row of KINDS that made it, which quotas count."""
+    """`kind` is the row of KINDS that created it, as counted by the quotas."""
 
     kind: str
     text: str  # "t = x[1:]", or a head: "for i in range(n):"
     body: tuple["Statement", ...] | None = None
     other: tuple["Statement", ...] | None = None  # the block of `else:`
-    lead: str = ""  # a line before the head that it cannot do without: "count = 0"
-    tail: str = ""  # the same at the end of the body: "count = count + 1"
+    lead: str = ""  # a line required before the head: "count = 0"
+    tail: str = ""  # a line required at the end of the body: "count = count + 1"
 
     def lines(self) -> Iterator[str]:
         if self.lead:
@@ -34,7 +33,7 @@ class Statement:
             yield from (INDENT + line for line in list(block_lines(self.other)) or ["pass"])
 
     def statements(self) -> Iterator["Statement"]:
-        """This one and those in its blocks."""
+        """Yields this statement and those in its blocks."""
         yield self
         for block in (self.body, self.other):
             for each in block or ():
@@ -66,7 +65,7 @@ class Program:
     inputs: tuple[Input, ...]
     statements: tuple[Statement, ...]
     results: tuple[str, ...]  # names that forward returns
-    sizes: tuple[dict[str, int], ...]  # of the axes: the example's, then those that it is compared at
+    sizes: tuple[dict[str, int], ...]  # sizes of the axes: the example's first, then the compared ones
 
     def source(self) -> str:
         arguments = ", ".join(f"{each.name}: torch.Tensor" for each in self.inputs)

@@ -1,10 +1,10 @@
-"""Random programs by a route or all of them, and a table of what came of them.
+"""Runs random programs by one route or all, and prints a table of verdicts.
 
     python tests/random/run_random.py --count 700 --route script --seed 0
 
-$WHENCE names another command; the `command_server` that was built beside it makes this ten times as fast. Failing
-programs are printed as small as they get. Exit code 1 where a program failed without a word, or where a kind of
-statement is below its quota.
+$WHENCE names another command; a `command_server` built beside it makes this ten times as fast. Failing programs are
+shrunk before they are printed. Exit code 1 if a program failed without a warning, or if a kind of statement is below
+its quota.
 """
 
 import argparse
@@ -35,10 +35,10 @@ from verdicts import FAILURES, WORDS, Tally, Verdict, judge
 MEMORY = Path("/dev/shm")
 SHARES = {"trace": 0.3, "script": 0.5, "export": 0.1, "native": 0.1}  # of all programs; the last two are the slowest
 FEW = {"trace": 50, "script": 75, "export": 7, "native": 5}  # programs of `make test`, in some ten seconds
-MATRIX = 2000  # of `make test-full`
-BLOCK = 25  # seeds that a process is given at once
-LONGEST = 60  # seconds for a candidate of the shrinker, which may go round for ever
-QUOTA = 1 / 250  # of a route's programs that were judged, at least so many have each kind of statement
+MATRIX = 2000  # number of programs in `make test-full`
+BLOCK = 25  # seeds per task of a process
+LONGEST = 60  # seconds for a candidate of the shrinker, which may loop forever
+QUOTA = 1 / 250  # minimum share of each kind of statement among a route's judged programs
 FEWEST_FOR_QUOTAS = 1000
 
 
@@ -65,11 +65,11 @@ def begin_process(parent: str) -> None:
     global folder
     folder = Path(tempfile.mkdtemp(dir=parent))
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # PyTorch's, about what programs do
+    warnings.simplefilter("ignore")  # PyTorch's, about the programs' code
 
 
 def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
-    """Judges the programs of some seeds; finds failures and, where that is asked for, refusals."""
+    """Judges the programs of some seeds; returns failures and, on request, refusals."""
     route, seeds, with_refused = task
     tally, found = Tally(), []
     for seed in seeds:
@@ -84,12 +84,12 @@ def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
 
 
 def shrunk(program: Program, verdict: Verdict, route: str, folder: Path) -> tuple[Program, Verdict]:
-    """The smallest program with this verdict, and what is said of it."""
+    """Returns the smallest program with this verdict, and its own verdict."""
     def is_judged_alike(candidate: Program) -> bool:
         signal.alarm(LONGEST)
         try:
             other = judge(candidate, route, folder)
-        except Exception:  # such as a name that is gone
+        except Exception:  # for example a removed name
             return False
         finally:
             signal.alarm(0)
@@ -124,10 +124,10 @@ def print_reasons(route: str, tally: Tally) -> None:
 
 
 def below_quota(route: str, tally: Tally) -> list[str]:
-    """Kinds of statements that too few programs of the route had to say anything about."""
+    """Returns the kinds of statements that too few judged programs of the route have."""
     fewest = QUOTA * tally.judged
-    wanted = [each.name for each in KINDS.values() if route in each.routes]
-    return [name for name in wanted if sum(tally.kinds.get(name, Counter())[word] for word in WORDS) < fewest]
+    names = [each.name for each in KINDS.values() if route in each.routes]
+    return [name for name in names if sum(tally.kinds.get(name, Counter())[word] for word in WORDS) < fewest]
 
 
 def print_kinds(route: str, tally: Tally) -> None:
@@ -147,7 +147,7 @@ def print_found(found: Found) -> None:
 
 
 def choose(found: list[Found], most: int) -> tuple[list[Found], list[Found]]:
-    """Those to show, so many of each reason, and the others."""
+    """Returns the failures to show, so many of each reason, and the others."""
     seen: Counter = Counter()
     shown, others = [], []
     for each in sorted(found, key=lambda each: (each.kind, each.program.length())):
@@ -156,56 +156,56 @@ def choose(found: list[Found], most: int) -> tuple[list[Found], list[Found]]:
     return shown, others
 
 
-def blocks(asked) -> list[tuple[str, range, bool]]:
-    counts = {route: round(asked.count * share) for route, share in SHARES.items()} if asked.route == "all" else \
-        {asked.route: asked.count}
-    found = [(route, range(begin, min(begin + BLOCK, asked.seed + count)), asked.refused > 0)
-             for route, count in counts.items() for begin in range(asked.seed, asked.seed + count, BLOCK)]
-    return sorted(found, key=lambda block: SHARES[block[0]])  # the slowest first
+def blocks(options) -> list[tuple[str, range, bool]]:
+    counts = {route: round(options.count * share) for route, share in SHARES.items()} if options.route == "all" else \
+        {options.route: options.count}
+    found = [(route, range(begin, min(begin + BLOCK, options.seed + count)), options.refused > 0)
+             for route, count in counts.items() for begin in range(options.seed, options.seed + count, BLOCK)]
+    return sorted(found, key=lambda block: SHARES[block[0]])  # the slowest route first
 
 
 def main() -> int:
-    os.environ.setdefault("WHENCE_STRICT_SIZES", "1")  # a derived size that a run contradicts is a defect
+    os.environ.setdefault("WHENCE_STRICT_SIZES", "1")  # a derived size that contradicts a run is a defect
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--count", type=int, default=100, help="how many programs, of all routes together")
+    parser.add_argument("--count", type=int, default=100, help="number of programs, over all routes")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--route", choices=[*ROUTES, "all"], default="all")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--kinds", action="store_true", help="print the quota of each kind of statement")
     parser.add_argument("--most", type=int, default=3, metavar="N", help="show N failures of each reason")
     parser.add_argument("--refused", type=int, default=0, metavar="N", help="show N refused programs of each reason, too")
-    parser.add_argument("--no-shrink", action="store_true", help="show programs as they were made")
-    asked = parser.parse_args()
+    parser.add_argument("--no-shrink", action="store_true", help="show programs without shrinking")
+    options = parser.parse_args()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as parent:
-        if asked.jobs > 1:
-            with multiprocessing.get_context("spawn").Pool(asked.jobs, begin_process, (parent,)) as pool:
-                return report(asked, pool.imap_unordered, begin)
+        if options.jobs > 1:
+            with multiprocessing.get_context("spawn").Pool(options.jobs, begin_process, (parent,)) as pool:
+                return report(options, pool.imap_unordered, begin)
         begin_process(parent)
-        return report(asked, map, begin)
+        return report(options, map, begin)
 
 
-def report(asked, each_of, begin: float) -> int:
-    tallies: dict[str, Tally] = {route: Tally() for route in ROUTES if asked.route in (route, "all")}
+def report(options, each_of, begin: float) -> int:
+    tallies: dict[str, Tally] = {route: Tally() for route in ROUTES if options.route in (route, "all")}
     found: list[Found] = []
-    for route, tally, more in each_of(run_block, blocks(asked)):
+    for route, tally, more in each_of(run_block, blocks(options)):
         tallies[route].update(tally)
         found += more
     failures = [each for each in found if each.verdict.failed]
     seconds = time.monotonic() - begin
-    print(f"{asked.count} programs in {seconds:.0f} s, {asked.count / seconds:.1f} a second")
+    print(f"{options.count} programs in {seconds:.0f} s, {options.count / seconds:.1f} a second")
     print_table(tallies)
     for route, tally in tallies.items():
         print_reasons(route, tally)
-        if asked.kinds:
+        if options.kinds:
             print_kinds(route, tally)
     few = {route: below_quota(route, tally) for route, tally in tallies.items() if tally.judged >= FEWEST_FOR_QUOTAS}
     for route, kinds in few.items():
         if kinds:
             print(f"{route}: below their quota: {', '.join(kinds)}")
-    shown, others = choose(failures, asked.most)
-    shown += choose([each for each in found if not each.verdict.failed], asked.refused)[0]
-    for each in shown if asked.no_shrink else each_of(make_small, shown):
+    shown, others = choose(failures, options.most)
+    shown += choose([each for each in found if not each.verdict.failed], options.refused)[0]
+    for each in shown if options.no_shrink else each_of(make_small, shown):
         print_found(each)
     for each in others:
         print(f"--- {each.route} seed {each.seed}: {each.verdict.word}, {each.verdict.reason}")

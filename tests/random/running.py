@@ -1,4 +1,4 @@
-"""Programs run by PyTorch: the text itself, without tracing or compiling."""
+"""Runs programs by PyTorch: the text itself, without tracing or compiling."""
 
 import linecache
 import resource
@@ -15,12 +15,12 @@ from program_text import Program
 
 GLOBALS = {"torch": torch, "List": List, "min": min, "max": max}
 MOST_GROWTH = 6 << 30  # bytes of address space
-LARGEST = 1e4  # of a number on the way: where more is, roundings grow until they look like mistakes
+LARGEST = 1e4  # limit of numbers on the way: above it, rounding errors look like defects
 
 
 @contextmanager
 def bounded_memory():
-    """A program that grows without end gets an error from PyTorch instead of the machine's memory."""
+    """Limits the memory, so that a program without end gets an error from PyTorch."""
     before, most = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MOST_GROWTH, most))
@@ -31,8 +31,8 @@ def bounded_memory():
 
 
 def make_inputs(program: Program, number: int) -> list[torch.Tensor]:
-    """Inputs at program.sizes[number]: multiples of 1/8, so that most sums are exact and no condition on data is a matter
-    of rounding."""
+    """Returns inputs at program.sizes[number]: multiples of 1/8, so that most sums are exact and no condition on data
+    depends on rounding."""
     sizes = program.sizes[number]
     chance = np.random.default_rng(1000 + number)
     made = []
@@ -46,24 +46,24 @@ def make_inputs(program: Program, number: int) -> list[torch.Tensor]:
 
 
 def compile_forward(source: str) -> Callable:
-    """The function, with its source where `inspect` finds it."""
+    """Returns the function, with its source registered for `inspect`."""
     name = f"<program {zlib.crc32(source.encode()):08x}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     space = dict(GLOBALS, __name__="random_program")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # what a shrinker writes
+        warnings.simplefilter("ignore", SyntaxWarning)  # in texts of the shrinker
         exec(compile(source, name, "exec"), space)
     return space["forward"]
 
 
 def as_module(source: str) -> torch.nn.Module:
-    """An instance of a class of its own."""
+    """Returns an instance of a new class."""
     made = type("Net", (torch.nn.Module,), {"forward": compile_forward(source), "__module__": "random_program"})
     return made().eval()
 
 
 def results_of(forward: Callable, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
-    """What a call returns, copied before anybody writes to it, or None where PyTorch raises. Inputs are copied, too."""
+    """Returns the results of a call, copied before later writes, or None if PyTorch raises. Copies the inputs too."""
     try:
         with torch.no_grad():
             found = forward(*[each.clone() for each in inputs])
@@ -73,7 +73,7 @@ def results_of(forward: Callable, inputs: list[torch.Tensor]) -> list[torch.Tens
 
 
 def eager(program: Program) -> list[list[torch.Tensor] | None]:
-    """Results at every size."""
+    """Returns the results at every size."""
     forward = compile_forward(program.source())
-    return [results_of(lambda *given: forward(None, *given), make_inputs(program, number))
+    return [results_of(lambda *inputs: forward(None, *inputs), make_inputs(program, number))
             for number in range(len(program.sizes))]

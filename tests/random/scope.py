@@ -1,8 +1,7 @@
-"""What a statement under construction may use: the names that it sees, with their values at several sizes.
+"""The scope of a statement under construction: the names visible to it, with their values at several sizes.
 
-Values come from PyTorch, which runs the lines that lead here (the way through branches and loops to this place, each
-body once). A kind of statement asks for tensors, axes and sizes that suit it, and is told by `tried` whether PyTorch
-takes what it wrote.
+Values come from PyTorch, which runs the lines that lead to this place through branches and loops, each body once. A
+statement queries the scope for suitable tensors, axes and sizes; `tried` reports whether PyTorch runs the new lines.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import torch
 from program_text import Input, Program, Statement
 from running import GLOBALS, LARGEST, make_inputs
 
-TRIED = (0, 3, 4, 7)  # sizes of a program at which its lines are run while it is made: the example's, a 1, doubled, a 0
+TRIED = (0, 3, 4, 7)  # sizes at which lines run during generation: the example's, a 1, doubled, a 0
 
 
 @dataclass
 class Names:
-    """A new name is new in the whole program."""
+    """Names that are unique in the program."""
 
     count: int = 0
 
@@ -40,7 +39,7 @@ def is_small(value: torch.Tensor) -> bool:
 
 def run_lines(lines: list[str], program: Program, numbers: tuple[int, ...] = TRIED,
               accepts: Callable[[torch.Tensor], bool] = is_small) -> list[dict | None]:
-    """All names and their values at several sizes; None where PyTorch raises or a tensor is not accepted."""
+    """Returns all names and their values at several sizes; None if PyTorch raises or a tensor is not accepted."""
     code = compile("\n".join(lines), "<lines>", "exec")
     found: list[dict | None] = []
     for number in numbers:
@@ -63,10 +62,10 @@ class Scope:
     route: str
     chance: random.Random
     names: Names
-    lines: list[str] = field(default_factory=list)  # the straight way here
+    lines: list[str] = field(default_factory=list)  # the lines that lead to this place, without branches
     visible: set[str] = field(default_factory=set)
-    outer: set[str] = field(default_factory=set)  # names of blocks around this one, which may be rebound
-    counters: tuple[str, ...] = ()  # of loops around
+    outer: set[str] = field(default_factory=set)  # names of the enclosing blocks, which may be rebound
+    counters: tuple[str, ...] = ()  # of the enclosing loops
     depth: int = 0
     in_loop: bool = False
     spaces: list[dict | None] = field(default_factory=list)
@@ -78,7 +77,7 @@ class Scope:
         return scope
 
     def inside(self, *lines: str, counter: str = "", loop: bool = False) -> Scope | None:
-        """The scope of a block here, after lines that stand for its head."""
+        """Returns the scope of a block here, after lines in place of its head."""
         scope = Scope(self.program, self.route, self.chance, self.names, [*self.lines, *lines], set(self.visible),
                       set(self.visible), (*self.counters, *([counter] if counter else [])), self.depth + 1,
                       self.in_loop or loop)
@@ -86,11 +85,11 @@ class Scope:
         scope.spaces = run_lines(scope.lines, self.program)
         return scope if scope.spaces[0] is not None else None
 
-    # what a candidate would do
+    # trying a candidate
 
     def tried(self, lines: list[str]) -> list[dict | None] | None:
-        """The names after these lines, or None unless they run at the example's size and most others where what is
-        before them runs."""
+        """Returns the names after these lines. The lines must run at the example's size, and at most sizes where the
+        earlier lines run; otherwise returns None."""
         try:
             spaces = run_lines([*self.lines, *lines], self.program)
         except SyntaxError:
@@ -104,7 +103,7 @@ class Scope:
         self.visible.update(new)
         self.spaces = spaces
 
-    # what is there
+    # queries
 
     def example(self, name: str):
         return self.spaces[0][name]
@@ -121,17 +120,17 @@ class Scope:
                 if self.example(name).dtype == dtype and self.example(name).dim() in ranks]
 
     def tensor(self, ranks: range = range(1, 5), dtype=torch.float32) -> str | None:
-        """One of them, rather a late one, or one that has its memory with another."""
-        found = sorted(self.tensors(ranks, dtype), key=lambda name: (len(name), name))
-        if not found:
+        """Returns a tensor, preferably a late one or one that shares its memory."""
+        names = sorted(self.tensors(ranks, dtype), key=lambda name: (len(name), name))
+        if not names:
             return None
         choice = self.chance.random()
         if choice < 0.35:
-            found = [each for each in found if self.partners(each)] or found
-        return self.chance.choice(found[-4:] if choice < 0.75 else found)
+            names = [each for each in names if self.partners(each)] or names
+        return self.chance.choice(names[-4:] if choice < 0.75 else names)
 
     def partners(self, name: str) -> list[str]:
-        """Other names of its memory, or of parts of it, in any run."""
+        """Returns the other names that share its memory, also in part, in any run."""
         def memory(space, each):
             return space[each].untyped_storage().data_ptr()
         return [each for each in self.of_type(torch.Tensor) if each != name
@@ -150,38 +149,38 @@ class Scope:
         return self.example(name).shape[axis]
 
     def alike(self, name: str) -> list[str]:
-        """Tensors of its shape at every size."""
+        """Returns the tensors with its shape at every size."""
         return [each for each in self.tensors(range(0, 6), self.example(name).dtype)
                 if self.shapes(each) == self.shapes(name)]
 
     def suits(self, name: str) -> list[str]:
-        """Tensors that broadcast to its shape."""
-        found = []
+        """Returns the tensors that broadcast to its shape."""
+        names = []
         for each in self.tensors(range(0, 6), self.example(name).dtype):
             try:
                 if all(torch.broadcast_shapes(a, b) == torch.Size(b)
                        for a, b in zip(self.shapes(each), self.shapes(name), strict=True)):
-                    found.append(each)
+                    names.append(each)
             except RuntimeError:
                 continue
-        return found
+        return names
 
     # sizes as text
 
     def size_of(self, name: str | None = None) -> str:
-        """A size that varies, of any tensor or of this one."""
+        """Returns a varying size, of this tensor or of any."""
         name = name or self.tensor() or self.program.inputs[0].name
         axis = self.chance.randrange(max(1, self.example(name).dim()))
         return self.chance.choice([f"{name}.size({axis})", f"{name}.shape[{axis}]",
                                    f"{name}.size({axis - self.example(name).dim()})"])
 
     def integer(self) -> str:
-        """A size, or an integer that has a name."""
+        """Returns a size, or a named integer."""
         named = self.integers()
         return self.chance.choice(named) if named and self.chance.random() < 0.6 else self.size_of()
 
     def size_expression(self) -> str:
-        """One that is nowhere negative: -1 means something else to most operators."""
+        """Returns an expression that is never negative, because -1 has another meaning in most operators."""
         for _ in range(8):
             text = self.any_size_expression()
             values = [self.value(text, space) for space in self.runs()]
@@ -192,19 +191,19 @@ class Scope:
     def value(self, text: str, space: dict) -> int | None:
         try:
             return eval(text, dict(space))
-        except Exception:  # such as a division by a size that is 0
+        except Exception:  # for example a division by a size of 0
             return None
 
     def any_size_expression(self) -> str:
         n, c = self.integer(), self.chance.randint(1, 4)
         forms = [n, n, f"{n} // {c + 1}", f"{n} + {c}", f"{n} - {c}", f"{n} * {c}", f"{n} % {c + 1}",
                  f"({n} + {c}) // 2", f"{n} - {n} // 2", f"{n} * {self.integer()}", f"{n} + {self.integer()}"]
-        if self.route != "trace":  # Python's own functions on traced numbers make constants
+        if self.route != "trace":  # in a trace, Python's own functions turn traced numbers into constants
             forms += [f"min({n}, {c})", f"max({n}, {c})", f"min({n}, {self.integer()})", f"max({n} - {c}, 1)"]
         return self.chance.choice(forms)
 
     def index(self, name: str, axis: int) -> str:
-        """A place in the axis."""
+        """Returns an index into the axis."""
         places = ["0", "-1", "1"]
         if not (self.route == "export" and self.depth):
             places += [f"{name}.size({axis}) - 1", f"{name}.size({axis}) // 2"]
@@ -212,7 +211,7 @@ class Scope:
         return self.chance.choice(places)
 
     def bounds(self, name: str, axis: int) -> str:
-        """What stands between brackets for one axis: "1:n // 2"."""
+        """Returns the slice of one axis between brackets: "1:n // 2"."""
         chance = self.chance
         first = chance.choice(["", "", "0", "1", "2", "-2", "-3", *self.counters, self.any_size_expression()])
         last = chance.choice(["", "", "-1", "2", "3", self.any_size_expression(), self.size_expression(),
@@ -221,7 +220,7 @@ class Scope:
         return f"{first}:{last}{step}"
 
     def place(self, name: str) -> str:
-        """An index expression into a tensor: "[:, 1:, 0]"."""
+        """Returns an index expression into a tensor: "[:, 1:, 0]"."""
         parts = []
         for axis in range(self.example(name).dim()):
             kind = self.chance.random()

@@ -1,7 +1,7 @@
-"""Kinds of statements: each a function that writes one for a scope, or returns None where nothing there suits.
+"""Kinds of statements: each is a function that writes one for a scope, or returns None if nothing suitable is visible.
 
-A new kind is one function with `@kind(name)`; its name is a row of the printed quotas. A function of an *expression* has
-`@expression`, and gets its target chosen: a new name, or one that is bound again.
+A new kind is one function with `@kind(name)`; its name is a row of the printed quotas. A function for an *expression*
+has `@expression`, and the generator chooses its target: a new name, or a rebound one.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from program_text import Statement
 from scope import Scope
 
 ALL = ("trace", "script", "export", "native")
-FREE = ("script",)  # branches and loops as they are written
+FREE = ("script",)  # branches and loops, written out
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def expression(name: str, routes: tuple[str, ...] = ALL, weight: float = 1.0):
 
 def expressions(name: str, forms: dict[str, Callable[[Scope, str, int], str]], weight: float = 1.0,
                 ranks: range = range(1, 5), routes: tuple[str, ...] = ALL) -> None:
-    """A family of which each form is a function of (scope, tensor, one of its axes)."""
+    """Defines a family whose forms are functions of (scope, tensor, one of its axes)."""
     for form, write in forms.items():
         def make(scope: Scope, write=write):
             name = scope.tensor(ranks)
@@ -71,7 +71,7 @@ def sizes_of(name: str, axes) -> str:
 
 
 def view_shape(scope: Scope, name: str, axis: int) -> str:
-    """Another shape of as many numbers."""
+    """Returns another shape with the same number of elements."""
     rank = scope.example(name).dim()
     product = " * ".join(f"{name}.size({each})" for each in range(rank))
     last = f"{name}.size({rank - 1})"
@@ -154,15 +154,15 @@ def swap(scope: Scope):
     return Statement("alias swapped", f"{name}, {other} = {other}, {name}")
 
 
-# numbers from numbers
+# arithmetic
 
 def operand(scope: Scope, name: str) -> str:
-    """What may be added to or written over a tensor: of its shape, or broadcast to it."""
+    """Returns an operand to add to or write over a tensor: of its shape, or broadcast to it."""
     others = scope.suits(name)
     choice = scope.chance.random()
     if choice < 0.35 and [each for each in others if each != name]:
         other = scope.chance.choice([each for each in others if each != name])
-        # To read what the same operator writes has no meaning: it depends on the order of the numbers.
+        # Reading and writing one memory in one operator is undefined: the result depends on the order of the elements.
         return f"{other}.clone()" if other in scope.partners(name) else other
     if choice < 0.6:
         return scope.number()
@@ -172,7 +172,7 @@ def operand(scope: Scope, name: str) -> str:
 
 
 def scaled(scope: Scope) -> str:
-    """A number that is a size."""
+    """Returns a number derived from a size."""
     size = scope.integer()
     if scope.route == "trace":
         return size
@@ -233,14 +233,14 @@ def name_size(scope: Scope):
 
 @kind("size rebound", FREE, weight=1.2)
 def rebind_size(scope: Scope):
-    """In a block, an integer of outside."""
+    """Within a block, rebinds an outer integer."""
     own = [name for name in scope.integers() if not scope.outer or name in scope.outer]
     if not own:
         return None
     return Statement("size rebound", f"{scope.chance.choice(own)} = {scope.size_expression()}")
 
 
-# sizes that data decide
+# sizes that depend on data
 
 expressions("data size", {
     "mask": lambda s, v, d: f"{v}[{v} > {s.chance.choice(['0.3', '-0.7', '1.1'])}]",
@@ -255,11 +255,11 @@ def counted(scope: Scope):
     return f"{name}[:int(({name} > 0.3).sum())]" if name else None
 
 
-# several at once, and lists
+# several results, and lists
 
 @kind("list parts", weight=0.8)
 def parts(scope: Scope):
-    """Several names from one tensor, or of one list."""
+    """Binds several names to parts of one tensor or list."""
     name = scope.tensor()
     if name is None:
         return None
@@ -273,7 +273,7 @@ def parts(scope: Scope):
 
 @kind("list written", FREE, weight=0.5)
 def write_to_item(scope: Scope):
-    """A list holds names of memory; a write to its item is one to what has that memory."""
+    """A list holds references, so a write to its item writes to every tensor with that memory."""
     name = scope.tensor()
     if name is None:
         return None
@@ -297,7 +297,7 @@ def conditional_expression(scope: Scope):
 # writes
 
 def written(scope: Scope) -> str | None:
-    """A name, or a view of it, to write to."""
+    """Returns a name, or a view of it, as the target of a write."""
     name = scope.tensor()
     if name is None:
         return None
@@ -324,7 +324,7 @@ def write(name: str, form: Callable[[Scope, str, str], str], weight: float = 1.0
 
 
 def small(scope: Scope, base: str) -> str:
-    """Something that most views of the tensor accept: a number, of no axes, or the view's own shape."""
+    """Returns an operand for most views of the tensor: a number, a tensor without axes, or one of the base's shape."""
     return scope.chance.choice([scope.number(), scope.number(), f"{base}.sum()", operand(scope, base)])
 
 
@@ -350,7 +350,7 @@ def write_index(scope: Scope):
 
 @kind("write index own", weight=1)
 def write_own(scope: Scope):
-    """With what is read of the same tensor, or of another, at the same place."""
+    """Reads a place of this or another tensor and writes the result to the same place of this one."""
     name = scope.tensor()
     if name is None:
         return None
@@ -369,7 +369,7 @@ def write_augmented_view(scope: Scope):
 
 @kind("write augmented", weight=1.2)
 def write_augmented(scope: Scope):
-    """`t += y` writes to t's memory, whoever else has it."""
+    """`t += y` writes to t's memory, which other names may share."""
     name = scope.tensor()
     return name and Statement("write augmented", f"{name} {scope.chance.choice(['+=', '-=', '*='])} {operand(scope, name)}")
 

@@ -1,6 +1,6 @@
-"""Random programs by every route equal PyTorch at every size or are refused; so do those that were wrong once.
+"""Random programs by every route equal PyTorch at every size or are refused, as do all programs that failed once.
 
-run_random.py runs as many as one likes, and shows what fails as small as it gets.
+run_random.py runs any number of them and shrinks the failures.
 """
 
 import pytest
@@ -12,14 +12,14 @@ from program_generator import generate
 from run_random import BLOCK, FEW, seeds_of_the_matrix, shrunk
 from verdicts import Tally, judge
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, about what programs do
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, about the programs' code
 
 def blocks(route: str, seeds: range) -> list:
     return [pytest.param(route, seeds[at:at + BLOCK], id=f"{route} {seeds[at]}") for at in range(0, len(seeds), BLOCK)]
 
 
 def assert_block_right(route: str, seeds: range, folder) -> None:
-    """Known failures have a test of their own."""
+    """Known failures have their own test."""
     tally = Tally()
     for seed in (chosen := [seed for seed in seeds if seed not in FAILING_SEEDS.get(route, {})]):
         program = generate(seed, route)
@@ -30,7 +30,7 @@ def assert_block_right(route: str, seeds: range, folder) -> None:
         if verdict and verdict.failed:
             small, last = shrunk(program, verdict, route, folder)
             pytest.fail(f"{route} seed {seed}: {verdict.word}, {verdict.reason}\n{small}{last.detail}")
-    # Most programs have to say something: PyTorch takes them, and whence exports them.
+    # Most programs must count: PyTorch runs them, and whence exports them.
     assert tally.judged >= len(chosen) * 0.6 and tally.words["right"] > 0, tally.words
 
 
@@ -47,12 +47,12 @@ def test_many_random_programs(route, seeds, tmp_path):
 
 def assert_right(program, route: str, folder) -> None:
     verdict = judge(program, route, folder)
-    assert verdict is not None, "PyTorch does not run it at enough sizes"
+    assert verdict is not None, "PyTorch runs it at too few sizes"
     assert not verdict.failed, f"{verdict.word}, {verdict.reason}\n{verdict.detail}"
 
 
-def test_known_failures_fail_still(tmp_path):
-    """Else list_known_failures.py has to be run."""
+def test_known_failures_still_fail(tmp_path):
+    """If not, run list_known_failures.py."""
     for route, seeds in FAILING_SEEDS.items():
         for seed in seeds:
             verdict = judge(generate(seed, route), route, tmp_path)
@@ -72,6 +72,6 @@ def test_found_programs(found, route, tmp_path):
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_seed_is_one_program(route):
+def test_a_seed_gives_one_program(route):
     first, again = generate(3, route), generate(3, route)
     assert first is not None and first == again

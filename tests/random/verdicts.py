@@ -1,12 +1,12 @@
-"""What came of a program: exported and compared with PyTorch at every size where PyTorch runs it.
+"""The verdict on a program: exported, and compared with PyTorch at every size at which PyTorch runs it.
 
 | word | means |
 |---|---|
-| right | the file computes what PyTorch does, at every size |
+| right | the file computes PyTorch's results at every size |
 | refused | exit 4, with a code and a reason |
-| fixed | right, and the file says of an axis that it has the example's size |
-| said | wrong or not running at some size, and the file states a condition that the size does not meet, or a warning |
-| wrong, does not run, crash, error | the same without a word: failures |
+| fixed | right, and the file states that an axis has the example's size |
+| said | wrong or failing at some size, but the file warns or states a condition that the size violates |
+| wrong, does not run, crash, error | the same without a condition or warning: failures |
 """
 
 import re
@@ -34,7 +34,7 @@ SIZE_NAME = re.compile(r"[A-Za-z_]\w*")
 @dataclass(frozen=True)
 class Verdict:
     word: str
-    reason: str = ""  # of a refusal or a failure, equal for what is of one kind
+    reason: str = ""  # of a refusal or a failure, equal for equal causes
     detail: str = ""
 
     @property
@@ -52,7 +52,7 @@ def open_session(model: Path) -> onnxruntime.InferenceSession:
 
 @bounded_memory()
 def judge(program: Program, route: str, folder: Path) -> Verdict | None:
-    """None where PyTorch refuses the program, or runs it at no other size."""
+    """Returns None if PyTorch refuses the program or runs it at no other size."""
     expected = eager(program)
     if expected[0] is None or sum(each is not None for each in expected) < 3:
         return None
@@ -60,20 +60,20 @@ def judge(program: Program, route: str, folder: Path) -> Verdict | None:
     if archive is None:
         return None
     model = folder / "program.onnx"
-    said = export(program, route, archive, model)
-    if said.code < 0 or said.code == command.BUG:
-        return Verdict("crash", said.reason, said.says)
-    if said.code != 0 and not archive_is_the_program(program, archive, expected):
+    result = export(program, route, archive, model)
+    if result.code < 0 or result.code == command.BUG:
+        return Verdict("crash", result.reason, result.says)
+    if result.code != 0 and not archive_is_the_program(program, archive, expected):
         return None
-    if said.code == 4:
-        return Verdict("refused", said.reason, said.says)
-    if said.code != 0:
-        return Verdict("error", said.reason, said.says)
-    return compare(program, archive, model, expected, said)
+    if result.code == 4:
+        return Verdict("refused", result.reason, result.says)
+    if result.code != 0:
+        return Verdict("error", result.reason, result.says)
+    return compare(program, archive, model, expected, result)
 
 
 def archive_is_the_program(program: Program, archive: Archive, expected) -> bool:
-    """False where what PyTorch made of it runs at other sizes no more, or computes something else there."""
+    """Returns false if PyTorch's archive of the program fails or gives other results at other sizes."""
     for number, wanted in enumerate(expected):
         if wanted is not None:
             theirs = results_of(archive.forward, make_inputs(program, number))
@@ -82,7 +82,7 @@ def archive_is_the_program(program: Program, archive: Archive, expected) -> bool
     return True
 
 
-def compare(program: Program, archive: Archive, model: Path, expected, said) -> Verdict | None:
+def compare(program: Program, archive: Archive, model: Path, expected, result) -> Verdict | None:
     try:
         session = open_session(model)
     except Exception as error:
@@ -101,42 +101,42 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
             compared += 1
             continue
         if verdict[0] != "fixed" and not stated.holds(feed):
-            outside = describe(("said", verdict[1]), program, number, said, "where the file says that it does not hold")
+            outside = describe(("said", verdict[1]), program, number, result, "which the file excludes")
             continue
-        # Only now, since it takes longer: what PyTorch made of the program may compute something else, or run nowhere.
+        # Checked last because it takes longer: PyTorch's archive of the program may give other results, or fail.
         theirs = results_of(archive.forward, inputs)
         if theirs is None and archive.has_guards:
-            # Of sizes below 2 an archive says nothing: torch.export takes them for other programs.
+            # An archive does not cover sizes below 2, which torch.export treats as separate programs.
             if verdict[0] != "fixed" and min(sizes_in(program, number)) >= 2:
-                return describe(verdict, program, number, said, "where the archive's guards refuse")
-            compared += 1  # both refuse it
+                return describe(verdict, program, number, result, "refused by the archive's guards")
+            compared += 1  # both refuse this size
             continue
         if theirs is None or not same(theirs, wanted):
             if number == 0:
                 return None
             continue
         if verdict[0] != "fixed":
-            return describe(verdict, program, number, said)
+            return describe(verdict, program, number, result)
         fixed = True
     if outside:
         return outside
     if fixed:
-        return Verdict("fixed", "" if said.warned else "unsaid", said.says)
-    return Verdict("right", "warned" if said.warned else "", said.says) if compared > 1 else None
+        return Verdict("fixed", "" if result.warned else "unsaid", result.says)
+    return Verdict("right", "warned" if result.warned else "", result.says) if compared > 1 else None
 
 
 def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
-    """False where an axis of the file has another size."""
+    """Returns false if an axis of the file has another size."""
     return all(not isinstance(size, int) or size == feed[each.name].shape[axis]
                for each in session.get_inputs() for axis, size in enumerate(each.shape))
 
 
-MOVES = 40  # of inputs in their last places: all by the same factor, then each element by its own
+MOVES = 40  # of inputs by their last bits: first all by one factor, then each element by its own
 
 
-def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bool:
-    """True if PyTorch's own results move by much when its inputs do in their last places: the sum of what has a mean of
-    0, say, as a factor."""
+def rounding_decides(program: Program, inputs: list[torch.Tensor], expected) -> bool:
+    """Returns true if PyTorch's own results change considerably when its inputs change in their last bits, for example
+    if the sum of values with mean 0 is a factor."""
     forward = compile_forward(program.source())
     relative, absolute = TOLERANCE
     chance = torch.Generator().manual_seed(0)
@@ -146,28 +146,28 @@ def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bo
             return each * (1 + steps * 2**-24) if each.is_floating_point() else each
 
         theirs = results_of(lambda *given: forward(None, *given), [moved(each) for each in inputs])
-        if theirs is not None and not same(theirs, wanted, (relative / 10, absolute / 10)):
+        if theirs is not None and not same(theirs, expected, (relative / 10, absolute / 10)):
             return True
     return False
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a file says of the sizes that it holds for: the axes of its inputs, and its conditions."""
+    """The sizes that a file accepts: the axes of its inputs, and its conditions."""
 
     axes: dict[str, list[str | int]]  # by input: "n", "2*n + 1"
     conditions: list[str]  # "n != 1", "Min(n, 3) <= 2 or m == 1"
 
     def holds(self, feed: dict[str, torch.Tensor]) -> bool:
-        given = [(text, size) for name, axes in self.axes.items()
+        pairs = [(text, size) for name, axes in self.axes.items()
                  for text, size in zip(axes, feed[name].shape, strict=True) if isinstance(text, str)]
-        sizes = {text: size for text, size in given if text.isidentifier()}
+        sizes = {text: size for text, size in pairs if text.isidentifier()}
         names = {**sizes, "Min": min, "Max": max, "Mod": lambda a, b: a % b}
-        named = [(text, size) for text, size in given if set(SIZE_NAME.findall(text)) <= names.keys()]
+        named = [(text, size) for text, size in pairs if set(SIZE_NAME.findall(text)) <= names.keys()]
         try:
             return all(eval(text, names) == size for text, size in named) and \
                 all(eval(text, names) for text in self.conditions)
-        except ZeroDivisionError:  # "4 % n == 0" where n is 0
+        except ZeroDivisionError:  # "4 % n == 0" with n = 0
             return False
 
 
@@ -186,15 +186,15 @@ def same(ours, theirs, tolerance: tuple[float, float] = TOLERANCE) -> bool:
     return True
 
 
-def compare_at(session, feed: dict[str, torch.Tensor], wanted) -> tuple[str, str] | None:
-    """(word, what is wrong), or None."""
+def compare_at(session, feed: dict[str, torch.Tensor], expected) -> tuple[str, str] | None:
+    """Returns (word, difference), or None if the results agree."""
     names = {each.name for each in session.get_inputs()}
     try:
         found = session.run(None, {name: tensor.numpy() for name, tensor in feed.items() if name in names})
     except Exception as error:
         return "does not run", f"{error}"[:600]
     try:
-        assert_same_results(found, wanted, TOLERANCE, scaled=True)
+        assert_same_results(found, expected, TOLERANCE, scaled=True)
     except AssertionError as error:
         return "wrong", f"{error}"[:300]
     return None
@@ -204,20 +204,20 @@ def sizes_in(program: Program, number: int) -> set[int]:
     return {program.sizes[number][axis] for each in program.inputs for axis in each.dynamic_axes().values()}
 
 
-def describe(verdict: tuple[str, str], program: Program, number: int, said, addition: str = "") -> Verdict:
+def describe(verdict: tuple[str, str], program: Program, number: int, result, addition: str = "") -> Verdict:
     word, detail = verdict
     sizes = sizes_in(program, number)
     where = "at the example's size" if number == 0 else "at size 0" if 0 in sizes else \
         "at size 1" if 1 in sizes else "at another size"
     if node := re.search(r"running (\w+) node", detail):
         where += f", {node[1]}"
-    detail = f"at {program.sizes[number]}: {detail}\n{said.says}"
-    return Verdict("said" if said.warned else word, " ".join(filter(None, [where, addition])), detail)
+    detail = f"at {program.sizes[number]}: {detail}\n{result.says}"
+    return Verdict("said" if result.warned else word, " ".join(filter(None, [where, addition])), detail)
 
 
 @dataclass
 class Tally:
-    """Verdicts counted: of all programs, and of those with each kind of statement."""
+    """Counts of verdicts: of all programs, and of those with each kind of statement."""
 
     words: Counter = field(default_factory=Counter)
     kinds: dict[str, Counter] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Where tensors lie in memory: the rules of the operators that make views, against PyTorch's real strides and offsets.
+"""Memory layouts of tensors: the rules for operators that create views, compared with PyTorch's strides and offsets.
 
-A sidecar holds the tensors of which the runs, at several sizes, contradict the rules, or of which no rule says anything.
+A sidecar lists the tensors whose layout in the runs, at several sizes, contradicts the rules or has no rule.
 """
 
 import json
@@ -23,14 +23,14 @@ def sidecar(function, x, folder, axes="x:0=rows,1=columns"):
 
 
 def places(document):
-    """{"relu": [value, ...]}: the rows of places, by the operator that made the value."""
+    """Returns pairs of the operator that created a value and the value's row in `places`."""
     operations = document["operations"]["rows"]
     made = {output: document["strings"][row[0]].removeprefix("aten::") for row in operations for output in row[6]}
     return [(made.get(row[0], "input"), row) for row in document["places"]]
 
 
 def view_of(t, draw):
-    """Another view of t, of one of the forms of PyTorch."""
+    """Returns another view of t, by one of PyTorch's ways to create views."""
     axis, other = draw.randrange(t.dim()), draw.randrange(t.dim())
     last = draw.randrange(-2, 2)
     forms = [lambda: t.transpose(axis, other), lambda: t.unsqueeze(axis), lambda: t[..., ::2], lambda: t[1:],
@@ -46,7 +46,7 @@ def view_of(t, draw):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rules_are_pytorchs(seed, tmp_path):
+def test_rules_equal_pytorch(seed, tmp_path):
     draw = random.Random(seed)
     chains = [[draw.random() for _ in range(draw.randrange(2, 6))] for _ in range(40)]
 
@@ -69,7 +69,7 @@ def test_rules_are_pytorchs(seed, tmp_path):
 
 
 def test_runs_contradict(tmp_path):
-    """No rule says that this einsum is a view."""
+    """No rule makes this einsum a view."""
     document = sidecar(lambda x: torch.einsum("abc->bca", x + 1), torch.zeros(4, 6, 3), tmp_path)
     (name, row), = places(document)
     assert name == "einsum" and len(row) == 1
@@ -77,7 +77,7 @@ def test_runs_contradict(tmp_path):
 
 @pytest.mark.parametrize("size", [(4, 6), (3, 9)])
 def test_new_memory_in_another_order(size, tmp_path):
-    """An operator leaves its result in the order of its argument's axes."""
+    """The result of an operator has the memory order of its argument's axes."""
     function = lambda x: torch.relu(x.permute(2, 0, 1))  # noqa: E731
     document = sidecar(function, torch.zeros(4, 6, 3), tmp_path)
     (name, (value, memory, offset, strides)), = places(document)

@@ -1,4 +1,4 @@
-"""The digests of a sidecar's parameters against the system's xxHash, of the bytes that PyTorch holds or converts to."""
+"""The digests of a sidecar's parameters, compared with the system's xxHash over the bytes in PyTorch."""
 
 import ctypes
 import ctypes.util
@@ -27,8 +27,8 @@ def xxhash_library() -> ctypes.CDLL:
 
 
 def xxh3_128(tensor: torch.Tensor) -> str:
-    """The digest of the contiguous bytes as the system's xxHash library computes it in one go."""
-    content = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()  # numpy has no bfloat16
+    """Returns the digest of the contiguous bytes by the system's xxHash library, in one call."""
+    content = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()  # NumPy lacks bfloat16
     digest = xxhash_library().XXH3_128bits(content, len(content))
     return f"{digest.high:016x}{digest.low:016x}"
 
@@ -48,22 +48,22 @@ def test_digests_equal_xxhash(name):
     for path, tensor in [*model(name).named_parameters(), *model(name).named_buffers()]:
         if path in rows:
             check(rows[path], tensor)
-        else:  # buffers that the trace does not use are not stored
+        else:  # the archive lacks buffers that the trace does not use
             assert path not in dict(model(name).named_parameters())
 
 
 class EveryKindOfNumber(torch.nn.Module):
-    """Weights of all magnitudes, of every width of element and of shapes that no block of a loop divides."""
+    """Weights of all magnitudes and element widths, with shapes that are not multiples of any block size."""
 
     def __init__(self):
         super().__init__()
         bits = torch.randint(-2**31, 2**31, (1031, 67), generator=torch.Generator().manual_seed(0)).to(torch.int32)
         floats = bits.view(torch.float32)
-        floats[floats.isnan()] = 1.0  # NaN has many encodings; of these, whence makes one
+        floats[floats.isnan()] = 1.0  # NaN has many encodings, of which whence writes one
         edges = [0.0, -0.0, 2.0**-24, 2.0**-25, 2.0**-25 * 1.0001, 2.0**-14, 2.0**-14 * 0.9999, 65504.0, 65519.99,
                  65520.0, -65520.0, float("inf"), -float("inf"), 1 + 2.0**-11, 1 + 3 * 2.0**-11, 3.4e38, 1e-45]
         floats[0, :len(edges)] = torch.tensor(edges)
-        near = torch.randn(501, 333, generator=torch.Generator().manual_seed(1)) * 1e-5  # subnormal as float16
+        near = torch.randn(501, 333, generator=torch.Generator().manual_seed(1)) * 1e-5  # subnormal in float16
         self.all, self.small = torch.nn.Parameter(floats), torch.nn.Parameter(near)
         self.wide = torch.nn.Parameter(near.double())
         self.register_buffer("narrow", near.half())

@@ -1,4 +1,4 @@
-"""What the zoo does not show: figures stated for BERT-tiny, scripted modules, calls numbered by hand."""
+"""Recordings that the zoo does not cover: known figures of BERT-tiny, scripted modules, calls numbered by hand."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from record.test_record_scopes import recorded
 from sidecar import Sidecar
 
 
-def test_bert_tinys_stated_figures():
+def test_bert_tinys_known_figures():
     sidecar = recorded("bert_tiny")
     modules = sidecar.table("modules")
     assert len(modules) == 48
@@ -46,7 +46,7 @@ class Gate(nn.Module):
 
 
 class Branching(nn.Module):
-    """Control flow that a trace would lose: a condition on a value, a loop over a list."""
+    """Has control flow that a trace would lose: a condition on a value, a loop over a list."""
 
     def __init__(self):
         super().__init__()
@@ -74,10 +74,10 @@ def scripted(tmp_path_factory):
 
 def test_scripted_modules_keep_their_paths(scripted):
     operations = [(row["target"], row["module"]) for row in scripted.operations()]
-    for wanted in [("aten::linear", "gates.0.linear"), ("aten::sigmoid", "gates.0"), ("aten::mul", "gates.1"),
-                   ("aten::linear", "gates.1.linear"), ("prim::If", ""), ("aten::relu", "")]:
-        assert wanted in operations
-    # Both branches are recorded, and each calls `last`.
+    for operation in [("aten::linear", "gates.0.linear"), ("aten::sigmoid", "gates.0"), ("aten::mul", "gates.1"),
+                      ("aten::linear", "gates.1.linear"), ("prim::If", ""), ("aten::relu", "")]:
+        assert operation in operations
+    # Both branches are recorded, and each of them calls `last`.
     assert operations.count(("aten::linear", "last")) == 2
 
 
@@ -88,7 +88,7 @@ def test_scripted_modules_keep_their_class_names(scripted):
                      "last": ("Linear", True)}
 
 
-def test_scripted_modules_say_their_source(scripted):
+def test_scripted_modules_have_a_source(scripted):
     sigmoid = next(row for row in scripted.operations() if row["target"] == "aten::sigmoid")
     assert sigmoid["frames"][0]["file"].endswith("test_record_forms.py")
 
@@ -121,7 +121,7 @@ class Shared(nn.Module):
 
 
 class Tied(nn.Module):
-    """Two embeddings that hold one weight: two modules all the same."""
+    """Two embeddings with one weight are still two modules."""
 
     def __init__(self):
         super().__init__()
@@ -148,7 +148,7 @@ def test_one_module_under_two_parents(tmp_path):
     assert calls == [("encoder.embed", 0), ("encoder.embed", 1)]
 
 
-def test_tied_weights_do_not_make_two_modules_one(tmp_path):
+def test_tied_weights_do_not_merge_modules(tmp_path):
     modules, calls = rows_of(Tied(), tmp_path)
     assert modules == {"": [], "encoder": [], "decoder": []}
     assert calls == [("encoder", 0), ("decoder", 0)]
@@ -157,7 +157,7 @@ def test_tied_weights_do_not_make_two_modules_one(tmp_path):
 
 
 class Stack(nn.Module):
-    """The stack of an encoder as T5 has it: an embedding of its own, whose weight is tied to the model's."""
+    """An encoder stack like T5's: with its own embedding, whose weight is tied to the model's."""
 
     def __init__(self):
         super().__init__()
@@ -178,7 +178,7 @@ class TiedUncalled(nn.Module):
         return self.encoder(x)
 
 
-def test_a_tied_embedding_that_is_never_called_stays_a_module_of_its_own(tmp_path):
+def test_a_tied_embedding_without_calls_stays_a_module(tmp_path):
     modules, calls = rows_of(TiedUncalled(), tmp_path)
     assert modules == {"": [], "shared": [], "encoder": [], "encoder.embed_tokens": []}
     assert calls == [("encoder.embed_tokens", 0)]

@@ -1,4 +1,4 @@
-"""The module and parameter tables of `whence record` against named_modules() and named_parameters(), row by row."""
+"""The module and parameter tables of `whence record`, compared with named_modules() and named_parameters() by row."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""`whence record` against what the tracing process itself knows: every operation, its module, its call, its source."""
+"""`whence record` compared with the data of the tracing process: each operation, its module, its call, its source."""
 
 import functools
 import re
@@ -22,7 +22,7 @@ def recorded(name: str) -> Sidecar:
 
 @functools.cache
 def canonical_names(name: str) -> dict:
-    """Every name of every module object -> the one that named_modules() gives it."""
+    """Maps every name of every module object to its name in named_modules()."""
     model = zoo.MODELS[name].model()
     first = {id(module): path for path, module in model.named_modules()}
     return {path: first[id(module)] for path, module in model.named_modules(remove_duplicate=False)}
@@ -39,7 +39,7 @@ def aten_nodes(graph) -> list:
 
 
 def innermost_module(node) -> str:
-    """The module of a scope like `__module.encoder/__module.encoder.layer.0`."""
+    """Returns the innermost module of a scope such as `__module.encoder/__module.encoder.layer.0`."""
     return node.scopeName().rpartition("/")[2].removeprefix("__module").removeprefix(".")
 
 
@@ -54,7 +54,7 @@ def test_operations_and_modules_equal_the_traces_scopes(name):
 
 
 def test_scope_chains_equal_the_traces_scopes(name):
-    """Not the innermost module only: every module on the way, in order."""
+    """Compares all modules of each scope, in order, and not only the innermost one."""
     sidecar, canonical = recorded(name), canonical_names(name)
     modules, scopes = sidecar.table("modules"), sidecar.table("scopes")
 
@@ -73,8 +73,8 @@ def test_scope_chains_equal_the_traces_scopes(name):
     assert [chain(row["scope"]) for row in recorded_aten(name)] == expected
 
 
-def test_calls_are_numbered_as_the_modules_are_called(name):
-    """A forward hook counts each module's calls; those that record an operation are numbered from 0 without a gap."""
+def test_calls_are_numbered_in_the_order_of_calls(name):
+    """A forward hook counts each module's calls; calls that record an operation are numbered from 0 without gaps."""
     entry = zoo.MODELS[name]
     model = entry.model()
     calls = dict.fromkeys((path for path, _ in model.named_modules()), 0)
@@ -110,8 +110,8 @@ def test_inputs_are_forwards_arguments(name):
     assert [row["name"] for row in recorded(name).table("inputs")] == list(entry.inputs(entry.first))
 
 
-def test_types_are_those_of_the_example_run(name):
-    """Inputs and outputs carry the dtype and shape that PyTorch gives."""
+def test_types_equal_those_of_the_example_run(name):
+    """Inputs and outputs have the dtype and shape that PyTorch returns."""
     entry, sidecar = zoo.MODELS[name], recorded(name)
     inputs, values = entry.inputs(entry.first), sidecar.table("values")
     for row in sidecar.table("inputs"):

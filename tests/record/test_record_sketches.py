@@ -1,4 +1,4 @@
-"""The sketches of a sidecar's parameters against the recipe in docs/matching.md, of the elements that PyTorch holds."""
+"""The sketches of a sidecar's parameters, compared with the recipe in docs/matching.md on PyTorch's elements."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from splitmix import splitmix
 
 
 def places(shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
-    """Rows of (row, column), as the documentation says."""
+    """Returns rows of (row, column) by the recipe of the documentation."""
     count = int(np.prod(shape))
     rows, columns = shape[0], count // shape[0]
     if columns == 1:
@@ -25,7 +25,7 @@ def places(shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
 
     def one_in_each(length: int, stretches: int) -> list[int]:
         bounds = [(i * length // stretches, (i + 1) * length // stretches) for i in range(stretches)]
-        return [first + splitmix(next(draws)) % (behind - first) for first, behind in bounds]
+        return [first + splitmix(next(draws)) % (end - first) for first, end in bounds]
 
     chosen = one_in_each(rows, min(rows, 16 if columns >= 8 else 192 // columns))
     return [[(row, column) for column in one_in_each(columns, min(columns, 192 // len(chosen)))] for row in chosen]
@@ -36,13 +36,13 @@ def sketch(tensor: torch.Tensor) -> list[int] | None:
         return None
     matrix = tensor.detach().double().reshape(tensor.shape[0], -1)
     matrix = matrix if matrix.shape[1] > 1 else matrix.reshape(1, -1)
-    found: list[int] = []
+    levels: list[int] = []
     for row in places(tuple(tensor.shape)):
         elements = [matrix[at].item() for at in row]
         largest = max(abs(each) for each in elements) if np.isfinite(elements).all() else 0
-        found += [0 if largest == 0 else int(np.copysign(np.floor(abs(each * (127 / largest)) + 0.5), each))
-                  for each in elements]
-    return found
+        levels += [0 if largest == 0 else int(np.copysign(np.floor(abs(each * (127 / largest)) + 0.5), each))
+                   for each in elements]
+    return levels
 
 
 def stated(row: dict) -> list[int] | None:
@@ -63,7 +63,7 @@ def test_sketches_follow_the_recipe(name):
 
 
 class Several(torch.nn.Module):
-    """Parameters of every dtype, with numbers that are not finite, and with a row of zeros."""
+    """Parameters of every dtype, with non-finite numbers and a row of zeros."""
 
     def __init__(self):
         super().__init__()
@@ -87,7 +87,7 @@ class Several(torch.nn.Module):
         return total + self.broken_.sum() + self.small_.sum() + self.count_.sum()
 
 
-def test_every_dtype_and_numbers_that_are_not_finite(tmp_path):
+def test_every_dtype_and_non_finite_numbers(tmp_path):
     several = Several()
     torch.jit.trace(several, torch.ones(2), check_trace=False).save(str(tmp_path / "m.pt"))
     torch.save({"x": torch.ones(2)}, tmp_path / "x.pt")

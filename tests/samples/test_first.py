@@ -1,4 +1,4 @@
-"""The pages for the first five minutes show what their scripts print, and code that the scripts have."""
+"""The pages for the first five minutes show the output of their scripts, and only code of these scripts."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import pytest
 
 import command
 
-# Beside the packages of the project's environment. ultralytics is given nothing for OpenCV, which draws pictures, and
-# torchvision loads without its compiled half, which the wheels have for CUDA alone.
+# In addition to the project's environment. ultralytics gets no OpenCV, which it only needs for drawing, and torchvision
+# loads without its compiled half, whose wheels exist only for CUDA.
 PACKAGES = ["timm==1.0.31", "torchvision==0.28.0", "pillow==13.0.0", "ultralytics==8.4.190", "psutil==7.2.2"]
 RUN = """
 import os, runpy, sys, types
@@ -32,7 +32,7 @@ PAGES = {"with_transformers": "with-transformers.md", "with_timm": "with-timm.md
 
 @pytest.fixture(scope="module")
 def packages() -> Path:
-    """A folder with the packages, fetched once."""
+    """Returns a folder with the packages, fetched once."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "whence"
     folder = cache / "_".join(["first", *(name.split("==")[1] for name in PACKAGES)])
     if not folder.exists():
@@ -52,7 +52,7 @@ def blocks(page: str, kind: str) -> list[str]:
 
 
 def require_lines(expected: list[str], printed: list[str]) -> None:
-    """Expected lines follow each other in what was printed; after `...`, and where a command begins, some may lie between."""
+    """Asserts that the expected lines occur in this order; other lines may precede a command, or come at `...`."""
     at, free = 0, True
     for line in expected:
         if line == "...":
@@ -60,12 +60,12 @@ def require_lines(expected: list[str], printed: list[str]) -> None:
             continue
         free |= line.startswith("$ ")
         rest = printed[at:] if free else printed[at:at + 1]
-        assert line in rest, f"{line}\nis not what was printed:\n" + "\n".join(printed[at:at + 8])
+        assert line in rest, f"{line}\ndoes not follow in the output:\n" + "\n".join(printed[at:at + 8])
         at, free = at + rest.index(line) + 1, False
 
 
 @pytest.mark.parametrize("script", PAGES)
-def test_a_page_shows_what_its_script_prints(script, request, tmp_path):
+def test_a_page_shows_its_scripts_output(script, request, tmp_path):
     path = command.ROOT / "samples" / "first" / f"{script}.py"
     needs_more = script in ("with_timm", "with_ultralytics")
     folders = [str(command.ROOT / "python"), *([str(request.getfixturevalue("packages"))] if needs_more else [])]
@@ -83,7 +83,7 @@ def test_a_page_shows_what_its_script_prints(script, request, tmp_path):
     assert not [line for line in code if line.strip() not in lines]
 
 
-def test_a_wrong_line_is_noticed():
+def test_a_wrong_line_is_found():
     printed = ["$ a", "one", "two", "three", "$ b", "four"]
     require_lines(["$ a", "one", "...", "three", "$ b"], printed)
     for wrong in (["$ a", "two"], ["$ a", "one", "...", "four", "three"], ["$ c"], ["$ a", "one", "...", "5"]):

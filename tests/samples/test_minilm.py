@@ -1,4 +1,4 @@
-"""The sample's road with its real weights: traced, exported with dynamic sizes, annotated, equal to PyTorch."""
+"""The complete sample with its real weights: traced, exported with dynamic sizes, annotated, equal to PyTorch."""
 
 import importlib.metadata
 

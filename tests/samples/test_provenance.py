@@ -1,4 +1,4 @@
-"""samples/adopt/provenance.py: each rule of docs/metadata-spec.md that it follows, by values worked out by hand."""
+"""samples/adopt/provenance.py: each rule of docs/metadata-spec.md that it implements, with values computed by hand."""
 
 import importlib.util
 
@@ -35,23 +35,23 @@ def test_merging_again_repeats_nothing():
         confidence="matched", op="shared:1,3,4")
 
 
-def test_a_copy_has_all_but_what_undoes_the_annotation():
+def test_a_copy_lacks_only_the_keys_for_strip():
     assert provenance.merge([{**CONV, "of.another": "x", **keys(kept="namespace", original_name="n")}]) == {**CONV, "of.another": "x"}
 
 
 @pytest.mark.parametrize("modules, ancestor", [(["a.bc", "a.bd"], "a"), (["a.b", "a.b.c"], "a.b"), (["", "a"], ""),
                                                (["x", "y"], ""), (["a.b.c", "a.x.c"], "a")])
-def test_the_ancestor_is_of_whole_segments(modules, ancestor):
+def test_the_ancestor_has_whole_segments(modules, ancestor):
     merged = provenance.merge([keys(module=module, confidence="exact") for module in modules])
     assert merged["pkg.whence.module"] == ancestor
 
 
-def test_nothing_is_known_of_a_node_with_an_unknown_part():
+def test_a_node_with_an_unknown_part_is_unknown():
     assert provenance.merge([CONV, {}]) == keys(confidence="unattributed") == provenance.merge([])
     assert provenance.merge([CONV, keys(module="a")])["pkg.whence.confidence"] == "ancestor"
 
 
-def test_inserted_nodes_are_no_operation():
+def test_inserted_nodes_have_no_operation():
     assert provenance.inserted([CONV]) == keys(module="a.conv", call="0", source="net.py:8 forward",
                                                confidence="inferred", rule="inserted")
     assert provenance.inserted([CONV, NORM]) == keys(module="a", call="0", confidence="ancestor", rule="inserted")

@@ -1,4 +1,4 @@
-"""Samples that are one script with a folder for what it makes: each says by its exit code whether it worked."""
+"""Samples that consist of one script and an output folder; the exit code states success."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SAMPLES = {"layer/layer.py": "largest difference", "quantize/quantize.py": "0 of
            "profile/by_module.py": "microseconds of the profile",
            "compare/compare.py": "after the optimiser, 69 annotated again"}
 
-# Most of what a sample takes is to import these. onnxruntime starts a thread, so each imports that itself.
+# Most of a sample's time is the import of these modules. onnxruntime starts a thread, so each sample imports it itself.
 MODULES = ("torch", "transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert")
 
 

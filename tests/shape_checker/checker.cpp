@@ -1,9 +1,9 @@
-// Compares shape functions with PyTorch: reads cases, one a line, and says of each what its operators' results were.
+// Compares shape functions with PyTorch: reads one case per line, and prints a verdict on each operator's results.
 //
 //   archive | letters of each input, "a b 4; b" | a spec for each input | one set of sizes, "a=2 b=3" | another set ...
 //
 // The archive is recorded at each set of sizes. The shapes of the first program are derived with a symbol for each
-// letter; what comes out has to be what PyTorch computed at every set that it accepts.
+// letter, and must equal PyTorch's shapes at every set of sizes that PyTorch accepts.
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -27,7 +27,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 struct Case {
   std::string archive;
-  std::vector<std::vector<std::string>> letters;  // of each input
+  std::vector<std::vector<std::string>> letters;  // for each input
   std::vector<std::string> kinds;
   std::vector<Sizes> sets;
 };

@@ -1,4 +1,4 @@
-"""A small network and the files that an agent is asked about: network.py FOLDER"""
+"""A small network and the files for an agent's tasks: network.py FOLDER"""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ class Block(torch.nn.Module):
 
 
 class Network(torch.nn.Module):
-    """x: float32[n, 16] -> float32[n, 10]; of its blocks the second is the wide one."""
+    """x: float32[n, 16] -> float32[n, 10]; the second of its blocks is wider."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Network(torch.nn.Module):
 
 
 class Spectral(torch.nn.Module):
-    """An operator without a converter in a module of its own."""
+    """An operator without a converter, in its own module."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.eigvalsh(x @ x.transpose(-1, -2))
@@ -63,7 +63,7 @@ def change(source: Path, target: Path, edit) -> None:
 
 
 def scale_weight(model: onnx.ModelProto) -> None:
-    """A weight of blocks.2.up is off, as after a faulty conversion."""
+    """Scales a weight of blocks.2.up, as a faulty conversion might."""
     (node,) = [node for node in model.graph.node if node.name == "/blocks.2/up/MatMul" or (
         node.op_type in ("Gemm", "MatMul") and "blocks" in node.name and "2/up" in node.name.replace(".", "/"))]
     (weight,) = [each for each in model.graph.initializer if each.name == node.input[1]]
@@ -71,7 +71,7 @@ def scale_weight(model: onnx.ModelProto) -> None:
 
 
 def lose_metadata(model: onnx.ModelProto) -> None:
-    """Nodes of one block have lost their metadata and their names, as a tool that builds nodes anew leaves them."""
+    """Removes metadata and names from the nodes of one block, like a tool that creates new nodes."""
     for number, node in enumerate(model.graph.node):
         if "2/" in node.name.replace(".", "/"):
             node.name = f"n{number}"

@@ -1,4 +1,4 @@
-"""SKILL.md is enough: its recipes, taken out of the page and run as they stand, solve ten tasks on a small model."""
+"""SKILL.md is sufficient: its recipes, taken from the page without change, solve ten tasks on a small model."""
 
 import collections
 import json
@@ -19,16 +19,16 @@ from skill.network import change, lose_metadata, scale_weight
 PAGE = (command.ROOT / "SKILL.md").read_text()
 RECIPES = {title: re.findall(r"```sh\n(.*?)```\n+```python\n(.*?)```", body, re.DOTALL)
            for title, body in re.findall(r"^### (.*?)\n(.*?)(?=^##)", PAGE[:PAGE.index("## Dialogues")] + "## ", re.MULTILINE | re.DOTALL)}
-MADE = re.findall(r"`(whence (?:export|record) model\.pt2 [^`]*)`", PAGE)
+EXPORTS = re.findall(r"`(whence (?:export|record) model\.pt2 [^`]*)`", PAGE)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The files of the page's table, made by the commands that it names."""
+    """Creates the files in the page's table by the commands in it."""
     place = tmp_path_factory.mktemp("skill")
     subprocess.run([sys.executable, command.ROOT / "tests/skill/network.py", place], check=True)
-    assert len(MADE) == 3
-    for line in MADE:
+    assert len(EXPORTS) == 3
+    for line in EXPORTS:
         assert shell(place, line).returncode == 0
     change(place / "model.onnx", place / "suspect.onnx", scale_weight)
     change(place / "model.onnx", place / "optimised.onnx", lose_metadata)
@@ -41,7 +41,7 @@ def shell(place, text: str) -> subprocess.CompletedProcess:
 
 
 def solve(place, title: str, step: int = 0, code: int = 0, **names: str):
-    """Runs a recipe with names put in, and returns what its expression reads."""
+    """Runs a recipe with names filled in, and returns the value of its expression."""
     (text, expression) = RECIPES[title][step]
     for name, value in names.items():
         assert name in text
@@ -56,13 +56,13 @@ def test_there_are_ten_recipes():
 
 
 def test_the_slow_layer(folder):
-    """By ONNX Runtime's own figures: a layer is slow on a busy machine that is not on another."""
+    """Compares with ONNX Runtime's own figures, because the slow layer depends on the machine's load."""
     found = solve(folder, "Which layer is slow?")
     events = json.loads((folder / "run.json").read_text())
     runs = sorted(event["ts"] for event in events if event["name"] == "model_run")
     times = collections.Counter()
     for event in events:
-        if event["cat"] == "Node" and event["name"].endswith("_kernel_time") and event["ts"] > runs[1]:  # behind the warm-up run
+        if event["cat"] == "Node" and event["name"].endswith("_kernel_time") and event["ts"] > runs[1]:  # after warm-up
             times[event["name"].strip("/").rpartition("/")[0].replace("/", ".")] += event["dur"]
     assert len(runs) == 20 and max(times, key=times.get) == found
 
@@ -113,7 +113,7 @@ def test_the_source_line(folder, node, text):
     assert file == "skill/network.py" and text in lines[int(line.split()[0]) - 1]
 
 
-def test_what_changed(folder):
+def test_the_differences(folder):
     ((kind, modules, differences),) = solve(folder, "What changed between two files?")
     assert kind == "changed" and modules == ["blocks.2.up"] and "8,192 of 8,192" in differences[0]
 
@@ -148,7 +148,7 @@ def dialogues() -> dict[str, list[str]]:
     return {title: re.findall(r"^\$ (.*)$", body, re.MULTILINE) for title, body in parts}
 
 
-def test_the_dialogues_are_true(folder):
+def test_the_dialogues(folder):
     wrong, node, lost = dialogues().values()
     first, second = (json.loads(shell(folder, line).stdout) for line in wrong)
     assert (first["first"]["module"], first["first"]["operation"]) == ("blocks.2.up", "aten::linear")

@@ -15,7 +15,7 @@ def test_genai_generates_the_same_tokens(tmp_path):
     packages = list((command.ROOT / "build/tools/genai/lib").glob("python*/site-packages"))
     if not packages:
         pytest.skip("no environment of onnxruntime-genai: tools/setup/tool_environments.sh")
-    # That environment holds onnxruntime_genai alone; everything else is the project's own.
+    # That environment has only onnxruntime_genai; everything else is the project's.
     path = os.pathsep.join(map(str, [command.ROOT / "python", *packages]))
     script = command.ROOT / "samples/generate/generate.py"
     ran = subprocess.run([sys.executable, "-W", "ignore", script, tmp_path / "out"],

@@ -1,5 +1,5 @@
-"""Model Explorer itself: the extension, the graph and the figures in its server and in Chromium, and the stand-in of
-tests/views against its classes. In an environment of its own (tools/setup/tool_environments.sh)."""
+"""Model Explorer itself: the extension, the graph and the figures in its server and in Chromium, and its classes
+compared with the stand-in of tests/views. Uses its own environment (tools/setup/tool_environments.sh)."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(json.dumps([stand_in, fields()]))
 
 
 def test_the_stand_in_is_like_the_package():
-    """Fields, and which of them have no default."""
+    """Compares the fields, and which of them have no default."""
     stand_in, package = in_tool("model-explorer", FIELDS, STAND_IN)
     assert len(stand_in) > 15 and "GraphNode" in stand_in
     assert stand_in == {name: package[name] for name in stand_in}
@@ -71,13 +71,13 @@ print(json.dumps({"nodes": len(made["graphs"][0]["nodes"]), "size": len(text), "
 
 def test_a_hundred_thousand_nodes(tmp_path):
     path = file_of(chain(*(known(f"enc.{i // 100}.op", "matched") for i in range(100_000))), tmp_path / "m.onnx")
-    said = in_tool("model-explorer", CONVERT, command.ROOT / "python", path)
-    assert (said["nodes"], said["figures"]) == (100_002, 100_000) and said["seconds"] < 60
-    assert said["extensions"] == ["whence_confidence", "whence_error", "whence_onnx", "whence_time"]
+    result = in_tool("model-explorer", CONVERT, command.ROOT / "python", path)
+    assert (result["nodes"], result["figures"]) == (100_002, 100_000) and result["seconds"] < 60
+    assert result["extensions"] == ["whence_confidence", "whence_error", "whence_onnx", "whence_time"]
 
 
-class Shown:
-    """The server with a file, and a window on it; node data is given by files."""
+class OpenModel:
+    """The server with an open model and a browser window; node data comes from files."""
 
     def __init__(self, folder, model, *data, extension=True):
         if not TOOL.exists():
@@ -87,8 +87,8 @@ class Shown:
                  *(["--extensions=whence.model_explorer"] if extension else [])]
         self.server = subprocess.Popen(list(map(str, words)), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.window = browser.Browser(folder)
-        asked = {"models": [{"url": str(model)}], "nodeData": [str(each) for each in data], "nodeDataTargets": [""] * len(data)}
-        self.window.go(f"http://localhost:{port}/?data={quote(json.dumps(asked))}")
+        query = {"models": [{"url": str(model)}], "nodeData": [str(each) for each in data], "nodeDataTargets": [""] * len(data)}
+        self.window.go(f"http://localhost:{port}/?data={quote(json.dumps(query))}")
 
     def __enter__(self):
         return self.window
@@ -103,7 +103,7 @@ with_chromium = pytest.mark.skipif(browser.missing() is not None, reason=str(bro
 
 
 def text_with(window, *words: str) -> str:
-    """The text of the page once all words are in it."""
+    """Waits until the page contains all words; returns its text."""
     window.wait(f"{json.dumps(words)}.every((word) => document.body.innerText.includes(word))", 90)
     return window.run("return document.body.innerText;")
 
@@ -113,15 +113,15 @@ def test_layers_and_figures_in_the_window(net, measured, tmp_path):  # noqa: F81
     confidence, time = tmp_path / "confidence.json", tmp_path / "time.json"
     command.run("model-explorer", net, "--confidence", "-o", confidence)
     command.run("profile", net, "--profile", measured, "--format", "model-explorer", "-o", time)
-    with Shown(tmp_path, net, confidence, time) as window:
+    with OpenModel(tmp_path, net, confidence, time) as window:
         text = text_with(window, "main_graph", "time in microseconds", "block: Block (call 0)", "block: Block (call 1)")
-        said = json.loads(time.read_text())["main_graph"]["results"]["/conv/Conv"]["value"]
-        assert f"{said:g}" in text.replace(",", "")
+        figure = json.loads(time.read_text())["main_graph"]["results"]["/conv/Conv"]["value"]
+        assert f"{figure:g}" in text.replace(",", "")
 
 
 @with_chromium
 def test_the_graph_is_read_without_the_extension(net, tmp_path):  # noqa: F811
     command.run("strip", net, "-o", tmp_path / "plain.onnx")
     command.run("model-explorer", tmp_path / "plain.onnx", "-o", tmp_path / "plain.json")
-    with Shown(tmp_path, tmp_path / "plain.json", extension=False) as window:
+    with OpenModel(tmp_path, tmp_path / "plain.json", extension=False) as window:
         text_with(window, "main_graph", "unattributed")

@@ -1,6 +1,6 @@
-"""`whence select --format` in the tools that read it, each in an environment of its own (tools/setup/tool_environments.sh).
+"""`whence select --format` in the tools that read it, each in its own environment (tools/setup/tool_environments.sh).
 
-A program is handed to the tool's Python; it prints what the tool made of the text.
+Each test passes a program to the tool's Python, which prints how the tool interpreted the text.
 """
 
 import json
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.matrix
 
 
 def in_tool(tool: str, program: str, *arguments, beside: bool = False) -> object:
-    """What `program` prints as JSON on its last line, in the environment of the tool, or in the project's own with the
-    tool's packages `beside` it."""
+    """Returns the JSON in the last line that `program` prints, run in the tool's environment, or, with `beside`, in the
+    project's environment plus the tool's packages."""
     folder = command.ROOT / "build" / "tools" / tool
     python = folder / "bin" / "python"
     if not python.exists():
@@ -36,7 +36,7 @@ def in_tool(tool: str, program: str, *arguments, beside: bool = False) -> object
 
 @pytest.fixture
 def path(tmp_path):
-    """Two layers, each a Gemm with a bias; the last makes the model's output."""
+    """Two layers, each a Gemm with a bias; the second one produces the model's output."""
     file = tmp_path / "model.onnx"
     graphs.model([in_module(node("Gemm", ["x", "w", "v"], ["a"]), "/enc.0/Gemm", "enc.0"),
                   in_module(node("Relu", ["a"], ["b"]), "/enc.0/Relu", "enc.0"),
@@ -56,7 +56,7 @@ print()
 print(json.dumps([each.name for each in made.graph.node if each.op_type == "Gemm" and each.input[1] in dequantized]))
 """
 
-# The products whose weights are quantised, by the number of their weight's place in the model: 0, 1, 2.
+# The products with quantised weights, by the index of the weight in the model: 0, 1, 2.
 NNCF_OPENVINO = """
 import json, sys, nncf, numpy, openvino
 data = nncf.Dataset([numpy.ones((1, 8), "float32")])
@@ -77,17 +77,17 @@ print(json.dumps(quantised))
 """
 
 
-@pytest.mark.parametrize("modules, left", [(["enc.0"], [0]), (["enc"], [0, 1]), (["dec"], [2])])
-def test_nncf_leaves_out_the_modules(path, modules, left):
+@pytest.mark.parametrize("modules, remaining", [(["enc.0"], [0]), (["enc"], [0, 1]), (["dec"], [2])])
+def test_nncf_skips_the_modules(path, modules, remaining):
     names = ["/enc.0/Gemm", "/enc.0/Gemm_1", "/dec/Gemm"]
     chosen = whence.select(path, modules, ops=["Gemm"], format="nncf")
-    assert in_tool("nncf", NNCF_ONNX, path, chosen.text) == [name for i, name in enumerate(names) if i not in left]
+    assert in_tool("nncf", NNCF_ONNX, path, chosen.text) == [name for i, name in enumerate(names) if i not in remaining]
     chosen = whence.select(path, modules, ops=["Gemm"], format="nncf-openvino")
-    assert in_tool("nncf", NNCF_OPENVINO, path, chosen.text) == [i not in left for i in range(3)]
+    assert in_tool("nncf", NNCF_OPENVINO, path, chosen.text) == [i not in remaining for i in range(3)]
 
 
 def test_a_plain_list_of_names_is_quantised_by_nncf_on_openvino(path):
-    """The reason why there are two formats: NNCF takes the names, and quantises the product."""
+    """This is why there are two formats: NNCF accepts the names and still quantises the product."""
     text = whence.select(path, ["enc.0"], ops=["Gemm"], format="nncf").text
     assert in_tool("nncf", NNCF_OPENVINO, path, text) == [True, True, True]
 
@@ -119,7 +119,7 @@ print(json.dumps([[node.name, node.op] for node in lines["selected"](graph)]))
 """
 
 
-def test_graphsurgeon_finds_the_nodes_in_bodies_too(path, tmp_path):
+def test_graphsurgeon_finds_nodes_in_bodies(path, tmp_path):
     text = whence.select(path, ["enc.0"], format="graphsurgeon").text
     assert in_tool("graphsurgeon", GRAPHSURGEON, path, text) == [["/enc.0/Gemm", "Gemm"], ["/enc.0/Relu", "Relu"]]
     file = with_body(tmp_path)
@@ -129,7 +129,7 @@ def test_graphsurgeon_finds_the_nodes_in_bodies_too(path, tmp_path):
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two blocks with layers of every kind; `keep` is the one to leave alone."""
+    """Two blocks with layers of every kind; `keep` is the block to leave unquantised."""
     whence.export(Pair().eval(), tuple(PAIR_INPUTS.values()), tmp_path / "pair.onnx")
     return tmp_path / "pair.onnx"
 
@@ -175,8 +175,8 @@ def test_modelopts_quantiser_leaves_every_layer_alone(pair, tmp_path):
     assert "keep" in quantised_modules(tmp_path / "all.onnx")
 
 
-# Of each kind of layer: is something quantised in a model of it alone, in the form of the first argument, with no scope
-# and with that which is given.
+# For each kind of layer: whether a model with only this layer is quantised, in the form of the first argument, without
+# a scope and with the given one.
 NNCF_LAYERS = """
 import json, sys, nncf, numpy, onnx, openvino
 found = {}
@@ -212,7 +212,7 @@ LAYERS = {
     "lstm": (First(torch.nn.LSTM(8, 8, batch_first=True)), (2, 5, 8)),
     "layer norm": (torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.Linear(8, 8)), (2, 5, 8)),
     "group norm": (torch.nn.Sequential(torch.nn.GroupNorm(2, 4), torch.nn.Conv2d(4, 4, 1)), (1, 4, 8, 8))}
-# NNCF quantises an LSTM of the ONNX file in no case.
+# NNCF never quantises an LSTM in an ONNX file.
 NEVER_QUANTISED = {("lstm", "nncf")}
 
 

@@ -1,11 +1,12 @@
-"""Writes fixtures/VERSION/ with the PyTorch that runs this: what users of that version have on their disks.
+"""Writes fixtures/VERSION/ with the running PyTorch: the files that users of that version have.
 
     ln -sfn $PWD/build/torch-2.15.0/venv $PWD/tests/torch_versions /opt/whence-fixtures/
     /opt/whence-fixtures/venv/bin/python /opt/whence-fixtures/torch_versions/make_fixtures.py
 
-(archives keep the paths of sources, so that they are to be those of no machine) after `make test-torch VERSION=2.15.0`, whose recorder (or WHENCE_PLUGIN) records the sidecar. A folder is written once and kept: it holds
-what that version wrote, and whence reads it from then on. Inputs and outputs are PyTorch's own, of other inputs than the
-archives were made with; the sidecar is the recording of the trace.
+Run it after `make test-torch VERSION=2.15.0`, whose recorder (or WHENCE_PLUGIN) records the sidecar, and from this
+path, because archives store source paths and must not name a machine. A folder is written once and kept: whence must
+always read the files of that version. Inputs and outputs are PyTorch's, for inputs that differ from the archives'
+example inputs; the sidecar is the recording of the trace.
 """
 
 import json
@@ -31,7 +32,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """x: float32[n, 6, 4] -> float32[n, 2]: a convolution, a block that is called twice, and a size that is read."""
+    """x: float32[n, 6, 4] -> float32[n, 2]: a convolution, a block that is called twice, and a size read by Python."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +46,7 @@ class Model(torch.nn.Module):
 
 
 def write_cases(model: torch.nn.Module, path: Path) -> None:
-    """What PyTorch computes at the size of the archives, and at another."""
+    """Writes PyTorch's results at the size of the archives, and at another size."""
     cases = []
     for size in (3, 5):
         x = torch.randn(size, 6, 4)

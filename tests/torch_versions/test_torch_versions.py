@@ -1,4 +1,4 @@
-"""What each PyTorch of the promised range wrote is read, exported and annotated, and computes what that PyTorch computed."""
+"""Files of each supported PyTorch version are read, exported and annotated, and give that version's results."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def check_results(model: Path, cases: list[dict]) -> None:
 
 
 def places(model: Path) -> list[tuple[str, str, int]]:
-    """Of every node its module, operator and call."""
+    """Returns the module, operator and call of every node."""
     keys = [(node.op_type, {entry.key: entry.value for entry in node.metadata_props})
             for node in onnx.load(model).graph.node]
     return [(of["pkg.whence.module"], op, int(of.get("pkg.whence.call", 0))) for op, of in keys if "pkg.whence.module" in of]
@@ -60,7 +60,7 @@ def cases(version) -> list[dict]:
     return json.loads((version / "cases.json").read_text())
 
 
-def test_the_ends_of_the_range_are_there():
+def test_the_ends_of_the_range_exist():
     text = (command.ROOT / "tools" / "cmake" / "torch.cmake").read_text()
     ends = re.findall(r"WHENCE_TORCH_(?:OLDEST|NEWEST) ([\d.]+)\)", text)
     assert len(ends) == 2
@@ -79,8 +79,8 @@ def test_archives(version, cases, archive, options, sizes, tmp_path):
     check_annotated(model, cases[sizes])
 
 
-def test_the_files_of_its_own_exporter_are_annotated(version, cases, tmp_path):
-    """With the keys that this exporter writes, and without."""
+def test_files_of_its_own_exporter_are_annotated(version, cases, tmp_path):
+    """With the keys that this exporter writes, and without them."""
     command.run("record", version / "dynamic.pt2", "-o", tmp_path / "m.whence.json")
     model = onnx.load(version / "dynamo.onnx")
     for node in model.graph.node:
@@ -94,7 +94,7 @@ def test_the_files_of_its_own_exporter_are_annotated(version, cases, tmp_path):
 @pytest.mark.parametrize("version", [folder for folder in VERSIONS if (folder / "recorded.whence.json").exists()],
                          ids=lambda folder: folder.name)
 def test_its_recording(version, cases, tmp_path):
-    """What a recorder in that PyTorch wrote says what its archive says, and annotates the file of its own exporter."""
+    """A recording by that PyTorch equals the recording of its archive, and annotates the file of its exporter."""
     recorded = version / "recorded.whence.json"
     command.run("record", version / "traced.pt", "-o", tmp_path / "archive.whence.json")
 

@@ -1,8 +1,8 @@
 """PyTorch's dynamo exporter, and the truth of its files.
 
-Its metadata is right before its optimiser ran and wrong after it on one node in thirty, so the truth is read from the
-unoptimised file and carried through the optimiser like through any other tool. A module that is called under another
-of its names is entered by its first one.
+Its metadata is right before its optimiser runs, and wrong afterwards on one node in thirty. So the truth is read from
+the unoptimised file and carried through the optimiser as through any other tool. A module that is called by another of
+its names is listed by its first name.
 """
 
 import collections
@@ -20,7 +20,7 @@ FX_NAME = re.compile(r"%(\w+) :")
 
 
 def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
-    """Writes the file as a user gets it and returns its truth."""
+    """Writes the file as for a user and returns its truth."""
     program = trace(name, opset, dynamic)
     plain = onnx.load_from_string(program.model_proto.SerializeToString())
     program.optimize()
@@ -41,7 +41,7 @@ def trace(name: str, opset: int, dynamic: bool) -> torch.onnx.ONNXProgram:
 
 
 def unoptimised_truth(name: str, program: torch.onnx.ONNXProgram, model: onnx.ModelProto) -> Truth:
-    """By the metadata's torch.fx node: the module stack that export kept for it, calls told apart."""
+    """Uses the torch.fx node in the metadata: its module stack in the export, with calls distinguished."""
     truth, calls = Truth(), calls_by_fx_node(name, program)
     for key, node in all_nodes(model):
         fx_node = FX_NAME.match(metadata(node).get("pkg.torch.onnx.fx_node", ""))
@@ -53,8 +53,8 @@ def unoptimised_truth(name: str, program: torch.onnx.ONNXProgram, model: onnx.Mo
 
 
 def calls_by_fx_node(name: str, program: torch.onnx.ONNXProgram) -> dict[str, Call]:
-    """torch.fx node -> innermost module and which of its calls. A stack's keys differ from call to call (`block@1`);
-    sizes that export itself asks for have a stack of no module."""
+    """Maps a torch.fx node to its innermost module and call number. A stack's keys differ between calls (`block@1`);
+    sizes queried by export itself have a stack without modules."""
     canonical, seen, calls = models.canonical(name), collections.defaultdict(list), {}
     for node in program.exported_program.graph.nodes:
         stack = node.meta.get("nn_module_stack")

@@ -1,14 +1,14 @@
 """PyTorch's TorchScript exporter, and the truth of its files.
 
-The model is exported again with a mark of its own as the scope of every single module call. Nodes and values are then
-named after marks instead of modules (`w0/w7/MatMul`), in the same order as in the file that the user gets. Where the
-exporter merges nodes across modules, the marks alone would name one of them:
+The model is exported again with a unique mark as the scope of every module call. Nodes and values then have marks
+instead of modules in their names (`w0/w7/MatMul`), in the same order as in the user's file. If the exporter merges
+nodes across modules, the marks would name only one of them:
 
-- Conv and BatchNorm: a third export without that fold shows which BatchNorm each Conv took in.
-- common subexpressions: a fourth export without merging shows which nodes were equal; equal ones of several modules
-  are left without truth.
+- Conv and BatchNorm: a third export without that fold shows which BatchNorm each Conv absorbed.
+- common subexpressions: a fourth export without merging shows which nodes were equal; equal nodes of several modules
+  have no truth.
 
-Nodes that the exporter's C++ passes make have no scope; they get the one module of what they feed, or no truth.
+Nodes created by the exporter's C++ passes have no scope; they get the single module of their consumers, or no truth.
 """
 
 import collections
@@ -28,7 +28,7 @@ MARK = re.compile(r"(?:^|/)w(\d+)(?=/)")
 
 
 def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
-    """Writes the file as a user gets it and returns its truth."""
+    """Writes the file as for a user and returns its truth."""
     trace(name, opset, dynamic, path)
     plain = onnx.load(path)
     marked, calls = marked_export(name, opset, dynamic, path)
@@ -49,7 +49,7 @@ def trace(name: str, opset: int, dynamic: bool, path: Path) -> None:
 
 
 class Marks(dict):
-    """Stands for the exporter's table of scope names: a new mark whenever a module is called."""
+    """Replaces the exporter's table of scope names: gives a new mark for each module call."""
 
     def __init__(self, model: torch.nn.Module):
         super().__init__()
@@ -65,7 +65,7 @@ class Marks(dict):
 
 
 def marked_export(name: str, opset: int, dynamic: bool, path: Path, without: str = "") -> tuple:
-    """The marked file and its list of calls; optionally without one of the exporter's passes."""
+    """Returns the marked file and its list of calls, optionally without one of the exporter's passes."""
     setup, box = utils._setup_trace_module_map, []
 
     def set_marks(model, *rest):
@@ -77,7 +77,7 @@ def marked_export(name: str, opset: int, dynamic: bool, path: Path, without: str
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced(utils, "_setup_trace_module_map", set_marks))
         if without:
-            # The fold answers with the parameters, merging with whether it changed anything.
+            # The fold returns the parameters, merging returns whether the graph changed.
             stack.enter_context(replaced(torch._C, without, lambda graph, params=False: params))
         marked = path.with_suffix(".marked.onnx")
         trace(name, opset, dynamic, marked)
@@ -113,17 +113,17 @@ def marks_truth(marked: onnx.ModelProto, calls: list) -> Truth:
 
 
 def add_batch_norms(truth: Truth, marked: onnx.ModelProto, unfolded: onnx.ModelProto, calls: list) -> None:
-    left = {node.name for _, node in all_nodes(marked)}
+    remaining = {node.name for _, node in all_nodes(marked)}
     makers = {name: node for _, node in all_nodes(unfolded) for name in node.output}
     keys = {node.name: key for key, node in all_nodes(marked)}
     for _, node in all_nodes(unfolded):
-        if node.op_type == "BatchNormalization" and node.name not in left:
+        if node.op_type == "BatchNormalization" and node.name not in remaining:
             convolution = keys[makers[node.input[0]].name]
             truth.nodes[convolution] |= call_of(node, calls)
 
 
 def structure(model: onnx.ModelProto) -> dict[str, int]:
-    """Node name -> a hash of what the node computes; equal for nodes that may be merged."""
+    """Maps a node name to a hash of its computation, which is equal for nodes that may be merged."""
     values = {tensor.name: hash(tensor.raw_data) for tensor in model.graph.initializer}
     hashes = {}
     for node in model.graph.node:
@@ -140,10 +140,10 @@ def drop_merged(truth: Truth, marked: onnx.ModelProto, unmerged: onnx.ModelProto
     for _, node in all_nodes(unmerged):
         if node.op_type != "Constant" and node.name in before:
             groups[before[node.name]].append(call_of(node, calls) or frozenset())
-    left = collections.Counter(hashes.values())
+    remaining = collections.Counter(hashes.values())
     for key, node in all_nodes(marked):
         group = groups.get(hashes.get(node.name), [])
-        if key not in truth.nodes or len(group) <= left[hashes.get(node.name)]:
+        if key not in truth.nodes or len(group) <= remaining[hashes.get(node.name)]:
             continue
         together = truth.nodes[key].union(*group)
         if len(modules(together)) == 1:
@@ -154,7 +154,7 @@ def drop_merged(truth: Truth, marked: onnx.ModelProto, unmerged: onnx.ModelProto
 
 
 def adopt_scopeless(truth: Truth, marked: onnx.ModelProto) -> None:
-    """A node without a scope belongs to the module that it feeds, a constant that several modules share to none."""
+    """A node without a scope belongs to the module that it feeds; a constant shared by several modules to none."""
     users = collections.defaultdict(list)
     for key, node in all_nodes(marked):
         for name in node.input:
@@ -173,7 +173,7 @@ def adopt_scopeless(truth: Truth, marked: onnx.ModelProto) -> None:
 
 
 def same_nodes(marked: onnx.ModelProto, plain: onnx.ModelProto) -> dict[str, str]:
-    """Keys of the marked file -> keys of the plain one; they must differ in names alone."""
+    """Maps keys of the marked file to keys of the plain file; the files must differ only in names."""
     pairs = list(zip(all_nodes(marked), all_nodes(plain), strict=True))
     values = {}
     for (_, one), (_, other) in pairs:

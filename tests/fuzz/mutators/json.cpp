@@ -1,5 +1,5 @@
-// Mutates JSON by its form: values, keys and arrays are exchanged, repeated, nested and left out, so that a reader is
-// reached behind its parser.
+// Mutates JSON in a valid form: changes, repeats, nests and removes values, keys and arrays, so that the code after the
+// parser is reached.
 #include <array>
 #include <cstdint>
 #include <iterator>

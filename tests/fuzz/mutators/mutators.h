@@ -1,4 +1,4 @@
-// Mutators that keep the form of an input, so that what lies behind its reader is reached.
+// Mutators that keep the form of an input, so that the code after its parser is reached.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace whence::fuzz {
 
-// Protobuf's wire format: a field somewhere in the nested messages is removed, doubled, swapped with another, replaced
-// by another, or gets other content. Lengths of the messages around it stay right. Empty for what is no message.
+// Mutates protobuf's wire format: removes, repeats, swaps, replaces or changes a field at any depth, and adjusts the
+// lengths of the enclosing messages. Returns an empty string if the input is not a message.
 std::string mutate_protobuf(std::string_view message, unsigned random);
 
-// JSON: a value or an entry somewhere is removed, doubled, swapped with another, or becomes another. Empty for what is
-// no JSON.
+// Mutates JSON: removes, repeats, swaps or replaces a value or an entry anywhere. Returns an empty string if the input
+// is not JSON.
 std::string mutate_json(std::string_view text, unsigned random);
 
 }  // namespace whence::fuzz

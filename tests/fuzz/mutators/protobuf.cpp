@@ -1,5 +1,5 @@
-// Mutates protobuf messages by their form: fields are exchanged, repeated, nested, shortened and left out, and numbers
-// set to extremes, so that a reader is reached behind its parser.
+// Mutates protobuf messages in a valid form: swaps, repeats, nests, shortens and removes fields, and sets numbers to
+// extremes, so that the code after the parser is reached.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -19,9 +19,9 @@ enum Wire : std::uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 struct Field {
   std::uint64_t tag = 0;
-  std::uint64_t number = 0;  // of a varint
-  std::string_view content;  // of the others
-  std::string changed;       // replaces the content once it is not empty or `is_changed`
+  std::uint64_t number = 0;  // for a varint
+  std::string_view content;  // for other wire types
+  std::string changed;       // replaces the content if `is_changed`
   bool is_changed = false;
 
   Wire wire() const { return static_cast<Wire>(tag & 7); }
@@ -86,7 +86,7 @@ std::uint64_t interesting(Random& random) {
   return random() % 2 == 0 ? numbers[random() % numbers.size()] : random() % 32;
 }
 
-// Other bytes of about the same length.
+// Returns other bytes of about the same length.
 std::string other_bytes(std::string_view content, Random& random) {
   std::string text(content);
   switch (random() % 4) {
@@ -122,7 +122,7 @@ void mutate_field(Field& field, Random& random, int depth) {
   if (field.wire() != bytes) field.changed[random() % field.changed.size()] = static_cast<char>(random());
 }
 
-// In most cases what changes lies further inside.
+// Usually changes a nested message.
 std::string mutated(std::string_view text, Random& random, int depth) {
   auto message = parse(text);
   if (!message || message->empty()) return "";
@@ -137,7 +137,7 @@ std::string mutated(std::string_view text, Random& random, int depth) {
     case 2:
       std::swap((*message)[at], (*message)[other]);
       break;
-    case 3:  // the same field with another's content: a name becomes one that is there already
+    case 3:  // another field's content: a name becomes an existing one
       if ((*message)[at].wire() == (*message)[other].wire()) {
         (*message)[at].content = (*message)[other].content;
         (*message)[at].number = (*message)[other].number;

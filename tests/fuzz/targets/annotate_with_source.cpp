@@ -1,5 +1,5 @@
-// Annotating a hostile file with the sidecar of another model, and from another annotated file; and the other way
-// round, a good file from a hostile one.
+// Annotates a hostile file with the sidecar of another model and from another annotated file, and a good file from a
+// hostile one.
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 #include "whence/annotate.h"

@@ -1,5 +1,5 @@
-// The JSON of sidecars and torch.export's archives: the reader against nlohmann's, which is slower and takes keys
-// twice.
+// Reads the JSON of sidecars and torch.export archives with whence's reader and with nlohmann's, which is slower and
+// accepts duplicate keys.
 #include "schema/json_document.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"

@@ -1,5 +1,5 @@
-// Weights of others: a safetensors file; after an 'i' an index of shards; after a 'p' the pickle in a zip of
-// torch.save, with two storages beside it.
+// Reads weights of other programs: a safetensors file; after an 'i' an index of shards; after a 'p' the pickle in a
+// torch.save zip that has two storages.
 #include "annotator/checkpoint/checkpoint.h"
 
 #include "tests/fuzz/stored_zip.h"

@@ -1,4 +1,4 @@
-// What users write behind options. Each line is the letter of an option and its value.
+// Option values by users. Each line is the letter of an option and its value.
 #include <map>
 
 #include "tests/fuzz/target.h"
@@ -11,7 +11,7 @@ struct Option {
   const char* name;  // null: the value is the last argument
 };
 
-// Options whose values are no names of files that are written.
+// Options whose values are not names of output files.
 const std::map<char, Option> options = {
     {'d', {"export", "--dynamic"}},
     {'i', {"export", "--input"}},
@@ -55,7 +55,7 @@ std::vector<std::string> start_of(const std::string& command) {
   return line;
 }
 
-// Lines of one subcommand in a row are one command line.
+// Consecutive lines of one subcommand form one command line.
 void run(std::string_view input) {
   std::vector<std::string> line;
   for (int lines = 0; !input.empty() && lines < 8; ++lines) {
@@ -69,7 +69,7 @@ void run(std::string_view input) {
     }
     if (line.empty()) line = start_of(option->second.command);
     if (option->second.name == nullptr) line.emplace_back("--");
-    // In one word, so that the value cannot be an option that names a file to write.
+    // One word, so that the value cannot become an option that names an output file.
     line.push_back((option->second.name == nullptr ? "" : option->second.name + std::string("=")) +
                    std::string(text.substr(1)));
   }

@@ -1,4 +1,4 @@
-// A model file with the user's own converters, and an export with it.
+// Reads a model file with the user's own converters, and exports with it.
 #include "annotator/write/user_functions.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -19,8 +19,8 @@ void run(std::string_view input) {
           [&] { read_at(13); },
           [&] { read_at(20); },
           [&] { read_at(28); },
-          // Operators of the archive that have a converter get the user's instead when the file has one
-          // of their name.
+          // If the file has a function with the name of an operator, the user's function replaces the
+          // converter.
           [&] { export_archive(good_model().archive, scratch("output.onnx"), {.opset = 21, .converters = path}); },
       });
 }

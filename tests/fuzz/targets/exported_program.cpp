@@ -1,5 +1,5 @@
-// A torch.export archive becomes an ONNX file: {"program": models/model.json, "weights": model_weights_config.json,
-// "constants": ..., "dynamic": ["x:0=batch"]}, or the text of the program alone, in an archive that is right otherwise.
+// Exports a torch.export archive: {"program": models/model.json, "weights": model_weights_config.json, "constants":
+// ..., "dynamic": ["x:0=batch"]}, or only the text of the program, in an otherwise valid archive.
 #include <nlohmann/json.hpp>
 
 #include "schema/json_text.h"

@@ -1,4 +1,4 @@
-// What `whence validate` reads beside the model: --config and --baseline.
+// Reads the other inputs of `whence validate`: --config and --baseline.
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 
@@ -9,12 +9,8 @@ void run(std::string_view input) {
   const std::string path = file_of("gates.json", input);
   const std::string& model = good_model().model;
   attempt_each(input, {
-                          [&] {
-                            run_command({"validate", model, "--config", path});
-                          },
-                          [&] {
-                            run_command({"validate", model, "--baseline", path, "--json"});
-                          },
+                          [&] { run_command({"validate", model, "--config", path}); },
+                          [&] { run_command({"validate", model, "--baseline", path, "--json"}); },
                       });
 }
 

@@ -1,4 +1,4 @@
-// Texts in the metadata of nodes and models: what is read is written as it was.
+// Reads texts in the metadata of nodes and models and writes them again without change.
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/onnx_file/carried_data.h"

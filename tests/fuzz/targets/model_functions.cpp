@@ -1,4 +1,4 @@
-// Every subcommand that writes a model with another structure: functions, inline, extract.
+// Runs every subcommand that changes a model's structure: functions, inline, extract.
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 #include "whence/functions.h"
@@ -6,7 +6,7 @@
 namespace whence::fuzz {
 namespace {
 
-// The module that the last node with one belongs to, by whence's key; empty for none.
+// Returns the module of the last node that has whence's key; empty if none has.
 std::string some_module(std::string_view input) {
   constexpr std::string_view key = "pkg.whence.module\x12";
   const std::size_t at = input.rfind(key);

@@ -1,4 +1,4 @@
-// numpy's .npz: whole files, and, after an 'm', one member in an archive whose checksum is right.
+// Reads NumPy's .npz: complete files, and, after an 'm', one member of an archive with a valid checksum.
 #include "recorder/inputs/npz_arrays.h"
 #include "tests/fuzz/stored_zip.h"
 #include "tests/fuzz/target.h"

@@ -1,4 +1,4 @@
-// ONNX's wire format and the copies that whence makes of it: what annotate writes, strip takes back, byte for byte.
+// Reads ONNX's wire format and copies it: strip must restore, byte for byte, the file that annotate read.
 #include "annotator/onnx_file/graph_index.h"
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/onnx_summary.h"
@@ -10,7 +10,7 @@
 namespace whence::fuzz {
 namespace {
 
-// What annotate and functions write and strip looks for; the stamps that export leaves are not among it.
+// Keys that annotate and functions write and that strip removes; not the stamps of export.
 bool has_annotations(std::string_view input) {
   constexpr std::string_view prefix = "pkg.whence.";
   for (std::size_t at = input.find(prefix); at != std::string_view::npos; at = input.find(prefix, at + 1)) {
@@ -20,7 +20,7 @@ bool has_annotations(std::string_view input) {
   return false;
 }
 
-// Numbers may be padded. An IR version that is raised for metadata is put back in its shortest form.
+// Numbers may be padded. An IR version raised for metadata is restored in its shortest form.
 bool is_shortest(std::int64_t ir_version, std::string_view input) {
   std::string field;
   onnx_file::wire::append_varint_field(field, onnx_file::proto::model::ir_version,

@@ -1,5 +1,5 @@
-// A profile of a run of the good model as JSON, from ONNX Runtime or TensorRT, in every form that `whence profile`
-// prints; and what TensorRT and QNN write beside a profile.
+// Reads a JSON profile of the good model from ONNX Runtime or TensorRT, in every output form of `whence profile`; and
+// the other files of TensorRT and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -7,7 +7,7 @@
 namespace whence::fuzz {
 namespace {
 
-// A profile to which layer information of the input may belong, under the names that seeds use.
+// A profile with the layer names of the seeds, so that layer information in the input can match it.
 constexpr std::string_view tensorrt_profile = R"([{"count": 2}, {"name": "layer0", "timeMs": 1.5}])";
 constexpr std::string_view qnn_profile =
     "Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier\n"

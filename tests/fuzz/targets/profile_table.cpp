@@ -1,4 +1,4 @@
-// A profile of a run of the good model that is not JSON: OpenVINO's runtime model in XML, tables of OpenVINO, ONNX
+// Reads a profile of the good model that is not JSON: OpenVINO's runtime model in XML, and tables of OpenVINO, ONNX
 // Runtime and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/target.h"
@@ -10,15 +10,9 @@ void run(std::string_view input) {
   const std::string path = file_of("profile", input);
   const std::string& model = good_model().model;
   attempt_each(input, {
-                          [&] {
-                            run_command({"profile", model, "--profile", path});
-                          },
-                          [&] {
-                            run_command({"profile", model, "--profile", path, "--format", "json"});
-                          },
-                          [&] {
-                            run_command({"profile", model, "--profile", path, "--trace", scratch("trace.json")});
-                          },
+                          [&] { run_command({"profile", model, "--profile", path}); },
+                          [&] { run_command({"profile", model, "--profile", path, "--format", "json"}); },
+                          [&] { run_command({"profile", model, "--profile", path, "--trace", scratch("trace.json")}); },
                           [&] { profile::read_runtime_profile({path}, {}); },
                       });
 }

@@ -1,4 +1,4 @@
-// Sidecars: what is read is written back as it was, can be looked at, and serves for annotating and validating a file.
+// Reads sidecars, writes them again without change, queries them, and annotates and validates a file with them.
 #include "schema/sidecar/sidecar.h"
 
 #include "schema/json_text.h"
@@ -11,7 +11,7 @@
 namespace whence::fuzz {
 namespace {
 
-// With the digest that belongs to the operations, without which everything else would be refused at the end.
+// Sets the digest that matches the operations; with a wrong one the sidecar would be refused at the end.
 std::string with_right_digest(std::string_view input) {
   Json document = Json::parse(input, nullptr, /*allow_exceptions=*/false);
   const bool has_strings = document.is_object() && document.contains("strings") && document["strings"].is_array();

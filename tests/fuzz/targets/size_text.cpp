@@ -1,4 +1,4 @@
-// Sizes and guards as the texts of an archive: "Mul(Integer(2), Symbol('s77', positive=True))", "s0 // 2 == 4".
+// Parses sizes and guards in an archive's notation: "Mul(Integer(2), Symbol('s77', positive=True))", "s0 // 2 == 4".
 #include "schema/size_text.h"
 
 #include "tests/fuzz/target.h"
@@ -6,7 +6,7 @@
 namespace whence::fuzz {
 namespace {
 
-// One symbol for each first letter of a name.
+// Assigns one symbol to each first letter of a name.
 std::optional<Size> named(const std::string& name) {
   return name.empty() ? std::nullopt : std::optional(Size::symbol(SymbolId(name.front() & 7)));
 }

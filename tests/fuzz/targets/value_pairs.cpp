@@ -1,4 +1,4 @@
-// What `whence annotate --value-pairs` reads beside the model and its sidecar.
+// Reads the file of `whence annotate --value-pairs`, with a fixed model and sidecar.
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 #include "whence/annotate.h"
@@ -6,8 +6,8 @@
 namespace whence::fuzz {
 namespace {
 
-// A file of PyTorch's exporter: nodes of our own exports say themselves where they come from, and are not compared.
-// Small, since it is matched with each input.
+// A file of PyTorch's exporter, because the nodes of whence's exports contain their origin and are not compared. It is
+// small because it is matched with each input.
 constexpr const char* folder = WHENCE_SOURCE_DIR "/tests/fuzz/value_pairs/";
 
 void run(std::string_view input) {

@@ -1,4 +1,4 @@
-// Every subcommand that shows what a file says, as the user calls it.
+// Runs every subcommand that displays a file, as a user calls it.
 #include "annotator/onnx_file/onnx_summary.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -6,7 +6,7 @@
 namespace whence::fuzz {
 namespace {
 
-// Names that the file has are asked for, others are refused at once.
+// Queries names that exist in the file; other names are refused at once.
 std::string name_of_last_node(const std::string& model) {
   const auto summary = value_of(onnx_file::read_onnx_summary(model));
   const auto nodes = onnx_file::all_nodes(summary.graph);

@@ -1,4 +1,4 @@
-// Zip archives of PyTorch, whose members are stored, and of numpy, whose may be deflated.
+// Reads zip archives of PyTorch, with stored members, and of NumPy, whose members may be deflated.
 #include "schema/files/zip_archive.h"
 #include "tests/fuzz/target.h"
 
