@@ -10,7 +10,7 @@
 
 #include "annotator/annotation/annotate_foreign.h"
 #include "annotator/match/reference.h"
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 
 namespace whence::annotation {
 

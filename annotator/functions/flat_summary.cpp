@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/model_parts.h"
 #include "annotator/origin/keys/functions.h"

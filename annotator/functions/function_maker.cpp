@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/origin/confidence.h"

@@ -8,9 +8,9 @@
 #include <unordered_map>
 
 #include "annotator/functions/block.h"
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
+#include "annotator/functions/inlined_size.h"
 #include "annotator/functions/node_values.h"
-#include "annotator/functions/written_size.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys/functions.h"
 #include "annotator/origin/keys/origin.h"

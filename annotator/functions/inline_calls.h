@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
 #include "annotator/functions/model_parts.h"
 #include "annotator/functions/outline_file.h"
 

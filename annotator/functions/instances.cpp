@@ -4,7 +4,7 @@
 
 #include "annotator/functions/node_values.h"
 #include "annotator/metadata/attribution.h"
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/origin/keys/origin.h"
 #include "schema/module_path.h"
 
@@ -74,7 +74,7 @@ Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
       steps = call_path_to(*module, *call_paths);
     }
     if (onnx_file::find_property(entries, keys::confidence) == "unattributed") steps.clear();
-    metadata::set_calls(entries, steps);
+    metadata::set_call_numbers(entries, steps);
     CallIndex id;
     for (const CalledModule& step : steps) id = child(id, step.path, step.call, step.type);
     node_calls_.push_back(id);

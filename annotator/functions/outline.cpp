@@ -5,7 +5,7 @@
 #include <set>
 
 #include "annotator/functions/block.h"
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/graph_digest.h"
 #include "annotator/functions/inline_calls.h"

@@ -7,8 +7,8 @@
 
 #include <onnx/shape_inference/implementation.h>
 
+#include "annotator/functions/inlined_size.h"
 #include "annotator/functions/shape_arithmetic.h"
-#include "annotator/functions/written_size.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"

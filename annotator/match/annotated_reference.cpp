@@ -103,7 +103,7 @@ void add_stated_calls(const std::vector<const onnx_file::OnnxNode*>& nodes, Scop
   for (const onnx_file::OnnxNode* node : nodes) {
     std::vector<metadata::CalledModule> calls = metadata::stated_modules(node->metadata);
     if (calls.empty() || calls.back().path != module_of(node->metadata)) continue;
-    metadata::set_calls(node->metadata, calls);
+    metadata::set_call_numbers(node->metadata, calls);
     tree.of(calls);
   }
 }
@@ -126,7 +126,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
     unit.name = node->name;
     if (const auto module = module_of(node->metadata)) {
       std::vector<metadata::CalledModule> last{{.path = *module}};
-      metadata::set_calls(node->metadata, last);
+      metadata::set_call_numbers(node->metadata, last);
       unit.scope = tree.of(*module, last.back().call);
       unit.confidence = confidence_in(*node);
       if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;

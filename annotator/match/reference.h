@@ -22,8 +22,8 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/metadata/fx_names.h"
-#include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
 #include "schema/dtype.h"

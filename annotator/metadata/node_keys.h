@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/metadata/fx_names.h"
 #include "annotator/metadata/operation_ids.h"
-#include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
 #include "schema/program.h"

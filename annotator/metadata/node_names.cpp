@@ -26,7 +26,7 @@ NodesByName nodes_by_name(const std::vector<const OnnxNode*>& nodes, NameAge age
 // Returns the node with this name, or with the longest prefix of it as name; null if there is none.
 const OnnxNode* node_of(std::string_view name, const NodesByName& named) {
   const auto known = [&](std::string_view each) { return named.contains(each); };
-  const std::string_view found = known(name) ? name : known_beginning(name, known);
+  const std::string_view found = known(name) ? name : known_prefix(name, known);
   return found.empty() ? nullptr : named.at(found);
 }
 

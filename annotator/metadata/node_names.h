@@ -34,7 +34,7 @@ NamedNodes find_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes, std:
 // that a tool derives from another is named "<name>/MatMulAddFusion". A prefix is rejected if only a number follows:
 // "/Add_1" is another node than "/Add".
 template <class Known>
-std::string_view known_beginning(std::string_view name, const Known& known) {
+std::string_view known_prefix(std::string_view name, const Known& known) {
   for (std::size_t end = name.size(); end > 1; --end) {
     if (name[end - 1] != '/' && name[end - 1] != '_') continue;
     const bool number = name.substr(end).find_first_not_of("0123456789_") == std::string_view::npos;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
 

@@ -43,7 +43,7 @@ FoundNode NodeFinder::find(std::string_view name, std::string_view op_type) cons
 }
 
 std::string_view NodeFinder::origin_in(std::string_view name) const {
-  return metadata::known_beginning(name, [&](std::string_view each) { return known(each); });
+  return metadata::known_prefix(name, [&](std::string_view each) { return known(each); });
 }
 
 std::vector<std::size_t> NodeFinder::listed(std::string_view name) const {

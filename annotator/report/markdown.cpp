@@ -127,7 +127,7 @@ std::string findings(const Validation& validation) {
 std::string silent(const Validation& validation) {
   if (validation.silent.empty()) return "";
   std::map<std::string_view, std::int64_t> counts;
-  for (const validation::SilentModule& module : validation.silent) ++counts[validation::text_of(module.silence)];
+  for (const validation::ModuleWithoutNode& module : validation.silent) ++counts[validation::text_of(module.reason)];
   std::string text = "\n### Modules without a node\n\n| why | modules |\n|---|--:|\n";
   for (const auto& [why, count] : counts) text += "| " + std::string(why) + " | " + grouped(count) + " |\n";
   return text;

@@ -228,8 +228,8 @@ void put_modules(const Report& report, TextSink& to, Packed& packed) {
   packed.column("modules-coverage", coverage);
   Json aliases = Json::object(), fates = aliases, silences = aliases;
   std::unordered_map<std::string_view, std::string_view> silent;
-  for (const validation::SilentModule& module : report.validation.silent)
-    silent.emplace(module.path, validation::text_of(module.silence));
+  for (const validation::ModuleWithoutNode& module : report.validation.silent)
+    silent.emplace(module.path, validation::text_of(module.reason));
   const auto recorded = recorded_modules(report.validation);
   for (const view::ModuleRow& row : rows) {
     const std::string key = std::to_string(row_of(row));

@@ -163,7 +163,7 @@ class Losses {
 
 class GateChecks {
  public:
-  GateChecks(const Coverage& coverage, const std::vector<SilentModule>& silent, const Baseline* baseline)
+  GateChecks(const Coverage& coverage, const std::vector<ModuleWithoutNode>& silent, const Baseline* baseline)
       : coverage_(coverage), silent_(silent), baseline_(baseline) {}
 
   void threshold(const Threshold& limit) {
@@ -251,7 +251,7 @@ class GateChecks {
   // Returns the modules of the sidecar or the baseline that have no node in the file, with the reason.
   std::map<std::string, std::string> without_node() const {
     std::map<std::string, std::string> reasons;
-    for (const SilentModule& module : silent_) reasons.emplace(module.path, text_of(module.silence));
+    for (const ModuleWithoutNode& module : silent_) reasons.emplace(module.path, text_of(module.reason));
     if (baseline_ == nullptr) return reasons;
     const std::vector<std::string_view> present = names_of(coverage_.modules);
     for (const auto& [path, counts] : baseline_->modules) {
@@ -280,7 +280,7 @@ class GateChecks {
   }
 
   const Coverage& coverage_;
-  const std::vector<SilentModule>& silent_;
+  const std::vector<ModuleWithoutNode>& silent_;
   const Baseline* baseline_;
   std::vector<Shortfall> found_;
 };
@@ -345,7 +345,7 @@ Tolerance parse_tolerance(const std::string& text) {
   return tolerance;
 }
 
-std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
+std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<ModuleWithoutNode>& silent,
                                      const Gates& gates, const Baseline* baseline) {
   GateChecks checks(coverage, silent, baseline);
   for (const Threshold& threshold : gates.minima) checks.threshold(threshold);

@@ -9,7 +9,7 @@
 
 #include "annotator/validation/baseline.h"
 #include "annotator/validation/coverage.h"
-#include "annotator/validation/silent_modules.h"
+#include "annotator/validation/modules_without_node.h"
 
 namespace whence::validation {
 
@@ -64,7 +64,7 @@ struct Shortfall {
 // operator type without a match is a shortfall. So is a required module that has no node in the file but is in `silent`
 // or in the baseline. A baseline yields at most two shortfalls: nodes that became unknown, and nodes that became less
 // sure. Nodes that were removed do not count.
-std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
+std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<ModuleWithoutNode>& silent,
                                      const Gates& gates, const Baseline* baseline);
 
 }  // namespace whence::validation

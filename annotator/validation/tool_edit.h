@@ -12,7 +12,7 @@
 
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
-#include "annotator/validation/standing.h"
+#include "annotator/validation/node_sources.h"
 #include "annotator/view/diff_nodes.h"
 
 namespace whence::validation {

@@ -92,7 +92,7 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     result.nodes = static_cast<std::int64_t>(context.nodes.size());
     result.coverage = coverage_of(context);
     result.has_sidecar = program != nullptr;
-    result.silent = silent_modules(context);
+    result.silent = modules_without_node(context);
     std::copy_if(all_checks().begin(), all_checks().end(), std::back_inserter(result.checks),
                  [&](const Check* check) { return (options.full || !check->full) && (edit || !check->compares); });
     result.naming = naming_of(context);

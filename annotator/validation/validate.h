@@ -10,8 +10,8 @@
 #include "annotator/validation/coverage.h"
 #include "annotator/validation/gates.h"
 #include "annotator/validation/hierarchy.h"
+#include "annotator/validation/modules_without_node.h"
 #include "annotator/validation/naming.h"
-#include "annotator/validation/silent_modules.h"
 #include "schema/result.h"
 
 namespace whence::validation {
@@ -35,8 +35,8 @@ struct Validation {
   std::int64_t nodes = 0;
   Coverage coverage;
   bool has_sidecar = false;
-  std::vector<SilentModule> silent;    // only with a sidecar
-  std::optional<Hierarchy> hierarchy;  // only with a sidecar
+  std::vector<ModuleWithoutNode> silent;  // only with a sidecar
+  std::optional<Hierarchy> hierarchy;     // only with a sidecar
   NamingReport naming;
   std::optional<Baseline> baseline;  // only with a baseline gate
   std::vector<Finding> findings;

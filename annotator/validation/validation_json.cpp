@@ -120,10 +120,10 @@ std::string to_json(const Validation& validation) {
   json["modules_without_node"] = ordered_json();
   if (validation.has_sidecar) {
     json["modules_without_node"] = ordered_json::array();
-    for (const SilentModule& module : validation.silent) {
+    for (const ModuleWithoutNode& module : validation.silent) {
       json["modules_without_node"].push_back({{"path", module.path},
                                               {"type", module.type},
-                                              {"reason", name_of(module.silence)},
+                                              {"reason", name_of(module.reason)},
                                               {"operations", module.operations}});
     }
   }

@@ -93,13 +93,13 @@ std::string silent_text(const Validation& validation, const ReportExtent& extent
   Table table(palette, {Align::left, Align::left, Align::left, Align::left}, "  ");
   const std::size_t count = validation.silent.size();
   for (std::size_t i = 0; i < std::min(count, limit); ++i) {
-    const SilentModule& module = validation.silent[i];
+    const ModuleWithoutNode& module = validation.silent[i];
     std::string operations;
     for (const auto& [op, count] : module.operations) {
       operations += (operations.empty() ? "" : ", ") + op + (count > 1 ? " x" + std::to_string(count) : "");
     }
     table.row({view::shown_path(module.path), Cell(last_segment(module.type), palette.dim),
-               std::string(text_of(module.silence)), Cell(operations, palette.dim)});
+               std::string(text_of(module.reason)), Cell(operations, palette.dim)});
   }
   return table.text() + (count > limit ? more(count - limit) : "");
 }

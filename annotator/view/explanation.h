@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "annotator/metadata/attribution.h"
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/text/table.h"
 #include "schema/files/source_root.h"

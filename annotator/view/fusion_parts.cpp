@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 #include "schema/disjoint_sets.h"
 #include "schema/module_path.h"
 
@@ -23,7 +23,7 @@ Side side_of(const DiffNode& node) {
   if (!node.attribution.call.empty()) {
     way = metadata::stated_modules(node.node->metadata);
     if (way.empty() || way.back().path != node.attribution.module) way = {{.path = node.attribution.module}};
-    metadata::set_calls(node.node->metadata, way);
+    metadata::set_call_numbers(node.node->metadata, way);
   }
   return {node.attribution, std::move(way)};
 }

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "annotator/metadata/attribution.h"
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/text/patterns.h"
 #include "annotator/view/parameters_read.h"

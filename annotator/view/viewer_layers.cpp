@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 #include "schema/module_path.h"
 
 namespace whence::view {
@@ -35,7 +35,7 @@ std::vector<CalledModule> way_of(const NodeGraph& graph, const PlacedNode& place
   if (!placed.row) return {};
   const onnx_file::OnnxProperties metadata = placed.node->metadata.list();
   std::vector<CalledModule> way = metadata::stated_modules(metadata);
-  metadata::set_calls(metadata, way);
+  metadata::set_call_numbers(metadata, way);
   const std::string& module = graph.tree.rows[*placed.row].path;
   if (std::ranges::any_of(way, [&](const auto& each) { return each.path == module; })) return way;
   const std::string call = graph.attribution_of(placed).call;

@@ -81,7 +81,7 @@ void unmark_numbers(const jit::Stack& results, const std::vector<Term>& argument
 }
 
 // Drops PyTorch's warnings: at sizes that whence chose, they do not concern the user.
-struct Silence : c10::WarningHandler {
+struct NodelessReason : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
@@ -159,7 +159,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     if (!runs.takes_part(run)) continue;
     auto stack = program::host_arguments(step.node, arguments, run);
     if (!stack) continue;
-    Silence silence;
+    NodelessReason silence;
     std::optional<c10::WarningUtils::WarningHandlerGuard> silenced;
     if (run > 0) silenced.emplace(&silence);
     try {

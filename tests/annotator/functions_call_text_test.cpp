@@ -1,7 +1,7 @@
 // Metadata of a function that several modules share: templates, and the differences that each call stores.
 #include <gtest/gtest.h>
 
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
 #include "tests/schema/expect_error.h"
 
 namespace whence::functions {

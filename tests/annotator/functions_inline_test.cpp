@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "annotator/functions/inline_calls.h"
+#include "annotator/functions/inlined_size.h"
 #include "annotator/functions/model_parts.h"
 #include "annotator/functions/named_sizes.h"
 #include "annotator/functions/value_types.h"
-#include "annotator/functions/written_size.h"
 #include "tests/annotator/match_file.h"
 #include "tests/schema/expect_error.h"
 

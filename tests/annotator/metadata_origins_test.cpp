@@ -4,8 +4,8 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/metadata/attribution.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/metadata/node_names.h"
-#include "annotator/metadata/way.h"
 #include "annotator/onnx_file/read_parts.h"
 
 namespace whence {

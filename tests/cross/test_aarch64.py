@@ -25,7 +25,7 @@ exec {qemu} {binary} "$@"
 COMMAND_LINE = ("validate/test_checks.py", "validate/test_coverage.py", "validate/test_show.py", "validate/test_explain.py",
                 "validate/test_diff.py", "views/test_profile.py", "functions/test_functions.py",
                 "functions/test_extract.py", "functions/test_select.py", "match/test_annotate_foreign.py",
-                "match/test_names_alone.py", "match/test_weights_alone.py", "export/test_exported_programs.py")
+                "match/test_names_only.py", "match/test_weights_only.py", "export/test_exported_programs.py")
 
 
 @pytest.fixture(scope="module")

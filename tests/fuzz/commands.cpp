@@ -16,15 +16,15 @@ class Nowhere : public std::streambuf {
 };
 
 // Discards the command's output during its lifetime.
-class Silence {
+class NodelessReason {
  public:
-  Silence() : out_(std::cout.rdbuf(&nowhere_)), error_(std::cerr.rdbuf(&nowhere_)) {}
-  ~Silence() {
+  NodelessReason() : out_(std::cout.rdbuf(&nowhere_)), error_(std::cerr.rdbuf(&nowhere_)) {}
+  ~NodelessReason() {
     std::cout.rdbuf(out_);
     std::cerr.rdbuf(error_);
   }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
+  NodelessReason(const NodelessReason&) = delete;
+  NodelessReason& operator=(const NodelessReason&) = delete;
 
  private:
   Nowhere nowhere_;
@@ -49,7 +49,7 @@ void run_command(const std::vector<std::string>& arguments) {
   require(command != nullptr, "a target names an unknown subcommand");
   std::vector<char*> pointers;
   for (std::size_t i = 1; i < texts.size(); ++i) pointers.push_back(texts[i].data());
-  const Silence silence;
+  const NodelessReason silence;
   command->run(static_cast<int>(pointers.size()), pointers.data());
 }
 

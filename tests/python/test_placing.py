@@ -21,7 +21,7 @@ def test_the_drafts_of_a_running_process_stay(small_export, tmp_path):
         assert path.exists()
 
     with atomic_files.draft_folder(tmp_path) as folder:
-        atomic_files.write_whole(tmp_path / "target", write)
+        atomic_files.write_atomically(tmp_path / "target", write)
         assert folder.is_dir()
     assert sorted(os.listdir(tmp_path)) == ["drawing.dot", "target"] and (tmp_path / "target").read_text() == "new"
 
@@ -31,7 +31,7 @@ def test_the_drafts_of_a_dead_process_are_removed(small_export, tmp_path):
             "target = Path(sys.argv[1]) / 'target'\n"
             "with atomic_files.draft_folder(target.parent) as made:\n"
             "    (made / 'weights').write_text('half')\n"
-            "    atomic_files.write_whole(target, lambda path: os.kill(os.getpid(), 9))\n")
+            "    atomic_files.write_atomically(target, lambda path: os.kill(os.getpid(), 9))\n")
     environment = {**os.environ, "PYTHONPATH": str(command.ROOT / "python")}
     assert subprocess.run([sys.executable, "-c", code, tmp_path], env=environment).returncode == -9
     assert len(os.listdir(tmp_path)) == 2

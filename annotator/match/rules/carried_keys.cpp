@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
+#include "annotator/metadata/call_path.h"
 #include "annotator/metadata/node_keys.h"
-#include "annotator/metadata/way.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
 

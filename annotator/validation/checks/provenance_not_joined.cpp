@@ -8,7 +8,7 @@
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/checks.h"
-#include "annotator/validation/names_said.h"
+#include "annotator/validation/stated_names.h"
 
 namespace whence::validation {
 

@@ -152,9 +152,9 @@ class ValidationReport(Printed):
                 f"<h1>{html.escape(self.path.name)}</h1><p>{self.coverage.covered} of {self.coverage.nodes} nodes "
                 f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
                 f"<table><tr>{head}</tr>{rows}</table>\n")
-        from ..numerics import without_weights
+        from ..numerics import model_structure
 
-        return without_weights.write_report(self.path, "the page", path, text)
+        return model_structure.write_report(self.path, "the page", path, text)
 
     def _headline(self) -> str:
         found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WhenceError, error
-from ..files.atomic_files import write_whole
+from ..files.atomic_files import write_atomically
 from ..state.export_settings import log
 
 _TITLE = "# Export"
@@ -46,7 +46,7 @@ class Artifacts:
         if not self.dump:
             return
         target = self.folder / f"onnx_export_{self.time}{archive.suffix}"
-        write_whole(target, lambda path: shutil.copyfile(archive, path))
+        write_atomically(target, lambda path: shutil.copyfile(archive, path))
         log.info("the exported program is in %s", target)
 
     def draft(self) -> Path | None:
@@ -77,7 +77,7 @@ class Artifacts:
             text += f"\n## Verification\n\nONNX Runtime against PyTorch.\n\n```\n{verification}\n```\n"
         if archive:
             text += f"\n## The exported program\n\n```python\n{archive.rstrip()}\n```\n"
-        write_whole(draft, lambda path: path.write_text(text, encoding="utf-8"))
+        write_atomically(draft, lambda path: path.write_text(text, encoding="utf-8"))
         if self.report is not True:
             return draft
         target = self.folder / f"onnx_export_{self.time}_{result}.md"
@@ -88,7 +88,7 @@ class Artifacts:
     def _restore_earlier(self, draft: Path) -> None:
         """Restores the earlier report, or removes the one that the command wrote about the failure."""
         if self.before is not None:
-            write_whole(draft, lambda path: path.write_text(self.before, encoding="utf-8"))
+            write_atomically(draft, lambda path: path.write_text(self.before, encoding="utf-8"))
         elif _is_report(draft):
             draft.unlink()
 

@@ -17,7 +17,7 @@ from ..axes.dynamic_axes import Axes, check_outputs, from_dynamic_axes, from_dyn
 from ..capture import torch_failures
 from ..editing.model_functions import FunctionsReport, functions
 from ..errors import WhenceError, WhenceWarning, error
-from ..files.atomic_files import require_sidecar_place
+from ..files.atomic_files import require_sidecar_path
 from ..state.export_settings import Training, exporting, log, onnx_export_flag
 from .artifacts import Artifacts, require_report_place
 from .backends import Job, export_by
@@ -169,7 +169,7 @@ def _job(request: ExportRequest, options: Options, folder: Folder | None) -> Job
     target = Path(request.f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(request.sidecar) if request.sidecar else target.with_suffix(".whence.json")
     if not request.sidecar:
-        require_sidecar_place(record_file, "choose another one: sidecar='...'", request.overwrite)
+        require_sidecar_path(record_file, "choose another one: sidecar='...'", request.overwrite)
     report_file = None if isinstance(request.report, bool) or request.report is None else Path(request.report)
     one_file = options.external_data is not None and not options.external_data.get("per_tensor")
     check_apart(f=target, sidecar=record_file, report=report_file,

@@ -21,8 +21,8 @@ from ..axes import sliding_windows
 from ..base import library_warnings
 from ..editing.model_functions import FunctionsReport
 from ..errors import WhenceError, WhenceWarning, error
-from ..files.atomic_files import draft_folder, folder_of, place, require_model_name, write_whole
-from ..files.onnx_graphs import save_with_weights_beside
+from ..files.atomic_files import draft_folder, folder_of, place, require_model_name, write_atomically
+from ..files.onnx_graphs import save_with_external_weights
 from ..numerics import ort_session
 from ..numerics.verification import Verification, verify
 from ..state.export_settings import select_model_mode_for_export
@@ -238,7 +238,7 @@ class ONNXProgram:
         has_data_files = bool(data_files)
         external = has_data_files if external_data is None else external_data
         if include_initializers and not keep_initializers_as_inputs and not has_data_files and not external:
-            write_whole(target, lambda path: shutil.copyfile(self.path, path))
+            write_atomically(target, lambda path: shutil.copyfile(self.path, path))
             return
         onnx = ort_session.needs("onnx", "saving with other options")
         model = self.model_proto
@@ -250,10 +250,10 @@ class ONNXProgram:
         if not include_initializers:
             del model.graph.initializer[:]
         if not external or not include_initializers:
-            write_whole(target, lambda path: path.write_bytes(model.SerializeToString()))
+            write_atomically(target, lambda path: path.write_bytes(model.SerializeToString()))
             return
         with draft_folder(folder_of(target)) as folder:
-            save_with_weights_beside(model, folder / target.name)
+            save_with_external_weights(model, folder / target.name)
             place(folder, target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
@@ -276,7 +276,7 @@ class ONNXProgram:
         folder = Folder()
         path = Path(folder.name) / "model.onnx"
         if has_data_files:
-            save_with_weights_beside(model, path)
+            save_with_external_weights(model, path)
         else:
             ort_session.needs("onnx", "changing a model").save_model(model, str(path))
         self.release()

@@ -34,7 +34,7 @@ def require_writable(path: str | os.PathLike[str], example: str) -> None:
                     file=str(path))
 
 
-def write_whole(target: Path, write: Callable[[Path], object]) -> None:
+def write_atomically(target: Path, write: Callable[[Path], object]) -> None:
     """Replaces the target, or its file if it is a link, completely or not at all. Writes directly to a device."""
     if target.exists() and not target.is_file():
         write(target)
@@ -72,9 +72,9 @@ def require_apart(targets: Mapping[str, str | os.PathLike[str] | None], sources:
 
 
 def write_text(target: Path, text: str) -> None:
-    """Writes a text as ``write_whole`` does. Raises WhenceError E0401."""
+    """Writes a text as ``write_atomically`` does. Raises WhenceError E0401."""
     try:
-        write_whole(target, lambda path: path.write_text(text, encoding="utf-8"))
+        write_atomically(target, lambda path: path.write_text(text, encoding="utf-8"))
     except OSError as failure:
         raise error("E0401", "cannot_write", f"{target} cannot be written: {failure.strerror}", "name another file",
                     file=str(target)) from failure
@@ -204,7 +204,7 @@ def require_model_name(model: Path) -> None:
                     "name it model.onnx", file=str(model))
 
 
-def require_sidecar_place(sidecar: Path, option: str, overwrite: bool = False) -> None:
+def require_sidecar_path(sidecar: Path, option: str, overwrite: bool = False) -> None:
     """Raises WhenceError E0401 if a derived path, which no caller gave, is a link or a file other than a sidecar.
 
     ``option`` is the remedy: how to give another path.

@@ -108,11 +108,11 @@ def _write_proto(model: onnx.ModelProto, path: Path) -> None:
         return
     import onnx as library
 
-    from .onnx_graphs import save_with_weights_beside
+    from .onnx_graphs import save_with_external_weights
 
     copy = library.ModelProto()
     copy.CopyFrom(model)  # does not change the caller's model
-    save_with_weights_beside(copy, path)
+    save_with_external_weights(copy, path)
 
 
 def _write_ir(model: onnx_ir.Model, path: Path) -> None:

@@ -11,7 +11,7 @@ from ..base.optional_packages import needs
 EXTERNAL_FROM = 1024  # bytes from which weights are external, as in torch.onnx and onnx.save_model
 
 
-def save_with_weights_beside(model: Any, path: Path) -> None:
+def save_with_external_weights(model: Any, path: Path) -> None:
     """Saves the model with weights of 1024 bytes and more in ``path`` + ``.data``, a file that must not exist yet.
 
     Does not use onnx.save_model(location=...), which checks for an existing file in the current folder instead of the

@@ -8,7 +8,7 @@ from typing import Any
 from model_explorer import Adapter, AdapterMetadata, ModelExplorerGraphs
 from model_explorer.graph_builder import Graph
 
-from . import written
+from . import command_output
 
 ADAPTER = "whence_onnx"
 
@@ -38,5 +38,5 @@ class WhenceAdapter(Adapter):
         fileExts=["onnx"])
 
     def convert(self, model_path: str, settings: dict[str, Any]) -> ModelExplorerGraphs:
-        graph = written.graph_of(model_path)
+        graph = command_output.graph_of(model_path)
         return {"graphs": [Graph(**{**graph, "nodes": UncopiedList(graph["nodes"])})]}

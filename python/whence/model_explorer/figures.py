@@ -11,7 +11,7 @@ from model_explorer.config_editor import FileConfigEditor
 from model_explorer.node_data_builder import GraphNodeData
 
 from ..errors import WhenceError
-from . import written
+from . import command_output
 from .adapter import ADAPTER
 
 CONFIDENCE, TIME, ERROR = "whence_confidence", "whence_time", "whence_error"
@@ -42,11 +42,11 @@ class WhenceFigures(NodeDataProvider):
             graph: object) -> NodeDataProviderResult:
         try:
             if provider_id == TIME:
-                data = written.time_of(model_path, config_values["profile"])
+                data = command_output.time_of(model_path, config_values["profile"])
             elif provider_id == ERROR:
-                data = written.error_of(model_path, config_values["values"])
+                data = command_output.error_of(model_path, config_values["values"])
             else:
-                data = written.confidence_of(model_path)
+                data = command_output.confidence_of(model_path)
         except WhenceError as failure:
             return NodeDataProviderResult(error=str(failure))
         return NodeDataProviderResult(result=GraphNodeData(**data))

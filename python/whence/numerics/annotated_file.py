@@ -12,7 +12,7 @@ from typing import Any
 
 from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
-from . import without_weights
+from . import model_structure
 
 _KEY, _TRACEBACK = "pkg.whence.", "pkg.torch.onnx.stack_trace"
 _PYTORCH_KEYS = {"pkg.torch.onnx.name_scopes", "namespace"}
@@ -89,10 +89,10 @@ class File:
 
 
 def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
-    """Reads the file. Raises WhenceError: what ``without_weights`` raises, and E0203 if it must be ``annotated`` and no
+    """Reads the file. Raises WhenceError: what ``model_structure`` raises, and E0203 if it must be ``annotated`` and no
     node has an origin."""
     require_path(path, "the model")
-    model = without_weights.without_weights(path)
+    model = model_structure.without_weights(path)
     try:
         nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
     except (TypeError, UnicodeDecodeError):  # which of them depends on protobuf's version; the text is not UTF-8

@@ -16,14 +16,14 @@ from ..files.model_files import Model, takes_models
 from ..values import value_file
 from ..values.module_globs import matcher, require_matches
 from ..values.value_file import Run, Values
-from . import (annotated_file, file_inputs, first_differences, first_operations, measurements, modules_alone,
-               recorded_program, runtimes, without_weights)
+from . import (annotated_file, file_inputs, first_differences, first_operations, measurements, isolated_modules,
+               recorded_program, runtimes, model_structure)
 from .annotated_file import File
 from .assembly import Part, modules_of, report_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
-from .modules_alone import AloneErrors
+from .isolated_modules import AloneErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
@@ -74,7 +74,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides)
     runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
-        model = modules_alone.model_of(model, recorded, runs[0])
+        model = isolated_modules.model_of(model, recorded, runs[0])
     parts = [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
              for run in runs]
     report = report_of(file, parts, recorded, file_runtime, program)
@@ -107,7 +107,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
         flow = Flow(file, measurement)
     beginnings, alone_errors = first_differences.find(flow, limits), AloneErrors()
     if model is not None:
-        alone_errors = modules_alone.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
+        alone_errors = isolated_modules.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
         beginnings = first_differences.corrected(flow, limits, beginnings, alone_errors)
     evidence = Evidence(flow, recorded)
     part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, alone_errors,
@@ -153,7 +153,7 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
             raise error("E0101", "usage", "the file does not run if outputs of another runtime are given",
                         "leave out runtime, provider, optimized and inputs, or leave out outputs")
         return runtimes.dumped(outputs, file)
-    without_weights.require_weights(file.path, file.model)
+    model_structure.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimized):
         raise error("E0101", "usage", f"provider and optimized need ONNX Runtime, and the runtime is {name}",
                     "leave out provider and optimized")

@@ -11,7 +11,7 @@ from ..values.value_file import Values
 from .annotated_file import File, Node
 from .first_differences import Beginning, Limits, REARRANGING
 from .measurements import Measured, Measurement
-from .modules_alone import AloneErrors
+from .isolated_modules import AloneErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime

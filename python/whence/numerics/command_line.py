@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..command.arguments import Parser
 from ..files.atomic_files import require_apart
-from . import file_inputs, format_options, without_weights
+from . import file_inputs, format_options, model_structure
 
 if TYPE_CHECKING:
     from .report import AccuracyReport
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
     outputs = format_options.formats_of(options, args)
-    sources = [args.file, *without_weights.external_weights(args.file), args.values, args.sidecar, args.outputs,
+    sources = [args.file, *model_structure.external_weights(args.file), args.values, args.sidecar, args.outputs,
                args.model, *args.extra_inputs]
     require_apart({"--html": args.html, "--model-explorer": args.model_explorer,
                    **{f"--output {each}": each for each in args.output}}, sources)

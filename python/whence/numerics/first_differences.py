@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .annotated_file import Node
 from .measurements import Measured, Measurement, NumberFormat
-from .modules_alone import AloneErrors
+from .isolated_modules import AloneErrors
 from .value_flow import Flow
 
 REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from . import without_weights
+from . import model_structure
 
 
 def declare(options: argparse.ArgumentParser, formats: Sequence[str], more: str = "") -> None:
@@ -37,4 +37,4 @@ def write(model: str | os.PathLike[str], formats: Sequence[tuple[str, str | None
         if target is None:
             print(text(format_name))
         else:
-            without_weights.write_report(Path(model), "--output", target, text(format_name) + "\n")
+            model_structure.write_report(Path(model), "--output", target, text(format_name) + "\n")

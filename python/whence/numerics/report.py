@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.report_printing import Bar, Printed, Table, short_number
-from . import report_page, tool_formats, without_weights
+from . import report_page, tool_formats, model_structure
 from .module_tree import in_order, labels
 from .source_lines import Stack
 from .value_proofs import Contradiction
@@ -136,7 +136,7 @@ class AccuracyReport(Printed):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one self-contained page: the error along the model, and the tree in colours. Returns its path."""
-        return without_weights.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
+        return model_structure.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """Returns SARIF 2.1.0 for code scanning: the findings, and the first module that differs. Locations are source
@@ -145,7 +145,7 @@ class AccuracyReport(Printed):
 
     def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Writes node data that colours nodes by their modules' error in Model Explorer. Returns its path."""
-        return without_weights.write_report(self.path, "the node data", path,
+        return model_structure.write_report(self.path, "the node data", path,
                                             json.dumps(tool_formats.to_model_explorer(self)))
 
     def __str__(self) -> str:

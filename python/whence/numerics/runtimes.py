@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..errors import WhenceError, error
-from . import ort_session, without_weights
+from . import ort_session, model_structure
 from .annotated_file import File
 
 # Runs the file on a feed and yields the values of these names, without names that the file does not have.
@@ -62,8 +62,8 @@ def openvino(file: File) -> Runtime:
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         added = [name for name in names if name not in file.outputs]
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-            embedded = without_weights.is_embedded(file.model)
-            path = without_weights.with_outputs(file.path, added, Path(folder)) if embedded else None
+            embedded = model_structure.is_embedded(file.model)
+            path = model_structure.with_outputs(file.path, added, Path(folder)) if embedded else None
             if path is None:
                 raise error("E0303", "unsupported_feature", "OpenVINO runs a copy of the file, and the weights are in "
                             "another file", "use onnxruntime, or store the weights in the file", file=file.path)
@@ -172,11 +172,11 @@ def _array_text(entry: Any) -> str:
 def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
     """Yields the file with more outputs, as ONNX Runtime loads it. External weights stay where they are; the kernel
     copies embedded weights with the file."""
-    if not without_weights.is_embedded(file.model):
-        yield _with_small_weights(file) + without_weights.more_outputs(names)
+    if not model_structure.is_embedded(file.model):
+        yield _with_small_weights(file) + model_structure.more_outputs(names)
         return
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        yield str(without_weights.with_outputs(file.path, names, Path(folder)))
+        yield str(model_structure.with_outputs(file.path, names, Path(folder)))
 
 
 def _with_small_weights(file: File) -> bytes:

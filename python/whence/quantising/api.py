@@ -18,7 +18,7 @@ import torch
 from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list
 from ..files.model_files import Model, takes_models
-from ..numerics import annotated_file, file_inputs, ort_session, without_weights
+from ..numerics import annotated_file, file_inputs, ort_session, model_structure
 from ..numerics.file_inputs import ExtraInputs, InputNames, Overrides
 from . import budget_choice, module_groups, module_times, quantisers, trial, trial_cache
 from .module_groups import Group
@@ -68,13 +68,13 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
     ort_session.needs("onnxruntime", "quantising")
     overrides = file_inputs.overrides_of(input_names, extra_inputs)
     file = annotated_file.read(path)
-    without_weights.require_weights(path, file.model)
+    model_structure.require_weights(path, file.model)
     source = Path(path)
     groups = _groups(file, quantize, modules, exclude)
     with tempfile.TemporaryDirectory(prefix="whence-") as name:
         folder = Path(name)
         setting = _setting(file, inputs, quantize, folder, jobs, overrides)
-        files = without_weights.files_of(source, file.model)
+        files = model_structure.files_of(source, file.model)
         runner = _TrialRunner(setting, TrialCache(_cache_file(files, setting), fresh), progress)
         quantiser = quantisers.named(quantize)
         all_nodes = [node for each in groups for node in each.nodes]
@@ -133,8 +133,8 @@ def _setting(file: annotated_file.File, inputs: Sequence[Any], quantize: str, fo
         raise error("E0207", "run_failed", f"ONNX Runtime does not run the file on these inputs: {failure}",
                     "check the file with whence.validate(path, full=True)", file=file.path) from failure
     _require_finite(file, expected)
-    files = [each.absolute() for each in without_weights.files_of(file.path, file.model)]
-    return Setting(files, quantize, feeds, expected, str(folder), not without_weights.is_embedded(file.model), threads)
+    files = [each.absolute() for each in model_structure.files_of(file.path, file.model)]
+    return Setting(files, quantize, feeds, expected, str(folder), not model_structure.is_embedded(file.model), threads)
 
 
 def _require_finite(file: annotated_file.File, expected: Sequence[Sequence[Any]]) -> None:

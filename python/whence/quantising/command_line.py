@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..command.arguments import Parser, show_progress
 from ..files.atomic_files import require_apart, write_text
-from ..numerics import file_inputs, without_weights
+from ..numerics import file_inputs, model_structure
 from . import quantisers
 
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     from .api import sensitivity
 
     require_apart({"--html": args.html, "--exclude-list": args.exclude_list},
-                  [args.file, *without_weights.external_weights(args.file), *args.inputs, *args.extra_inputs])
+                  [args.file, *model_structure.external_weights(args.file), *args.inputs, *args.extra_inputs])
     inputs = [inputs_from(Path(each)) for each in args.inputs]
     report = sensitivity(args.file, inputs, quantize=args.quantize, modules=args.modules, exclude=args.exclude,
                          leave_out=args.leave_out, budget=args.budget, time=not args.no_time, jobs=args.jobs,

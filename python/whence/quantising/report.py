@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.report_printing import Bar, Printed, Table, counted, short_number, size_text
-from ..numerics import without_weights
+from ..numerics import model_structure
 from ..numerics.report import number_or_none
 from . import report_page
 
@@ -93,7 +93,7 @@ class SensitivityReport(Printed):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one self-contained page: error and bytes by module. Returns its path."""
-        return without_weights.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
+        return model_structure.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])

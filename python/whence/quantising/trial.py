@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..numerics import ort_session, tensor_differences, without_weights
+from ..numerics import ort_session, tensor_differences, model_structure
 from . import quantisers
 from .quantisers import Example
 
@@ -89,8 +89,8 @@ def relative(expected: Any, actual: Any) -> float:
 
 def bytes_of(path: Path) -> int:
     """Returns the size of the file and its external weights."""
-    return sum(each.stat().st_size for each in without_weights.files_of(path, without_weights.without_weights(path)))
+    return sum(each.stat().st_size for each in model_structure.files_of(path, model_structure.without_weights(path)))
 
 
 def _operators(path: Path) -> list[str]:
-    return sorted(node.op_type for node in without_weights.without_weights(path).graph.node)
+    return sorted(node.op_type for node in model_structure.without_weights(path).graph.node)

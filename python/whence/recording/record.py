@@ -14,7 +14,7 @@ from typing import Any, TYPE_CHECKING
 from ..base import library_warnings
 from ..base.report_printing import Printed, Table, counted
 from ..errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
-from ..files.atomic_files import require_apart, require_sidecar_place
+from ..files.atomic_files import require_apart, require_sidecar_path
 from ..recorder.plugin import operators_or_stand_in
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _write_program(recording: Recording, program: Captured, place: Path) -> None
     from ..capture import exported_programs
 
     if place != recording.path:
-        require_sidecar_place(place, "move that file, or record into another folder")
+        require_sidecar_path(place, "move that file, or record into another folder")
     try:
         file, diagnostics = exported_programs.write(program, place)
     except WhenceError as failure:

@@ -21,7 +21,7 @@ import torch
 from ..base.optional_packages import needs
 from ..base.report_printing import Printed, Table, counted
 from ..errors import WhenceError, error, require_path
-from ..files.atomic_files import require_writable, write_whole
+from ..files.atomic_files import require_writable, write_atomically
 from .sketch import BUCKETS, MOMENTS, PARTS, SAMPLES, Sketch
 
 VERSION = 1
@@ -121,7 +121,7 @@ def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torc
     checks = {key: _check(tensor) for key, tensor in tensors.items()}
     text = json.dumps({"version": VERSION, "checks": checks, "runs": list(map(_stated, runs))}, separators=(",", ":"))
     try:
-        write_whole(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
+        write_atomically(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
     except OSError as failure:
         raise error("E0401", "cannot_write", f"the values cannot be written: {failure}", "choose another file",
                     file=str(path)) from failure

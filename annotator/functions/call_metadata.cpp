@@ -1,4 +1,4 @@
-#include "annotator/functions/call_text.h"
+#include "annotator/functions/call_metadata.h"
 
 #include <algorithm>
 #include <cctype>

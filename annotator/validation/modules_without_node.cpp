@@ -1,4 +1,4 @@
-#include "annotator/validation/silent_modules.h"
+#include "annotator/validation/modules_without_node.h"
 
 #include <algorithm>
 #include <array>
@@ -79,31 +79,31 @@ bool computes_nothing(const Module& module) {
   return module.leaf() && containers.count(module.type) > 0;
 }
 
-Silence reason_for(const Module& module, const Activity& activity, bool has_stamps) {
-  if (activity.folded) return Silence::folded;
-  if (!activity.operations.empty() && !has_stamps && !activity.constant) return Silence::unknown;
-  if (!activity.operations.empty()) return activity.constant ? Silence::constant : Silence::eliminated;
-  return activity.called || computes_nothing(module) ? Silence::computes_nothing : Silence::never_called;
+NodelessReason reason_for(const Module& module, const Activity& activity, bool has_stamps) {
+  if (activity.folded) return NodelessReason::folded;
+  if (!activity.operations.empty() && !has_stamps && !activity.constant) return NodelessReason::unknown;
+  if (!activity.operations.empty()) return activity.constant ? NodelessReason::constant : NodelessReason::eliminated;
+  return activity.called || computes_nothing(module) ? NodelessReason::computes_nothing : NodelessReason::never_called;
 }
 
 }  // namespace
 
-std::string_view name_of(Silence silence) {
+std::string_view name_of(NodelessReason reason) {
   constexpr std::array<std::string_view, 6> names = {"never_called", "computes_nothing", "constant",
                                                      "eliminated",   "unknown",          "folded"};
-  return names[static_cast<std::size_t>(silence)];
+  return names[static_cast<std::size_t>(reason)];
 }
 
-std::string_view text_of(Silence silence) {
+std::string_view text_of(NodelessReason reason) {
   constexpr std::array<std::string_view, 6> texts = {
       "never called",           "computes nothing",
       "folded into constants",  "all operations eliminated",
       "not stated in the file", "folded into nodes that serve several modules"};
-  return texts[static_cast<std::size_t>(silence)];
+  return texts[static_cast<std::size_t>(reason)];
 }
 
-std::vector<SilentModule> silent_modules(const CheckContext& context) {
-  std::vector<SilentModule> silent;
+std::vector<ModuleWithoutNode> modules_without_node(const CheckContext& context) {
+  std::vector<ModuleWithoutNode> silent;
   if (context.program == nullptr) return silent;
   const ActivityTree activities(context);
   for (const Module& module : context.program->modules) {

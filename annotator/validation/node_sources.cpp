@@ -1,4 +1,4 @@
-#include "annotator/validation/standing.h"
+#include "annotator/validation/node_sources.h"
 
 #include <algorithm>
 #include <functional>

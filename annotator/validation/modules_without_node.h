@@ -10,7 +10,7 @@
 
 namespace whence::validation {
 
-enum class Silence : std::uint8_t {
+enum class NodelessReason : std::uint8_t {
   never_called,      // no call of it was recorded
   computes_nothing,  // nothing that could become a node: torch.nn.Identity, or an empty container
   constant,          // its results do not depend on the inputs; they are initializers in the file
@@ -18,17 +18,17 @@ enum class Silence : std::uint8_t {
   unknown,           // it has recorded operations, but the nodes of the file state no operations
   folded,            // its operations are in nodes of an enclosing module that serve several modules
 };
-std::string_view name_of(Silence silence);  // "never_called"
-std::string_view text_of(Silence silence);  // for text reports
+std::string_view name_of(NodelessReason reason);  // "never_called"
+std::string_view text_of(NodelessReason reason);  // for text reports
 
-struct SilentModule {
+struct ModuleWithoutNode {
   std::string path, type;
-  Silence silence = Silence::never_called;
+  NodelessReason reason = NodelessReason::never_called;
   std::map<std::string, std::int64_t> operations;  // recorded in it and below it, by type
 };
 
 // Returns the modules without a node in the order of the sidecar's module table, including those below another such
 // module. Empty without a sidecar.
-std::vector<SilentModule> silent_modules(const CheckContext& context);
+std::vector<ModuleWithoutNode> modules_without_node(const CheckContext& context);
 
 }  // namespace whence::validation

@@ -589,7 +589,7 @@ def test_values_passed_to_other_libraries_are_reported(leaves):
         def forward(self, x):
             return x * leaves(x)
 
-    with pytest.warns(whence.WhenceWarning, match="E0309.*test_surroundings.py"):
+    with pytest.warns(whence.WhenceWarning, match="E0309.*test_export_environment.py"):
         whence.export(Leaves().eval(), (torch.randn(2, 3),))
 
 

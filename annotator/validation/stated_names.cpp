@@ -1,4 +1,4 @@
-#include "annotator/validation/names_said.h"
+#include "annotator/validation/stated_names.h"
 
 #include "schema/module_path.h"
 

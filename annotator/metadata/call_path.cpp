@@ -1,4 +1,4 @@
-#include "annotator/metadata/way.h"
+#include "annotator/metadata/call_path.h"
 
 #include <algorithm>
 #include <charconv>
@@ -94,7 +94,7 @@ std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metada
 }
 
 // Ignores call numbers if their count differs: then they belong to another call path.
-void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path) {
+void set_call_numbers(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path) {
   std::string_view rest = find_property(metadata, keys::calls).value_or("");
   if (rest.empty() || static_cast<std::size_t>(std::ranges::count(rest, '/')) + 1 != call_path.size()) {
     if (!call_path.empty()) call_path.back().call = number(find_property(metadata, keys::call).value_or(""));

@@ -1,4 +1,4 @@
-#include "annotator/functions/written_size.h"
+#include "annotator/functions/inlined_size.h"
 
 #include <algorithm>
 #include <map>

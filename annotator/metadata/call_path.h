@@ -27,7 +27,7 @@ PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata);
 std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata);
 
 // Sets the call numbers on a call path from whence's keys. Without keys they stay 0.
-void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path);
+void set_call_numbers(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path);
 
 // Returns the module paths of a call path as a JSON array, the format of whence's key.
 std::string call_path_text(const std::vector<CalledModule>& call_path);
