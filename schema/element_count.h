@@ -8,17 +8,17 @@
 namespace whence {
 
 // The limit on element counts: multiplied by the size of an element, it still fits into 64 bits.
-inline constexpr std::int64_t most_elements = std::int64_t{1} << 58;
+inline constexpr std::int64_t max_elements = std::int64_t{1} << 58;
 
-// Returns the product, 0 if a size is 0 or negative, or `most_elements` for a larger product.
+// Returns the product, 0 if a size is 0 or negative, or `max_elements` for a larger product.
 inline std::int64_t element_count(std::span<const std::int64_t> sizes) {
   std::int64_t count = 1;
   bool fits = true;
   for (const std::int64_t size : sizes) {
     if (size <= 0) return 0;
-    fits = fits && !__builtin_mul_overflow(count, size, &count) && count <= most_elements;
+    fits = fits && !__builtin_mul_overflow(count, size, &count) && count <= max_elements;
   }
-  return fits ? count : most_elements;
+  return fits ? count : max_elements;
 }
 
 // Adds two non-negative numbers and saturates on overflow.

@@ -63,8 +63,8 @@ std::optional<Size> multiple_of_two(const Numbers& numbers, const std::vector<Se
 
 }  // namespace
 
-std::optional<Size> fitted(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
-                           std::int64_t max_divisor) {
+std::optional<Size> fit_size(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
+                             std::int64_t max_divisor) {
   std::optional<Size> found;
   const auto first = [&](const auto& form) {
     for (const SeenSize& each : sizes) {

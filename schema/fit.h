@@ -18,7 +18,7 @@ struct SeenSize {
 // Returns the simplest expression over `sizes` with the values `numbers`, one for each run: k * n, k * n + l, k * n *
 // m, or (n + k) // d + l with d up to `max_divisor`. nullopt if none fits, or if several quotients fit, because the
 // runs do not show how the division rounds. All lists of numbers must have the same length.
-std::optional<Size> fitted(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
-                           std::int64_t max_divisor);
+std::optional<Size> fit_size(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
+                             std::int64_t max_divisor);
 
 }  // namespace whence

@@ -17,14 +17,14 @@ namespace whence {
 // The constants that a computation reads.
 struct FoldedConstants {
   std::uint64_t model_bytes = 0;      // all constants of the model
-  std::uint64_t bytes_that_go = 0;    // constants that nothing else reads, which folding removes
+  std::uint64_t removed_bytes = 0;    // constants that nothing else reads, which folding removes
   bool holds_tensors = false;         // some constants have more than eight elements
   bool holds_packed_weights = false;  // some of these have narrow elements: quantised or packed weights
 
   // Adds a constant; folding removes `bytes` of it. Up to eight numbers are a shape, axes or scales, not a tensor.
   void add(const TensorData& data, std::uint64_t bytes) {
     constexpr std::int64_t max_numbers = 8;
-    bytes_that_go += bytes;
+    removed_bytes += bytes;
     if (data.element_count() <= max_numbers) return;
     holds_tensors = true;
     const std::size_t width = size_of(data.dtype);
@@ -36,7 +36,7 @@ struct FoldedConstants {
 inline constexpr std::uint64_t always_folded = 64;  // bytes: eight integers
 inline constexpr std::uint64_t min_small = 512;     // bytes: the size of a node with its metadata
 
-inline std::uint64_t most_bytes_folded(const FoldedConstants& from) {
+inline std::uint64_t max_folded_bytes(const FoldedConstants& from) {
   // small_part: the share of the model that counts as small. made_of_numbers: masks and positions, computed from
   // numbers.
   constexpr std::uint64_t small_part = 16, max_small = 8192, made_of_numbers = 65536;
@@ -44,15 +44,15 @@ inline std::uint64_t most_bytes_folded(const FoldedConstants& from) {
   const std::uint64_t allowed = from.holds_packed_weights ? always_folded
                                 : from.holds_tensors      ? small
                                                           : made_of_numbers;
-  return std::max(allowed, from.bytes_that_go);
+  return std::max(allowed, from.removed_bytes);
 }
 
 // True if a constant of `bytes` may be computed from `data` in a model of any size, even if other nodes read `data`
 // too.
-inline bool may_be_stored_besides(const TensorData& data, std::uint64_t bytes) {
+inline bool may_store_additionally(const TensorData& data, std::uint64_t bytes) {
   FoldedConstants from;
   from.add(data, 0);
-  return bytes <= most_bytes_folded(from);
+  return bytes <= max_folded_bytes(from);
 }
 
 }  // namespace whence

@@ -57,16 +57,16 @@ struct OperatorFacts {
   std::string_view name;  // "aten::reshape"
   Identity identity = Identity::never;
   ResultMemory memory = ResultMemory::declared;
-  ViewForm view = ViewForm::none;  // for results in the argument's memory, always or depending on strides
-  bool sizes_of_content = false;   // result sizes depend on the content of arguments: nonzero
-  std::int8_t shape_only = -1;     // index of the argument whose content does not matter, only its type and shape
-  bool parts = false;              // returns a list of parts whose number depends on the length of an axis
-  bool repeats_elements = false;   // several elements of the view may share a memory location
-  bool reads_across = false;       // an element of the result depends on elements of arguments at other indices
-  bool keeps_content = false;      // changes the argument in place, but not its elements
-  bool asks_type = false;          // the result depends only on a tensor's type
-  bool asks_strides = false;       // the result also depends on the tensor's strides
-  bool recurrent = false;          // LSTM, GRU, RNN: takes an initial state
+  ViewForm view = ViewForm::none;     // for results in the argument's memory, always or depending on strides
+  bool data_dependent_sizes = false;  // result sizes depend on the content of arguments: nonzero
+  std::int8_t shape_only = -1;        // index of the argument whose content does not matter, only its type and shape
+  bool parts = false;                 // returns a list of parts whose number depends on the length of an axis
+  bool repeats_elements = false;      // several elements of the view may share a memory location
+  bool reads_across = false;          // an element of the result depends on elements of arguments at other indices
+  bool keeps_content = false;         // changes the argument in place, but not its elements
+  bool depends_on_type_only = false;  // the result depends only on a tensor's type
+  bool depends_on_strides = false;    // the result also depends on the tensor's strides
+  bool recurrent = false;             // LSTM, GRU, RNN: takes an initial state
 };
 
 // Returns the row of an operator ("aten::reshape"), or default facts if it has no row.

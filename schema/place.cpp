@@ -61,7 +61,7 @@ bool is_at_least(const Program& program, const Size& size, std::int64_t least) {
   return size.is_known() && range_of(size, [&](SymbolId id) { return range_in(program, id); }).min >= least;
 }
 
-bool is_of_axes(const Program& program, const Size& size) {
+bool depends_on_axes_only(const Program& program, const Size& size) {
   return size.is_known() &&
          std::ranges::all_of(size.symbols(), [&](SymbolId id) { return program.symbols[id].kind == SymbolKind::axis; });
 }
@@ -72,7 +72,7 @@ std::vector<std::size_t> axes_in_order(std::size_t rank) {
   return order;
 }
 
-std::optional<MemoryPlace> rows_of(const Program& program, ValueId tensor) {
+std::optional<MemoryPlace> row_major_place(const Program& program, ValueId tensor) {
   auto sizes = sizes_of(program, tensor);
   if (!sizes) return std::nullopt;
   Sizes strides = dense_strides(*sizes, axes_in_order(sizes->size()));
@@ -96,7 +96,7 @@ const StatedPlace* stated_place(const Program& program, ValueId tensor) {
 
 std::optional<MemoryPlace> place_of_owner(const Program& program, ValueId tensor) {
   if (const StatedPlace* stated = stated_place(program, tensor)) return stated->place;
-  return program.placed ? rows_of(program, tensor) : std::nullopt;
+  return program.placed ? row_major_place(program, tensor) : std::nullopt;
 }
 
 bool same_strides(const Sizes& sizes, const Sizes& one, const Sizes& other) {
@@ -106,11 +106,11 @@ bool same_strides(const Sizes& sizes, const Sizes& one, const Sizes& other) {
   return true;
 }
 
-bool in_rows(const MemoryPlace& place) {
+bool is_row_major(const MemoryPlace& place) {
   return same_strides(place.sizes, place.strides, dense_strides(place.sizes, axes_in_order(place.sizes.size())));
 }
 
-bool lies_as(const MemoryPlace& one, const MemoryPlace& other) {
+bool has_same_layout(const MemoryPlace& one, const MemoryPlace& other) {
   return one.sizes.size() == other.sizes.size() && certainly_equal(one.offset, other.offset) &&
          same_strides(one.sizes, one.strides, other.strides);
 }

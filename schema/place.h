@@ -32,13 +32,13 @@ std::optional<std::vector<Size>> sizes_of(const Program& program, ValueId tensor
 SizeRange range_in(const Program& program, SymbolId symbol);
 std::optional<std::int64_t> example_of(const Program& program, SymbolId symbol);
 bool is_at_least(const Program& program, const Size& size, std::int64_t least);  // in all runs
-bool is_of_axes(const Program& program, const Size& size);                       // depends only on axes of inputs
+bool depends_on_axes_only(const Program& program, const Size& size);             // depends only on axes of inputs
 std::vector<std::size_t> axes_in_order(std::size_t rank);
 
 // ---- layouts ------------------------------------------------------------------------------------------------------
 
 // Returns the layout of a tensor in new row-major memory.
-std::optional<MemoryPlace> rows_of(const Program& program, ValueId tensor);
+std::optional<MemoryPlace> row_major_place(const Program& program, ValueId tensor);
 // Returns the layout of a tensor that is not a view: stated by a reader, or row-major. nullopt if unknown.
 std::optional<MemoryPlace> place_of_owner(const Program& program, ValueId tensor);
 // Returns the strides of dense memory whose axes have this order, outermost first.
@@ -46,8 +46,8 @@ std::vector<Size> dense_strides(const std::vector<Size>& sizes, const std::vecto
 const StatedPlace* stated_place(const Program& program, ValueId tensor);
 // Compares the strides of all axes except those of length 1, which may have any stride.
 bool same_strides(const std::vector<Size>& sizes, const std::vector<Size>& one, const std::vector<Size>& other);
-bool in_rows(const MemoryPlace& place);                          // row-major and dense for all sizes, at any offset
-bool lies_as(const MemoryPlace& one, const MemoryPlace& other);  // equal offset and strides, in any memory
+bool is_row_major(const MemoryPlace& place);  // row-major and dense for all sizes, at any offset
+bool has_same_layout(const MemoryPlace& one, const MemoryPlace& other);  // equal offset and strides, in any memory
 // Returns the axes of a dense layout, outermost first. nullopt if it is not certain that the layout is dense.
 std::optional<std::vector<std::size_t>> order_in_memory(const MemoryPlace& place);
 
@@ -65,9 +65,9 @@ std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Nod
 // ---- elements in common: place_overlaps.cpp -----------------------------------------------------------------------
 
 // True if no two elements of the layout share a memory location, for all sizes.
-bool elements_differ(const Program& program, const MemoryPlace& place);
+bool has_distinct_elements(const Program& program, const MemoryPlace& place);
 // True if two layouts have no memory location in common, for all sizes.
-bool are_apart(const Program& program, const MemoryPlace& one, const MemoryPlace& other);
+bool are_disjoint(const Program& program, const MemoryPlace& one, const MemoryPlace& other);
 // Returns a layout in which each axis of `tensor` has a symbolic stride of its own, so that axes never overlap.
 std::optional<MemoryPlace> with_separate_axes(const Program& program, ValueId tensor);
 // True if two views of this layout have disjoint index ranges along some axis.

@@ -37,7 +37,7 @@ void drop_axes(MemoryPlace& one, MemoryPlace* other, const auto& beyond) {
 
 }  // namespace
 
-bool elements_differ(const Program& program, const MemoryPlace& place) {
+bool has_distinct_elements(const Program& program, const MemoryPlace& place) {
   MemoryPlace remaining = place;
   drop_axes(remaining, nullptr, [&](std::size_t axis) {
     return remaining.sizes[axis] == Size(1) ||
@@ -46,7 +46,7 @@ bool elements_differ(const Program& program, const MemoryPlace& place) {
   return remaining.sizes.empty();
 }
 
-bool are_apart(const Program& program, const MemoryPlace& one, const MemoryPlace& other) {
+bool are_disjoint(const Program& program, const MemoryPlace& one, const MemoryPlace& other) {
   MemoryPlace a = one, b = other;
   Size apart = b.offset - a.offset;
   if (!is_at_least(program, apart, 0)) {
@@ -93,7 +93,7 @@ bool have_separate_ranges(const Program& program, const MemoryPlace& one, const 
     return place;
   };
   for (int axis = 0; axis < LocalSize::axes; ++axis) {
-    if (are_apart(program, along(one, axis), along(other, axis))) return true;
+    if (are_disjoint(program, along(one, axis), along(other, axis))) return true;
   }
   return false;
 }

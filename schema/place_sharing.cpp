@@ -156,7 +156,7 @@ Sharing sharing_of(const Program& program, const Node& node, const std::optional
   const auto is_long = [](const Size& size) { return size.is_integer() && size.number() > 1; };
   std::vector<std::size_t> order = axes_in_order(rank);
   std::rotate(order.begin() + 1, order.begin() + 2, order.end());
-  const bool rows = in_rows(*base);
+  const bool rows = is_row_major(*base);
   const bool certain =
       rows ? std::any_of(base->sizes.begin() + 1, base->sizes.end(), is_long)
            : is_long(base->sizes[1]) && same_strides(base->sizes, base->strides, dense_strides(base->sizes, order));

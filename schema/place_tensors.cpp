@@ -18,7 +18,7 @@ class Placing {
     for (const ValueId id : program_.values.keys()) {
       const ValueSource source = program_.values[id].source;
       const bool from_node = source == ValueSource::node || source == ValueSource::block_input;
-      if (!from_node) settle(id, rows_of(program_, id), true);
+      if (!from_node) settle(id, row_major_place(program_, id), true);
     }
     follow(program_.body);
     std::ranges::stable_sort(stated_, {}, &StatedPlace::value);
@@ -33,7 +33,7 @@ class Placing {
 
   Found of(ValueId id) const {
     const auto found = places_.find(id);
-    return found == places_.end() ? rows_of(program_, id) : found->second;
+    return found == places_.end() ? row_major_place(program_, id) : found->second;
   }
   Found of(const Argument& argument) const {
     const auto* value = argument.as<ValueRef>();
@@ -44,7 +44,7 @@ class Placing {
   // because readers of the program can derive it; otherwise row-major.
   void settle(ValueId id, const Found& derived, bool by_rules) {
     if (!is_tensor(id)) return;
-    const Found place = witness_(id, derived), rule = by_rules ? derived : rows_of(program_, id);
+    const Found place = witness_(id, derived), rule = by_rules ? derived : row_major_place(program_, id);
     places_[id] = place;
     if (place != rule) stated_.push_back({id, place});
   }
@@ -87,20 +87,20 @@ class Placing {
 
   Found derived(const Node& node, std::size_t output) {
     const ValueId id = node.outputs[output];
-    if (node.arguments.empty()) return rows_of(program_, id);
+    if (node.arguments.empty()) return row_major_place(program_, id);
     const Argument& first = node.arguments.front().value;
     const bool by_strides = shares_by_strides(node);
     if (by_strides) {
       const Found base = of(first);
       const Sharing sharing = sharing_of(program_, node, base);
-      if (sharing.kind == Sharing::Kind::copy) return rows_of(program_, id);
+      if (sharing.kind == Sharing::Kind::copy) return row_major_place(program_, id);
       if (sharing.kind != Sharing::Kind::view) return std::nullopt;
     }
     if (returns_argument(program_, node)) return of(first);
     const OperatorFacts& facts = facts_of(node.target);
     const auto* elements = facts.memory == ResultMemory::elements ? first.as<ArgumentList>() : nullptr;
     const bool of_element = elements != nullptr && facts.view != ViewForm::none && output < elements->size();
-    if (!by_strides && !of_element && facts.memory != ResultMemory::view) return rows_of(program_, id);
+    if (!by_strides && !of_element && facts.memory != ResultMemory::view) return row_major_place(program_, id);
     const Found base = of(of_element ? (*elements)[output] : first);
     return base ? place_of_view(program_, node, output, *base) : std::nullopt;
   }
@@ -116,9 +116,9 @@ class Placing {
   }
 
   Found joined(ValueId id, const std::vector<Found>& ends) const {
-    Found place = rows_of(program_, id);
+    Found place = row_major_place(program_, id);
     for (const Found& end : ends) {
-      if (!place || !end || !in_rows(*end)) return std::nullopt;
+      if (!place || !end || !is_row_major(*end)) return std::nullopt;
       if (end->offset != Size(0)) place->offset = Size::unknown();
     }
     return place;
@@ -144,7 +144,8 @@ class Placing {
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       settle(node.outputs[i],
-             i < starts.size() ? joined(node.outputs[i], {starts[i]}) : rows_of(program_, node.outputs[i]), false);
+             i < starts.size() ? joined(node.outputs[i], {starts[i]}) : row_major_place(program_, node.outputs[i]),
+             false);
     }
   }
 

@@ -43,7 +43,7 @@ SettledSqueeze settled_squeeze(const Program& program, SqueezedAxis how, std::si
       empty ? "select the first element by its index, x[:, 0], or run the file only with axes that are not empty"
             : "squeeze only axes that are always 1, by their numbers, or run the file only at sizes above 1";
   SettledSqueeze settled;
-  if (is_of_axes(program, length)) {
+  if (depends_on_axes_only(program, length)) {
     settled.assumed = Constraint{
         {{length, how == SqueezedAxis::dropped ? Relation::equal : Relation::different, empty ? Size(0) : Size(1)}}};
     message += ": the file is valid only for " +

@@ -31,7 +31,7 @@ Bytes Bytes::left_out(std::size_t size) {
   return bytes;
 }
 
-Bytes Bytes::made_when_written(std::size_t size, std::function<Bytes()> make) {
+Bytes Bytes::computed_when_written(std::size_t size, std::function<Bytes()> make) {
   Bytes bytes = left_out(size);
   bytes.make_ = std::move(make);
   return bytes;

@@ -29,15 +29,15 @@ class Bytes {
   static Bytes left_out(std::size_t size);
   // Bytes that are computed each time they are written, so that large rearranged weights need no memory before. `make`
   // must return the same `size` bytes each time.
-  static Bytes made_when_written(std::size_t size, std::function<Bytes()> make);
+  static Bytes computed_when_written(std::size_t size, std::function<Bytes()> make);
 
   // Sets the location of these bytes on disk.
   Bytes stored_in(std::string file, std::uint64_t offset) &&;
 
   std::size_t size() const { return size_; }
   std::optional<std::span<const std::byte>> in_memory() const;
-  bool made_when_written() const { return make_ != nullptr; }
-  Bytes made() const { return make_(); }  // requires made_when_written()
+  bool computed_when_written() const { return make_ != nullptr; }
+  Bytes compute() const { return make_(); }  // requires computed_when_written()
   // The file and the offset of the bytes; an empty name if they are only in memory.
   const std::string& file() const { return file_; }
   std::uint64_t offset() const { return offset_; }

@@ -77,7 +77,7 @@ MatrixForm matrix_form(std::span<const std::int64_t> shape) {
 
 SketchPlaces sketch_places(MatrixForm form) {
   SketchPlaces places;
-  if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < fewest_sketched) return places;
+  if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < min_sketched_elements) return places;
   if (std::max(form.rows, form.columns) > max_dimension) return places;  // from an untrusted file; products must fit
   const std::int64_t rows = std::min(form.rows, form.columns < short_row ? max_sketch_size / form.columns : max_rows);
   const std::int64_t per_row = std::min(form.columns, max_sketch_size / rows);

@@ -294,7 +294,7 @@ std::optional<MemoryPlace> place_of_view(const Program& program, const Node& vie
 std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Node& view, std::size_t output,
                                                const MemoryPlace& base) {
   const ViewForm form = facts_of(view.target).view;
-  if (form == ViewForm::as_strided && !in_rows(base)) return std::nullopt;
+  if (form == ViewForm::as_strided && !is_row_major(base)) return std::nullopt;
   return place_by_form(program, view, output, base, form == ViewForm::contiguous ? ViewForm::reshape : form);
 }
 

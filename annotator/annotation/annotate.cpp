@@ -51,8 +51,8 @@ using onnx_file::read_onnx_summary;
 
 namespace {
 
-// The keys to write, in the order of annotation_keys().
-std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
+// Returns the keys to write, in the order of annotation_keys().
+std::vector<std::string_view> keys_to_write(const AnnotateOptions& options) {
   if (options.keys.empty()) return annotation_keys();
   std::vector<std::string_view> requested_keys;
   for (const std::string& name : options.keys) {
@@ -60,7 +60,7 @@ std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
     if (!key) {
       std::string known;
       for (const std::string_view each : annotation_keys()) known += (known.empty() ? "" : ", ") + std::string(each);
-      throw Error(Code::usage, "no such metadata key: " + name, "choose among " + known, {.stage = "command line"});
+      throw Error(Code::usage, "no such metadata key: " + name, "choose from " + known, {.stage = "command line"});
     }
     requested_keys.push_back(*key);
   }
@@ -92,7 +92,7 @@ class AnnotateEditor : public onnx_file::NodeEditor {
  private:
   NodeOrigin read_stamp(const NodeView& node, std::string_view stamp) const {
     auto origin = origin::parse_stamp(stamp);
-    if (origin && keys_.knows(*origin)) return std::move(*origin);
+    if (origin && keys_.has_operations(*origin)) return std::move(*origin);
     Place place = place_;
     place.node = node.name;
     throw Error(Code::sidecar_mismatch, "the stamp '" + std::string(stamp) + "' names no operation of the sidecar",
@@ -117,7 +117,8 @@ class AnnotateEditor : public onnx_file::NodeEditor {
   text::UniqueNames unique_;
 };
 
-// Whence exported the file from the program with this digest, and no node was added to it since: each has its stamp.
+// True if whence exported the file from the program with this digest and every node has its stamp, so that no tool
+// added nodes.
 bool all_stamped(const OnnxSummary& model, const std::string& digest) {
   if (find_property(model.metadata, keys::program) != digest) return false;
   const auto nodes = nodes_with_functions(model);
@@ -139,10 +140,10 @@ class ProgramKeys : public KeySource {
     return keys_.of(place);
   }
   std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, scope_of(match)); }
-  bool wants(std::string_view key) const override { return keys_.wants(key); }
+  bool is_requested(std::string_view key) const override { return keys_.is_requested(key); }
   std::string program() const override { return digest_; }
   std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
-    if (match.units.empty() || !knows_operations(match)) return std::nullopt;
+    if (match.units.empty() || !has_certain_operations(match)) return std::nullopt;
     NodeOrigin origin;
     for (const match::UnitIndex unit : match.units) origin.ops.push_back(unit.number());
     if (match.units.size() > 1) origin.kind = match.shared ? origin::OriginKind::shared : origin::OriginKind::fused;
@@ -150,12 +151,12 @@ class ProgramKeys : public KeySource {
   }
 
  private:
-  // The reference has the program's scopes, in their order.
+  // The reference has the scopes of the program in the same order.
   static ScopeId scope_of(const NodeMatch& match) { return ScopeId(match.scope.number()); }
 
-  // Returns false for an `ancestor`: the module around it is known and not the operation, unless the recording itself
-  // does not know more of the operation than that.
-  bool knows_operations(const NodeMatch& match) const {
+  // Returns false for confidence `ancestor`, where only an enclosing module is known, unless the recording itself has
+  // only that confidence for the operations.
+  bool has_certain_operations(const NodeMatch& match) const {
     return match.confidence != origin::Confidence::ancestor ||
            std::ranges::all_of(match.units, [&](match::UnitIndex unit) {
              return keys_.confidence({.ops = {unit.number()}}) == origin::Confidence::ancestor;
@@ -174,28 +175,29 @@ int opset_of(const OnnxSummary& model) {
   return default_opset;
 }
 
-MatchReport nothing_found(const OnnxSummary& model) {
+MatchReport empty_report(const OnnxSummary& model) {
   MatchReport found;
   found.nodes.resize(nodes_with_functions(model).size());
   found.evidence.resize(found.nodes.size());
   return found;
 }
 
-std::string weights_compared(const match::WeightCounts& weights) {
+std::string weight_counts_text(const match::WeightCounts& weights) {
   if (weights.compared == 0) return "";
   return "of " + std::to_string(weights.compared) + " matrices whose elements can be compared, " +
-         std::to_string(weights.recognised) + " hold those of a parameter; ";
+         std::to_string(weights.recognised) + " hold the elements of a parameter; ";
 }
 
-// Weights that are not the reference's show nothing of a node but its place in a structure that other models share.
+// Limits confidence to `inferred` if the weights differ from the reference's: then the evidence is only the structure,
+// which other models share.
 void lower_confidence(MatchReport& found, const AnnotateOptions& options) {
   if (!found.fit.with_other_weights() || options.is_made_from_it) return;
   for (NodeMatch& match : found.nodes) match.confidence = std::max(match.confidence, origin::Confidence::inferred);
 }
 
-// Before anything is written. `told_by`: what the file is compared with, "the sidecar".
+// Checks the fit before anything is written. `source_name`: what the file is compared with, "the sidecar".
 void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place,
-                 const std::string& told_by) {
+                 const std::string& source_name) {
   const match::ParameterCounts& counts = fit.parameters;
   const std::string parameters = std::to_string(counts.by_bytes) + " of " + std::to_string(counts.all) +
                                  " parameters match by digest, " + std::to_string(counts.by_name) + " more by name, " +
@@ -203,25 +205,27 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
                                  std::to_string(counts.by_shape) + " more by shape";
   if (fit.of_another_model()) {
     const std::string places =
-        fit.nodes == 0 ? "none of its operations corresponds to one of the " + std::to_string(fit.computing) + " here"
-                       : parameters + ", and " + std::to_string(fit.placed) + " of " + std::to_string(fit.nodes) +
-                             " nodes that read matrices found a place that fits";
-    throw Error(Code::sidecar_mismatch, told_by + " describes another model: " + places,
-                "give that of the model that the file was made from", place);
+        fit.nodes == 0
+            ? "none of its operations corresponds to any of the " + std::to_string(fit.computing) + " in the file"
+            : parameters + ", and " + std::to_string(fit.placed) + " of " + std::to_string(fit.nodes) +
+                  " nodes that read matrices match an operation";
+    throw Error(Code::sidecar_mismatch, source_name + " describes another model: " + places,
+                "give the one of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights || options.is_made_from_it) return;
   throw Error(Code::sidecar_mismatch,
-              "the file has other weights than " + told_by + ": " + weights_compared(fit.weights) + parameters,
-              "give that of the model with these weights, or --allow-different-weights to go on by structure", place);
+              "the file has other weights than " + source_name + ": " + weight_counts_text(fit.weights) + parameters,
+              "give the one with these weights, or --allow-different-weights to match by structure", place);
 }
 
-// A name alone says little: all models of one architecture share them.
+// Requires more evidence than names, which all models of an architecture share.
 void require_weights(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place) {
-  constexpr std::int64_t few = 10;  // one in so many may be the same in any training
+  constexpr std::int64_t chance_ratio = 10;  // up to one in this many parameters is equal after any training
   const match::ParameterCounts& counts = fit.parameters;
-  const std::int64_t met = counts.all_by_content;
-  const std::int64_t by_name_alone = counts.by_bytes + counts.by_name + counts.by_sketch - met;
-  const bool enough = met > 0 && (met * few >= counts.all || by_name_alone <= met * few);
+  const std::int64_t by_content = counts.all_by_content;
+  const std::int64_t only_by_name = counts.by_bytes + counts.by_name + counts.by_sketch - by_content;
+  const bool enough =
+      by_content > 0 && (by_content * chance_ratio >= counts.all || only_by_name <= by_content * chance_ratio);
   if (enough && !fit.weights.are_others() && !fit.weights.none_recognised()) return;
   if (counts.by_name == 0) {
     throw Error(Code::sidecar_mismatch,
@@ -230,14 +234,14 @@ void require_weights(const match::ModelFit& fit, const AnnotateOptions& options,
   }
   if (options.allow_different_weights) return;
   throw Error(Code::sidecar_mismatch,
-              "the file has the checkpoint's names and other weights: " + weights_compared(fit.weights) + "of " +
-                  std::to_string(counts.all) + " parameters " + std::to_string(met) + " are there by their elements, " +
-                  std::to_string(by_name_alone) + " more by name",
-              "give the weights that the file was made with, or --allow-different-weights to go on by names", place);
+              "the file has the checkpoint's names but other weights: " + weight_counts_text(fit.weights) + "of " +
+                  std::to_string(counts.all) + " parameters " + std::to_string(by_content) +
+                  " were found by their elements, " + std::to_string(only_by_name) + " more by name",
+              "give the weights that the file was made with, or --allow-different-weights to match by names", place);
 }
 
-// A file may be exported from one record of a model and annotated by another, such as that of the trace before it was
-// frozen; but by one of them only.
+// A file may be exported from one record of a model and annotated from another, such as that of the trace before
+// freezing, but it may be annotated from only one record.
 void require_no_other_annotation(const OnnxSummary& model, const Program& program, const std::string& recorded,
                                  const AnnotateOptions& options, const Place& place) {
   const auto exported = find_property(model.metadata, keys::program);
@@ -246,9 +250,9 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
   if (by == recorded) return;
   require_fit(match_model(model, make_reference(program, opset_of(model))).fit, options, place, "the sidecar");
   throw Error(Code::sidecar_mismatch,
-              "the file is annotated already, from another sidecar of the model: program " + std::string(by) +
-                  "; the given one holds program " + recorded,
-              "give that sidecar, or take its annotation off first: `whence strip " + place.file + " -o ...`", place);
+              "the file is already annotated from another sidecar of the model, of program " + std::string(by) +
+                  "; the given one is of program " + recorded,
+              "give that sidecar, or first remove its annotation: `whence strip " + place.file + " -o ...`", place);
 }
 
 // Annotates without a sidecar; shared by annotate_from_file and annotate_alone.
@@ -260,17 +264,17 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   if (!model) throw Error(model.diagnostics());
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
   match::Reference reference = make(*model);
-  const TextKeys source(reference, before, program, wanted_keys(options));
+  const TextKeys source(reference, before, program, keys_to_write(options));
   const bool done = fully_annotated(*model, digest);
-  MatchReport found = done ? nothing_found(*model)
-                           : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
+  MatchReport found =
+      done ? empty_report(*model) : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
   if (!done) {
     reference.of_weights ? require_weights(found.fit, options, place)
                          : require_fit(found.fit, options, place, "the file before");
     lower_confidence(found, options);
   }
   reference.keep_units_and_scopes();
-  give_back_freed_memory();
+  release_freed_memory();
   const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));
@@ -282,9 +286,9 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
 
 void require_origins(const OnnxSummary& model, const std::string& file) {
   const auto nodes = nodes_with_functions(model);
-  const auto says_module = [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); };
-  if (std::ranges::any_of(nodes, says_module)) return;
-  throw Error(Code::wrong_kind, "no node of " + file + " says which module it comes from",
+  const auto states_module = [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); };
+  if (std::ranges::any_of(nodes, states_module)) return;
+  throw Error(Code::wrong_kind, "no node of " + file + " states its module",
               "annotate that file first: `whence annotate " + file + " --sidecar ...`",
               {.file = file, .stage = "annotate"});
 }
@@ -312,7 +316,8 @@ Result<AnnotateReport> annotate_by_weights(const ModelSource& input, const std::
   auto result = guarded([&] {
     std::string text;
     for (const Parameter& each : parameters) text += each.name + " " + each.digests.content + "\n";
-    if (parameters.empty()) throw Error(Code::wrong_kind, "it holds no parameters", "give weights", place);
+    if (parameters.empty())
+      throw Error(Code::wrong_kind, "the file contains no parameters", "give a file with weights", place);
     return annotate_by(
         input, output, options, std::string(keys::weights) + digest_of(text.data(), text.size()),
         [&](const OnnxSummary& model) { return match::make_reference_of_weights(model, parameters); }, {}, "", notes);
@@ -329,7 +334,7 @@ Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutpu
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
-// True if a size of an input of the file is not a number.
+// True if an input of the file has a dynamic axis.
 bool has_dynamic_input(const OnnxSummary& model, const Place& place) {
   namespace type = onnx_file::proto::type;
   const auto each_message = [&](std::string_view message, std::uint32_t number, const auto& see) {
@@ -359,20 +364,20 @@ bool has_dynamic_input(const Program& program) {
   });
 }
 
-// A recording at fixed sizes computes at once what a file of dynamic sizes computes at each run (sizes, masks, tables
-// of positions): it has no operations for these nodes.
+// Adds a note if the recording has fixed sizes but the file has dynamic ones. Such a recording computed sizes, masks
+// and position tables once, so it has no operations for the nodes that compute them at each run.
 void note_fixed_recording(const OnnxSummary& model, const Program& program, const AnnotateReport& report,
                           const Place& place, Diagnostics& notes) {
-  const std::int64_t vague =
+  const std::int64_t uncertain =
       report.nodes[origin::Confidence::ancestor] + report.nodes[origin::Confidence::unattributed];
-  if (vague == 0 || has_dynamic_input(program) || !has_dynamic_input(model, place)) return;
-  Diagnostic said =
+  if (uncertain == 0 || has_dynamic_input(program) || !has_dynamic_input(model, place)) return;
+  Diagnostic diagnostic =
       note(Code::sidecar_mismatch,
-           "the recording has fixed sizes and the file dynamic ones, which may be why " + std::to_string(vague) +
-               (vague == 1 ? " node has" : " nodes have") + " no module of their own",
+           "the recording has fixed sizes and the file dynamic ones, which may be why " + std::to_string(uncertain) +
+               (uncertain == 1 ? " node has" : " nodes have") + " no module of their own",
            place);
-  said.remedy = "record torch.export.export(model, args, dynamic_shapes=...)";
-  notes.push_back(std::move(said));
+  diagnostic.remedy = "record torch.export.export(model, args, dynamic_shapes=...)";
+  notes.push_back(std::move(diagnostic));
 }
 
 Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& sidecar, const ModelOutput& output,
@@ -380,7 +385,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
   const Place place{.file = input.stands_for, .stage = "annotate"};
   Diagnostics notes;
   auto result = guarded([&] {
-    const NodeKeys keys(sidecar.program, wanted_keys(options));
+    const NodeKeys keys(sidecar.program, keys_to_write(options));
     auto model = read_onnx_summary(input);
     if (!model) throw Error(model.diagnostics());
     const std::string digest = program_digest(sidecar.program);
@@ -389,7 +394,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
     AnnotateReport report;
     if (!all_stamped(*model, digest)) {
       const ProgramKeys source(keys, sidecar.program, digest);
-      MatchReport found = nothing_found(*model);
+      MatchReport found = empty_report(*model);
       if (!fully_annotated(*model, digest)) {
         match::Reference reference = make_reference(sidecar.program, keys.names(), opset_of(*model));
         if (!options.value_pairs.empty())

@@ -1,5 +1,5 @@
-// Annotate: turns the stamps that export left on a file's nodes into keys that everyone can read, and gives nodes the
-// names of their modules. strip.h takes all of it back.
+// Annotate: turns the stamps of export on a file's nodes into readable keys, and names nodes after their modules.
+// strip.h reverses all of it.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,36 @@
 namespace whence::annotation {
 
 struct AnnotateReport {
-  origin::Counts nodes;  // nodes of bodies included, counted by the keys that they have now
+  origin::Counts nodes;  // including nodes of bodies; counted by their keys after the edit
   std::int64_t renamed = 0;
-  bool changed = false;  // false: the file said all of this already
-  match::ModelFit fit;   // for matched files; all zero for others
+  bool changed = false;  // false if the file already had all entries
+  match::ModelFit fit;   // for matched files; else all zero
 };
 
-// Writes `input` with annotations to `output`, which may be the same file. The caller reads what the options have of
-// paths (sidecar, from, functions, overwrite); here count keys, names, carry, allow_different_weights and value_pairs.
-// Metadata that is there already stays: a key is never written twice. External data stays where it is, or is copied
-// beside `output` (carried_data.h). Notes: the IR version was raised. Files that whence exported carry stamps; nodes
-// without one, in files of whatever origin, are matched (../match). Errors: those of read_onnx_summary and match_model;
-// usage for an unknown key; sidecar_mismatch when the file comes from another program; those of rewrite_file.
+// Writes `input` with annotations to `output`, which may be the same file. Uses the options keys, names, carry,
+// allow_different_weights and value_pairs; the caller handles the others (sidecar, from, functions, overwrite).
+// Existing metadata stays, and a key is never written twice. External data stays where it is, or is copied next to
+// `output` (carried_data.h). Nodes with stamps of export are annotated from them; all other nodes are matched
+// (../match). Notes: the IR version was raised. Errors: the errors of read_onnx_summary, match_model and rewrite_file;
+// usage for an unknown key; sidecar_mismatch if the file comes from another program.
 Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const Sidecar& sidecar,
                                      const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
-// The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to
-// those that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
+// Annotates the output of a tool from `before`, the annotated file before the tool: entries of its nodes are passed to
+// the nodes that replaced them. Errors: as annotate_file, for both files; wrong_kind if `before` is not annotated.
 Result<AnnotateReport> annotate_from_file(const onnx_file::ModelSource& input, const onnx_file::ModelSource& before,
                                           const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
-// The same with the parameters of a checkpoint instead of a recording, each with digests and sketch. `place`: the
-// checkpoint. Errors: as above; sidecar_mismatch when the file holds none of them, or the names alone.
+// Annotates from the parameters of a checkpoint, each with digests and sketch. `place`: the checkpoint. Errors: as
+// annotate_file; sidecar_mismatch if the file contains none of the parameters, or only their names.
 Result<AnnotateReport> annotate_by_weights(const onnx_file::ModelSource& input,
                                            const std::vector<Parameter>& parameters, const Place& place,
                                            const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
-// Throws Error(wrong_kind) for a model of which no node says which module it comes from; `file`: what messages call it.
+// Throws Error(wrong_kind) if no node of the model states its module. `file`: the model's name in messages.
 void require_origins(const onnx_file::OnnxSummary& model, const std::string& file);
 
-// With nothing but the file: what its own names and metadata say.
+// Annotates only from the names and metadata in the file itself.
 Result<AnnotateReport> annotate_alone(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                       const AnnotateOptions& options);
 

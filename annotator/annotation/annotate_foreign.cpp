@@ -34,7 +34,7 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-using Offsets = FlatMap<std::uint64_t, std::size_t>;  // a node's offset in the file -> its number
+using Offsets = FlatMap<std::uint64_t, std::size_t>;  // offset of a node in the file -> index of the node
 
 Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
   Offsets offsets;
@@ -45,35 +45,35 @@ Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>&
   return offsets;
 }
 
-bool says_something(const onnx_file::OnnxProperties& metadata) {
+bool is_annotated(const onnx_file::OnnxProperties& metadata) {
   return find_property(metadata, keys::confidence).has_value();
 }
 
-bool all_say_something(const std::vector<const OnnxNode*>& nodes) {
-  return std::ranges::all_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
+bool all_annotated(const std::vector<const OnnxNode*>& nodes) {
+  return std::ranges::all_of(nodes, [](const OnnxNode* node) { return is_annotated(node->metadata); });
 }
 
-bool stale(const MatchReport& found, std::size_t index) { return index < found.stale.size() && found.stale[index]; }
+bool is_stale(const MatchReport& found, std::size_t index) { return index < found.stale.size() && found.stale[index]; }
 
-// The keys with which whence says a node's origin.
+// The keys in which whence states a node's origin.
 constexpr std::array stale_keys = {keys::module, keys::modules,  keys::call,    keys::calls,
                                    keys::scopes, keys::source,   keys::op,      keys::confidence,
                                    keys::rule,   keys::evidence, keys::version, keys::confidence_operator};
 
 class ForeignEditor : public onnx_file::NodeEditor {
  public:
-  // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
-  // `stamps`: also write which recorded operations a node stands for; `of_another`: those that it has are of another
-  // program, and go.
+  // `known_names`: by node, the name that it keeps or gets back; empty for all other nodes.
+  // `stamps`: also writes the recorded operations. `replaces_stamps`: present stamps belong to another program and are
+  // removed.
   ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets,
-                const AnnotateOptions& options, bool stamps, bool of_another,
+                const AnnotateOptions& options, bool stamps, bool replaces_stamps,
                 const std::vector<std::string_view>& known_names, AnnotateReport& report)
       : found_(found),
         source_(source),
         offsets_(offsets),
         options_(options),
         stamps_(stamps),
-        of_another_(of_another),
+        replaces_stamps_(replaces_stamps),
         known_names_(known_names),
         report_(report) {
     for (const std::string_view name : known_names) {
@@ -84,12 +84,12 @@ class ForeignEditor : public onnx_file::NodeEditor {
   NodeEdit edit(const NodeView& node) override {
     const std::size_t index = offsets_.at(node.offset);
     const NodeMatch& match = found_.nodes[index];
-    const bool annotated = says_something(node.metadata);
+    const bool annotated = is_annotated(node.metadata);
     NodeEdit edit;
     if (!annotated) {
       edit = annotation_of(node, index, match);
-    } else if (stale(found_, index)) {
-      edit = restated(node, match, index);
+    } else if (is_stale(found_, index)) {
+      edit = reannotation_of(node, match, index);
     }
     const Confidence confidence = confidence_after(node, edit, match.confidence);
     if (options_.tokens_go) drop_carried(node, edit);
@@ -104,51 +104,51 @@ class ForeignEditor : public onnx_file::NodeEditor {
     if (!match.scope.exists()) {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       keep_existing_metadata(node, edit);
-      if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
+      if (replaces_stamps_) set_aside(conflicting_entries(node, keys::op), edit);
       return edit;
     }
     if (options_.names) rename(node, index, edit);
     metadata::KeyEntries entries = source_.keys_of(match);
-    if (source_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
+    if (source_.is_requested(keys::scopes)) metadata::add_call_path(node.metadata, entries);
     for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (origin::is_of_runtime(node.domain) && !find_property(node.metadata, keys::module)) {
       edit.added.emplace_back(keys::confidence_operator, metadata::operator_name(node.domain, node.op_type));
     }
-    if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
+    if (!found_.evidence[index].empty() && source_.is_requested(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
-    if (stamps_ && (of_another_ || !find_property(node.metadata, keys::op))) {
+    if (stamps_ && (replaces_stamps_ || !find_property(node.metadata, keys::op))) {
       if (const auto origin = source_.origin_of(match)) edit.added.emplace_back(keys::op, origin::to_stamp(*origin));
     }
     keep_existing_metadata(node, edit);
-    set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
+    set_aside(replaces_stamps_ ? conflicting_entries(node, keys::op) : repeated_entries(node), edit);
     return edit;
   }
 
-  // Replaces what the node said before it was changed; names and PyTorch's own keys stay.
-  NodeEdit restated(const NodeView& node, const NodeMatch& match, std::size_t index) const {
+  // Replaces the entries that whence wrote before a tool changed the node. Names and PyTorch's own keys stay.
+  NodeEdit reannotation_of(const NodeView& node, const NodeMatch& match, std::size_t index) const {
     NodeEdit edit;
     for (const std::string_view key : stale_keys) {
       if (find_property(node.metadata, key)) edit.dropped_keys.push_back(key);
     }
     for (const std::string_view key : metadata::annotation_keys()) {
       const auto value = find_property(node.metadata, key);
-      const bool of_body = value && value->find(place_of_module) != value->npos;
-      if (of_body && std::ranges::find(stale_keys, key) == stale_keys.end()) edit.dropped_keys.push_back(key);
+      const bool names_placeholder = value && value->find(module_placeholder) != value->npos;
+      if (names_placeholder && std::ranges::find(stale_keys, key) == stale_keys.end()) edit.dropped_keys.push_back(key);
     }
     if (!match.scope.exists()) {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       return edit;
     }
     metadata::KeyEntries entries = source_.keys_of(match);
-    if (source_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
+    if (source_.is_requested(keys::scopes)) metadata::add_call_path(node.metadata, entries);
     for (auto& [key, value] : entries) {
       const bool dropped = std::ranges::find(edit.dropped_keys, key) != edit.dropped_keys.end();
       if (dropped || !find_property(node.metadata, key)) edit.added.emplace_back(key, std::move(value));
     }
-    if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
+    if (!found_.evidence[index].empty() && source_.is_requested(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
     if (const auto origin = stamps_ ? source_.origin_of(match) : std::nullopt) {
@@ -182,7 +182,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
 
   void keep_existing_metadata(const NodeView& node, NodeEdit& edit) const {
     std::string kept;
-    if (stamps_ && !of_another_ && find_property(node.metadata, keys::op)) kept = keys::op;
+    if (stamps_ && !replaces_stamps_ && find_property(node.metadata, keys::op)) kept = keys::op;
     if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
     list_kept_keys(node, std::move(kept), edit);
   }
@@ -191,7 +191,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
   const KeySource& source_;
   const Offsets& offsets_;
   const AnnotateOptions& options_;
-  bool stamps_, of_another_;
+  bool stamps_, replaces_stamps_;
   const std::vector<std::string_view>& known_names_;
   AnnotateReport& report_;
   text::UniqueNames unique_;
@@ -219,7 +219,7 @@ Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confiden
   return word ? origin::parse_confidence(*word).value_or(decided) : decided;
 }
 
-bool annotated_at_all_nodes(const OnnxSummary& model) { return all_say_something(match::nodes_with_functions(model)); }
+bool annotated_at_all_nodes(const OnnxSummary& model) { return all_annotated(match::nodes_with_functions(model)); }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
   return find_property(model.metadata, keys::matched) == digest && annotated_at_all_nodes(model);
@@ -231,44 +231,45 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const auto nodes = match::nodes_with_functions(model);
   const Offsets offsets = offsets_of(model, nodes);
   std::vector<std::string_view> known_names(nodes.size());
-  FlatSet<std::string_view> given;
-  given.reserve(nodes.size());
-  const auto keeps = [&](std::size_t i) {
-    return says_something(nodes[i]->metadata) || !found.nodes[i].scope.exists();
+  FlatSet<std::string_view> used_names;
+  used_names.reserve(nodes.size());
+  const auto keeps_name = [&](std::size_t i) {
+    return is_annotated(nodes[i]->metadata) || !found.nodes[i].scope.exists();
   };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!keeps(i)) continue;
+    if (!keeps_name(i)) continue;
     known_names[i] = nodes[i]->name;
-    given.insert(nodes[i]->name);
+    used_names.insert(nodes[i]->name);
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (keeps(i) || found.nodes[i].confidence == Confidence::ancestor) continue;
+    if (keeps_name(i) || found.nodes[i].confidence == Confidence::ancestor) continue;
     const std::string_view name = source.own_name(found.nodes[i], nodes[i]->op_type);
-    if (!name.empty() && given.insert(name).second) known_names[i] = name;
+    if (!name.empty() && used_names.insert(name).second) known_names[i] = name;
   }
   onnx_file::ModelEdit edit = annotation_of_model(model);
-  // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
-  const bool adds = !all_say_something(nodes) || std::ranges::find(found.stale, true) != found.stale.end();
-  // Tools that drop the nodes' metadata leave the model's: then the file is annotated anew, and those are of the past.
-  const bool anew = std::ranges::none_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
-  const auto state = [&](std::string_view key, const std::string& value) {
+  // If every node is annotated, nothing is matched, and the file keeps the program that it was annotated with.
+  const bool adds = !all_annotated(nodes) || std::ranges::find(found.stale, true) != found.stale.end();
+  // Some tools drop the nodes' metadata but keep the model's. Then the model's entries are outdated and are replaced.
+  const bool all_dropped =
+      std::ranges::none_of(nodes, [](const OnnxNode* node) { return is_annotated(node->metadata); });
+  const auto set_entry = [&](std::string_view key, const std::string& value) {
     const auto before = find_property(model.metadata, key);
-    if (before && (!anew || before == value)) return;
+    if (before && (!all_dropped || before == value)) return;
     if (before) edit.dropped_keys.push_back(key);
     edit.added.emplace_back(key, value);
   };
-  if (adds) state(keys::matched, digest);
-  // The version that the file has is the tool's own.
-  if (anew && !edit.ir_version) edit.dropped_keys.push_back(keys::original_ir_version);
+  if (adds) set_entry(keys::matched, digest);
+  // The IR version was then chosen by the tool, so strip must not restore an older one.
+  if (all_dropped && !edit.ir_version) edit.dropped_keys.push_back(keys::original_ir_version);
   AnnotateReport report;
-  // A stamp means something beside the sidecar of its program. Nodes of whence's own export have theirs, unless an
-  // optimiser dropped it.
+  // A stamp is meaningful only together with the sidecar of its program. Nodes of whence's own export have stamps
+  // unless an optimiser dropped them.
   const std::string program = source.program();
   const auto exported = find_property(model.metadata, keys::program);
-  const bool stamps = !program.empty() && source.wants(keys::confidence);
-  const bool of_another = stamps && exported && exported != program;
-  if (stamps && adds && program != digest && exported != program) state(keys::stamped, program);
-  ForeignEditor editor(found, source, offsets, options, stamps, of_another, known_names, report);
+  const bool stamps = !program.empty() && source.is_requested(keys::confidence);
+  const bool replaces_stamps = stamps && exported && exported != program;
+  if (stamps && adds && program != digest && exported != program) set_entry(keys::stamped, program);
+  ForeignEditor editor(found, source, offsets, options, stamps, replaces_stamps, known_names, report);
   report.changed = onnx_file::rewrite_file(input, output, editor, std::move(edit), onnx_file::data_files_of(model));
   report.fit = found.fit;
   return report;

@@ -1,4 +1,4 @@
-// `annotate --carry`: a node's name as a line of its doc_string (carried_token.h), which optimisers leave alone.
+// `annotate --carry`: stores a node's name as a line of its doc_string (carried_token.h), which optimisers keep.
 #pragma once
 
 #include "annotator/onnx_file/onnx_rewrite.h"
@@ -6,10 +6,10 @@
 
 namespace whence::annotation {
 
-// Adds the line to an edit; a node that has it from an earlier run keeps that. `confidence`: of the node's module.
+// Adds the line to an edit, unless the node has one from an earlier run. `confidence`: of the node's module.
 void carry_name(const onnx_file::NodeView& node, origin::Confidence confidence, onnx_file::NodeEdit& edit);
 
-// Takes the line away again, where it is the last of the doc_string.
+// Removes the line if it is the last line of the doc_string.
 void drop_token(const onnx_file::NodeView& node, onnx_file::NodeEdit& edit);
 
 }  // namespace whence::annotation

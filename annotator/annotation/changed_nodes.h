@@ -1,5 +1,5 @@
-// Nodes that a tool changed and on which it left the metadata of the file before: a Conv that took in the Relu behind
-// it still says that it is the Conv alone. What such a node says of itself is of the past.
+// Finds nodes that a tool changed without updating their metadata: a Conv that absorbed the following Relu still states
+// that it is only the Conv. The entries of such a node are outdated.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,14 @@
 
 namespace whence::annotation {
 
-// A body of whence's functions has this for the module of the call (functions/call_text.h). whence fills it in when it
-// writes out a call; other tools copy it.
-inline constexpr std::string_view place_of_module = "{module}";
+// The placeholder for the module of the call in bodies of whence's functions (functions/call_text.h). whence replaces
+// it when it inlines a call; other tools copy it unchanged.
+inline constexpr std::string_view module_placeholder = "{module}";
 
-// By node of `nodes`. A node is changed when it says, under its old name, what its like in the file before says, and is
-// another operator by now, has another first result, or computes from other values. Values are followed through nodes
-// that say nothing, which the tool put in. Weights may be others: quantising a node leaves it the same. Changed, too,
-// is a node that a tool took out of a function of whence's.
+// Returns true for each changed node of `nodes`. A node is changed if it has the name and origin of a node before, but
+// another operator, another first result or other input values. Values are followed through nodes without an origin,
+// which the tool inserted. Other weights are no change, so that a quantised node counts as unchanged. A node that a
+// tool inlined from a function of whence is changed too.
 std::vector<bool> changed_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes,
                                 const std::vector<const onnx_file::OnnxNode*>& before);
 

@@ -20,12 +20,12 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-using DeviceByOffset = std::unordered_map<std::uint64_t, std::string_view>;  // empty: none
+using DeviceByOffset = std::unordered_map<std::uint64_t, std::string_view>;  // an empty name: no device
 
-// Nodes of functions are not among them, and stay as they are.
-class PlaceEditor : public onnx_file::NodeEditor {
+// Writes the devices. Nodes of functions have none and stay unchanged.
+class DeviceEditor : public onnx_file::NodeEditor {
  public:
-  explicit PlaceEditor(const DeviceByOffset& devices) : devices_(devices) {}
+  explicit DeviceEditor(const DeviceByOffset& devices) : devices_(devices) {}
 
   NodeEdit edit(const NodeView& node) override {
     NodeEdit edit;
@@ -61,19 +61,19 @@ bool write_layer_assignment(const OnnxSummary& model, const std::vector<std::str
                             Diagnostics& notes) {
   const Place place{.file = input.stands_for, .stage = "place"};
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
-  const bool ours = find_property(model.metadata, keys::placed).has_value();
+  const bool written_by_whence = find_property(model.metadata, keys::placed).has_value();
   DeviceByOffset by_offset;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!ours && nodes[i]->metadata.find(keys::layer_annotation)) {
+    if (!written_by_whence && nodes[i]->metadata.find(keys::layer_annotation)) {
       throw Error(Code::usage,
                   "another tool assigned layers: '" + std::string(nodes[i]->name) + "' has the entry layer_ann",
-                  "place the file as it was before that tool, or leave out --rule to see what it says", place);
+                  "place the file from before that tool, or omit --rule to show its assignment", place);
     }
     const auto offset = static_cast<std::uint64_t>(nodes[i]->message.data() - model.file->text().data());
     by_offset.emplace(offset, devices[i] == left_out ? std::string_view() : std::string_view(devices[i]));
   }
   if (model.ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model.ir_version, place));
-  PlaceEditor editor(by_offset);
+  DeviceEditor editor(by_offset);
   return onnx_file::rewrite_file(input, output, editor, placement_of_model(model, settings),
                                  onnx_file::data_files_of(model));
 }

@@ -1,4 +1,4 @@
-// Devices of nodes into a file, as ONNX Runtime's layer assignment reads them; strip takes them out again.
+// Writes devices of nodes into a file in the format of ONNX Runtime's layer assignment; strip removes them.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace whence::annotation {
 
-// `devices`: by node, in the order of all_nodes(); an entry that is `left_out` is not written. `settings`: of the
-// session, kept in the model's metadata. What an earlier call wrote is replaced. Returns false when the file said all
-// of this. Errors: usage when another tool wrote such entries; those of rewrite_file.
+// `devices`: by node, in the order of all_nodes(); entries equal to `left_out` are not written. `settings`: session
+// settings, stored in the model's metadata. Replaces the entries of an earlier call. Returns false if the file already
+// had all entries. Errors: usage if another tool wrote such entries; the errors of rewrite_file.
 bool write_layer_assignment(const onnx_file::OnnxSummary& model, const std::vector<std::string>& devices,
                             const std::string& left_out, const std::string& settings,
                             const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,

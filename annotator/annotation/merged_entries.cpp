@@ -20,9 +20,9 @@ std::optional<std::size_t> take_number(std::string_view& text, char end) {
 
 }  // namespace
 
-std::vector<PlacedEntry> repeated_entries(const onnx_file::NodeView& node) { return entries_in_the_way(node, ""); }
+std::vector<PlacedEntry> repeated_entries(const onnx_file::NodeView& node) { return conflicting_entries(node, ""); }
 
-std::vector<PlacedEntry> entries_in_the_way(const onnx_file::NodeView& node, std::string_view key) {
+std::vector<PlacedEntry> conflicting_entries(const onnx_file::NodeView& node, std::string_view key) {
   std::vector<PlacedEntry> found;
   if (!node.regular_metadata) return found;
   std::set<std::string_view> seen;

@@ -1,6 +1,6 @@
-// Metadata that annotate takes away: keys that a node carries twice (ONNX Runtime's fusions write them so) are merged
-// to the first, and the stamps of another program make room for those of the sidecar. What was taken away is kept as
-// text, so that strip can put it back where it stood.
+// Metadata that annotate removes: repeated keys on a node (ONNX Runtime's fusions write them) are reduced to the first
+// entry, and stamps of another program are replaced by stamps of the sidecar's program. Removed entries are stored as
+// text so that strip can restore them at their positions.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace whence::annotation {
 
-// Every entry whose key stands on the node before it; none when the metadata is too irregular to be put back exactly.
+// Returns every entry whose key occurs earlier on the node; none if the metadata could not be restored exactly.
 std::vector<onnx_file::PlacedEntry> repeated_entries(const onnx_file::NodeView& node);
 
-// The same, and every entry under `key`; ascending by position.
-std::vector<onnx_file::PlacedEntry> entries_in_the_way(const onnx_file::NodeView& node, std::string_view key);
+// Returns the repeated entries and every entry under `key`, in ascending order of position.
+std::vector<onnx_file::PlacedEntry> conflicting_entries(const onnx_file::NodeView& node, std::string_view key);
 
-// "3,9,5;namespace...": position, length of key and of value, then both, for each.
+// Writes for each entry its position, the lengths of key and value, then both: "3,9,5;namespace...".
 std::string to_text(const std::vector<onnx_file::PlacedEntry>& entries);
-// Empty for text that is none: it was written by hand.
+// Returns an empty list for invalid text, which was written by hand.
 std::vector<onnx_file::PlacedEntry> parse_merged_entries(std::string_view text);
 
 }  // namespace whence::annotation

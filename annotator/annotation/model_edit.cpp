@@ -20,18 +20,19 @@ void raise_ir_version(const onnx_file::OnnxSummary& model, onnx_file::ModelEdit&
   edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
 }
 
-Diagnostic nothing_left_to_annotate(const std::string& told_by, const Place& place) {
-  Diagnostic diagnostic = note(
-      Code::sidecar_mismatch,
-      "every node was annotated before, from another source, and stays as it is: " + told_by + " adds nothing", place);
-  diagnostic.remedy = "to annotate it from " + told_by + ", first `whence strip " + place.file + " -o ...`";
+Diagnostic nothing_left_to_annotate(const std::string& source_name, const Place& place) {
+  Diagnostic diagnostic =
+      note(Code::sidecar_mismatch,
+           "every node is already annotated from another source and stays unchanged: " + source_name + " adds nothing",
+           place);
+  diagnostic.remedy = "to annotate it from " + source_name + ", first `whence strip " + place.file + " -o ...`";
   return diagnostic;
 }
 
 Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
   return note(Code::unsupported_feature,
               "the IR version was raised from " + std::to_string(before) + " to " +
-                  std::to_string(oldest_ir_with_node_metadata) + ": older versions have no metadata of nodes",
+                  std::to_string(oldest_ir_with_node_metadata) + ": older versions have no node metadata",
               place);
 }
 

@@ -24,8 +24,7 @@ using onnx_file::NodeView;
 
 namespace {
 
-// "a,b" holds "a" and "b", by whole items.
-bool lists(std::string_view items, std::string_view item) {
+bool has_item(std::string_view items, std::string_view item) {
   while (!items.empty()) {
     const std::size_t comma = std::min(items.find(','), items.size());
     if (items.substr(0, comma) == item) return true;
@@ -36,8 +35,8 @@ bool lists(std::string_view items, std::string_view item) {
 
 class StripEditor : public NodeEditor {
  public:
-  // `annotated`: by whence; the nodes of other files are counted and stay. `stamps`: annotate wrote some, too.
-  // `placed`: place wrote the nodes' devices.
+  // `annotated`: whence annotated the file; other files are only counted. `stamps`: annotate also wrote stamps.
+  // `placed`: `whence place` wrote the nodes' devices.
   StripEditor(StripReport& report, bool annotated, bool stamps, bool placed)
       : report_(report), annotated_(annotated), stamps_(stamps), placed_(placed) {}
 
@@ -45,13 +44,13 @@ class StripEditor : public NodeEditor {
     ++report_.nodes;
     NodeEdit edit;
     if (placed_) drop(node, keys::layer_annotation, "", edit);
-    if (annotated_) take_annotation(node, edit);
+    if (annotated_) remove_annotation(node, edit);
     if (!edit.dropped_keys.empty()) ++report_.stripped;
     return edit;
   }
 
  private:
-  void take_annotation(const NodeView& node, NodeEdit& edit) const {
+  void remove_annotation(const NodeView& node, NodeEdit& edit) const {
     const std::string_view kept = find_property(node.metadata, keys::kept).value_or("");
     for (const std::string_view key : metadata::annotation_keys()) drop(node, key, kept, edit);
     drop(node, keys::kept, "", edit);
@@ -59,20 +58,19 @@ class StripEditor : public NodeEditor {
     drop(node, keys::merged, "", edit);
     drop(node, keys::carry, "", edit);
     if (find_property(node.metadata, keys::carry)) drop_token(node, edit);
-    if (stamps_ && !exported(node)) drop(node, keys::op, kept, edit);
+    if (stamps_ && !has_stamped_origin(node)) drop(node, keys::op, kept, edit);
     if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
-    edit.keep_empty_name = lists(kept, "name");
+    edit.keep_empty_name = has_item(kept, "name");
   }
 
-  // Its place was read from its stamp.
-  static bool exported(const NodeView& node) {
+  static bool has_stamped_origin(const NodeView& node) {
     const auto rule = find_property(node.metadata, keys::rule);
     return rule == "stamp" || rule == "shared";
   }
 
   static void drop(const NodeView& node, std::string_view key, std::string_view kept, NodeEdit& edit) {
-    if (find_property(node.metadata, key) && !lists(kept, key)) edit.dropped_keys.push_back(key);
+    if (find_property(node.metadata, key) && !has_item(kept, key)) edit.dropped_keys.push_back(key);
   }
 
   StripReport& report_;
@@ -89,7 +87,7 @@ ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
     if (!edit.ir_version) {
       throw Error(Code::corrupt_file,
                   std::string(keys::original_ir_version) + " is '" + std::string(*text) + "', not a number",
-                  "take the file as annotate wrote it", place);
+                  "use the file as annotate wrote it", place);
     }
   }
   return edit;

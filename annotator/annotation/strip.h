@@ -1,4 +1,5 @@
-// Strip: takes back what annotate and place wrote. Annotating and stripping a file gives the original bytes.
+// Strip: removes the entries that annotate and place wrote. Annotating and then stripping a file gives the original
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 namespace whence::annotation {
 
 struct StripReport {
-  std::int64_t nodes = 0;     // nodes of bodies included
+  std::int64_t nodes = 0;     // including nodes of bodies
   std::int64_t stripped = 0;  // nodes that changed
-  bool changed = false;       // false: whence had not annotated the file
+  bool changed = false;       // false if whence had not annotated the file
 };
 
-// Writes `input` without whence's annotations to `output`, which may be the same file. Stays: export's stamps, metadata
-// of others, also under a key that annotate could have written, and external data as annotate leaves it
-// (carried_data.h). Errors: those of read_onnx_summary and rewrite_file.
+// Writes `input` without whence's annotations to `output`, which may be the same file. Keeps export's stamps and
+// metadata of other tools, even under keys that annotate uses. Handles external data like annotate (carried_data.h).
+// Errors: the errors of read_onnx_summary and rewrite_file.
 Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output);
 
 }  // namespace whence::annotation

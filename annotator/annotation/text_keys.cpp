@@ -26,14 +26,14 @@ using origin::OriginKind;
 
 namespace {
 
-// True for keys that describe one node's operation, which hold for the node that took its place as well.
+// True for keys that describe one node's operation and are copied to the node that replaced it.
 bool taken_over(std::string_view key) {
   return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node ||
          key == keys::stack_trace || key == keys::call || key == keys::calls || key == keys::scopes ||
          key == keys::source;
 }
 
-// Returns true for those of them that say more than the module's call.
+// True for copied keys that describe the operation and not only the module's call.
 bool describes_operation(std::string_view key) {
   return taken_over(key) && key != keys::call && key != keys::calls && key != keys::scopes;
 }
@@ -64,7 +64,7 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   return modules;
 }
 
-// A node that helps several is none of their operations.
+// Returns no identities for a helper of several operations, since it is none of them.
 std::vector<std::string> TextKeys::ids_of(const NodeMatch& match) const {
   std::vector<std::string> ids;
   if (match.shared || match.confidence >= origin::Confidence::ancestor) return ids;
@@ -77,28 +77,28 @@ std::vector<std::string> TextKeys::ids_of(const NodeMatch& match) const {
   return ids;
 }
 
-// The file states ways when its nodes have numbers of calls, which tell the calls of a module apart.
-std::optional<std::vector<metadata::CalledModule>> TextKeys::way_of(const NodeMatch& match) const {
+// The reference has call paths only if its nodes have call numbers, which distinguish the calls of a module.
+std::optional<std::vector<metadata::CalledModule>> TextKeys::call_path_of(const NodeMatch& match) const {
   for (const match::UnitIndex unit : match.units) {
     const OnnxNode* node = node_of(unit);
     if (node == nullptr || !find_property(node->metadata, keys::call)) return std::nullopt;
   }
-  std::vector<metadata::CalledModule> way;
+  std::vector<metadata::CalledModule> call_path;
   for (match::ScopeIndex scope = match.scope; scope.exists(); scope = reference_.scopes[scope].parent) {
-    way.push_back({.path = reference_.scopes[scope].path, .call = reference_.scopes[scope].call});
+    call_path.push_back({.path = reference_.scopes[scope].path, .call = reference_.scopes[scope].call});
   }
-  std::ranges::reverse(way);
-  return way;
+  std::ranges::reverse(call_path);
+  return call_path;
 }
 
-std::optional<std::string> TextKeys::value_in_way(std::string_view key,
-                                                  const std::vector<metadata::CalledModule>& way) {
-  if (key == keys::call) return std::to_string(way.back().call);
+std::optional<std::string> TextKeys::value_in_call_path(std::string_view key,
+                                                        const std::vector<metadata::CalledModule>& call_path) {
+  if (key == keys::call) return std::to_string(call_path.back().call);
   if (key == keys::calls) {
-    std::string calls = metadata::calls_text(way);
+    std::string calls = metadata::calls_text(call_path);
     return calls.empty() ? std::nullopt : std::optional(std::move(calls));
   }
-  if (key == keys::scopes) return metadata::way_text(way);
+  if (key == keys::scopes) return metadata::call_path_text(call_path);
   return std::nullopt;
 }
 
@@ -107,7 +107,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
   const onnx_file::OnnxProperties existing_metadata =
       only == nullptr ? onnx_file::OnnxProperties() : only->metadata.list();
   const bool of_node = only != nullptr && reference_.units[match.units[0]].scope == match.scope;
-  const auto way = of_node || match.units.empty() ? std::nullopt : way_of(match);
+  const auto call_path = of_node || match.units.empty() ? std::nullopt : call_path_of(match);
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
   for (const std::string_view key : requested_keys_) {
@@ -123,9 +123,9 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       result.emplace_back(key, WHENCE_VERSION);
     } else if (key == keys::id) {
       if (auto ids = metadata::ids_text(ids_of(match))) result.emplace_back(key, *std::move(ids));
-    } else if (way && (key == keys::call || key == keys::calls || key == keys::scopes)) {
-      if (auto value = value_in_way(key, *way)) result.emplace_back(key, *std::move(value));
-    } else if (taken_over(key) && (!describes_operation(key) || knows_operations(match))) {
+    } else if (call_path && (key == keys::call || key == keys::calls || key == keys::scopes)) {
+      if (auto value = value_in_call_path(key, *call_path)) result.emplace_back(key, *std::move(value));
+    } else if (taken_over(key) && (!describes_operation(key) || has_certain_operations(match))) {
       if (const auto value = find_property(existing_metadata, key)) result.emplace_back(key, std::string(*value));
     }
   }
@@ -133,7 +133,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
   return result;
 }
 
-bool TextKeys::knows_operations(const NodeMatch& match) const {
+bool TextKeys::has_certain_operations(const NodeMatch& match) const {
   constexpr auto ancestor = origin::Confidence::ancestor;
   return match.confidence != ancestor || std::ranges::all_of(match.units, [&](match::UnitIndex unit) {
            return reference_.units[unit].confidence == ancestor;
@@ -154,12 +154,12 @@ std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_
   return only != nullptr && only->op_type == op_type ? only->name : std::string_view();
 }
 
-bool TextKeys::wants(std::string_view key) const {
+bool TextKeys::is_requested(std::string_view key) const {
   return std::find(requested_keys_.begin(), requested_keys_.end(), key) != requested_keys_.end();
 }
 
 std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
-  if (match.units.empty() || !knows_operations(match)) return std::nullopt;
+  if (match.units.empty() || !has_certain_operations(match)) return std::nullopt;
   std::vector<NodeOrigin> all;
   for (const match::UnitIndex unit : match.units) {
     const OnnxNode* node = node_of(unit);
@@ -169,17 +169,17 @@ std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
     all.push_back(std::move(*origin));
   }
   if (all.size() == 1) return std::move(all.front());
-  NodeOrigin together;
-  for (const NodeOrigin& each : all) together.ops.insert(together.ops.end(), each.ops.begin(), each.ops.end());
-  sort_unique(together.ops);
+  NodeOrigin combined;
+  for (const NodeOrigin& each : all) combined.ops.insert(combined.ops.end(), each.ops.begin(), each.ops.end());
+  sort_unique(combined.ops);
   const bool shared =
       match.shared || std::ranges::any_of(all, [](const NodeOrigin& each) { return each.kind == OriginKind::shared; });
   if (shared) {
-    together.kind = OriginKind::shared;
-  } else if (together.ops.size() > 1) {
-    together.kind = OriginKind::fused;
+    combined.kind = OriginKind::shared;
+  } else if (combined.ops.size() > 1) {
+    combined.kind = OriginKind::fused;
   }
-  return together;
+  return combined;
 }
 
 std::string TextKeys::path_of(const NodeMatch& match) const { return reference_.scopes[match.scope].name_path; }

@@ -17,7 +17,7 @@ constexpr std::string_view format = "whence-value-pairs";
   throw Error(code, why, remedy, {.file = path, .stage = "read"});
 }
 
-// A number from 0 to count - 1; none for anything else.
+// Returns the entry if it is a number from 0 to count - 1, else nullopt.
 std::optional<std::size_t> index_in(const Json& pair, const char* name, std::size_t count) {
   const auto found = pair.find(name);
   if (found == pair.end() || !found->is_number_unsigned()) return std::nullopt;
@@ -30,18 +30,18 @@ std::optional<std::size_t> index_in(const Json& pair, const char* name, std::siz
 std::vector<match::EqualValue> read_value_pairs(const std::string& path, const Program& program) {
   const auto file = MappedFile::open(path);
   const auto json = Json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
-  const bool is_ours = json.is_object() && json.value("format", Json()) == format;
-  const Json version = is_ours ? json.value("version", Json()) : Json();
+  const bool is_value_pairs = json.is_object() && json.value("format", Json()) == format;
+  const Json version = is_value_pairs ? json.value("version", Json()) : Json();
   if (version.is_number_unsigned() && version > 1) {
-    refuse(Code::newer_version, "the value pairs are of version " + version.dump() + "; this whence reads 1",
+    refuse(Code::newer_version, "the value pairs have version " + version.dump() + "; this whence reads version 1",
            "install a newer whence", path);
   }
   if (version != 1 || !json.contains("pairs") || !json["pairs"].is_array()) {
-    refuse(Code::wrong_kind, "the file holds no value pairs",
-           "let `whence annotate --values model.values.safetensors` find them", path);
+    refuse(Code::wrong_kind, "the file contains no value pairs",
+           "find them with `whence annotate --values model.values.safetensors`", path);
   }
   if (json.value("program", Json()) != program_digest(program)) {
-    refuse(Code::sidecar_mismatch, "the pairs are of another recording than the sidecar",
+    refuse(Code::sidecar_mismatch, "the pairs belong to another recording than the sidecar",
            "give the sidecar that they were found with", path);
   }
   const std::vector<const Node*> all = operations(program);

@@ -1,5 +1,5 @@
-// Reads which values of an ONNX file are, by their numbers, results of recorded operations: what `whence annotate
-// --values` found when the Python package ran the file.
+// Reads which values of an ONNX file are numerically equal to results of recorded operations. `whence annotate
+// --values` finds these pairs when the Python package runs the file.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace whence::annotation {
 
 // JSON: {"format": "whence-value-pairs", "version": 1, "program": DIGEST, "pairs": [{"value": NAME, "operation": N,
-// "output": N}, ...]}; operations and their results are counted as the sidecar has them. Throws Error: those of
-// MappedFile, wrong_kind for another file, corrupt_file for pairs that the program does not have, sidecar_mismatch for
-// those of another program.
+// "output": N}, ...]}; operations and their results are numbered as in the sidecar. Throws Error: the errors of
+// MappedFile; wrong_kind for a file without pairs; corrupt_file for an operation or result that the program does not
+// have; sidecar_mismatch for pairs of another program.
 std::vector<match::EqualValue> read_value_pairs(const std::string& path, const Program& program);
 
 }  // namespace whence::annotation

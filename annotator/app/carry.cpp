@@ -99,7 +99,7 @@ ToolEnd run_in(const ToolFolder& folder, const ToolCommand& tool, const CarryOpt
 
 // Returns the error for a tool whose file is missing or unreadable; `cause` is the error of reading it.
 Error without_file(const ToolFolder& folder, const ToolCommand& tool, const ToolEnd& end, const Error& cause) {
-  const Diagnostic first = folder.as_seen(cause.diagnostics()).front();
+  const Diagnostic first = folder.with_user_paths(cause.diagnostics()).front();
   const bool found = first.code != Code::tool_failed;
   return Error(
       Code::tool_failed,
@@ -141,11 +141,11 @@ AnnotateReport carry_through(const std::string& model, const onnx_file::DataFile
     file = folder.result(tool);
     AnnotateReport report = annotate(file, output, carried_from(model, options.overwrite));
     std::erase_if(report.notes, is_expected);
-    report.notes = folder.as_seen(std::move(report.notes));
+    report.notes = folder.with_user_paths(std::move(report.notes));
     return report;
   } catch (const Error& error) {
     if (file.empty() || is_about(error, file)) throw without_file(folder, tool, end, error);
-    throw Error(folder.as_seen(error.diagnostics()));
+    throw Error(folder.with_user_paths(error.diagnostics()));
   }
 }
 

@@ -111,7 +111,7 @@ class ArchiveExport {
       convert();
       const std::string draft = scratch.file(base_name(output_.path));
       write_draft(draft);
-      run_.diagnostics = scratch.as_seen(std::move(run_.diagnostics));
+      run_.diagnostics = scratch.with_user_paths(std::move(run_.diagnostics));
       report_written(draft);
       if (sidecar != nullptr) sidecar->write(bound_sidecar(draft));
       add_data_files(scratch, output_, *files);
@@ -122,7 +122,7 @@ class ArchiveExport {
       files->commit();
     } catch (const Error& error) {
       files.reset();
-      fail(scratch.as_seen(error.diagnostics()));
+      fail(scratch.with_user_paths(error.diagnostics()));
     }
     report_.stages = run_.stages.seconds();
     report_.notes = std::move(run_.diagnostics);

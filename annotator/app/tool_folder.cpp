@@ -113,11 +113,11 @@ void ToolFolder::clear() const {
   }
 }
 
-Diagnostics ToolFolder::as_seen(Diagnostics diagnostics) const {
+Diagnostics ToolFolder::with_user_paths(Diagnostics diagnostics) const {
   for (Diagnostic& each : diagnostics) {
     for (std::string* text : {&each.message, &each.where.file, &each.remedy}) replace_all(*text, folder_ + "/", "");
   }
-  return scratch_.as_seen(std::move(diagnostics));
+  return scratch_.with_user_paths(std::move(diagnostics));
 }
 
 bool has_placeholder(const std::vector<std::string>& arguments, const std::string& placeholder) {

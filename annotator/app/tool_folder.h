@@ -22,8 +22,8 @@ class ToolFolder {
   // {out}: {in}, or the only new ONNX file beside it. Throws Error(tool_failed) if there is none.
   std::string result(const std::vector<std::string>& arguments) const;
 
-  void clear() const;                                  // removes all files and folders in it
-  Diagnostics as_seen(Diagnostics diagnostics) const;  // removes the folder's path from the texts
+  void clear() const;                                          // removes all files and folders in it
+  Diagnostics with_user_paths(Diagnostics diagnostics) const;  // removes the folder's path from the texts
 
  private:
   void add_data(const std::string& model, const onnx_file::DataFiles& data);

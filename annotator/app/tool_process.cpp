@@ -181,7 +181,7 @@ ToolEnd run_tool(const std::vector<std::string>& arguments, const ToolLimits& li
   const auto began = Clock::now();
   ToolEnd end;
   while (!tool.wait(end.status)) {
-    end.stopped = PostponedStops::stop_waits();
+    end.stopped = PostponedStops::is_stop_pending();
     end.timed_out = limits.timeout > 0 && std::chrono::duration<double>(Clock::now() - began).count() > limits.timeout;
     if (!end.stopped && !end.timed_out) continue;
     tool.kill(end.status);

@@ -16,9 +16,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "annotator/convert/asked_opset.h"
 #include "annotator/convert/ctx.h"
 #include "annotator/convert/operator_types.h"
+#include "annotator/convert/tracked_opset.h"
 #include "annotator/convert/uses.h"
 #include "annotator/graph/graph.h"
 #include "annotator/operators/operator_forms.h"
@@ -67,7 +67,7 @@ class ConvertSession {
   Failures convert(Failures of_lowering = {});
 
   const Program& program() const { return program_; }
-  const AskedOpset& opset() const { return opset_; }
+  const TrackedOpset& opset() const { return opset_; }
   operators::OperatorForms operator_forms() const { return options_.operators; }
   const ProgramUses& uses();                                // uses in program(), the lowered one; built on first call
   graph::Graph& graph() { return *frames_.back()->graph; }  // the innermost graph: a branch while it is being converted
@@ -168,7 +168,7 @@ class ConvertSession {
 
   const Program& program_;
   ConvertOptions options_;
-  AskedOpset opset_;
+  TrackedOpset opset_;
   std::unordered_map<std::string, std::optional<WidenedTypes>> widened_;  // by operator, dtypes and number of outputs
   std::vector<std::unique_ptr<Frame>> frames_;
   const Node* node_ = nullptr;  // the node being converted; nullptr while outputs are added

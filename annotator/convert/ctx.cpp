@@ -244,7 +244,7 @@ DType Ctx::dtype(Val value) const { return session_.graph().values[value.id].dty
 
 const TensorData* Ctx::constant(Val value) const { return session_.graph().constant(value.id); }
 
-const AskedOpset& Ctx::opset() const { return session_.opset(); }
+const TrackedOpset& Ctx::opset() const { return session_.opset(); }
 bool Ctx::writes(std::string_view op_type) const {
   return opset().answer([&](int opset) { return operators::writes(op_type, opset, session_.operator_forms()); });
 }
@@ -316,7 +316,7 @@ Val Ctx::cast(Val value, DType dtype) {
   const TensorData* data = constant(value);
   const bool unnamed = session_.graph().values[value.id].name.empty();
   const std::uint64_t bytes = data == nullptr ? 0 : data->element_count() * whence::size_of(dtype);
-  if (data != nullptr && unnamed && may_be_stored_besides(*data, bytes)) {
+  if (data != nullptr && unnamed && may_store_additionally(*data, bytes)) {
     if (auto folded = program::cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
   }
   return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});

@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "annotator/convert/asked_opset.h"
 #include "annotator/convert/missing_axis.h"
+#include "annotator/convert/tracked_opset.h"
 #include "annotator/graph/graph.h"
 #include "schema/op_schema.h"
 #include "schema/program.h"
@@ -98,7 +98,7 @@ class Ctx {
   bool all_static(Val value) const;
   std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range
   const TensorData* constant(Val value) const;
-  const AskedOpset& opset() const;
+  const TrackedOpset& opset() const;
   // Returns true if the export writes this operator of opset 23 or newer (operators/operator_forms.h).
   bool writes(std::string_view op_type) const;
   // Returns the recorded type of the operation's i-th result.

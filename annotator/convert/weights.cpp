@@ -156,7 +156,7 @@ TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}
 TensorData transposed_when_written(const TensorData& matrix) {
   constexpr std::size_t small = std::size_t{1} << 16;  // bytes
   if (matrix.bytes.size() <= small) return transposed(matrix);
-  return {matrix.dtype, {matrix.shape[1], matrix.shape[0]}, Bytes::made_when_written(matrix.bytes.size(), [matrix] {
+  return {matrix.dtype, {matrix.shape[1], matrix.shape[0]}, Bytes::computed_when_written(matrix.bytes.size(), [matrix] {
             return transposed(matrix).bytes;
           })};
 }

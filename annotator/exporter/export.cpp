@@ -108,7 +108,7 @@ struct Converted {
   Graph graph;
   Failures failures;
   std::unordered_map<ValueId, GraphValueId> values;  // indexed by value of the lowered program
-  convert::AskedOpset opset;
+  convert::TrackedOpset opset;
   Diagnostics notes = {};
 
   bool is_complete() const { return failures.empty(); }

@@ -27,15 +27,15 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return XXH3_64bits(both, sizeof both);
 }
 
-bool counts_or_flags(int data_type) {
+bool is_discrete(int data_type) {
   return data_type == onnx::TensorProto::INT64 || data_type == onnx::TensorProto::INT32 ||
          data_type == onnx::TensorProto::BOOL || data_type == onnx::TensorProto::STRING;
 }
 
-// Eight numbers are the scales of a Resize; more are a weight.
-constexpr std::int64_t most_scalars = 8;
+// A Resize has up to eight scales; a larger tensor is a weight.
+constexpr std::int64_t max_scalar_elements = 8;
 
-void forget_names(onnx::NodeProto& node) {
+void clear_names(onnx::NodeProto& node) {
   node.clear_name(), node.clear_doc_string(), node.clear_metadata_props();
   for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
     attribute.clear_doc_string();
@@ -43,7 +43,7 @@ void forget_names(onnx::NodeProto& node) {
   }
   for_each_body(node, [](onnx::GraphProto& body) {
     body.clear_name(), body.clear_doc_string(), body.clear_metadata_props(), body.clear_value_info();
-    for (onnx::NodeProto& inner : *body.mutable_node()) forget_names(inner);
+    for (onnx::NodeProto& inner : *body.mutable_node()) clear_names(inner);
   });
   std::ranges::sort(*node.mutable_attribute(), {}, [](const onnx::AttributeProto& each) { return each.name(); });
 }
@@ -66,8 +66,8 @@ class BlockMaker {
  private:
   const WorkNode& node(std::size_t local) const { return graph_.nodes()[region_.nodes[local]]; }
 
-  // The local number of the node that makes a value; nullopt for values from outside.
-  std::optional<std::size_t> maker(ValueId id) const {
+  // Returns the local number of the node that produces a value; nullopt for values from outside the region.
+  std::optional<std::size_t> local_producer(ValueId id) const {
     const auto found = local_.find(graph_.value(id).producer);
     return found == local_.end() ? std::nullopt : std::optional(found->second);
   }
@@ -82,26 +82,26 @@ class BlockMaker {
   const OnnxTensor* small_constant(ValueId id) const {
     const OnnxTensor* tensor = is_parameter(id) ? nullptr : graph_.constant(id);
     if (tensor == nullptr) return nullptr;
-    return counts_or_flags(tensor->data_type) || element_count(tensor->dims) <= most_scalars ? tensor : nullptr;
+    return is_discrete(tensor->data_type) || element_count(tensor->dims) <= max_scalar_elements ? tensor : nullptr;
   }
 
   static std::size_t output_index(const WorkNode& node, ValueId id) {
     return std::ranges::find(node.writes, id) - node.writes.begin();
   }
 
-  // Computes a number for each node from its operator, the values it reads and the nodes it feeds, within the region.
-  // Nodes with different numbers can be told apart in whichever order the file has them.
+  // Labels each node by its operator, its inputs and the nodes that read its results, within the region. The labels do
+  // not depend on the order of the nodes in the file.
   void set_labels() {
     std::vector<std::uint64_t> forward;
     for (std::size_t i = 0; i < region_.nodes.size(); ++i) {
       std::uint64_t label = hash(normal_form(*node(i).node, [&](const std::string& name) {
         const ValueId id = graph_.find(name);
-        if (const auto made_by = maker(id)) {
-          if (*made_by >= forward.size()) return std::string("own");  // its own output
-          return std::to_string(forward[*made_by]) + "." + std::to_string(output_index(node(*made_by), id));
+        if (const auto producer = local_producer(id)) {
+          if (*producer >= forward.size()) return std::string("own");  // an output of this node
+          return std::to_string(forward[*producer]) + "." + std::to_string(output_index(node(*producer), id));
         }
         if (const OnnxTensor* tensor = small_constant(id)) {
-          if (!counts_or_flags(tensor->data_type)) return std::string("scalar");
+          if (!is_discrete(tensor->data_type)) return std::string("scalar");
           const std::string content = content_of(*tensor);
           return digest_of(content.data(), content.size());
         }
@@ -127,19 +127,18 @@ class BlockMaker {
     }
   }
 
-  // Sets a topological order; of the nodes that could come next, takes the one with the smallest label, then the first
-  // in the file.
+  // Sets a topological order. Among nodes that are ready, the smallest label comes first, then the first in the file.
   void set_order() {
-    std::vector<std::size_t> waits(region_.nodes.size(), 0);
-    const auto later = [&](std::size_t a, std::size_t b) {
+    std::vector<std::size_t> missing_inputs(region_.nodes.size(), 0);
+    const auto comes_later = [&](std::size_t a, std::size_t b) {
       return std::pair(labels_[a], a) > std::pair(labels_[b], b);
     };
-    std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
-    for (std::size_t i = 0; i < waits.size(); ++i) {
-      for (const ValueId id : node(i).reads) waits[i] += maker(id) ? 1 : 0;
-      if (waits[i] == 0) ready.push(i);
+    std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(comes_later)> ready(comes_later);
+    for (std::size_t i = 0; i < missing_inputs.size(); ++i) {
+      for (const ValueId id : node(i).reads) missing_inputs[i] += local_producer(id) ? 1 : 0;
+      if (missing_inputs[i] == 0) ready.push(i);
     }
-    position_.resize(waits.size());
+    position_.resize(missing_inputs.size());
     while (!ready.empty()) {
       const std::size_t next = ready.top();
       ready.pop();
@@ -149,28 +148,28 @@ class BlockMaker {
         if (id < 0) continue;
         for (const std::int32_t reader : graph_.value(id).readers) {
           const auto found = local_.find(reader);
-          if (found != local_.end() && --waits[found->second] == 0) ready.push(found->second);
+          if (found != local_.end() && --missing_inputs[found->second] == 0) ready.push(found->second);
         }
       }
     }
   }
 
   void set_key() {
-    std::string all;
+    std::string text;
     for (const std::int32_t index : block_.nodes) {
       const std::string form =
           normal_form(*graph_.nodes()[index].node, [&](const std::string& name) { return token(graph_.find(name)); });
-      all += std::to_string(form.size()) + ":" + form;
+      text += std::to_string(form.size()) + ":" + form;
     }
-    const XXH128_hash_t digest = XXH3_128bits(all.data(), all.size());
+    const XXH128_hash_t digest = XXH3_128bits(text.data(), text.size());
     block_.key = std::to_string(digest.high64) + "-" + std::to_string(digest.low64);
   }
 
   std::string token(ValueId id) {
-    if (const auto made_by = maker(id)) {
-      return "n" + std::to_string(position_[*made_by]) + "." + std::to_string(output_index(node(*made_by), id));
+    if (const auto producer = local_producer(id)) {
+      return "n" + std::to_string(position_[*producer]) + "." + std::to_string(output_index(node(*producer), id));
     }
-    if (const auto known = tokens_.find(id); known != tokens_.end()) return known->second;
+    if (const auto cached = tokens_.find(id); cached != tokens_.end()) return cached->second;
     return tokens_[id] = outer_token(id);
   }
 
@@ -181,7 +180,7 @@ class BlockMaker {
       return "i" + std::to_string(block_.inputs.size() - 1);
     }
     const std::string content = content_of(*tensor);
-    if (counts_or_flags(tensor->data_type)) {
+    if (is_discrete(tensor->data_type)) {
       if (seen_constants_.try_emplace(content, id).second) block_.constants.push_back(id);
       return "c" + digest_of(content.data(), content.size());
     }
@@ -194,11 +193,11 @@ class BlockMaker {
 
   void set_outputs() {
     for (std::size_t position = 0; position < block_.nodes.size(); ++position) {
-      const WorkNode& made_by = graph_.nodes()[block_.nodes[position]];
-      for (std::size_t k = 0; k < made_by.writes.size(); ++k) {
-        if (made_by.writes[k] < 0) continue;
+      const WorkNode& producer = graph_.nodes()[block_.nodes[position]];
+      for (std::size_t k = 0; k < producer.writes.size(); ++k) {
+        if (producer.writes[k] < 0) continue;
         const auto inside = [&](std::int32_t reader) { return local_.contains(reader); };
-        if (!graph_.needed_outside(made_by.writes[k], inside)) continue;
+        if (!graph_.needed_outside(producer.writes[k], inside)) continue;
         block_.outputs.push_back({static_cast<std::int32_t>(position), static_cast<std::int32_t>(k)});
       }
     }
@@ -220,7 +219,7 @@ ModuleBlock block_of(const WorkGraph& graph, const Region& region) { return Bloc
 
 namespace {
 
-// The bytes that the message would have: what protobuf writes, in protobuf's order.
+// Returns the bytes that protobuf would write for the message, in protobuf's field order.
 std::string normal_form(PlainNode node, const std::function<std::string(const std::string&)>& rename) {
   std::string form;
   const auto append_values = [&](std::uint32_t field, const std::vector<std::string_view>& names) {
@@ -248,7 +247,7 @@ std::string normal_form(const OnnxNode& node, const std::function<std::string(co
   rename_inner_values(normal, [&](const std::string& name) {
     return inner.try_emplace(name, "b" + std::to_string(inner.size())).first->second;
   });
-  forget_names(normal);
+  clear_names(normal);
   return normal.SerializeAsString();
 }
 

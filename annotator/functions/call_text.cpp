@@ -15,11 +15,11 @@
 namespace whence::functions {
 namespace {
 
-constexpr std::string_view place_holder = "{module}";
+constexpr std::string_view placeholder = "{module}";
 
-bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-using Entries = std::map<std::string_view, std::string>;  // the first under each key
+using Entries = std::map<std::string_view, std::string>;  // the first entry of each key
 
 Entries entries(const FunctionNode& of) {
   Entries result;
@@ -35,10 +35,10 @@ Entries entries(const onnx_file::OnnxProperties& metadata) {
   return result;
 }
 
-// Metadata may hold bytes that are not UTF-8, which JSON cannot: such a text is a mark and a character for each byte.
+// JSON holds only UTF-8. Other metadata is written as this mark, followed by one character for each byte.
 constexpr char bytes_mark = '\x01';
 
-std::string keepable(std::string_view text) {
+std::string json_safe(std::string_view text) {
   if (!text.starts_with(bytes_mark) && is_utf8(text)) return std::string(text);
   std::string widened(1, bytes_mark);
   for (const char c : text) {
@@ -49,13 +49,13 @@ std::string keepable(std::string_view text) {
   return widened;
 }
 
-std::string text_of_json(const std::string& text) {
+std::string from_json_safe(const std::string& text) {
   if (!text.starts_with(bytes_mark)) return text;
   std::string bytes;
   for (std::size_t i = 1; i < text.size(); ++i) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const bool two = lead >= 0xc0 && i + 1 < text.size();
-    bytes += two ? static_cast<char>((lead << 6) | (static_cast<unsigned char>(text[++i]) & 0x3f)) : text[i];
+    const bool is_two_bytes = lead >= 0xc0 && i + 1 < text.size();
+    bytes += is_two_bytes ? static_cast<char>((lead << 6) | (static_cast<unsigned char>(text[++i]) & 0x3f)) : text[i];
   }
   return bytes;
 }
@@ -74,78 +74,80 @@ std::string to_template(std::string_view text, std::string_view module) {
   std::size_t from = 0;
   for (std::size_t at = text.find(module); at != std::string_view::npos; at = text.find(module, at + 1)) {
     const std::size_t end = at + module.size();
-    if (at < from || (at > 0 && (in_name(text[at - 1]) || text[at - 1] == '.'))) continue;
-    if (end < text.size() && in_name(text[end])) continue;
-    result.append(text.substr(from, at - from)).append(place_holder);
+    if (at < from || (at > 0 && (is_name_char(text[at - 1]) || text[at - 1] == '.'))) continue;
+    if (end < text.size() && is_name_char(text[end])) continue;
+    result.append(text.substr(from, at - from)).append(placeholder);
     from = end;
   }
   return result.append(text.substr(from));
 }
 
 void fill_template(std::string& text, std::string_view module) {
-  if (text.find(place_holder) != std::string::npos) text = from_template(text, module);
+  if (text.find(placeholder) != std::string::npos) text = from_template(text, module);
 }
 
-bool fills_template(std::string_view text, std::string_view of_template, std::string_view module) {
+bool fills_template(std::string_view text, std::string_view template_text, std::string_view module) {
   while (true) {
-    const std::size_t at = of_template.find(place_holder);
-    if (at == std::string_view::npos) return text == of_template;
-    if (text.substr(0, at) != of_template.substr(0, at) || !text.substr(at).starts_with(module)) return false;
+    const std::size_t at = template_text.find(placeholder);
+    if (at == std::string_view::npos) return text == template_text;
+    if (text.substr(0, at) != template_text.substr(0, at) || !text.substr(at).starts_with(module)) return false;
     text.remove_prefix(at + module.size());
-    of_template.remove_prefix(at + place_holder.size());
+    template_text.remove_prefix(at + placeholder.size());
   }
 }
 
 std::string from_template(std::string_view text, std::string_view module) {
   std::string result;
   std::size_t from = 0;
-  for (std::size_t at = text.find(place_holder); at != std::string_view::npos; at = text.find(place_holder, from)) {
+  for (std::size_t at = text.find(placeholder); at != std::string_view::npos; at = text.find(placeholder, from)) {
     result.append(text.substr(from, at - from)).append(module);
-    from = at + place_holder.size();
+    from = at + placeholder.size();
   }
   return result.append(text.substr(from));
 }
 
 namespace {
 
-// True if both have the same entries in the same order, as nearly all have.
-bool is_same(const FunctionNode& from_function, const onnx_file::OnnxProperties& original) {
+// Returns true if both have the same entries in the same order, as nearly all nodes do.
+bool has_same_entries(const FunctionNode& from_function, const onnx_file::OnnxProperties& original) {
   const auto& entries = from_function.node->metadata_props();
-  return std::ranges::equal(entries, original, [&](const auto& ours, const onnx_file::OnnxProperty& theirs) {
-    return ours.key() == theirs.key && fills_template(theirs.value, ours.value(), from_function.module);
-  });
+  return std::ranges::equal(entries, original,
+                            [&](const auto& actual_entry, const onnx_file::OnnxProperty& expected_entry) {
+                              return actual_entry.key() == expected_entry.key &&
+                                     fills_template(expected_entry.value, actual_entry.value(), from_function.module);
+                            });
 }
 
 }  // namespace
 
 std::string differences(const std::vector<FunctionNode>& from_functions,
                         const std::vector<onnx_file::OnnxProperties>& originals) {
-  if (std::ranges::equal(std::span(from_functions).first(originals.size()), originals, is_same)) return {};
-  std::vector<Entries> have, want;
+  if (std::ranges::equal(std::span(from_functions).first(originals.size()), originals, has_same_entries)) return {};
+  std::vector<Entries> actual, expected;
   std::set<std::string_view> keys;
   for (std::size_t i = 0; i < originals.size(); ++i) {
-    have.push_back(entries(from_functions[i]));
-    want.push_back(entries(originals[i]));
-    for (const Entries* side : {&have.back(), &want.back()}) {
+    actual.push_back(entries(from_functions[i]));
+    expected.push_back(entries(originals[i]));
+    for (const Entries* side : {&actual.back(), &expected.back()}) {
       for (const auto& [key, value] : *side) keys.insert(key);
     }
   }
   nlohmann::ordered_json result = nlohmann::ordered_json::object();
   for (const std::string_view key : keys) {
     nlohmann::ordered_json column = nlohmann::ordered_json::array();
-    bool any = false;
+    bool any_difference = false;
     for (std::size_t i = 0; i < originals.size(); ++i) {
-      const auto ours = have[i].find(key), theirs = want[i].find(key);
-      if (theirs == want[i].end()) {
-        column.push_back(ours == have[i].end() ? nlohmann::ordered_json() : nlohmann::ordered_json(false));
-      } else if (ours == have[i].end() || ours->second != theirs->second) {
-        column.push_back(keepable(theirs->second));
+      const auto actual_entry = actual[i].find(key), expected_entry = expected[i].find(key);
+      if (expected_entry == expected[i].end()) {
+        column.push_back(actual_entry == actual[i].end() ? nlohmann::ordered_json() : nlohmann::ordered_json(false));
+      } else if (actual_entry == actual[i].end() || actual_entry->second != expected_entry->second) {
+        column.push_back(json_safe(expected_entry->second));
       } else {
         column.push_back(nullptr);
       }
-      any |= !column.back().is_null();
+      any_difference |= !column.back().is_null();
     }
-    if (any) result[keepable(key)] = std::move(column);
+    if (any_difference) result[json_safe(key)] = std::move(column);
   }
   return result.empty() ? std::string() : json_text(result);
 }
@@ -156,13 +158,13 @@ void apply_differences(const std::string& differences, const std::vector<onnx::N
                       return column.is_array() && column.size() == nodes.size();
                     });
   if (!fits) {
-    throw Error(Code::corrupt_file, "what a call says of its nodes does not fit its function",
-                "cut the functions from the original file again", {.stage = "inline"});
+    throw Error(Code::corrupt_file, "the metadata stored on a call does not fit the nodes of its function",
+                "run `whence functions` on the original file again", {.stage = "inline"});
   }
-  for (const auto& [written, column] : all.items()) {
-    const std::string key = text_of_json(written);
+  for (const auto& [json_key, column] : all.items()) {
+    const std::string key = from_json_safe(json_key);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (column[i].is_string()) set_metadata(*nodes[i], key, text_of_json(column[i].get<std::string>()));
+      if (column[i].is_string()) set_metadata(*nodes[i], key, from_json_safe(column[i].get<std::string>()));
       if (column[i].is_boolean()) drop_metadata(*nodes[i], key);
     }
   }

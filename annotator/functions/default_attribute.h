@@ -1,4 +1,4 @@
-// The value that an operator of ONNX takes for an attribute that a node leaves out.
+// The default that ONNX defines for an attribute that a node leaves out.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace whence::functions {
 
-// The AttributeProto message; nothing for an attribute without a default, or an operator that ONNX does not define.
+// Returns the default as AttributeProto message; nullopt if the attribute has none or ONNX does not define the
+// operator.
 std::optional<std::string> default_attribute(std::string_view domain, std::string_view op_type, std::int64_t opset,
                                              std::string_view attribute);
 

@@ -1,4 +1,4 @@
-// Writes one module call as a model of its own.
+// Extracts a module call, or calls of several modules, as a model.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,15 +24,15 @@ namespace whence::functions {
 namespace {
 
 // The calls that one call of a module consists of: the call itself, or for a container that is never called, such as a
-// ModuleList, the calls of its modules that were made in one call of the module around it.
-struct PartsOfCall {
+// ModuleList, the calls of its modules within one call of the enclosing module.
+struct CallParts {
   std::vector<CallIndex> parts;
-  CallIndex around;
+  CallIndex enclosing;
 };
 
-// The modules that names and globs choose, without those below another of them. A name may be that of a container that
-// is never called, which no call has.
-std::vector<std::string> chosen_modules(const Instances& instances, const ExtractOptions& options) {
+// Returns the modules that names and globs select, without modules below other selected ones. Keeps patterns without
+// a match, because they may name containers that are never called.
+std::vector<std::string> selected_modules(const Instances& instances, const ExtractOptions& options) {
   if (options.modules.empty()) return {options.module};
   std::vector<std::string> chosen;
   const text::Patterns patterns = text::Patterns::of_paths(options.modules);
@@ -61,53 +61,55 @@ class CallFinder {
       const ModuleCall& instance = instances_[id];
       paths_.insert(instance.path);
       if (instance.path == module) {
-        called_[instance.call].parts.push_back(id);
-        called_[instance.call].around = id;
-      } else if (!module.empty() && at_or_below(instance.path, module) && !held_by_part(instance.parent)) {
-        held_[instance.parent].push_back(id);
+        own_calls_[instance.call].parts.push_back(id);
+        own_calls_[instance.call].enclosing = id;
+      } else if (!module.empty() && at_or_below(instance.path, module) && !is_parent_in_module(instance.parent)) {
+        contained_calls_[instance.parent].push_back(id);
       }
     }
   }
 
   // Returns the module's calls with their numbers, ascending.
-  std::vector<std::pair<int, PartsOfCall>> calls() const {
-    if (!called_.empty()) return {called_.begin(), called_.end()};
-    std::vector<std::pair<int, PartsOfCall>> calls;
-    for (const auto& [around, parts] : held_)
-      calls.emplace_back(static_cast<int>(calls.size()), PartsOfCall{parts, around});
+  std::vector<std::pair<int, CallParts>> calls() const {
+    if (!own_calls_.empty()) return {own_calls_.begin(), own_calls_.end()};
+    std::vector<std::pair<int, CallParts>> calls;
+    for (const auto& [enclosing, parts] : contained_calls_)
+      calls.emplace_back(static_cast<int>(calls.size()), CallParts{parts, enclosing});
     return calls;
   }
   const std::set<std::string>& paths() const { return paths_; }
 
  private:
-  bool held_by_part(CallIndex parent) const { return parent.exists() && at_or_below(instances_[parent].path, module_); }
+  bool is_parent_in_module(CallIndex parent) const {
+    return parent.exists() && at_or_below(instances_[parent].path, module_);
+  }
 
   const Instances& instances_;
   const std::string& module_;
-  std::map<int, PartsOfCall> called_;
-  std::map<CallIndex, std::vector<CallIndex>> held_;
+  std::map<int, CallParts> own_calls_;
+  std::map<CallIndex, std::vector<CallIndex>> contained_calls_;
   std::set<std::string> paths_;
 };
 
-// True if one of the nodes is of a call that may be meant.
-bool hold_module(const std::vector<const onnx_file::OnnxNode*>& nodes, const ExtractOptions& options) {
+// Returns true if one of the nodes belongs to a call that the options may select.
+bool any_in_module(const std::vector<const onnx_file::OnnxNode*>& nodes, const ExtractOptions& options) {
   const Instances instances(nodes);
   const std::vector<std::string> chosen = options.modules.empty() ? std::vector{options.module} : options.modules;
   const text::Patterns patterns = text::Patterns::of_paths(chosen);
   return std::ranges::any_of(instances, [&](const ModuleCall& each) {
     if (options.call && each.call != *options.call) return false;
-    const auto holds = [&](const std::string& module) { return at_or_below(each.path, module); };
-    return patterns.match(each.path) || std::ranges::any_of(chosen, holds);
+    const auto is_in_module = [&](const std::string& module) { return at_or_below(each.path, module); };
+    return patterns.match(each.path) || std::ranges::any_of(chosen, is_in_module);
   });
 }
 
-bool holds_module(const onnx_file::OnnxGraph& body, const ExtractOptions& options) {
+bool body_has_module(const onnx_file::OnnxGraph& body, const ExtractOptions& options) {
   std::vector<const onnx_file::OnnxNode*> nodes;
   onnx_file::walk_nodes(body.nodes, [&](const onnx_file::OnnxNode& each) { nodes.push_back(&each); });
-  return hold_module(nodes, options);
+  return any_in_module(nodes, options);
 }
 
-// The nodes of the body in the place of the model's. What they read from around it are inputs, weights excepted.
+// Replaces the model's graph by a body. Outer values that the body reads become inputs, except weights.
 void open_body(onnx_file::OnnxGraph& graph, const onnx_file::OnnxGraph& body) {
   onnx_file::OnnxGraph opened = body;
   opened.initializers.insert(opened.initializers.end(), graph.initializers.begin(), graph.initializers.end());
@@ -123,17 +125,17 @@ void open_body(onnx_file::OnnxGraph& graph, const onnx_file::OnnxGraph& body) {
   graph = std::move(opened);
 }
 
-// Opens the body of an If, Loop or Scan in which the nodes of the module stand, if none is outside of bodies; one in
-// another, until they are.
-ModelParts& with_nodes_of(ModelParts& parts, const ExtractOptions& options) {
+// If all nodes of the module are in bodies of If, Loop or Scan, opens the first body that has some, and nested bodies
+// in the same way.
+ModelParts& open_bodies_of_module(ModelParts& parts, const ExtractOptions& options) {
   while (true) {
     std::vector<const onnx_file::OnnxNode*> nodes;
     for (const onnx_file::OnnxNode& node : parts.graph.nodes) nodes.push_back(&node);
-    if (hold_module(nodes, options)) return parts;
+    if (any_in_module(nodes, options)) return parts;
     const onnx_file::OnnxGraph* found = nullptr;
     for (const onnx_file::OnnxNode* node : nodes) {
       for (const onnx_file::OnnxGraph& body : node->subgraphs) {
-        if (found == nullptr && holds_module(body, options)) found = &body;
+        if (found == nullptr && body_has_module(body, options)) found = &body;
       }
     }
     if (found == nullptr) return parts;
@@ -146,46 +148,46 @@ ModelParts& with_nodes_of(ModelParts& parts, const ExtractOptions& options) {
   if (const UnclearParts parts = unclear_parts(graph, module, {}, {}); !parts.fused.empty()) {
     throw Error(Code::unsupported_feature,
                 module + " has no node of its own: it is a part of " + parts.fused.front() +
-                    ", which stands for other modules, too",
-                "extract the module around it", place);
+                    ", which also belongs to other modules",
+                "extract the enclosing module", place);
   }
   throw Error(Code::unknown_node, "no node of the file is in the module '" + module + "'",
               nearest_remedy(module, {paths.begin(), paths.end()}, "`whence annotate` the file first"), place);
 }
 
-std::string first_of(const std::vector<std::string>& nodes, const std::string& what) {
+std::string count_and_example(const std::vector<std::string>& nodes, const std::string& what) {
   return std::to_string(nodes.size()) + (nodes.size() == 1 ? " node " : " nodes ") + what + ", " +
          (nodes.size() == 1 ? "" : "for example ") + nodes.front();
 }
 
-// Returns the error that nodes of the module may be missing or be shared; with --partial it becomes a warning.
-Diagnostic partial(const UnclearParts& parts, const Place& place) {
+// Returns the error that nodes of the module may be missing or shared. With --partial it becomes a warning.
+Diagnostic incomplete_module(const UnclearParts& parts, const Place& place) {
   if (!parts.of_several_calls.empty()) {
     return {
         Code::unsupported_feature,
         Severity::error,
-        "the file does not say which call of the module a node is of, and there seem to be several: " +
-            first_of(parts.of_several_calls,
-                     parts.of_several_calls.size() == 1 ? "stands among its nodes" : "stand among its nodes"),
+        "the file does not number the calls of the module, and there seem to be several: " +
+            count_and_example(parts.of_several_calls,
+                              parts.of_several_calls.size() == 1 ? "indicates this" : "indicate this"),
         place,
-        "annotate the file with the model's sidecar, which numbers calls, or give --partial for all of them together",
+        "annotate the file with the model's sidecar, which numbers calls, or extract all calls together with --partial",
         1,
         {}};
   }
-  std::string message = "this may not be all of the module: ";
+  std::string message = "the known nodes may not be the complete module: ";
   if (!parts.fused.empty()) {
-    message += first_of(parts.fused, parts.fused.size() == 1 ? "stands for operations of it and of others"
-                                                             : "stand for operations of it and of others");
+    message += count_and_example(parts.fused, parts.fused.size() == 1 ? "belongs to it and to other modules"
+                                                                      : "belong to it and to other modules");
   }
   if (!parts.undecided.empty()) {
-    message += (parts.fused.empty() ? "" : "; ") + first_of(parts.undecided, "beside it may belong to it");
+    message += (parts.fused.empty() ? "" : "; ") + count_and_example(parts.undecided, "next to it may belong to it");
   }
   return {Code::unsupported_feature,
           Severity::error,
           message,
           place,
-          "extract the module around it, annotate the file with the model's sidecar if that was not done, or give "
-          "--partial for the nodes that are known",
+          "extract the enclosing module, annotate the file with the model's sidecar if that was not done, or extract "
+          "only the known nodes with --partial",
           1,
           {}};
 }
@@ -196,32 +198,33 @@ class Extractor {
       : parts_(parts),
         types_(value_types(parts)),
         sizes_(parts),
-        graph_(with_nodes_of(parts, options)),
+        graph_(open_bodies_of_module(parts, options)),
         place_{.file = parts.path, .stage = "extract"} {
-    const std::vector<std::string> modules = chosen_modules(graph_.instances(), options);
+    const std::vector<std::string> modules = selected_modules(graph_.instances(), options);
     for (const std::string& module : modules) place_.module += (place_.module.empty() ? "" : ", ") + module;
     place_.has_module = true;
-    PartsOfCall chosen;
-    std::vector<std::vector<CallIndex>> parts_of;
+    CallParts chosen;
+    std::vector<std::vector<CallIndex>> calls_of_modules;
     for (const std::string& module : modules) {
-      const PartsOfCall call = choose(module, options.call);
-      chosen.around = parts_of.empty() ? call.around : graph_.instances().common(chosen.around, call.around);
+      const CallParts call = choose(module, options.call);
+      chosen.enclosing =
+          calls_of_modules.empty() ? call.enclosing : graph_.instances().common(chosen.enclosing, call.enclosing);
       chosen.parts.insert(chosen.parts.end(), call.parts.begin(), call.parts.end());
-      parts_of.push_back(call.parts);
+      calls_of_modules.push_back(call.parts);
     }
-    region_ = joined_region(graph_, chosen.parts, chosen.around);
+    region_ = joined_region(graph_, chosen.parts, chosen.enclosing);
     if (!region_.refusal.empty()) {
-      throw Error(Code::unsupported_feature, "the module is not one part of the graph: " + region_.refusal,
-                  "extract the module around it", place_);
+      throw Error(Code::unsupported_feature, "the module is not a single part of the graph: " + region_.refusal,
+                  "extract the enclosing module", place_);
     }
-    say_what_is_inferred(notes);
+    note_inferred_nodes(notes);
     for (std::size_t i = 0; i < modules.size(); ++i) {
-      require_clear(unclear_parts(graph_, modules[i], parts_of[i], region_), options, notes);
+      require_complete(unclear_parts(graph_, modules[i], calls_of_modules[i], region_), options, notes);
     }
   }
 
   ExtractReport run() {
-    take_known_along();
+    add_constant_producers();
     const std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     onnx::GraphProto interface;
     interface.set_name(place_.module.empty() ? "root" : place_.module);
@@ -234,13 +237,13 @@ class Extractor {
         if (value.initializer >= 0) {
           weights.insert(value.name);
         } else if (!inside.contains(value.producer) && inputs.insert(value.name).second) {
-          *interface.add_input() = typed(value.name, "input");
+          *interface.add_input() = typed_value(value.name, "input");
         }
       }
       nodes.push_back(*node.node);
     }
-    add_outputs(inside, /*known=*/false, interface);
-    if (interface.output_size() == 0) add_outputs(inside, /*known=*/true, interface);
+    add_outputs(inside, /*constants=*/false, interface);
+    if (interface.output_size() == 0) add_outputs(inside, /*constants=*/true, interface);
     std::erase_if(parts_.graph.initializers, [&](const auto& tensor) { return !weights.contains(tensor.name); });
     std::erase_if(parts_.graph.value_info, [&](const auto& value) { return !weights.contains(value.name); });
     parts_.graph.nodes = std::move(nodes);
@@ -249,32 +252,33 @@ class Extractor {
   }
 
  private:
-  void require_clear(const UnclearParts& unclear, const ExtractOptions& options, Diagnostics& notes) const {
+  void require_complete(const UnclearParts& unclear, const ExtractOptions& options, Diagnostics& notes) const {
     if (unclear.empty()) return;
-    Diagnostic problem = partial(unclear, place_);
+    Diagnostic problem = incomplete_module(unclear, place_);
     if (!options.partial) throw Error(Diagnostics{std::move(problem)});
     problem.severity = Severity::warning;
     problem.remedy.clear();
     notes.push_back(std::move(problem));
   }
 
-  void say_what_is_inferred(Diagnostics& notes) const {
+  void note_inferred_nodes(Diagnostics& notes) const {
     const auto inferred = std::ranges::count_if(region_.nodes, [&](std::int32_t index) {
       return metadata_of(*graph_.nodes()[index].node, origin::keys::confidence) ==
              origin::name_of(origin::Confidence::inferred);
     });
     if (inferred == 0) return;
-    notes.push_back(note(Code::unsupported_feature,
-                         std::to_string(inferred) + " of its " + std::to_string(region_.nodes.size()) +
-                             " nodes are inferred to be the module's: it may be more or less than the module",
-                         place_));
+    notes.push_back(
+        note(Code::unsupported_feature,
+             std::to_string(inferred) + " of its " + std::to_string(region_.nodes.size()) +
+                 " nodes are only inferred to belong to the module: some may not, and others may be missing",
+             place_));
   }
 
-  PartsOfCall choose(const std::string& module, const std::optional<int>& asked_call) {
+  CallParts choose(const std::string& module, const std::optional<int>& requested_call) {
     const CallFinder finder(graph_, module);
     const auto calls = finder.calls();
     if (calls.empty()) throw_unknown(graph_, module, finder.paths(), {.file = parts_.path, .stage = "extract"});
-    call_ = asked_call.value_or(calls.front().first);
+    call_ = requested_call.value_or(calls.front().first);
     calls_.clear();
     for (const auto& [number, call] : calls) calls_.push_back(number);
     const auto found = std::ranges::find(calls, call_, [](const auto& each) { return each.first; });
@@ -282,47 +286,49 @@ class Extractor {
     throw Error(Code::unknown_node,
                 (module.empty() ? "the root" : module) + " has no call " + std::to_string(call_) + " in the file",
                 calls.size() == 1
-                    ? "its one call is " + std::to_string(calls_.front())
+                    ? "its only call is " + std::to_string(calls_.front())
                     : "its calls are " + std::to_string(calls_.front()) + " to " + std::to_string(calls_.back()),
                 {.file = parts_.path, .stage = "extract"});
   }
 
-  // Makes outputs of the region's values that nodes outside read. Values computed from constants alone are weights that
-  // others share, not results: they become outputs only with `known`, which run() sets when there are no others.
-  void add_outputs(const std::set<std::int32_t>& inside, bool known, onnx::GraphProto& graph) const {
+  // Adds an output for each of the region's values that is needed outside. Values computed only from constants are
+  // shared weights, not results: they become outputs only with `constants`, which run() sets if there are no other
+  // outputs.
+  void add_outputs(const std::set<std::int32_t>& inside, bool constants, onnx::GraphProto& graph) const {
     const auto within = [&](std::int32_t reader) { return inside.contains(reader); };
     for (const std::int32_t index : region_.nodes) {
-      if (!known && known_[index] != 0) continue;
+      if (!constants && is_constant_[index] != 0) continue;
       for (const ValueId id : graph_.nodes()[index].writes) {
-        if (id >= 0 && graph_.needed_outside(id, within)) *graph.add_output() = typed(graph_.value(id).name, "output");
+        if (id >= 0 && graph_.needed_outside(id, within))
+          *graph.add_output() = typed_value(graph_.value(id).name, "output");
       }
     }
   }
 
-  // Adds the nodes that compute the region's inputs from constants alone: such values do not depend on the model's
+  // Adds the nodes that compute inputs of the region only from constants: such values do not depend on the model's
   // inputs, so they are not inputs of the module.
-  void take_known_along() {
+  void add_constant_producers() {
     std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
-    std::vector<std::int32_t> open = region_.nodes;
-    while (!open.empty()) {
-      const std::int32_t next = open.back();
-      open.pop_back();
-      for (const ValueId id : graph_.nodes()[next].reads) {
+    std::vector<std::int32_t> pending = region_.nodes;
+    while (!pending.empty()) {
+      const std::int32_t node = pending.back();
+      pending.pop_back();
+      for (const ValueId id : graph_.nodes()[node].reads) {
         const std::int32_t producer = graph_.value(id).producer;
-        if (producer < 0 || known_[producer] == 0 || !inside.insert(producer).second) continue;
-        open.push_back(producer);
+        if (producer < 0 || is_constant_[producer] == 0 || !inside.insert(producer).second) continue;
+        pending.push_back(producer);
         ++region_.taken_along;
       }
     }
     region_.nodes.assign(inside.begin(), inside.end());
   }
 
-  onnx::ValueInfoProto typed(std::string_view value_name, const char* what) const {
+  onnx::ValueInfoProto typed_value(std::string_view value_name, const char* what) const {
     const std::string name(value_name);
     const auto type = types_.find(name);
     if (type == types_.end()) {
-      throw Error(Code::unsupported_feature, std::string("the type of its ") + what + " '" + name + "' is not known",
-                  "state it in the file's value_info (onnx.shape_inference may know it)", place_);
+      throw Error(Code::unsupported_feature, std::string("the type of the ") + what + " '" + name + "' is unknown",
+                  "add it to the file's value_info, for example with onnx.shape_inference", place_);
     }
     onnx::ValueInfoProto value;
     value.set_name(name);
@@ -334,8 +340,8 @@ class Extractor {
   ExtractReport report() const {
     ExtractReport report;
     const onnx::GraphProto& graph = parts_.frame.graph();
-    for (const onnx::ValueInfoProto& value : graph.input()) report.inputs.push_back(described(value));
-    for (const onnx::ValueInfoProto& value : graph.output()) report.outputs.push_back(described(value));
+    for (const onnx::ValueInfoProto& value : graph.input()) report.inputs.push_back(value_text(value));
+    for (const onnx::ValueInfoProto& value : graph.output()) report.outputs.push_back(value_text(value));
     onnx_file::walk_nodes(parts_.graph.nodes, [&](const onnx_file::OnnxNode&) { ++report.nodes; });
     report.weights = static_cast<std::int64_t>(parts_.graph.initializers.size());
     report.taken_along = region_.taken_along;
@@ -344,7 +350,7 @@ class Extractor {
     return report;
   }
 
-  static std::string described(const onnx::ValueInfoProto& value) {
+  static std::string value_text(const onnx::ValueInfoProto& value) {
     const onnx::TypeProto::Tensor& type = value.type().tensor_type();
     std::string text = value.name() + " " + std::string(name_of(from_onnx(type.elem_type())));
     if (!type.has_shape()) return text;
@@ -363,8 +369,8 @@ class Extractor {
   Place place_;
   Region region_;
   int call_ = 0;
-  std::vector<int> calls_;  // that the file has
-  const std::vector<char> known_ = graph_.constant_nodes();
+  std::vector<int> calls_;  // the module's call numbers in the file
+  const std::vector<char> is_constant_ = graph_.constant_nodes();
 };
 
 }  // namespace

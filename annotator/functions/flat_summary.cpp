@@ -20,13 +20,14 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-OnnxSummary written_out(OnnxSummary model) {
-  // Initializers of the file, sparse ones included, then constants of functions.
+OnnxSummary with_calls_inlined(OnnxSummary model) {
+  // The initializers of the file, sparse ones included; constants of functions follow.
   std::vector<onnx_file::OnnxTensor> initializers = model.graph.initializers;
   ModelParts parts = parts_of(std::move(model));
-  const auto in_file = static_cast<std::ptrdiff_t>(parts.graph.initializers.size());
+  const auto file_count = static_cast<std::ptrdiff_t>(parts.graph.initializers.size());
   inline_calls(parts, /*all=*/false);
-  initializers.insert(initializers.end(), parts.graph.initializers.begin() + in_file, parts.graph.initializers.end());
+  initializers.insert(initializers.end(), parts.graph.initializers.begin() + file_count,
+                      parts.graph.initializers.end());
   OnnxSummary flat = summary_of(std::move(parts));
   flat.graph.initializers = std::move(initializers);
   return flat;
@@ -47,18 +48,18 @@ FunctionChoice cut_modules(const OnnxSummary& model) {
   }
   std::set<std::string> modules;
   FunctionChoice options;
-  std::vector<std::pair<const OnnxNode*, std::string>> open;  // nodes, and the module of the call that they stand in
-  for (const OnnxNode& node : model.graph.nodes) open.emplace_back(&node, "");
+  std::vector<std::pair<const OnnxNode*, std::string>> pending;  // nodes, each with the module of the enclosing call
+  for (const OnnxNode& node : model.graph.nodes) pending.emplace_back(&node, "");
   std::set<std::pair<const OnnxNode*, std::string>> seen;
-  while (!open.empty()) {
-    const auto [node, outer] = open.back();
-    open.pop_back();
+  while (!pending.empty()) {
+    const auto [node, outer] = pending.back();
+    pending.pop_back();
     const auto function = functions.find({node->domain, node->op_type});
     if (function == functions.end() || !seen.emplace(node, outer).second) continue;
-    const auto stated = find_property(node->metadata, keys::module);
-    const std::string module = from_template(stated.value_or(""), outer);
-    if (stated) modules.insert(module);
-    for (const OnnxNode& inner : function->second->nodes) open.emplace_back(&inner, module);
+    const auto stated_module = find_property(node->metadata, keys::module);
+    const std::string module = from_template(stated_module.value_or(""), outer);
+    if (stated_module) modules.insert(module);
+    for (const OnnxNode& inner : function->second->nodes) pending.emplace_back(&inner, module);
   }
   options.modules.assign(modules.begin(), modules.end());
   return options;
@@ -67,7 +68,7 @@ FunctionChoice cut_modules(const OnnxSummary& model) {
 Result<OnnxSummary> read_flat_summary(const std::string& path) {
   return guarded([&] {
     OnnxSummary model = value_of(onnx_file::read_onnx_summary(path));
-    return has_cut_functions(model) ? written_out(std::move(model)) : std::move(model);
+    return has_cut_functions(model) ? with_calls_inlined(std::move(model)) : std::move(model);
   });
 }
 

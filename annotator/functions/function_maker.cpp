@@ -50,10 +50,10 @@ class FunctionMaker {
     mark.set_key(std::string(keys::function));
     mark.set_value("module");
     for (const ModuleBlock* block : blocks_) function_.calls.push_back({{}, block->instance, {}});
-    settle_scalars();
-    settle_outputs();
+    divide_scalars();
+    set_outputs();
     name_inputs();
-    pull_in_constants();
+    copy_constants();
     for (std::size_t i = 0; i < first_.nodes.size(); ++i) add_node(i);
     for (const BlockOutput& output : outputs_) proto.add_output(inner_.at(value_of(first_, output)));
     import_domains();
@@ -71,28 +71,28 @@ class FunctionMaker {
   }
   const std::string& module_of(const ModuleBlock& block) const { return graph_.instances()[block.instance].path; }
 
-  // Numbers that are equal in all blocks stay inside the function; others become inputs.
-  void settle_scalars() {
+  // Keeps scalars that are equal in all blocks inside the function; other scalars become inputs.
+  void divide_scalars() {
     for (std::size_t k = 0; k < first_.scalars.size(); ++k) {
       const bool same = std::ranges::all_of(
           blocks_, [&](const ModuleBlock* block) { return block->scalar_contents[k] == first_.scalar_contents[k]; });
-      (same ? inside_ : as_input_).push_back(k);
+      (same ? inner_scalars_ : input_scalars_).push_back(k);
     }
   }
 
-  // Makes an output of the function each value that any of the calls needs.
-  void settle_outputs() {
-    std::set<BlockOutput> all;
-    for (const ModuleBlock* block : blocks_) all.insert(block->outputs.begin(), block->outputs.end());
-    outputs_.assign(all.begin(), all.end());
+  // Makes each value that one of the calls outputs an output of the function.
+  void set_outputs() {
+    std::set<BlockOutput> needed;
+    for (const ModuleBlock* block : blocks_) needed.insert(block->outputs.begin(), block->outputs.end());
+    outputs_.assign(needed.begin(), needed.end());
   }
 
-  // Weights under their names within the module; activations are input, input_1, ...
+  // Names the inputs: weights by their names within the module, activations input, input_1, ...
   void name_inputs() {
     const std::string prefix = module_of(first_).empty() ? "" : module_of(first_) + ".";
-    std::vector<ValueId> all = first_.inputs;
-    for (const std::size_t k : as_input_) all.push_back(first_.scalars[k]);
-    for (const ValueId id : all) {
+    std::vector<ValueId> inputs = first_.inputs;
+    for (const std::size_t k : input_scalars_) inputs.push_back(first_.scalars[k]);
+    for (const ValueId id : inputs) {
       const WorkValue& value = graph_.value(id);
       std::string name = value.initializer >= 0 ? "weight" : "input";
       if (value.initializer >= 0 && value.name.starts_with(prefix) && value.name.size() > prefix.size()) {
@@ -101,16 +101,16 @@ class FunctionMaker {
       inner_[id] = values_.claim(name);
       function_.proto.add_input(inner_[id]);
     }
-    // Constants of one content are one value.
-    for (const std::size_t k : as_input_) scalar_names_[first_.scalar_contents[k]] = inner_[first_.scalars[k]];
+    // Scalars with equal contents are one value.
+    for (const std::size_t k : input_scalars_) scalar_names_[first_.scalar_contents[k]] = inner_[first_.scalars[k]];
   }
 
-  void pull_in_constants() {
-    for (const ValueId id : first_.constants) pull_in(id, content_of(*graph_.constant(id)));
-    for (const std::size_t k : inside_) pull_in(first_.scalars[k], first_.scalar_contents[k]);
+  void copy_constants() {
+    for (const ValueId id : first_.constants) copy_constant(id, content_of(*graph_.constant(id)));
+    for (const std::size_t k : inner_scalars_) copy_constant(first_.scalars[k], first_.scalar_contents[k]);
   }
 
-  void pull_in(ValueId id, const std::string& content) {
+  void copy_constant(ValueId id, const std::string& content) {
     onnx::NodeProto& constant = *function_.proto.add_node();
     constant.set_op_type("Constant");
     constant.set_name(nodes_.claim("Constant"));
@@ -126,10 +126,10 @@ class FunctionMaker {
   }
 
   std::string inner_name(ValueId id) {
-    if (const auto known = inner_.find(id); known != inner_.end()) return known->second;
+    if (const auto found = inner_.find(id); found != inner_.end()) return found->second;
     if (const OnnxTensor* tensor = graph_.constant(id)) {
-      if (const auto known = scalar_names_.find(content_of(*tensor)); known != scalar_names_.end()) {
-        return inner_[id] = known->second;
+      if (const auto found = scalar_names_.find(content_of(*tensor)); found != scalar_names_.end()) {
+        return inner_[id] = found->second;
       }
     }
     return inner_[id] = values_.claim("value");
@@ -147,28 +147,28 @@ class FunctionMaker {
     }
     rename_values(inside, [&](const std::string& name) { return inner_name(graph_.find(name)); });
     rename_inner_values(inside, [&](const std::string& name) { return inner_body_name(name); });
-    common_text(position, inside);
+    set_common_metadata(position, inside);
     *function_.proto.add_node() = std::move(inside);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       function_.calls[i].originals.push_back(node(*blocks_[i], position).message);
     }
   }
 
-  // Values of bodies must differ from those of the function.
+  // Returns the new name of a value of a body, which must differ from the names of the function's values.
   std::string inner_body_name(const std::string& name) {
     const auto [entry, is_new] = body_names_.try_emplace(name);
     if (is_new) entry->second = values_.claim(name);
     return entry->second;
   }
 
-  // Leaves on the function's node the metadata that holds for all calls.
-  void common_text(std::size_t position, onnx::NodeProto& inside) {
+  // Sets the metadata of the function's node to the entries that all calls have in common.
+  void set_common_metadata(std::size_t position, onnx::NodeProto& inside) {
     struct Entry {
       std::string_view key;
       std::string text;
       bool common = true;
     };
-    std::vector<std::vector<Entry>> common;  // by node: that of the first call, then those of its bodies
+    std::vector<std::vector<Entry>> common;  // for the node, then for each node in its bodies
     const std::string& first_module = module_of(first_);
     for (const ModuleBlock* block : blocks_) {
       const std::string& module = module_of(*block);
@@ -209,7 +209,7 @@ class FunctionMaker {
     }
   }
 
-  // Adds types that hold for all calls, also those of inputs and outputs: readers look up all types in one place.
+  // Adds the types that all calls share, also those of outputs: readers look up all types in one place.
   void add_types() {
     std::map<std::string, std::string> seen;
     for (std::size_t position = 0; position < first_.nodes.size(); ++position) {
@@ -239,13 +239,13 @@ class FunctionMaker {
     call.set_op_type(function_.proto.name());
     call.set_domain(function_.proto.domain());
     for (const ValueId id : block.inputs) call.add_input(std::string(graph_.value(id).name));
-    for (const std::size_t k : as_input_) call.add_input(std::string(graph_.value(block.scalars[k]).name));
+    for (const std::size_t k : input_scalars_) call.add_input(std::string(graph_.value(block.scalars[k]).name));
     for (const BlockOutput& output : outputs_) call.add_output(std::string(graph_.value(value_of(block, output)).name));
-    describe(block, call);
+    set_call_metadata(block, call);
   }
 
-  // The call in PyTorch's words and whence's: the module itself is its last step.
-  void describe(const ModuleBlock& block, onnx::NodeProto& call) const {
+  // Writes the call's metadata in PyTorch's and whence's keys. PyTorch's lists end with the function as the operation.
+  void set_call_metadata(const ModuleBlock& block, onnx::NodeProto& call) const {
     std::vector<std::string> paths, classes;
     std::string name_space, calls;
     bool repeated = false;
@@ -257,32 +257,32 @@ class FunctionMaker {
       calls.insert(0, "/" + std::to_string(instance.call));
       repeated |= id != block.instance && instance.call > 0;
     }
-    const bool typed = std::ranges::none_of(classes, [](const std::string& each) { return each.empty(); });
-    if (typed) {
+    const bool has_all_classes = std::ranges::none_of(classes, [](const std::string& each) { return each.empty(); });
+    if (has_all_classes) {
       paths.push_back(call.op_type());
       classes.push_back(call.op_type());
       set_metadata(call, keys::name_space, name_space.substr(1) + "/" + call.op_type() + ": " + call.op_type());
       set_metadata(call, keys::class_hierarchy, origin::python_repr(classes));
       set_metadata(call, keys::name_scopes, origin::python_repr(paths));
     }
-    if (!typed) set_metadata(call, keys::scopes, json_text(nlohmann::json(paths)));
+    if (!has_all_classes) set_metadata(call, keys::scopes, json_text(nlohmann::json(paths)));
     const ModuleCall& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));
     if (repeated) set_metadata(call, keys::calls, calls.substr(1));
-    set_metadata(call, keys::confidence, std::string(origin::name_of(weakest(block))));
+    set_metadata(call, keys::confidence, std::string(origin::name_of(lowest_confidence(block))));
     set_metadata(call, keys::rule, "function");
   }
 
-  // Returns the confidence of a call: that of its least certain node. A node that is only known to be somewhere below
-  // the module is certainly in the module, and does not lower it.
-  Confidence weakest(const ModuleBlock& block) const {
-    Confidence worst = Confidence::exact;
+  // Returns the confidence of a call: that of its least certain node. An `ancestor` node does not lower it, because it
+  // is certainly in the module.
+  Confidence lowest_confidence(const ModuleBlock& block) const {
+    Confidence lowest = Confidence::exact;
     for (const std::int32_t index : block.nodes) {
       const auto word = origin::parse_confidence(metadata_of(*graph_.nodes()[index].node, keys::confidence));
-      if (word && *word != Confidence::ancestor) worst = std::max(worst, *word);
+      if (word && *word != Confidence::ancestor) lowest = std::max(lowest, *word);
     }
-    return worst;
+    return lowest;
   }
 
   const WorkGraph& graph_;
@@ -290,7 +290,7 @@ class FunctionMaker {
   const TypeMessages& types_;
   const ModuleBlock& first_;
   CutFunction function_;
-  std::vector<std::size_t> inside_, as_input_;  // scalars
+  std::vector<std::size_t> inner_scalars_, input_scalars_;  // indices of scalars
   std::vector<BlockOutput> outputs_;
   text::UniqueNames values_, nodes_;
   std::map<ValueId, std::string> inner_;  // names of values in the function
@@ -306,7 +306,7 @@ CutFunction make_function(const WorkGraph& graph, const std::vector<const Module
 
 std::string function_name(const ModuleCall& instance) {
   std::string name = instance.type;
-  if (name.empty()) {  // "encoder.layer.3" is a layer
+  if (name.empty()) {  // "encoder.layer.3" gives "layer"
     name = instance.path.empty() ? "model" : instance.path;
     while (!name.empty() && name.find_first_not_of("0123456789", name.rfind('.') + 1) == std::string::npos &&
            name.rfind('.') != std::string::npos) {
@@ -314,21 +314,21 @@ std::string function_name(const ModuleCall& instance) {
     }
   }
   name = name.substr(name.rfind('.') + 1);
-  const std::string clean = identifier(name);
-  return clean.empty() || std::isdigit(static_cast<unsigned char>(clean[0])) != 0 ? "module_" + clean : clean;
+  const std::string result = identifier(name);
+  return result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) != 0 ? "module_" + result : result;
 }
 
 std::string identifier(const std::string& text) {
-  std::string clean;
-  for (const char c : text) clean += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return clean;
+  std::string result;
+  for (const char c : text) result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return result;
 }
 
 std::string function_domain(const ModuleCall& instance) {
   const std::size_t dot = instance.type.rfind('.');
   if (dot == std::string::npos || dot == 0) return default_domain;
   const std::string domain = instance.type.substr(0, dot);
-  return domain == "ai.onnx" ? default_domain : domain;  // another name of the standard operators' domain
+  return domain == "ai.onnx" ? default_domain : domain;  // an alias of the standard operators' domain
 }
 
 }  // namespace whence::functions

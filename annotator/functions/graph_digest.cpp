@@ -18,7 +18,7 @@ namespace {
 
 std::string digest_of(const std::string& text) { return whence::digest_of(text.data(), text.size()); }
 
-// ONNX Runtime's fusions write several entries under one key: the first counts, as it does for what a call keeps.
+// ONNX Runtime's fusions write several entries with one key: only the first counts, as in differences().
 void append_metadata(const OnnxNode& node, std::string& to) {
   onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
     onnx_file::OnnxProperties entries = each.metadata.list();
@@ -42,22 +42,22 @@ struct NodeDigest {
 }  // namespace
 
 std::string graph_digest(ModelParts& parts) {
-  const WorkGraph graph(parts, /*placed=*/false);
+  const WorkGraph graph(parts, /*with_calls=*/false);
   std::vector<std::string> digests(graph.value_count());
   const auto digest = [&](ValueId id) -> const std::string& {
-    std::string& known = digests[id];
-    if (!known.empty()) return known;
+    std::string& cached = digests[id];
+    if (!cached.empty()) return cached;
     const onnx_file::OnnxTensor* const tensor = graph.constant(id);
-    return known = tensor != nullptr ? "constant " + digest_of(content_of(*tensor))
-                                     : "named " + std::string(graph.value(id).name);
+    return cached = tensor != nullptr ? "constant " + digest_of(content_of(*tensor))
+                                      : "named " + std::string(graph.value(id).name);
   };
-  std::vector<NodeDigest> all;
+  std::vector<NodeDigest> node_digests;
   for (const WorkNode& node : graph.nodes()) {
     if (node.node->op_type == "Constant" && !node.writes.empty() && graph.constant(node.writes[0]) != nullptr) continue;
     std::string form = normal_form(*node.node, [&](const std::string& name) {
       const ValueId id = graph.find(name);
-      const bool own = std::ranges::find(node.writes, id) != node.writes.end();
-      return own ? std::string("own") : digest(id);
+      const bool is_own_output = std::ranges::find(node.writes, id) != node.writes.end();
+      return is_own_output ? std::string("own") : digest(id);
     });
     const std::string computed = digest_of(form);
     for (std::size_t k = 0; k < node.writes.size(); ++k) {
@@ -66,10 +66,10 @@ std::string graph_digest(ModelParts& parts) {
     form = computed;
     append_metadata(*node.node, form);
     const XXH128_hash_t digest_with_metadata = XXH3_128bits(form.data(), form.size());
-    all.push_back({digest_with_metadata.high64, digest_with_metadata.low64});
+    node_digests.push_back({digest_with_metadata.high64, digest_with_metadata.low64});
   }
-  std::ranges::sort(all);
-  std::string text = whence::digest_of(all.data(), all.size() * sizeof(NodeDigest));
+  std::ranges::sort(node_digests);
+  std::string text = whence::digest_of(node_digests.data(), node_digests.size() * sizeof(NodeDigest));
   for (const onnx_file::OnnxValue& output : parts.graph.outputs) {
     text += std::string(output.name) + "=" + digest(graph.find(output.name)) + "\n";
   }

@@ -1,6 +1,6 @@
-// A digest of the graph of a model that does not depend on names of nodes and inner values, on the order of nodes, or
-// on whether parts of the graph are functions. Two models with the same digest have the same graph, with the same
-// metadata on the same nodes.
+// A digest of a model's graph that does not depend on names of nodes and inner values, on the order of nodes, or on
+// whether parts of the graph are functions. Two models with the same digest have the same graph, with the same metadata
+// on the same nodes.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace whence::functions {
 
-// Computes the digest of a model whose calls were written out (inline_calls.h). Graph inputs, outputs and larger
-// weights enter by name, small constants by content. Sorts the nodes as WorkGraph does.
+// Computes the digest of a model whose calls are inlined (inline_calls.h). Identifies graph inputs, outputs and larger
+// weights by name, and small constants by content. Sorts the nodes as WorkGraph does.
 std::string graph_digest(ModelParts& parts);
 
 }  // namespace whence::functions

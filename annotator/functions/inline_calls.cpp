@@ -27,19 +27,19 @@ using onnx_file::OnnxValue;
 
 namespace {
 
-// Nodes that a file may stand for: so many however small it is, and more for each that it holds.
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would spend its hours on files that expand
-constexpr std::uint64_t least_bound = 2'000, nodes_for_each = 50;
+// Limit for the nodes of an inlined graph: a minimum, even for a small file, and more for each stored node.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would spend its time on files that expand
+constexpr std::uint64_t min_node_limit = 2'000, limit_per_stored_node = 50;
 #else
-constexpr std::uint64_t least_bound = 500'000, nodes_for_each = 1'000;
+constexpr std::uint64_t min_node_limit = 500'000, limit_per_stored_node = 1'000;
 #endif
 
 using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;  // domain, name, overload
-constexpr int deepest_call = 200;
+constexpr int max_call_depth = 200;
 
-bool made_by_whence(const OnnxFunction& function) { return !metadata_of(function, keys::function).empty(); }
+bool is_made_by_whence(const OnnxFunction& function) { return !metadata_of(function, keys::function).empty(); }
 
-// The value under `key` of a message's metadata; empty when there is none.
+// Returns the value under `key` in the metadata of a message; empty if there is none.
 std::string entry_of(const onnx::NodeProto& node, std::string_view key) {
   for (const onnx::StringStringEntryProto& entry : node.metadata_props()) {
     if (entry.key() == key) return entry.value();
@@ -47,10 +47,10 @@ std::string entry_of(const onnx::NodeProto& node, std::string_view key) {
   return {};
 }
 
-// Replaces attributes of a function's node that refer to attributes of the call.
-void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx::AttributeProto>& given) {
+// Replaces a function node's references to attributes of the call by their values.
+void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx::AttributeProto>& call_attributes) {
   for_each_body(node, [&](onnx::GraphProto& body) {
-    for (onnx::NodeProto& inner : *body.mutable_node()) resolve_references(inner, given);
+    for (onnx::NodeProto& inner : *body.mutable_node()) resolve_references(inner, call_attributes);
   });
   google::protobuf::RepeatedPtrField<onnx::AttributeProto> resolved;
   for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
@@ -58,8 +58,8 @@ void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx:
       *resolved.Add() = std::move(attribute);
       continue;
     }
-    const auto value = given.find(attribute.ref_attr_name());
-    if (value == given.end()) continue;  // not given and without default: the operator's own default holds
+    const auto value = call_attributes.find(attribute.ref_attr_name());
+    if (value == call_attributes.end()) continue;  // if there is no default, the operator's own applies
     onnx::AttributeProto& copy = *resolved.Add();
     copy = value->second;
     copy.set_name(attribute.name());
@@ -67,22 +67,23 @@ void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx:
   node.mutable_attribute()->Swap(&resolved);
 }
 
-// True for a Constant that was pulled into a function: it was a small initializer, or a Constant with other readers.
-bool is_pulled_in(const onnx::NodeProto& node) {
+// Returns true for a Constant that outline() copied into a function, from a small initializer or a shared Constant.
+bool is_copied_constant(const onnx::NodeProto& node) {
   return !entry_of(node, keys::constant).empty() && node.output_size() == 1 && node.attribute_size() == 1;
 }
 
-// The functions whose calls are written out.
-class Functions {
+// The functions whose calls are inlined.
+class FunctionTable {
  public:
-  Functions(const ModelParts& parts, std::function<bool(const OnnxFunction&)> chosen) : chosen_(std::move(chosen)) {
+  FunctionTable(const ModelParts& parts, std::function<bool(const OnnxFunction&)> is_selected)
+      : is_selected_(std::move(is_selected)) {
     for (const OnnxFunction& function : parts.functions) {
-      if (!chosen_(function)) continue;
+      if (!is_selected_(function)) continue;
       protos_.push_back(proto_of(function));
       const onnx::FunctionProto& proto = protos_.back();
       if (functions_.try_emplace({proto.domain(), proto.name(), proto.overload()}, &proto).second) continue;
       throw Error(Code::corrupt_file, "the function " + proto.name() + " is defined twice",
-                  "which of the two a call means, the file does not say; export it again",
+                  "the file does not state which definition its calls use; export it again",
                   {.file = parts.path, .stage = "inline"});
     }
   }
@@ -90,12 +91,12 @@ class Functions {
   bool empty() const { return protos_.empty(); }
   auto begin() const { return protos_.begin(); }
   auto end() const { return protos_.end(); }
-  const std::function<bool(const OnnxFunction&)>& chosen() const { return chosen_; }
+  const std::function<bool(const OnnxFunction&)>& is_selected() const { return is_selected_; }
 
-  const onnx::FunctionProto* called(const OnnxNode& node) const {
+  const onnx::FunctionProto* callee(const OnnxNode& node) const {
     return find({node.domain, node.op_type, node.overload});
   }
-  const onnx::FunctionProto* called(const onnx::NodeProto& node) const {
+  const onnx::FunctionProto* callee(const onnx::NodeProto& node) const {
     return find({node.domain(), node.op_type(), node.overload()});
   }
 
@@ -106,7 +107,7 @@ class Functions {
     return found == functions_.end() ? nullptr : found->second;
   }
 
-  std::function<bool(const OnnxFunction&)> chosen_;
+  std::function<bool(const OnnxFunction&)> is_selected_;
   std::deque<onnx::FunctionProto> protos_;
   std::map<FunctionKey, const onnx::FunctionProto*> functions_;
 };
@@ -114,15 +115,15 @@ class Functions {
 class Inliner {
  public:
   Inliner(ModelParts& parts, bool all)
-      : parts_(parts), functions_(parts, [all](const OnnxFunction& each) { return all || made_by_whence(each); }) {
-    if (functions_.empty()) return;  // no name is needed
+      : parts_(parts), functions_(parts, [all](const OnnxFunction& each) { return all || is_made_by_whence(each); }) {
+    if (functions_.empty()) return;  // without functions no names are needed
     const OnnxGraph& graph = parts.graph;
     for (const auto* stated : {&graph.value_info, &graph.inputs, &graph.outputs}) {
-      for (const OnnxValue& value : *stated) typed_.emplace(value.name);
+      for (const OnnxValue& value : *stated) typed_values_.emplace(value.name);
     }
     claim_values(graph);
     for (const OnnxNode& node : graph.nodes) {
-      if (functions_.called(node) == nullptr && !node.name.empty()) nodes_.claim(std::string(node.name));
+      if (functions_.callee(node) == nullptr && !node.name.empty()) nodes_.claim(std::string(node.name));
     }
   }
 
@@ -131,8 +132,8 @@ class Inliner {
     std::vector<OnnxNode> nodes;
     nodes.reserve(checked_size());
     for (OnnxNode& node : parts_.graph.nodes) {
-      if (functions_.called(node) != nullptr || holds_call(node)) {
-        for (const onnx::NodeProto& each : inlined(proto_of(node), report)) nodes.push_back(parts_.node(each));
+      if (functions_.callee(node) != nullptr || has_call_in_body(node)) {
+        for (const onnx::NodeProto& each : replacement(proto_of(node), report)) nodes.push_back(parts_.node(each));
       } else {
         nodes.push_back(std::move(node));
       }
@@ -145,10 +146,10 @@ class Inliner {
   }
 
  private:
-  bool holds_call(const OnnxNode& node) const {
+  bool has_call_in_body(const OnnxNode& node) const {
     bool any = false;
     for (const OnnxGraph& body : node.subgraphs) {
-      onnx_file::walk_nodes(body.nodes, [&](const OnnxNode& each) { any |= functions_.called(each) != nullptr; });
+      onnx_file::walk_nodes(body.nodes, [&](const OnnxNode& each) { any |= functions_.callee(each) != nullptr; });
     }
     return any;
   }
@@ -167,42 +168,42 @@ class Inliner {
     });
   }
 
-  // Returns the nodes that replace a node: those of the function if it is a call, else itself with the calls in its
-  // bodies written out.
-  std::vector<onnx::NodeProto> inlined(onnx::NodeProto node, InlineReport& report) {
-    if (const onnx::FunctionProto* const function = functions_.called(node)) {
+  // Returns the nodes that replace a node: those of the function if it is a call, else the node itself with the calls
+  // in its bodies inlined.
+  std::vector<onnx::NodeProto> replacement(onnx::NodeProto node, InlineReport& report) {
+    if (const onnx::FunctionProto* const function = functions_.callee(node)) {
       ++report.calls;
-      return write_out(node, *function);
+      return restored_nodes(node, *function);
     }
     for_each_body(node, [&](onnx::GraphProto& body) {
       google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
       for (onnx::NodeProto& inner : *body.mutable_node()) {
-        for (onnx::NodeProto& each : inlined(std::move(inner), report)) *nodes.Add() = std::move(each);
+        for (onnx::NodeProto& each : replacement(std::move(inner), report)) *nodes.Add() = std::move(each);
       }
       body.mutable_node()->Swap(&nodes);
     });
     return {std::move(node)};
   }
 
-  std::vector<onnx::NodeProto> write_out(const onnx::NodeProto& call, const onnx::FunctionProto& function) {
+  std::vector<onnx::NodeProto> restored_nodes(const onnx::NodeProto& call, const onnx::FunctionProto& function) {
     std::vector<onnx::NodeProto> leaves;
     expand(call, function, entry_of(call, keys::module), 0, leaves);
-    const std::string differing = entry_of(call, keys::differs);
-    if (!differing.empty()) {
+    const std::string stored_differences = entry_of(call, keys::differs);
+    if (!stored_differences.empty()) {
       std::vector<onnx::NodeProto*> all;
       for (onnx::NodeProto& leaf : leaves) for_each_node(leaf, [&](onnx::NodeProto& each) { all.push_back(&each); });
-      apply_differences(differing, all);
+      apply_differences(stored_differences, all);
     }
     return leaves;
   }
 
-  // Constants that were pulled into the function do not come back as nodes, so they are not leaves.
+  // Adds the nodes of the function and of its nested calls to `leaves`. Copied constants become initializers instead.
   void expand(const onnx::NodeProto& call, const onnx::FunctionProto& function, const std::string& module, int depth,
               std::vector<onnx::NodeProto>& leaves) {
     const Place place{.file = parts_.path, .stage = "inline", .node = call.name()};
-    if (depth > deepest_call) {
-      throw Error(Code::corrupt_file, "functions call each other without end: " + function.name(),
-                  "ONNX has no recursion", place);
+    if (depth > max_call_depth) {
+      throw Error(Code::corrupt_file, "functions call each other recursively or too deeply: " + function.name(),
+                  "ONNX does not allow recursion; export the model again", place);
     }
     check_versions(function, place);
     if (call.input_size() > function.input_size() || call.output_size() > function.output_size()) {
@@ -224,9 +225,9 @@ class Inliner {
       if (is_new) entry->second = values_.claim(prefix + name);
       return entry->second;
     };
-    for (const onnx::NodeProto& inside : function.node()) {
-      if (take_constant(inside, names)) continue;
-      onnx::NodeProto node = inside;
+    for (const onnx::NodeProto& function_node : function.node()) {
+      if (restore_initializer(function_node, names)) continue;
+      onnx::NodeProto node = function_node;
       resolve_references(node, attributes);
       rename_inner_values(node, [&](const std::string& name) { return rename(name); });
       rename_values(node, rename);
@@ -234,30 +235,30 @@ class Inliner {
         for (auto& entry : *each.mutable_metadata_props()) fill_template(*entry.mutable_value(), module);
       });
       node.set_name(prefix + node.name());
-      if (const onnx::FunctionProto* inner = functions_.called(node)) {
+      if (const onnx::FunctionProto* inner = functions_.callee(node)) {
         expand(node, *inner, entry_of(node, keys::module), depth + 1, leaves);
       } else {
         node.set_name(nodes_.claim(node.name()));
         leaves.push_back(std::move(node));
       }
     }
-    pass_through(call, function, leaves);
+    add_identities(call, function, leaves);
     add_types(function, names);
   }
 
   void add_types(const onnx::FunctionProto& function, const std::unordered_map<std::string, std::string>& names) {
     for (const onnx::ValueInfoProto& type : function.value_info()) {
       const auto name = names.find(type.name());
-      if (name == names.end() || !typed_.insert(name->second).second) continue;
+      if (name == names.end() || !typed_values_.insert(name->second).second) continue;
       onnx::ValueInfoProto added = type;
       added.set_name(name->second);
       parts_.graph.value_info.push_back(parts_.value(added));
     }
   }
 
-  // An output that is an input of the function needs a node that gives it its name.
-  void pass_through(const onnx::NodeProto& call, const onnx::FunctionProto& function,
-                    std::vector<onnx::NodeProto>& leaves) {
+  // Adds an Identity for each output that is also an input of the function, so that the output gets its name.
+  void add_identities(const onnx::NodeProto& call, const onnx::FunctionProto& function,
+                      std::vector<onnx::NodeProto>& leaves) {
     for (int i = 0; i < call.output_size(); ++i) {
       for (int k = 0; k < function.input_size(); ++k) {
         if (call.output(i).empty() || function.output(i) != function.input(k)) continue;
@@ -270,9 +271,9 @@ class Inliner {
     }
   }
 
-  // Turns a Constant of a function that whence made back into an initializer. Constants of the same content become one.
-  bool take_constant(const onnx::NodeProto& node, std::unordered_map<std::string, std::string>& names) {
-    if (!is_pulled_in(node)) return false;
+  // Turns a copied Constant back into an initializer, one for each content. Returns false for other nodes.
+  bool restore_initializer(const onnx::NodeProto& node, std::unordered_map<std::string, std::string>& names) {
+    if (!is_copied_constant(node)) return false;
     const auto [entry, is_new] = constants_.try_emplace(content_of(node.attribute(0).t()));
     if (is_new) {
       entry->second = values_.claim("constant");
@@ -284,48 +285,52 @@ class Inliner {
     return true;
   }
 
-  // Returns the number of nodes of the graph when its calls are written out; throws if there are too many.
+  // Returns the number of nodes of the inlined graph; throws if there are too many.
   std::uint64_t checked_size() const {
-    const auto nodes = written_size(parts_, functions_.chosen());
+    const auto nodes = inlined_size(parts_, functions_.is_selected());
     const Place place{.file = parts_.path, .stage = "inline"};
     if (!nodes)
-      throw Error(Code::corrupt_file, "functions call each other without end", "ONNX has no recursion", place);
-    // A small file that stands for millions is made to exhaust who reads it.
-    const std::uint64_t most = std::min(most_written_nodes, least_bound + nodes_for_each * stored_nodes(parts_));
-    if (*nodes <= most) return *nodes;
-    throw Error(Code::over_limit, "the functions of the file stand for more than " + std::to_string(most) + " nodes",
+      throw Error(Code::corrupt_file, "functions call each other recursively or too deeply",
+                  "ONNX does not allow recursion; export the model again", place);
+    // A small file that expands to millions of nodes is meant to exhaust its reader.
+    const std::uint64_t limit =
+        std::min(max_inlined_nodes, min_node_limit + limit_per_stored_node * stored_nodes(parts_));
+    if (*nodes <= limit) return *nodes;
+    throw Error(Code::over_limit,
+                "inlining the file's functions would give more than " + std::to_string(limit) + " nodes",
                 "keep them as functions", place);
   }
 
   void check_versions(const onnx::FunctionProto& function, const Place& place) const {
     for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
-      const std::int64_t outside = parts_.opset(import.domain());
-      if (outside < 0 || outside == import.version()) continue;
+      const std::int64_t model_version = parts_.opset(import.domain());
+      if (model_version < 0 || model_version == import.version()) continue;
       throw Error(Code::unsupported_feature,
-                  "the function " + function.name() + " is written in version " + std::to_string(import.version()) +
-                      " of '" + import.domain() + "', the model in " + std::to_string(outside),
+                  "the function " + function.name() + " uses version " + std::to_string(import.version()) +
+                      " of operator set '" + import.domain() + "', the model version " + std::to_string(model_version),
                   "convert the model to one version first", place);
     }
   }
 
-  // Removes functions that are no longer called, and imports of domains that only they used.
+  // Removes the inlined functions, and imports of domains that only they used.
   std::int64_t drop_functions() {
-    const auto dropped = std::erase_if(parts_.functions, functions_.chosen());
-    std::set<std::string_view> gone, used;
+    const auto removed = std::erase_if(parts_.functions, functions_.is_selected());
+    std::set<std::string_view> removed_domains, used_domains;
     for (const onnx::FunctionProto& function : functions_) {
-      gone.insert(function.domain());
+      removed_domains.insert(function.domain());
       for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
         parts_.import(import.domain(), import.version());
       }
     }
-    for (const OnnxFunction& function : parts_.functions) used.insert(function.domain);
-    onnx_file::walk_nodes(parts_.graph.nodes, [&](const OnnxNode& each) { used.insert(each.domain); });
+    for (const OnnxFunction& function : parts_.functions) used_domains.insert(function.domain);
+    onnx_file::walk_nodes(parts_.graph.nodes, [&](const OnnxNode& each) { used_domains.insert(each.domain); });
     google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> imports;
     for (onnx::OperatorSetIdProto& import : *parts_.frame.mutable_opset_import()) {
-      if (!gone.contains(import.domain()) || used.contains(import.domain())) *imports.Add() = std::move(import);
+      if (!removed_domains.contains(import.domain()) || used_domains.contains(import.domain()))
+        *imports.Add() = std::move(import);
     }
     parts_.frame.mutable_opset_import()->Swap(&imports);
-    return static_cast<std::int64_t>(dropped);
+    return static_cast<std::int64_t>(removed);
   }
 
   void restore_ir_version() {
@@ -341,10 +346,10 @@ class Inliner {
   }
 
   ModelParts& parts_;
-  Functions functions_;
+  FunctionTable functions_;
   text::UniqueNames values_, nodes_;
-  std::set<std::string, std::less<>> typed_;      // values of the graph whose type is stated
-  std::map<std::string, std::string> constants_;  // content to name
+  std::set<std::string, std::less<>> typed_values_;  // values of the graph with a stated type
+  std::map<std::string, std::string> constants_;     // content to name
 };
 
 }  // namespace
@@ -353,15 +358,15 @@ InlineReport inline_calls(ModelParts& parts, bool all) { return Inliner(parts, a
 
 void for_each_call(const ModelParts& parts,
                    const std::function<void(const OnnxNode&, const std::vector<FunctionNode>&)>& visit) {
-  const Functions functions(parts, made_by_whence);
+  const FunctionTable functions(parts, is_made_by_whence);
   std::vector<FunctionNode> leaves;
-  std::deque<std::string> modules;  // owns the names of inner calls' modules
+  std::deque<std::string> modules;  // owns the module names of inner calls
   const std::function<void(const onnx::FunctionProto&, std::string_view, int)> expand =
       [&](const onnx::FunctionProto& function, std::string_view module, int depth) {
         for (const onnx::NodeProto& node : function.node()) {
-          if (is_pulled_in(node)) continue;
-          if (const onnx::FunctionProto* const inner = functions.called(node);
-              inner != nullptr && depth < deepest_call) {
+          if (is_copied_constant(node)) continue;
+          if (const onnx::FunctionProto* const inner = functions.callee(node);
+              inner != nullptr && depth < max_call_depth) {
             expand(*inner, modules.emplace_back(from_template(entry_of(node, keys::module), module)), depth + 1);
           } else {
             for_each_node(node, [&](const onnx::NodeProto& each) { leaves.push_back({&each, module}); });
@@ -369,7 +374,7 @@ void for_each_call(const ModelParts& parts,
         }
       };
   for (const OnnxNode& node : parts.graph.nodes) {
-    const onnx::FunctionProto* const function = functions.called(node);
+    const onnx::FunctionProto* const function = functions.callee(node);
     if (function == nullptr) continue;
     leaves.clear(), modules.clear();
     expand(*function, metadata_of(node, keys::module), 0);

@@ -1,4 +1,4 @@
-// Writes out calls of local functions, and so restores the nodes that outline() cut out.
+// Inlines calls of local functions, which restores the nodes that outline() replaced.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@
 
 namespace whence::functions {
 
-// inline_file for a model in memory.
+// Like inline_file, for a model in memory.
 InlineReport inline_calls(ModelParts& parts, bool all);
 
-// Calls `visit` with each call of the outermost graph and the nodes it stands for, through all functions that it calls,
-// those of bodies behind the node that holds them. The nodes have the functions' metadata; only inline_calls adds what
-// is kept at the call.
+// Calls `visit` with each call of the outermost graph and the nodes that it expands to, nested calls included; nodes of
+// bodies follow the node that has the body. The nodes have the functions' metadata; only inline_calls adds the metadata
+// that is stored on the call.
 void for_each_call(const ModelParts& parts,
                    const std::function<void(const onnx_file::OnnxNode&, const std::vector<FunctionNode>&)>& visit);
 

@@ -16,8 +16,8 @@ using onnx_file::OnnxNode;
 
 namespace {
 
-// The node's module, where it is another than PyTorch's keys list, which optimisers copy from node to node. Nothing:
-// the keys hold.
+// Returns the node's module if PyTorch's keys, which optimisers copy from node to node, end with another module;
+// nullopt if the keys are right.
 std::optional<std::string> corrected_module(const OnnxNode& node, const std::vector<CalledModule>& steps) {
   std::optional<std::string> module;
   if (const auto stated = onnx_file::find_property(node.metadata, keys::module)) {
@@ -28,16 +28,16 @@ std::optional<std::string> corrected_module(const OnnxNode& node, const std::vec
   return module && (steps.empty() || steps.back().path != *module) ? module : std::nullopt;
 }
 
-// By module the calls that lead to it, as first seen.
-using Ways = std::map<std::string, std::vector<CalledModule>, std::less<>>;
+// The calls that lead to each module, as first stated; by qualified name.
+using CallPaths = std::map<std::string, std::vector<CalledModule>, std::less<>>;
 
-// The way to a module as other nodes say it; what they do not say goes by names, where modules that are never called
-// stand on the way, too.
-std::vector<CalledModule> way_to(const std::string& module, const Ways& ways) {
+// Returns the calls that lead to a module, as far as other nodes state them. Completes them by the segments of its
+// name, some of which may be modules that are never called.
+std::vector<CalledModule> call_path_to(const std::string& module, const CallPaths& call_paths) {
   std::vector<CalledModule> added;
   for (std::string path = module;; path.resize(module_around(path).size())) {
-    if (const auto known = ways.find(path); known != ways.end()) {
-      std::vector<CalledModule> steps = known->second;
+    if (const auto stated = call_paths.find(path); stated != call_paths.end()) {
+      std::vector<CalledModule> steps = stated->second;
       steps.insert(steps.end(), added.rbegin(), added.rend());
       return steps;
     }
@@ -46,43 +46,43 @@ std::vector<CalledModule> way_to(const std::string& module, const Ways& ways) {
   }
 }
 
-// The ways that nodes state, except those whose keys name another module than theirs.
-Ways stated_ways(const std::vector<const OnnxNode*>& nodes) {
-  Ways ways;
+// Collects the call paths that nodes state, except nodes with keys that end with another module.
+CallPaths stated_call_paths(const std::vector<const OnnxNode*>& nodes) {
+  CallPaths call_paths;
   for (const OnnxNode* node : nodes) {
     const std::vector<CalledModule> steps = metadata::stated_modules(node->metadata);
     if (corrected_module(*node, steps)) continue;
-    std::vector<CalledModule> way;
+    std::vector<CalledModule> call_path;
     for (const CalledModule& step : steps) {
-      way.push_back(step);
-      ways.try_emplace(step.path, way);
+      call_path.push_back(step);
+      call_paths.try_emplace(step.path, call_path);
     }
   }
-  return ways;
+  return call_paths;
 }
 
 }  // namespace
 
 Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
-  std::optional<Ways> ways;  // read when the first node needs them
-  of_nodes_.reserve(nodes.size());
+  std::optional<CallPaths> call_paths;  // read when the first node needs them
+  node_calls_.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
     const onnx_file::OnnxProperties entries = node->metadata;
     std::vector<CalledModule> steps = metadata::stated_modules(entries);
     if (const auto module = corrected_module(*node, steps)) {
-      if (!ways) ways = stated_ways(nodes);
-      steps = way_to(*module, *ways);
+      if (!call_paths) call_paths = stated_call_paths(nodes);
+      steps = call_path_to(*module, *call_paths);
     }
     if (onnx_file::find_property(entries, keys::confidence) == "unattributed") steps.clear();
     metadata::set_calls(entries, steps);
     CallIndex id;
     for (const CalledModule& step : steps) id = child(id, step.path, step.call, step.type);
-    of_nodes_.push_back(id);
+    node_calls_.push_back(id);
   }
   fill_types();
 }
 
-// A call whose nodes do not say the class of its module is of the class that another call of it is.
+// Sets the unknown class of a call to the class that another call of the same module has.
 void Instances::fill_types() {
   std::map<std::string_view, std::string_view> types;
   for (const ModuleCall& instance : *this) {

@@ -29,14 +29,14 @@ namespace {
 
 constexpr std::uint64_t protobuf_limit = (1ULL << 31) - 1;
 
-// A message without the fields that `take` asks for.
-template <class Take>
-std::string split_message(std::string_view message, const Place& place, const Take& take) {
-  std::string rest;
+// Returns a message without the fields for which `drop` returns true.
+template <class Drop>
+std::string without_fields(std::string_view message, const Place& place, const Drop& drop) {
+  std::string remaining;
   for (const wire::Field& field : wire::Fields(message, place)) {
-    if (!take(field)) rest += field.span;
+    if (!drop(field)) remaining += field.span;
   }
-  return rest;
+  return remaining;
 }
 
 template <class Message>
@@ -45,16 +45,16 @@ Message parsed(std::string_view text, const Place& place) {
   if (text.size() < protobuf_limit && message.ParseFromArray(text.data(), static_cast<int>(text.size()))) {
     return message;
   }
-  throw Error(Code::corrupt_file, "not what onnx.proto describes", "export or download the file again", place);
+  throw Error(Code::corrupt_file, "the file does not follow onnx.proto", "export or download the file again", place);
 }
 
-// For messages that were checked when the file was read, or made here: they have no faults.
-const Place& any_place() {
+// The place for errors that cannot occur: the messages were checked when the file was read, or made here.
+const Place& no_place() {
   static const Place place{.stage = "read"};
   return place;
 }
 
-// The former names of data files.
+// Returns the former names of data files, from the model's metadata.
 onnx_file::Locations former_names(const onnx::ModelProto& model) {
   for (const onnx::StringStringEntryProto& entry : model.metadata_props()) {
     if (entry.key() == keys::data_files) return onnx_file::parse_former(entry.value());
@@ -73,7 +73,7 @@ void set_former_names(const std::string& names, onnx::ModelProto& model) {
   entry.set_value(names);
 }
 
-// Puts the new locations of data files into the tensors of a message that is about to be written.
+// Writes the new locations of data files into the tensors of a message.
 class Relocation {
  public:
   explicit Relocation(const onnx_file::Locations& locations) : locations_(locations) {}
@@ -112,7 +112,7 @@ class Relocation {
   const onnx_file::Locations& locations_;
 };
 
-// Lays out the fields before and behind the graph, in protobuf's order.
+// Lays out the fields before and after the graph, in protobuf's order.
 void lay_out_frame(onnx::ModelProto tail, write::ModelLayout& layout) {
   onnx::ModelProto head;
   head.set_ir_version(tail.ir_version());
@@ -128,7 +128,7 @@ void lay_out_frame(onnx::ModelProto tail, write::ModelLayout& layout) {
   layout.tail = tail.SerializeAsString();
 }
 
-// The raw data of a tensor, where it lies in the file; nothing when it has none.
+// Returns the raw data of a tensor, without copying it if it is in the file; nullopt if the tensor has none.
 std::optional<Bytes> raw_data(const ModelParts& parts, const OnnxTensor& tensor) {
   if (tensor.raw.data() == nullptr) return std::nullopt;
   const std::string_view file = parts.file->text();
@@ -139,10 +139,10 @@ std::optional<Bytes> raw_data(const ModelParts& parts, const OnnxTensor& tensor)
       .stored_in(parts.file->bytes_path(), static_cast<std::size_t>(tensor.raw.data() - file.data()));
 }
 
-// The initializer without its raw data.
+// Returns an initializer without its raw data.
 onnx::TensorProto header_of(const OnnxTensor& tensor, const Place& place) {
   const auto is_raw = [](const wire::Field& field) { return field.is_bytes(proto::tensor::raw_data); };
-  return parsed<onnx::TensorProto>(split_message(tensor.message, place, is_raw), place);
+  return parsed<onnx::TensorProto>(without_fields(tensor.message, place, is_raw), place);
 }
 
 onnx_file::DataFiles data_files_of(ModelParts& parts) {
@@ -166,7 +166,7 @@ onnx_file::DataFiles data_files_of(ModelParts& parts) {
   return files;
 }
 
-// Fails for parts of the file that onnx.proto does not describe, so that no later use of them does.
+// Throws for parts of the file that do not follow onnx.proto, so that later conversions to messages cannot fail.
 void check_messages(const ModelParts& parts) {
   const Place place = parts.place();
   for (const OnnxNode& node : parts.graph.nodes) {
@@ -180,8 +180,8 @@ void check_messages(const ModelParts& parts) {
 }  // namespace
 
 bool is_small(const OnnxTensor& tensor) {
-  return !tensor.external && tensor.raw.size() <= small_tensor &&
-         tensor.message.size() - tensor.raw.size() <= 2 * small_tensor;
+  return !tensor.external && tensor.raw.size() <= max_small_tensor_bytes &&
+         tensor.message.size() - tensor.raw.size() <= 2 * max_small_tensor_bytes;
 }
 
 std::int64_t ModelParts::opset(const std::string& domain) const {
@@ -198,42 +198,42 @@ void ModelParts::import(const std::string& domain, std::int64_t version) {
   import.set_version(version);
 }
 
-std::string_view ModelParts::keep(const google::protobuf::Message& message) {
-  return made->emplace_back(message.SerializeAsString());
+std::string_view ModelParts::store(const google::protobuf::Message& message) {
+  return new_messages->emplace_back(message.SerializeAsString());
 }
-OnnxNode ModelParts::node(const onnx::NodeProto& made_node) { return onnx_file::read_node(keep(made_node), place()); }
-OnnxTensor ModelParts::tensor(const onnx::TensorProto& made_tensor) {
-  return onnx_file::read_tensor(keep(made_tensor), place());
+OnnxNode ModelParts::node(const onnx::NodeProto& message) { return onnx_file::read_node(store(message), place()); }
+OnnxTensor ModelParts::tensor(const onnx::TensorProto& message) {
+  return onnx_file::read_tensor(store(message), place());
 }
-OnnxValue ModelParts::value(const onnx::ValueInfoProto& made_value) {
-  return onnx_file::read_value(keep(made_value), place());
+OnnxValue ModelParts::value(const onnx::ValueInfoProto& message) {
+  return onnx_file::read_value(store(message), place());
 }
-OnnxFunction ModelParts::function(const onnx::FunctionProto& made_function) {
-  return onnx_file::read_function(keep(made_function), place());
+OnnxFunction ModelParts::function(const onnx::FunctionProto& message) {
+  return onnx_file::read_function(store(message), place());
 }
 
-onnx::NodeProto proto_of(const OnnxNode& node) { return parsed<onnx::NodeProto>(node.read(), any_place()); }
-onnx::TensorProto proto_of(const OnnxTensor& tensor) { return parsed<onnx::TensorProto>(tensor.message, any_place()); }
+onnx::NodeProto proto_of(const OnnxNode& node) { return parsed<onnx::NodeProto>(node.read(), no_place()); }
+onnx::TensorProto proto_of(const OnnxTensor& tensor) { return parsed<onnx::TensorProto>(tensor.message, no_place()); }
 onnx::FunctionProto proto_of(const OnnxFunction& function) {
-  return parsed<onnx::FunctionProto>(function.message, any_place());
+  return parsed<onnx::FunctionProto>(function.message, no_place());
 }
 onnx::ValueInfoProto value_proto(const OnnxValue& value) {
-  return parsed<onnx::ValueInfoProto>(value.message, any_place());
+  return parsed<onnx::ValueInfoProto>(value.message, no_place());
 }
-onnx::TypeProto type_proto(std::string_view message) { return parsed<onnx::TypeProto>(message, any_place()); }
+onnx::TypeProto type_proto(std::string_view message) { return parsed<onnx::TypeProto>(message, no_place()); }
 
 onnx::NodeProto bare_proto(const OnnxNode& node) {
-  return parsed<onnx::NodeProto>(split_message(node.read(), any_place(),
-                                               [](const wire::Field& field) {
-                                                 return field.is_bytes(proto::node::name) ||
-                                                        field.is_bytes(proto::node::doc_string) ||
-                                                        field.is_bytes(proto::node::metadata_props);
-                                               }),
-                                 any_place());
+  return parsed<onnx::NodeProto>(without_fields(node.read(), no_place(),
+                                                [](const wire::Field& field) {
+                                                  return field.is_bytes(proto::node::name) ||
+                                                         field.is_bytes(proto::node::doc_string) ||
+                                                         field.is_bytes(proto::node::metadata_props);
+                                                }),
+                                 no_place());
 }
 
 ModelParts read_model_parts(const onnx_file::ModelSource& source) {
-  return parts_of(value_of(onnx_file::read_onnx_summary(source)));  // says what is wrong with a file of another kind
+  return parts_of(value_of(onnx_file::read_onnx_summary(source)));  // reports files of other kinds
 }
 
 ModelParts parts_of(OnnxSummary summary) {
@@ -254,12 +254,12 @@ ModelParts parts_of(OnnxSummary summary) {
     return field.is_bytes(proto::graph::node) || field.is_bytes(proto::graph::initializer) ||
            field.is_bytes(proto::graph::value_info);
   };
-  const std::string rest = split_message(parts.file->text(), place, [&](const wire::Field& field) {
-    // protobuf merges a message that stands twice
-    if (field.is_bytes(proto::model::graph)) graph += split_message(field.bytes, place, is_listed);
+  const std::string remaining = without_fields(parts.file->text(), place, [&](const wire::Field& field) {
+    // protobuf merges the occurrences of a message field
+    if (field.is_bytes(proto::model::graph)) graph += without_fields(field.bytes, place, is_listed);
     return field.is_bytes(proto::model::graph) || field.is_bytes(proto::model::functions);
   });
-  parts.frame = parsed<onnx::ModelProto>(rest, place);
+  parts.frame = parsed<onnx::ModelProto>(remaining, place);
   *parts.frame.mutable_graph() = parsed<onnx::GraphProto>(graph, place);
   std::erase_if(parts.graph.initializers,
                 [&](const OnnxTensor& tensor) { return sparse.contains(tensor.message.data()); });
@@ -268,12 +268,12 @@ ModelParts parts_of(OnnxSummary summary) {
 }
 
 OnnxSummary summary_of(ModelParts parts) {
-  struct Kept {
+  struct Owners {
     std::shared_ptr<const MappedFile> file;
-    std::shared_ptr<std::deque<std::string>> made;
+    std::shared_ptr<std::deque<std::string>> new_messages;
   };
-  const auto kept = std::make_shared<Kept>(Kept{parts.file, parts.made});
-  OnnxSummary summary = onnx_file::summary_of_bytes({kept, kept->file.get()}, parts.frame.SerializeAsString());
+  const auto owners = std::make_shared<Owners>(Owners{parts.file, parts.new_messages});
+  OnnxSummary summary = onnx_file::summary_of_bytes({owners, owners->file.get()}, parts.frame.SerializeAsString());
   summary.graph.nodes = std::move(parts.graph.nodes);
   summary.graph.initializers = std::move(parts.graph.initializers);
   summary.graph.value_info = std::move(parts.graph.value_info);
@@ -296,8 +296,8 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
     onnx::NodeProto message = proto_of(node);
     if (!relocation.empty()) relocation.apply(message);
     std::string text = message.SerializeAsString();
-    // Most lie in the file, or were made, as protobuf writes them: a million nodes need no second copy.
-    layout.nodes.push_back(text == node.message ? node.message : parts.made->emplace_back(std::move(text)));
+    // Most messages already are as protobuf writes them: a million nodes need no second copy.
+    layout.nodes.push_back(text == node.message ? node.message : parts.new_messages->emplace_back(std::move(text)));
   }
   onnx::GraphProto& graph = *parts.frame.mutable_graph();
   if (graph.has_name()) wire::append_field(layout.graph_head, proto::graph::name, graph.name());
@@ -317,12 +317,12 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
     onnx::TensorProto header = header_of(tensor, parts.place());
     relocation.apply(header);
     std::optional<Bytes> bytes = raw_data(parts, tensor);
-    const Bytes* const kept = bytes ? &raw.emplace_back(std::move(*bytes)) : nullptr;
-    layout.initializers.push_back({header.SerializeAsString(), kept});
+    const Bytes* const raw_bytes = bytes ? &raw.emplace_back(std::move(*bytes)) : nullptr;
+    layout.initializers.push_back({header.SerializeAsString(), raw_bytes});
   }
   if (layout.size() > protobuf_limit) {
     throw Error(Code::over_limit,
-                "the file would need " + std::to_string(layout.size()) + " bytes, more than protobuf holds",
+                "the file would need " + std::to_string(layout.size()) + " bytes, more than protobuf allows",
                 "keep the weights in external data", {.file = output.path, .stage = "write"});
   }
 

@@ -1,4 +1,4 @@
-// Finds modules whose nodes are all in branches and loop bodies, where no region can be cut, for error messages.
+// Finds modules that have nodes only in branches and loop bodies, which are not cut; for error messages.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace whence::functions {
 
 struct ModuleInBody {
   std::string type;    // class, as PyTorch's keys have it; may be empty
-  std::string holder;  // "If '/gate/If'", the outermost node that holds it
+  std::string holder;  // the outermost node around its nodes: "If '/gate/If'"
 };
 
 // Returns, by qualified name, the modules that have no node outside of bodies.

@@ -18,14 +18,14 @@ std::set<std::string> names_of_inputs(const onnx::GraphProto& graph) {
 }
 
 bool is_prime(std::int64_t number) {
-  for (std::int64_t by = 2; by * by <= number; ++by) {
-    if (number % by == 0) return false;
+  for (std::int64_t divisor = 2; divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) return false;
   }
   return true;
 }
 
-// Different primes for all sizes: no sum or product of a few of them is another. From 11, so that kernels fit.
-Sizes numbered(const std::set<std::string>& names, std::int64_t& number) {
+// Returns a different prime for each size, from `number` on: no sum or product of a few is another size.
+Sizes prime_sizes(const std::set<std::string>& names, std::int64_t& number) {
   Sizes sizes;
   for (const std::string& name : names) {
     while (!is_prime(number)) ++number;
@@ -46,15 +46,15 @@ std::optional<std::int64_t> size_in(const ValueTypes& types, const std::string& 
 NamedSizes::NamedSizes(const ModelParts& parts) {
   const std::set<std::string> names = names_of_inputs(parts.frame.graph());
   if (names.empty()) return;
-  std::int64_t number = 11;
-  first_sizes_ = numbered(names, number);
-  second_sizes_ = numbered(names, number);
-  first_ = value_types(parts, first_sizes_);
-  second_ = value_types(parts, second_sizes_);
+  std::int64_t number = 11;  // larger than usual kernels
+  first_sizes_ = prime_sizes(names, number);
+  second_sizes_ = prime_sizes(names, number);
+  first_types_ = value_types(parts, first_sizes_);
+  second_types_ = value_types(parts, second_sizes_);
 }
 
 std::string NamedSizes::name_of(const std::string& value, int axis, int rank) const {
-  const auto first = size_in(first_, value, axis, rank), second = size_in(second_, value, axis, rank);
+  const auto first = size_in(first_types_, value, axis, rank), second = size_in(second_types_, value, axis, rank);
   if (!first || !second) return "";
   for (const auto& [name, size] : first_sizes_) {
     if (size == *first && second_sizes_.at(name) == *second) return name;

@@ -1,6 +1,6 @@
-// Names of dynamic sizes of the values inside a graph. ONNX's inference loses them where a size is computed (Reshape to
-// -1, Expand, a product that was split again), though it would find the number if the inputs had numbers. So it is run
-// twice more, with other numbers for the sizes of the inputs each time: a size that is an input's both times has its
+// Names of dynamic sizes of a graph's inner values. ONNX's inference loses a name when a size is computed (Reshape to
+// -1, Expand, a product that is split again), but finds the number if the inputs have numbers. So inference runs twice
+// more, with different numbers for the sizes of the inputs. A size that equals the same input size both times gets its
 // name.
 #pragma once
 
@@ -12,17 +12,17 @@ namespace whence::functions {
 
 class NamedSizes {
  public:
-  // Runs ONNX's inference twice, unless no input has a dynamic size with a name.
+  // Runs ONNX's inference twice if an input has a dynamic size with a name.
   explicit NamedSizes(const ModelParts& parts);
 
-  // Gives the sizes of the value `name`, which `type` leaves open, the names of the inputs' sizes; none to the others.
+  // Names the unknown sizes in `type`, the type of the value `name`, that equal a named size of an input.
   void fill_in(const std::string& name, onnx::TypeProto& type) const;
 
  private:
   std::string name_of(const std::string& value, int axis, int rank) const;
 
   Sizes first_sizes_, second_sizes_;
-  ValueTypes first_, second_;
+  ValueTypes first_types_, second_types_;
 };
 
 }  // namespace whence::functions

@@ -1,4 +1,4 @@
-// Reads a node's metadata and renames the values that it reads and writes, bodies of If, Loop and Scan included.
+// Reads a node's metadata, and renames the values that it reads and writes, also in bodies of If, Loop and Scan.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace whence::functions {
 
-// The value under `key` of a node's or a function's metadata; empty when there is none.
+// Returns the value under `key` in the metadata of a node or function; empty if there is none.
 template <class Owner>
 std::string_view metadata_of(const Owner& owner, std::string_view key) {
   return onnx_file::find_property(owner.metadata, key).value_or("");
 }
 
-// Calls `visit` for each graph that the node's attributes hold: branches, loop bodies.
+// Calls `visit` for each graph in the node's attributes: branches and loop bodies.
 template <class Visit>
 void for_each_body(const onnx::NodeProto& node, const Visit& visit) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -33,13 +33,13 @@ void for_each_body(onnx::NodeProto& node, const Visit& visit) {
   }
 }
 
-using Rename = std::function<std::string(const std::string&)>;  // old name to new; asked for every value
+using Rename = std::function<std::string(const std::string&)>;  // from the old name to the new; called for every value
 
-// Renames the values that the node reads and writes, and those that its bodies capture. Values that a body defines
-// itself keep their names, so the new names must differ from them.
+// Renames the values that the node reads and writes, and the outer values that its bodies read. Values that a body
+// defines keep their names, so the new names must differ from them.
 void rename_values(onnx::NodeProto& node, const Rename& rename);
 
-// Renames every value that the node's bodies define, and its uses.
+// Renames the values that the node's bodies define, and all uses of them.
 void rename_inner_values(onnx::NodeProto& node, const Rename& rename);
 
 }  // namespace whence::functions

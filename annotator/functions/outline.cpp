@@ -26,14 +26,14 @@ using onnx_file::OnnxValue;
 
 namespace {
 
-// Functions came with IR 8; metadata of nodes and functions, and types in functions, with IR 10.
-constexpr std::int64_t oldest_ir = 10;
+// IR 8 introduced functions; IR 10 introduced metadata of nodes and functions, and types in functions.
+constexpr std::int64_t min_ir_version = 10;
 
 class Outliner {
  public:
   Outliner(ModelParts& parts, const FunctionChoice& options) : parts_(parts), options_(options) {
     for (const OnnxValue& value : parts.graph.value_info) types_[value.name] = value.type;
-    take_names();
+    reserve_names();
   }
 
   FunctionsReport run() {
@@ -51,19 +51,19 @@ class Outliner {
       parts_.functions.push_back(parts_.function(function));
     }
     raise_ir_version();
-    state_differences();
+    store_differences();
     count();
     return std::move(report_);
   }
 
  private:
-  // Calls that hold no other chosen call first, then those that hold only such, and so on: equal blocks hold equal
-  // ones, so they come in the same round.
+  // Divides the calls into rounds: first calls that contain no other chosen call, then calls that contain only calls of
+  // earlier rounds. Equal blocks contain equal blocks, so they are in the same round.
   static std::vector<std::vector<CallIndex>> rounds(const Instances& instances, const std::vector<CallIndex>& calls) {
     constexpr std::int32_t not_chosen = -1;
     IndexedVector<CallIndex, std::int32_t> heights(instances.size(), not_chosen);
     for (const CallIndex call : calls) heights[call] = 0;
-    for (auto call = calls.rbegin(); call != calls.rend(); ++call) {  // children have greater numbers
+    for (auto call = calls.rbegin(); call != calls.rend(); ++call) {  // children come after their parents
       for (CallIndex outer = instances[*call].parent; outer.exists(); outer = instances[outer].parent) {
         if (heights[outer] == not_chosen) continue;
         heights[outer] = std::max(heights[outer], heights[*call] + 1);
@@ -92,12 +92,12 @@ class Outliner {
         continue;
       }
       ModuleBlock block = block_of(graph, region);
-      if (!block.outputs.empty()) cuts.push_back({std::move(block), &region});  // else nothing reads what it computes
+      if (!block.outputs.empty()) cuts.push_back({std::move(block), &region});  // else nothing reads its results
     }
     return cuts;
   }
 
-  // Those of one class that are equal, in the order of the first of each.
+  // Groups equal cuts of one class, in the order of each group's first cut.
   static std::vector<std::vector<const Cut*>> groups_of(const WorkGraph& graph, const std::vector<Cut>& cuts) {
     std::map<std::pair<std::string, std::string>, std::size_t> numbers;
     std::vector<std::vector<const Cut*>> groups;
@@ -118,7 +118,7 @@ class Outliner {
     for (const std::vector<const Cut*>& group : groups_of(graph, cuts)) {
       std::vector<const ModuleBlock*> members;
       for (const Cut* each : group) members.push_back(&each->block);
-      CutFunction function = make_function(graph, members, types_, name_for(graph, *members.front()));
+      CutFunction function = make_function(graph, members, types_, unique_function_name(graph, *members.front()));
       for (std::size_t k = 0; k < members.size(); ++k) {
         CutCall& call = function.calls[k];
         call.node.set_name(node_names_.claim(graph.instances().scope_path(call.instance)));
@@ -131,28 +131,28 @@ class Outliner {
     graph.replace(replacements);
   }
 
-  // Names that no function may get: those of the file's functions, and of the operators that its nodes use. The file
-  // need not define these, as a runtime may know them; a function of the name would take their place, also in branches,
-  // loops and the functions of others.
-  void take_names() {
+  // Reserves names that no new function may get: those of the file's functions, and of the operators that nodes use,
+  // also in branches, loops and functions. A runtime may define these operators; a function of the same name would
+  // replace them.
+  void reserve_names() {
     std::set<std::pair<std::string_view, std::string_view>> operators;
-    const auto take = [&](const OnnxNode& node) { operators.insert({node.domain, node.op_type}); };
-    onnx_file::walk_nodes(parts_.graph.nodes, take);
+    const auto add_operator = [&](const OnnxNode& node) { operators.insert({node.domain, node.op_type}); };
+    onnx_file::walk_nodes(parts_.graph.nodes, add_operator);
     for (const OnnxFunction& function : parts_.functions) {
-      taken_.emplace(function.domain, function.name);
-      onnx_file::walk_nodes(function.nodes, take);
+      reserved_names_.emplace(function.domain, function.name);
+      onnx_file::walk_nodes(function.nodes, add_operator);
     }
-    taken_.insert(operators.begin(), operators.end());
+    reserved_names_.insert(operators.begin(), operators.end());
   }
 
-  // The first block of a class has its name, unless that is taken; others are told apart by the module that they were
-  // cut from first. ONNX has overloads for that, but ONNX Runtime (1.31) forgets the overload of a call within a
-  // function.
-  std::string name_for(const WorkGraph& graph, const ModuleBlock& block) {
+  // Returns a unique name: for the first block of a class the name of the class, unless that is reserved; for others
+  // the name with the module of their first call. Does not use ONNX's overloads, because ONNX Runtime (1.31) forgets
+  // the overload of a call within a function.
+  std::string unique_function_name(const WorkGraph& graph, const ModuleBlock& block) {
     const ModuleCall& instance = graph.instances()[block.instance];
     const std::string name = function_name(instance), domain = function_domain(instance);
     std::string unique = name;
-    for (int n = 1; !taken_.insert({domain, unique}).second; ++n) {
+    for (int n = 1; !reserved_names_.insert({domain, unique}).second; ++n) {
       unique = name + "_" + identifier(instance.path) + (n > 1 ? "_" + std::to_string(n) : "");
     }
     return unique;
@@ -171,42 +171,42 @@ class Outliner {
       throw Error(Code::usage, "none of the chosen modules has a node of its own in the file",
                   "`whence show` lists nodes by module", {.file = parts_.path, .stage = "functions"});
     }
-    Diagnostics all;
+    Diagnostics errors;
     for (const FunctionsReport::Refused& each : report_.refused) {
-      all.push_back({Code::unsupported_feature,
-                     Severity::error,
-                     "the module is not a single part of the graph: " + each.reason,
-                     {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},
-                     "choose the module around it, or those within it",
-                     1,
-                     {}});
+      errors.push_back({Code::unsupported_feature,
+                        Severity::error,
+                        "the module is not a single part of the graph: " + each.reason,
+                        {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},
+                        "choose the enclosing module, or modules inside it",
+                        1,
+                        {}});
     }
-    throw Error(std::move(all));
+    throw Error(std::move(errors));
   }
 
   void raise_ir_version() {
-    const std::int64_t before = parts_.frame.ir_version();
-    if (before >= oldest_ir) return;
+    const std::int64_t original_version = parts_.frame.ir_version();
+    if (original_version >= min_ir_version) return;
     onnx::StringStringEntryProto& entry = *parts_.frame.add_metadata_props();
     entry.set_key(std::string(keys::ir_before));
-    entry.set_value(std::to_string(before));
-    parts_.frame.set_ir_version(oldest_ir);
+    entry.set_value(std::to_string(original_version));
+    parts_.frame.set_ir_version(min_ir_version);
   }
 
-  // The metadata of what a call stands for, down to nodes that are not calls of ours.
-  void collect_originals(const OnnxNode& node, std::vector<onnx_file::OnnxProperties>& all) const {
+  // Collects the metadata of the nodes that a call replaces; calls among them are expanded in turn.
+  void collect_originals(const OnnxNode& node, std::vector<onnx_file::OnnxProperties>& metadata) const {
     const auto call = originals_.find(node.name);
     if (call == originals_.end()) {
-      onnx_file::walk_nodes(node, [&](const OnnxNode& each) { all.push_back(each.metadata); });
+      onnx_file::walk_nodes(node, [&](const OnnxNode& each) { metadata.push_back(each.metadata); });
       return;
     }
     for (const std::string_view message : call->second) {
-      collect_originals(onnx_file::read_node(message, parts_.place()), all);
+      collect_originals(onnx_file::read_node(message, parts_.place()), metadata);
     }
   }
 
-  void state_differences() {
-    std::map<std::string_view, std::string> texts;  // by call
+  void store_differences() {
+    std::map<std::string_view, std::string> texts;  // by name of the call
     for_each_call(parts_, [&](const OnnxNode& call, const std::vector<FunctionNode>& from_functions) {
       if (!originals_.contains(call.name)) return;
       std::vector<onnx_file::OnnxProperties> originals;
@@ -235,40 +235,39 @@ class Outliner {
   const FunctionChoice& options_;
   FunctionsReport report_;
   TypeMessages types_;
-  std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions and operators
+  std::set<std::pair<std::string, std::string>> reserved_names_;  // domains and names of functions and operators
   std::vector<onnx::FunctionProto> functions_;
   text::UniqueNames node_names_;
-  FlatMap<std::string, std::vector<std::string_view>> originals_;  // messages, by the name of the call
+  FlatMap<std::string, std::vector<std::string_view>> originals_;  // messages, by name of the call
 };
 
-// Why the nodes of the file are no graph: a value that nothing makes, or two nodes. Empty when they are one.
-std::string fault_of(const onnx_file::ModelSource& input) {
+// Returns why the file's nodes form no graph: a value has no producer, or two. Returns an empty text if they form one.
+std::string graph_fault(const onnx_file::ModelSource& input) {
   ModelParts parts = read_model_parts(input);
   inline_calls(parts, /*all=*/false);
   const onnx_file::GraphIndex index(parts.graph);
-  std::set<onnx_file::ValueId> made;
+  std::set<onnx_file::ValueId> produced;
   const auto name_of = [&](onnx_file::ValueId id) { return "'" + std::string(index.values()[id].name) + "'"; };
   for (std::size_t node = 0; node < index.nodes().size(); ++node) {
     for (const onnx_file::ValueId id : index.writes(static_cast<std::int32_t>(node))) {
-      if (id != onnx_file::no_value && !made.insert(id).second) return "two nodes make the value " + name_of(id);
+      if (id != onnx_file::no_value && !produced.insert(id).second) return "two nodes produce the value " + name_of(id);
     }
   }
   for (const onnx_file::GraphIndex::Read& read : index.reads()) {
     const onnx_file::GraphIndex::Value& value = index.values()[read.value];
     const bool has_source = value.producer >= 0 || value.initializer >= 0 || value.input || !value.outermost;
-    if (!has_source) return "nothing makes the value " + name_of(read.value) + ", which a node reads";
+    if (!has_source) return "a node reads the value " + name_of(read.value) + ", which has no producer";
   }
   return "";
 }
 
-// The functions, written out again, have to give what the file was. Where they do not, one of the two is wrong.
+// Reports that inlining the new functions does not give the graph of the file: either the file or whence is wrong.
 [[noreturn]] void report_difference(const onnx_file::ModelSource& input) {
   const Place place{.file = input.stands_for, .stage = "functions"};
-  if (const std::string fault = fault_of(input); !fault.empty()) {
-    throw Error(Code::corrupt_file, fault, "`whence validate --full` says what else is wrong; export the file again",
-                place);
+  if (const std::string fault = graph_fault(input); !fault.empty()) {
+    throw Error(Code::corrupt_file, fault, "`whence validate --full` lists all defects; export the file again", place);
   }
-  throw Error(Code::internal, "the functions, written out again, do not give the graph of the file",
+  throw Error(Code::internal, "inlining the new functions does not give the graph of the file",
               "please report this with the file", place);
 }
 
@@ -280,12 +279,12 @@ Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const 
                                      const FunctionChoice& options) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
-    inline_calls(parts, /*all=*/false);  // functions that were cut out before are cut anew
-    const std::string before = graph_digest(parts);
+    inline_calls(parts, /*all=*/false);  // functions of an earlier run are made again
+    const std::string expected = graph_digest(parts);
     FunctionsReport report = outline(parts, options);
     ModelParts check = parts;
     inline_calls(check, /*all=*/false);
-    if (graph_digest(check) != before) report_difference(input);
+    if (graph_digest(check) != expected) report_difference(input);
     write_model_parts(std::move(parts), output);
     return report;
   });

@@ -11,11 +11,11 @@ namespace wire = onnx_file::wire;
 
 namespace {
 
-const Place read_before;  // the place in errors of bytes that were read once without error
+const Place unused_place;  // for errors that cannot occur, because the bytes were read before
 
-constexpr std::uint64_t last_attribute_type = 14;  // AttributeProto::TYPE_PROTOS; protobuf moves unknown ones
+constexpr std::uint64_t last_attribute_type = 14;  // TYPE_PROTOS; protobuf moves unknown types to the end
 
-// True if the field takes no more bytes than it needs.
+// Returns true if the field has its shortest encoding.
 bool is_shortest(const wire::Field& field) {
   const std::size_t tag = wire::varint_size(static_cast<std::uint64_t>(field.number) << 3U);
   switch (field.type) {
@@ -31,11 +31,11 @@ bool is_shortest(const wire::Field& field) {
   return false;
 }
 
-// Watches that fields come in the order of their numbers, in their shortest form, and those that do not repeat once.
-class WrittenOrder {
+// Checks that fields are ordered by number and encoded in the shortest form, and that only repeated fields repeat.
+class FieldOrder {
  public:
-  bool follows(const wire::Field& field, bool repeats) {
-    const bool fits = (repeats ? field.number >= last_ : field.number > last_) && is_shortest(field);
+  bool accepts(const wire::Field& field, bool is_repeated) {
+    const bool fits = (is_repeated ? field.number >= last_ : field.number > last_) && is_shortest(field);
     last_ = field.number;
     return fits;
   }
@@ -45,21 +45,21 @@ class WrittenOrder {
 };
 
 bool is_plain_entry(std::string_view message) {
-  WrittenOrder order;
-  for (const wire::Field& field : wire::Fields(message, read_before)) {
+  FieldOrder order;
+  for (const wire::Field& field : wire::Fields(message, unused_place)) {
     if (!field.is_bytes(proto::entry::key) && !field.is_bytes(proto::entry::value)) return false;
-    if (!order.follows(field, /*repeats=*/false)) return false;
+    if (!order.accepts(field, /*is_repeated=*/false)) return false;
   }
   return true;
 }
 
-// Numbers and texts; lists of numbers unpacked, as onnx.proto has them.
+// Accepts numbers and strings, and lists of them; numbers must be unpacked, as onnx.proto declares them.
 bool is_plain_attribute(std::string_view message, std::string_view& name) {
-  WrittenOrder order;
-  for (const wire::Field& field : wire::Fields(message, read_before)) {
-    const bool list = field.number == proto::attribute::floats || field.number == proto::attribute::ints ||
-                      field.number == proto::attribute::strings;
-    if (!order.follows(field, list)) return false;
+  FieldOrder order;
+  for (const wire::Field& field : wire::Fields(message, unused_place)) {
+    const bool is_list = field.number == proto::attribute::floats || field.number == proto::attribute::ints ||
+                         field.number == proto::attribute::strings;
+    if (!order.accepts(field, is_list)) return false;
     switch (field.number) {
       case proto::attribute::name:
         name = field.bytes;
@@ -91,11 +91,11 @@ bool is_plain_attribute(std::string_view message, std::string_view& name) {
 
 std::optional<PlainNode> read_plain_node(std::string_view message) {
   PlainNode node;
-  WrittenOrder order;
-  for (const wire::Field& field : wire::Fields(message, read_before)) {
-    const bool repeats = field.number == proto::node::input || field.number == proto::node::output ||
-                         field.number == proto::node::attribute || field.number == proto::node::metadata_props;
-    if (field.type != wire::WireType::bytes || !order.follows(field, repeats)) return std::nullopt;
+  FieldOrder order;
+  for (const wire::Field& field : wire::Fields(message, unused_place)) {
+    const bool is_repeated = field.number == proto::node::input || field.number == proto::node::output ||
+                             field.number == proto::node::attribute || field.number == proto::node::metadata_props;
+    if (field.type != wire::WireType::bytes || !order.accepts(field, is_repeated)) return std::nullopt;
     switch (field.number) {
       case proto::node::input:
         node.inputs.push_back(field.bytes);

@@ -1,5 +1,5 @@
-// PlainNode: a node whose bytes are those that protobuf would write, and which holds no bodies and no tensors. Nearly
-// every node of a large file is one, and need not become a message to be checked, compared or written.
+// PlainNode: a node without bodies and tensors whose bytes are exactly those that protobuf would write. Nearly every
+// node of a large file is plain, and can be checked, compared and written without becoming a message.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ struct PlainAttribute {
 struct PlainNode {
   std::vector<std::string_view> inputs, outputs;
   std::vector<PlainAttribute> attributes;
-  std::string_view op_type, domain, overload;  // complete fields with their tags; empty when absent
+  std::string_view op_type, domain, overload;  // complete fields with their tags; empty if absent
 };
 
-// Returns nullopt for every other node, whose bytes may be right all the same.
+// Returns nullopt for any other node, even one that protobuf would write with the same bytes.
 std::optional<PlainNode> read_plain_node(std::string_view message);
 
 }  // namespace whence::functions

@@ -7,47 +7,46 @@
 
 namespace whence::functions {
 
-std::string described(const WorkGraph& graph, std::int32_t index) {
+std::string node_text(const WorkGraph& graph, std::int32_t index) {
   const WorkNode& node = graph.nodes()[index];
   std::string text(node.node->op_type);
   if (!node.node->name.empty()) text += " '" + std::string(node.node->name) + "'";
-  if (!node.instance.exists()) return text + ", whose module is not known";
+  if (!node.instance.exists()) return text + ", whose module is unknown";
   const std::string& path = graph.instances()[node.instance].path;
   return text + (path.empty() ? " of the root" : " of " + path);
 }
 
 namespace {
 
-// A module may take along the few nodes in between, not the module around it.
-bool few(std::size_t taken, std::size_t own) { return taken <= std::max<std::size_t>(2, own / 2); }
+// Returns true if a region of `own` nodes may add `added` nodes; it must not absorb the enclosing module.
+bool is_few(std::size_t added, std::size_t own) { return added <= std::max<std::size_t>(2, own / 2); }
 
-// Helpers: nodes that exporters place in the first call that needs them and then share: a mask, an axis length. A node
-// is a helper when another call of a module of the same class reads it, and it is computed from values from outside the
-// call in a few steps, without a weight. Helpers are left out of the call, so that the first call is equal to the
-// others.
+// Helpers: nodes that exporters place in the first call that needs them and then share, such as a mask or an axis
+// length. A node is a helper if another call of a module of the same class reads it, and if it is computed from values
+// outside the call in a few steps and without a weight. Without helpers the first call equals the later calls.
 class Helpers {
  public:
   Helpers(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {}
 
-  // Returns the region's nodes without helpers; all nodes when all are helpers.
-  std::vector<std::int32_t> left_out() const {
+  // Returns the region's nodes without helpers, or all nodes if all are helpers.
+  std::vector<std::int32_t> nodes_without_helpers() const {
     std::set<std::int32_t> helpers;
     for (const std::int32_t node : region_.nodes) {
-      if (!read_by_likes(node)) continue;
-      std::set<std::int32_t> made_by;
-      if (collect(node, made_by)) helpers.insert(made_by.begin(), made_by.end());
+      if (!is_read_by_same_class(node)) continue;
+      std::set<std::int32_t> producers;
+      if (collect(node, producers)) helpers.insert(producers.begin(), producers.end());
     }
-    std::vector<std::int32_t> rest;
+    std::vector<std::int32_t> remaining;
     for (const std::int32_t node : region_.nodes) {
-      if (!helpers.contains(node)) rest.push_back(node);
+      if (!helpers.contains(node)) remaining.push_back(node);
     }
-    return rest.empty() ? region_.nodes : rest;
+    return remaining.empty() ? region_.nodes : remaining;
   }
 
  private:
   bool inside(std::int32_t node) const { return std::ranges::binary_search(region_.nodes, node); }
 
-  bool read_by_likes(std::int32_t node) const {
+  bool is_read_by_same_class(std::int32_t node) const {
     const Instances& instances = graph_.instances();
     const ModuleCall& own = instances[region_.instance];
     for (const ValueId id : graph_.nodes()[node].writes) {
@@ -60,14 +59,14 @@ class Helpers {
     return false;
   }
 
-  // Adds the node and the nodes of the region that it is computed from; false when it is not a helper.
-  bool collect(std::int32_t node, std::set<std::int32_t>& made_by) const {
-    if (!made_by.insert(node).second) return true;
-    if (made_by.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;
+  // Adds the node and the nodes of the region that it is computed from. Returns false if it is not a helper.
+  bool collect(std::int32_t node, std::set<std::int32_t>& producers) const {
+    if (!producers.insert(node).second) return true;
+    if (producers.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;
     return std::ranges::all_of(graph_.nodes()[node].reads, [&](ValueId id) {
       const WorkValue& value = graph_.value(id);
       if (value.initializer >= 0) return graph_.constant(id) != nullptr;
-      return value.producer < 0 || !inside(value.producer) || collect(value.producer, made_by);
+      return value.producer < 0 || !inside(value.producer) || collect(value.producer, producers);
     });
   }
 
@@ -75,20 +74,20 @@ class Helpers {
   const Region& region_;
 };
 
-void close(const WorkGraph& graph, Region& region) {
+void make_convex(const WorkGraph& graph, Region& region) {
   const std::vector<std::int32_t> between = nodes_between(graph, region.nodes);
   if (between.empty()) return;
-  const auto foreign = std::ranges::find_if(between, [&](std::int32_t node) {
+  const auto foreign_node = std::ranges::find_if(between, [&](std::int32_t node) {
     const CallIndex owner = graph.nodes()[node].instance;
     return !owner.exists() || !graph.instances().within(region.instance, owner);
   });
-  if (foreign != between.end()) {
-    region.refusal = "between its nodes lies " + described(graph, *foreign);
+  if (foreign_node != between.end()) {
+    region.refusal = node_text(graph, *foreign_node) + " is between its nodes";
     return;
   }
-  if (!few(between.size(), region.nodes.size())) {
-    region.refusal = std::to_string(between.size()) + " nodes of the modules around it lie between its " +
-                     std::to_string(region.nodes.size()) + " nodes, for example " + described(graph, between.front());
+  if (!is_few(between.size(), region.nodes.size())) {
+    region.refusal = std::to_string(between.size()) + " nodes of enclosing modules are between its " +
+                     std::to_string(region.nodes.size()) + " nodes, for example " + node_text(graph, between.front());
     return;
   }
   region.taken_along = static_cast<std::int64_t>(between.size());
@@ -96,11 +95,11 @@ void close(const WorkGraph& graph, Region& region) {
   std::ranges::sort(region.nodes);
 }
 
-// The graph in which each region is one node.
-struct Contracted {
-  std::vector<std::int32_t> unit_of;  // by node; the first units are the regions
+// The graph with each region contracted to one node. Its nodes are called units.
+struct ContractedGraph {
+  std::vector<std::int32_t> unit_of;  // by node of the graph; the first units are the regions
 
-  Contracted(const WorkGraph& graph, const std::vector<Region>& regions) : unit_of(graph.nodes().size(), -1) {
+  ContractedGraph(const WorkGraph& graph, const std::vector<Region>& regions) : unit_of(graph.nodes().size(), -1) {
     auto units = static_cast<std::int32_t>(regions.size());
     for (std::size_t i = 0; i < regions.size(); ++i) {
       if (!regions[i].refusal.empty()) continue;
@@ -115,39 +114,39 @@ struct Contracted {
     walk_edges(graph, [&](std::int32_t from, std::int32_t to) { before_.add(to, from), after_.add(from, to); });
   }
 
-  // The regions of some circle; empty when there is none.
-  std::vector<std::int32_t> circle(std::size_t regions) const {
-    std::vector<std::size_t> waits;
+  // Returns the regions on a cycle; empty if there is no cycle.
+  std::vector<std::int32_t> cycle(std::size_t regions) const {
+    std::vector<std::size_t> missing_inputs;
     std::vector<std::int32_t> ready;
     for (std::size_t unit = 0; unit + 1 < before_.first.size(); ++unit) {
-      waits.push_back(before_.of(static_cast<std::int32_t>(unit)).size());
-      if (waits.back() == 0) ready.push_back(static_cast<std::int32_t>(unit));
+      missing_inputs.push_back(before_.of(static_cast<std::int32_t>(unit)).size());
+      if (missing_inputs.back() == 0) ready.push_back(static_cast<std::int32_t>(unit));
     }
     while (!ready.empty()) {
       const std::int32_t unit = ready.back();
       ready.pop_back();
       for (const std::int32_t next : after_.of(unit)) {
-        if (--waits[next] == 0) ready.push_back(next);
+        if (--missing_inputs[next] == 0) ready.push_back(next);
       }
     }
-    const auto stuck = std::ranges::find_if(waits, [](std::size_t count) { return count > 0; });
-    if (stuck == waits.end()) return {};
-    // A stuck unit waits for another stuck unit, so going back from unit to unit leads into the circle.
-    std::vector<std::int32_t> way;
-    auto unit = static_cast<std::int32_t>(stuck - waits.begin());
-    while (std::ranges::find(way, unit) == way.end()) {
-      way.push_back(unit);
-      unit = *std::ranges::find_if(before_.of(unit), [&](std::int32_t earlier) { return waits[earlier] > 0; });
+    const auto first_remaining = std::ranges::find_if(missing_inputs, [](std::size_t count) { return count > 0; });
+    if (first_remaining == missing_inputs.end()) return {};
+    // Each remaining unit reads from another one, so the way back through producers leads into a cycle.
+    std::vector<std::int32_t> path;
+    auto unit = static_cast<std::int32_t>(first_remaining - missing_inputs.begin());
+    while (std::ranges::find(path, unit) == path.end()) {
+      path.push_back(unit);
+      unit = *std::ranges::find_if(before_.of(unit), [&](std::int32_t earlier) { return missing_inputs[earlier] > 0; });
     }
-    way.erase(way.begin(), std::ranges::find(way, unit));
-    std::erase_if(way, [&](std::int32_t each) { return each >= static_cast<std::int32_t>(regions); });
-    return way;
+    path.erase(path.begin(), std::ranges::find(path, unit));
+    std::erase_if(path, [&](std::int32_t each) { return each >= static_cast<std::int32_t>(regions); });
+    return path;
   }
 
  private:
-  // Lists of units by unit, in one array.
+  // A list of units for each unit, in one array.
   struct Lists {
-    std::vector<std::size_t> first;  // at first the length of each list
+    std::vector<std::size_t> first;  // start of each list; before make_room() its length
     std::vector<std::int32_t> units;
 
     void make_room() {
@@ -178,16 +177,16 @@ struct Contracted {
   Lists before_, after_;
 };
 
-// Regions that feed each other cannot all become one node each: refuses the smallest of them until no circle is left.
-void refuse_circles(const WorkGraph& graph, std::vector<Region>& regions) {
+// Regions that read from each other cannot each become one node: refuses the smallest on a cycle until none is left.
+void refuse_cycles(const WorkGraph& graph, std::vector<Region>& regions) {
   while (true) {
-    const std::vector<std::int32_t> circle = Contracted(graph, regions).circle(regions.size());
-    if (circle.empty()) return;
+    const std::vector<std::int32_t> cycle = ContractedGraph(graph, regions).cycle(regions.size());
+    if (cycle.empty()) return;
     const std::int32_t smallest =
-        *std::ranges::min_element(circle, {}, [&](std::int32_t i) { return regions[i].nodes.size(); });
-    const std::int32_t other = smallest == circle.front() ? circle.back() : circle.front();
+        *std::ranges::min_element(cycle, {}, [&](std::int32_t i) { return regions[i].nodes.size(); });
+    const std::int32_t other = smallest == cycle.front() ? cycle.back() : cycle.front();
     regions[smallest].refusal =
-        "it reads from " + graph.instances()[regions[other].instance].path + " and feeds it, too";
+        "it reads from " + graph.instances()[regions[other].instance].path + ", which also reads from it";
   }
 }
 
@@ -195,24 +194,24 @@ void refuse_circles(const WorkGraph& graph, std::vector<Region>& regions) {
 
 std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vector<std::int32_t>& nodes) {
   const std::int32_t first = nodes.front(), last = nodes.back();
-  // of[i - first]: 1 inside, 2 reads what came from inside; topological order makes one pass each way enough.
-  std::vector<char> of(last - first + 1, 0);
-  for (const std::int32_t node : nodes) of[node - first] = 1;
+  // 1 for a node of `nodes`, 2 for a node that depends on one. In topological order one pass each way is enough.
+  std::vector<char> state(last - first + 1, 0);
+  for (const std::int32_t node : nodes) state[node - first] = 1;
   for (std::int32_t i = first; i <= last; ++i) {
-    if (of[i - first] != 0) continue;
+    if (state[i - first] != 0) continue;
     for (const ValueId id : graph.nodes()[i].reads) {
       const std::int32_t producer = graph.value(id).producer;
-      if (producer >= first && of[producer - first] != 0) of[i - first] = 2;
+      if (producer >= first && state[producer - first] != 0) state[i - first] = 2;
     }
   }
-  std::vector<char> leads_in(of.size(), 0);
+  std::vector<char> leads_in(state.size(), 0);
   std::vector<std::int32_t> between;
   for (std::int32_t i = last; i >= first; --i) {
-    if (of[i - first] != 2) continue;
+    if (state[i - first] != 2) continue;
     for (const ValueId id : graph.nodes()[i].writes) {
       if (id < 0) continue;
       for (const std::int32_t reader : graph.value(id).readers) {
-        if (reader <= last && (of[reader - first] == 1 || leads_in[reader - first] != 0)) leads_in[i - first] = 1;
+        if (reader <= last && (state[reader - first] == 1 || leads_in[reader - first] != 0)) leads_in[i - first] = 1;
       }
     }
     if (leads_in[i - first] != 0) between.push_back(i);
@@ -223,8 +222,8 @@ std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vecto
 
 namespace {
 
-// Returns the nodes of each call, without nodes that are taken along.
-std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<CallIndex>& calls) {
+// Returns the nodes of each call, without added nodes.
+std::vector<Region> own_regions(const WorkGraph& graph, const std::vector<CallIndex>& calls) {
   constexpr std::int32_t none = -1;
   std::vector<Region> regions;
   IndexedVector<CallIndex, std::int32_t> region_of(graph.instances().size(), none);
@@ -245,31 +244,31 @@ std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<CallI
 
 }  // namespace
 
-Region joined_region(const WorkGraph& graph, const std::vector<CallIndex>& calls, CallIndex around) {
-  Region region{around, {}, 0, ""};
-  for (const Region& each : bare_regions(graph, calls)) {
+Region joined_region(const WorkGraph& graph, const std::vector<CallIndex>& calls, CallIndex enclosing) {
+  Region region{enclosing, {}, 0, ""};
+  for (const Region& each : own_regions(graph, calls)) {
     region.nodes.insert(region.nodes.end(), each.nodes.begin(), each.nodes.end());
   }
   std::ranges::sort(region.nodes);
-  if (!region.nodes.empty()) close(graph, region);
+  if (!region.nodes.empty()) make_convex(graph, region);
   return region;
 }
 
 std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<CallIndex>& calls) {
-  std::vector<Region> regions = bare_regions(graph, calls);
-  // A node that one region took along is not available to the next.
-  std::vector<char> taken(graph.nodes().size(), 0);
+  std::vector<Region> regions = own_regions(graph, calls);
+  // A node that was added to one region is not available to later regions.
+  std::vector<char> is_added(graph.nodes().size(), 0);
   for (Region& region : regions) {
-    region.nodes = Helpers(graph, region).left_out();
-    close(graph, region);
+    region.nodes = Helpers(graph, region).nodes_without_helpers();
+    make_convex(graph, region);
     if (region.taken_along == 0) continue;
     for (const std::int32_t node : region.nodes) {
-      if (taken[node] != 0) region.refusal = "it shares " + described(graph, node) + " with another module";
+      if (is_added[node] != 0) region.refusal = "it shares " + node_text(graph, node) + " with another module";
     }
     if (!region.refusal.empty()) continue;
-    for (const std::int32_t node : region.nodes) taken[node] = 1;
+    for (const std::int32_t node : region.nodes) is_added[node] = 1;
   }
-  refuse_circles(graph, regions);
+  refuse_cycles(graph, regions);
   return regions;
 }
 

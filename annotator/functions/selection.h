@@ -8,8 +8,8 @@
 
 namespace whence::functions {
 
-// The root is never among them. Errors: usage, with the nearest names, for a pattern or class that matches nothing, and
-// when no module is repeated where repeated ones are asked for.
+// Returns the chosen calls, never the root. Errors: usage for a pattern or class that matches nothing (with the nearest
+// names), and for the automatic choice if no module is repeated.
 std::vector<CallIndex> selected_calls(const WorkGraph& graph, const FunctionChoice& options);
 
 }  // namespace whence::functions

@@ -22,8 +22,8 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-// Values larger than this are no sizes.
-constexpr std::uint64_t most_bytes = 4096;
+// Larger values are not sizes.
+constexpr std::uint64_t max_value_bytes = 4096;
 
 std::optional<Ints> sizes_of(const onnx::TypeProto& type) {
   if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return std::nullopt;
@@ -45,15 +45,15 @@ TensorData integers(const Ints& numbers, Ints shape) {
   return {DType::int64, std::move(shape), bytes_of<std::int64_t>(numbers)};
 }
 
-bool is_whole(const TensorData& data) {
+bool is_complete(const TensorData& data) {
   if (std::ranges::any_of(data.shape, [](std::int64_t size) { return size < 0; })) return false;
   return static_cast<std::uint64_t>(data.element_count()) == data.bytes.size() / size_of(data.dtype) &&
          data.bytes.size() % size_of(data.dtype) == 0;
 }
 
-// Returns the numbers of a small tensor that the message holds itself, whole.
+// Returns a small tensor with its elements; nullopt if they are external, incomplete or of an unsupported dtype.
 std::optional<TensorData> data_of(const onnx::TensorProto& tensor) {
-  if (tensor.ByteSizeLong() > 2 * most_bytes) return std::nullopt;
+  if (tensor.ByteSizeLong() > 2 * max_value_bytes) return std::nullopt;
   TensorData data{from_onnx(tensor.data_type()), {tensor.dims().begin(), tensor.dims().end()}, {}};
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL || size_of(data.dtype) == 0) return std::nullopt;
   if (tensor.has_raw_data()) {
@@ -69,7 +69,7 @@ std::optional<TensorData> data_of(const onnx::TensorProto& tensor) {
   } else {
     return std::nullopt;
   }
-  return is_whole(data) ? std::optional(std::move(data)) : std::nullopt;
+  return is_complete(data) ? std::optional(std::move(data)) : std::nullopt;
 }
 
 onnx::TypeProto type_with(int data_type, const auto& sizes) {
@@ -88,7 +88,7 @@ onnx::TensorProto message_of(const TensorData& data) {
   return tensor;
 }
 
-// Returns what a node of type Constant holds.
+// Returns the value of a Constant node.
 std::optional<TensorData> constant_of(const onnx::NodeProto& node) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     if (attribute.name() == "value") return data_of(attribute.t());
@@ -106,38 +106,38 @@ std::optional<TensorData> constant_of(const onnx::NodeProto& node) {
   return std::nullopt;
 }
 
-// The node as simplify/ evaluates it.
+// Returns the node in the form that simplify/ evaluates.
 graph::GraphNode graph_node_of(const onnx::NodeProto& node) {
-  graph::GraphNode made;
-  made.op_type = node.op_type();
-  made.outputs.resize(static_cast<std::size_t>(node.output_size()));
+  graph::GraphNode result;
+  result.op_type = node.op_type();
+  result.outputs.resize(static_cast<std::size_t>(node.output_size()));
   for (const onnx::AttributeProto& attribute : node.attribute()) {
-    graph::Attribute taken{attribute.name(), {}};
+    graph::Attribute converted{attribute.name(), {}};
     switch (attribute.type()) {
       case onnx::AttributeProto::INT:
-        taken.value = attribute.i();
+        converted.value = attribute.i();
         break;
       case onnx::AttributeProto::FLOAT:
-        taken.value = attribute.f();
+        converted.value = attribute.f();
         break;
       case onnx::AttributeProto::STRING:
-        taken.value = attribute.s();
+        converted.value = attribute.s();
         break;
       case onnx::AttributeProto::INTS:
-        taken.value = Ints(attribute.ints().begin(), attribute.ints().end());
+        converted.value = Ints(attribute.ints().begin(), attribute.ints().end());
         break;
       case onnx::AttributeProto::FLOATS:
-        taken.value = std::vector<float>(attribute.floats().begin(), attribute.floats().end());
+        converted.value = std::vector<float>(attribute.floats().begin(), attribute.floats().end());
         break;
       case onnx::AttributeProto::TENSOR:
-        if (auto data = data_of(attribute.t())) taken.value = std::move(*data);
+        if (auto data = data_of(attribute.t())) converted.value = std::move(*data);
         break;
       default:
         continue;
     }
-    made.attributes.push_back(std::move(taken));
+    result.attributes.push_back(std::move(converted));
   }
-  return made;
+  return result;
 }
 
 class ShapeArithmetic {
@@ -151,7 +151,7 @@ class ShapeArithmetic {
   void run() {
     onnx::GraphProto& graph = *model_.mutable_graph();
     for (auto* values : {graph.mutable_value_info(), graph.mutable_output()}) {
-      for (onnx::ValueInfoProto& value : *values) stated_[value.name()] = value.mutable_type();
+      for (onnx::ValueInfoProto& value : *values) stated_types_[value.name()] = value.mutable_type();
     }
     for (const onnx::ValueInfoProto& input : graph.input()) {
       if (!sizes_of(input.type()) && input.type().has_tensor_type()) return;
@@ -159,7 +159,7 @@ class ShapeArithmetic {
     }
     follow(graph);
     for (const onnx::NodeProto& node : graph.node()) {
-      for (const std::string& output : node.output()) state(graph, output);
+      for (const std::string& output : node.output()) write_type(graph, output);
     }
   }
 
@@ -167,46 +167,46 @@ class ShapeArithmetic {
   void follow(onnx::GraphProto& graph) {
     for (const onnx::TensorProto& tensor : graph.initializer()) {
       set_type(tensor.name(), type_with(tensor.data_type(), tensor.dims()));
-      if (auto data = data_of(tensor)) hold(tensor.name(), std::move(*data));
+      if (auto data = data_of(tensor)) set_value(tensor.name(), std::move(*data));
     }
     for (onnx::NodeProto& node : *graph.mutable_node()) {
       if (node.op_type() == "If" && is_standard(node) && follow_branch(node)) continue;
-      // Only what inference accepted is computed: it has checked axes and ranks.
+      // Evaluates only nodes that inference accepted, because it has checked axes and ranks.
       if (infer(node)) compute(node);
     }
   }
 
   static bool is_standard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
-  // The branch that a known condition takes.
+  // Follows the branch that a known condition selects. Returns false if there is none.
   bool follow_branch(onnx::NodeProto& node) {
     const TensorData* condition = value(node, 0);
     if (condition == nullptr || condition->dtype != DType::boolean || condition->bytes.size() != 1) return false;
-    const char* const taken = as_text(*condition->bytes.in_memory())[0] != 0 ? "then_branch" : "else_branch";
+    const char* const selected = as_text(*condition->bytes.in_memory())[0] != 0 ? "then_branch" : "else_branch";
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.name() != taken || attribute.g().output_size() != node.output_size()) continue;
+      if (attribute.name() != selected || attribute.g().output_size() != node.output_size()) continue;
       onnx::GraphProto& branch = *attribute.mutable_g();
       follow(branch);
       for (int i = 0; i < node.output_size(); ++i) {
         const std::string& result = branch.output(i).name();
         if (const auto found = types_.find(result); found != types_.end()) set_type(node.output(i), *found->second);
-        if (const auto found = values_.find(result); found != values_.end()) hold(node.output(i), found->second);
+        if (const auto found = values_.find(result); found != values_.end()) set_value(node.output(i), found->second);
       }
       return true;
     }
     return false;
   }
 
-  // Types of the results by ONNX's inference for this operator; as stated where it says nothing. Returns true if it
-  // found all sizes.
+  // Sets the types of the results: as ONNX's inference finds them, else as the file states them. Returns true if
+  // inference found all sizes.
   bool infer(onnx::NodeProto& node) {
     const std::vector<onnx::TypeProto> found = is_standard(node) || !origin::is_of_runtime(node.domain())
-                                                   ? inferred(node, is_standard(node) ? "" : node.domain())
-                                                   : of_runtime(node);
+                                                   ? infer_types(node, is_standard(node) ? "" : node.domain())
+                                                   : infer_runtime_operator(node);
     for (int i = 0; i < node.output_size(); ++i) {
       const onnx::TypeProto& type = found[static_cast<std::size_t>(i)];
-      const auto stated = stated_.find(node.output(i));
-      const bool is_stated = stated != stated_.end();
+      const auto stated = stated_types_.find(node.output(i));
+      const bool is_stated = stated != stated_types_.end();
       if (sizes_of(type) || (!is_stated && type.has_tensor_type())) {
         set_type(node.output(i), type);
       } else if (is_stated) {
@@ -216,26 +216,27 @@ class ShapeArithmetic {
     return std::ranges::all_of(found, [](const onnx::TypeProto& type) { return sizes_of(type).has_value(); });
   }
 
-  std::vector<onnx::TypeProto> inferred(onnx::NodeProto& node, const std::string& domain) const {
-    std::vector<onnx::TypeProto> nothing(static_cast<std::size_t>(node.output_size()));
+  std::vector<onnx::TypeProto> infer_types(onnx::NodeProto& node, const std::string& domain) const {
+    std::vector<onnx::TypeProto> unknown_types(static_cast<std::size_t>(node.output_size()));
     const auto opset = opsets_.find(domain);
     const onnx::OpSchema* schema =
         opset == opsets_.end() ? nullptr : onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, domain);
-    if (schema == nullptr || !schema->has_type_and_shape_inference_function()) return nothing;
+    if (schema == nullptr || !schema->has_type_and_shape_inference_function()) return unknown_types;
     static const std::unordered_map<std::string, const onnx::SparseTensorProto*> no_sparse;
     try {
       onnx::shape_inference::InferenceContextImpl context(node, types_, tensors_, no_sparse,
                                                           onnx::ShapeInferenceOptions());
       schema->GetTypeAndShapeInferenceFunction()(context);
       return {context.allOutputTypes_.begin(), context.allOutputTypes_.end()};
-    } catch (const std::exception&) {  // refused, or with bodies
-      return nothing;
+    } catch (const std::exception&) {  // the node is refused, or has bodies
+      return unknown_types;
     }
   }
 
-  // ONNX Runtime's operators that have the sizes of ONNX's own, of operands that may be transposed first.
-  std::vector<onnx::TypeProto> of_runtime(const onnx::NodeProto& node) {
-    static const std::unordered_map<std::string_view, const char*> alike{
+  // Infers types of ONNX Runtime's operators whose results have the sizes of one of ONNX's operators. The operands may
+  // be transposed first.
+  std::vector<onnx::TypeProto> infer_runtime_operator(const onnx::NodeProto& node) {
+    static const std::unordered_map<std::string_view, const char*> equivalents{
         {"DynamicQuantizeMatMul", "MatMul"},
         {"FusedConv", "Conv"},
         {"FusedGemm", "Gemm"},
@@ -243,12 +244,12 @@ class ShapeArithmetic {
         {"FusedMatMulActivation", "MatMul"},
         {"MatMulIntegerToFloat", "MatMul"},
     };
-    const auto found = alike.find(node.op_type());
-    if (found == alike.end()) return std::vector<onnx::TypeProto>(static_cast<std::size_t>(node.output_size()));
+    const auto found = equivalents.find(node.op_type());
+    if (found == equivalents.end()) return std::vector<onnx::TypeProto>(static_cast<std::size_t>(node.output_size()));
     onnx::NodeProto plain = node;
     plain.set_op_type(found->second);
     plain.clear_domain();
-    if (found->second != std::string_view("MatMul")) return inferred(plain, "");
+    if (found->second != std::string_view("MatMul")) return infer_types(plain, "");
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (attribute.name().starts_with("transBatch") && attribute.i() != 0) plain.clear_input();
       const int operand = attribute.name() == "transA" ? 0 : 1;
@@ -257,26 +258,26 @@ class ShapeArithmetic {
         *plain.mutable_input(operand) = with_last_axes_swapped(plain.input(operand));
       }
     }
-    return inferred(plain, "");
+    return infer_types(plain, "");
   }
 
-  // The name of a type like that of `name`, [.., n, m] for [.., m, n].
+  // Stores the type of `name` with its last two axes swapped, under the name that is returned.
   std::string with_last_axes_swapped(const std::string& name) {
     onnx::TypeProto type = type_of(name);
     auto& dims = *type.mutable_tensor_type()->mutable_shape()->mutable_dim();
     if (dims.size() > 1) dims.SwapElements(dims.size() - 1, dims.size() - 2);
-    const std::string swapped = name + "\nswapped";  // as no value of a file is called
+    const std::string swapped = name + "\nswapped";  // no value of a file has this name
     set_type(swapped, type);
     return swapped;
   }
 
-  // The values of the results, if those of all inputs are known.
+  // Computes the values of the results, if the values of all inputs are known.
   void compute(const onnx::NodeProto& node) {
     if (!is_standard(node) || node.output_size() == 0) return;
     if (node.op_type() == "Split") return split(node);
-    auto made = computed(node);
-    if (made && made->shape == sizes_of(type_of(node.output(0))) && made->bytes.size() <= most_bytes) {
-      hold(node.output(0), std::move(*made));
+    auto result = computed(node);
+    if (result && result->shape == sizes_of(type_of(node.output(0))) && result->bytes.size() <= max_value_bytes) {
+      set_value(node.output(0), std::move(*result));
     }
   }
 
@@ -287,8 +288,8 @@ class ShapeArithmetic {
     const TensorData* first = value(node, 0);
     if (op == "Size") {
       const auto sizes = sizes_of(type_of(node.input(0)));
-      return sizes && element_count(*sizes) < most_elements ? std::optional(integers({element_count(*sizes)}, {}))
-                                                            : std::nullopt;
+      return sizes && element_count(*sizes) < max_elements ? std::optional(integers({element_count(*sizes)}, {}))
+                                                           : std::nullopt;
     }
     if (first == nullptr) return std::nullopt;
     const auto same_elements = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"};
@@ -303,11 +304,11 @@ class ShapeArithmetic {
       inputs.push_back(node.input(i).empty() ? nullptr : value(node, i));
       if (!node.input(i).empty() && inputs.back() == nullptr) return std::nullopt;
     }
-    const graph::GraphNode made = graph_node_of(node);
-    return simplify::can_evaluate(made) ? simplify::evaluate(made, inputs, most_bytes) : std::nullopt;
+    const graph::GraphNode converted = graph_node_of(node);
+    return simplify::can_evaluate(converted) ? simplify::evaluate(converted, inputs, max_value_bytes) : std::nullopt;
   }
 
-  // Also where only the sizes from `start` to `end` are known.
+  // Returns the result of Shape. Only the sizes from `start` to `end` must be known.
   std::optional<TensorData> shape(const onnx::NodeProto& node) {
     const onnx::TypeProto& type = type_of(node.input(0));
     if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return std::nullopt;
@@ -345,7 +346,7 @@ class ShapeArithmetic {
     return convert::permuted(data, order);
   }
 
-  // A list of sizes in parts.
+  // Splits a list of sizes.
   void split(const onnx::NodeProto& node) {
     const TensorData* data = value(node, 0);
     if (data == nullptr || data->shape.size() != 1) return;
@@ -353,12 +354,12 @@ class ShapeArithmetic {
     for (const std::string& output : node.output()) {
       const auto sizes = sizes_of(type_of(output));
       if (!sizes || sizes->size() != 1 || sizes->front() > data->shape.front() - from) return;
-      hold(output, convert::rows(*data, from, from + sizes->front()));
+      set_value(output, convert::rows(*data, from, from + sizes->front()));
       from += sizes->front();
     }
   }
 
-  // ---- what is known ------------------------------------------------------------------------------------------------
+  // ---- known types and values ---------------------------------------------------------------------------------------
 
   const TensorData* value(const onnx::NodeProto& node, int input) const {
     const auto found = input < node.input_size() ? values_.find(node.input(input)) : values_.end();
@@ -371,20 +372,20 @@ class ShapeArithmetic {
   }
 
   void set_type(const std::string& name, const onnx::TypeProto& type) {
-    if (!name.empty()) types_[name] = &made_types_.emplace_back(type);
+    if (!name.empty()) types_[name] = &type_storage_.emplace_back(type);
   }
 
-  void hold(const std::string& name, TensorData data) {
+  void set_value(const std::string& name, TensorData data) {
     if (name.empty()) return;
     set_type(name, type_with(to_onnx(data.dtype), data.shape));
-    tensors_[name] = &made_tensors_.emplace_back(message_of(data));
+    tensors_[name] = &tensor_storage_.emplace_back(message_of(data));
     values_.insert_or_assign(name, std::move(data));
   }
 
-  void state(onnx::GraphProto& graph, const std::string& name) {
+  void write_type(onnx::GraphProto& graph, const std::string& name) {
     const onnx::TypeProto& type = type_of(name);
     if (!sizes_of(type)) return;
-    if (const auto stated = stated_.find(name); stated != stated_.end()) {
+    if (const auto stated = stated_types_.find(name); stated != stated_types_.end()) {
       *stated->second = type;
     } else if (!name.empty()) {
       onnx::ValueInfoProto& value = *graph.add_value_info();
@@ -395,11 +396,11 @@ class ShapeArithmetic {
 
   onnx::ModelProto& model_;
   std::unordered_map<std::string, int> opsets_;
-  std::unordered_map<std::string, onnx::TypeProto*> stated_, types_;
+  std::unordered_map<std::string, onnx::TypeProto*> stated_types_, types_;
   std::unordered_map<std::string, const onnx::TensorProto*> tensors_;
   std::unordered_map<std::string, TensorData> values_;
-  std::deque<onnx::TypeProto> made_types_;
-  std::deque<onnx::TensorProto> made_tensors_;
+  std::deque<onnx::TypeProto> type_storage_;
+  std::deque<onnx::TensorProto> tensor_storage_;
 };
 
 }  // namespace

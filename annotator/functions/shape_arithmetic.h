@@ -1,10 +1,9 @@
-// Follows the sizes of a graph in execution order, once those of its inputs are numbers: what is computed of sizes (Shape,
-// Gather, Concat, Range, ...) is computed, and ONNX's inference asked node by node with these values.
-// ONNX's own pass over a graph follows sizes through a handful of operators only.
+// Computes the sizes of a graph in execution order from numbers for the sizes of its inputs. Evaluates the nodes that
+// compute with sizes (Shape, Gather, Concat, Range, ...), and runs ONNX's inference node by node with these values.
+// ONNX's own pass over a graph follows sizes only through a handful of operators.
 //
-// Sizes that data decide, and those behind operators that onnx does not know, stay as the file or ONNX's pass states
-// them. Where both say something, what follows from the inputs holds: files of older exporters state the sizes of the
-// example that they were traced with.
+// Data-dependent sizes, and sizes after operators that onnx does not define, stay as the file or ONNX's pass states
+// them. Other stated sizes are replaced: older exporters wrote the sizes of their example inputs.
 #pragma once
 
 #include <onnx/onnx_pb.h>

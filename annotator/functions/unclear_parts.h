@@ -1,5 +1,5 @@
-// Finds nodes that may belong to a module beside those that are known to, so that `extract` does not cut out half of a
-// module as if it were all of it.
+// Finds nodes that may belong to a module in addition to its known nodes, so that `extract` does not write half of a
+// module as if it were complete.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 namespace whence::functions {
 
 struct UnclearParts {
-  // Nodes that stand for operations of the module and for others outside of it, "Conv '/stem/Conv' of stem".
+  // Nodes that belong to the module and to modules outside of it: "Conv '/stem/Conv' of stem".
   std::vector<std::string> fused;
-  // Nodes beside the module's of which only an enclosing module is known, or nothing at all.
+  // Nodes next to the module's nodes for which only an enclosing module is known, or no module.
   std::vector<std::string> undecided;
-  // Nodes in the region that show several calls of the module, where the file does not number calls.
+  // Nodes in the region that indicate several calls of the module, if the file does not number calls.
   std::vector<std::string> of_several_calls;
 
   bool empty() const { return fused.empty() && undecided.empty() && of_several_calls.empty(); }
 };
 
-// `calls`: the calls whose nodes the region holds; empty when the module `path` has none of its own. A node beside the
-// region is not undecided where whence recorded the module itself, so that all of its operations are known, nor where
-// it is known to serve several modules.
+// `calls`: the calls whose nodes are in the region; empty if the module `path` has no node of its own. A node next to
+// the region is not undecided if it is known to serve several modules, or if whence recorded the module itself: then
+// all operations of the module are known.
 UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<CallIndex>& calls,
                            const Region& region);
 

@@ -1,5 +1,5 @@
-// Sizes of a file's values, as far as they are known: those stated in the file, else those that ONNX's shape inference
-// finds. Weights stay on disk. For reports, which count operations and write shapes beside edges.
+// Shapes of a file's values, as far as they are known: as stated in the file, else as ONNX's shape inference finds
+// them. Reports use them to count operations and to label edges. Weights stay on disk.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ namespace whence::functions {
 
 struct ValueShape {
   std::string text;                                // "float32[batch,16]"
-  std::optional<std::vector<std::int64_t>> sizes;  // when all are numbers
+  std::optional<std::vector<std::int64_t>> sizes;  // if all are numbers
 };
 
-// By name, the values of the outermost graph with its calls written out; values of one type share a shape.
+// The values of the outermost graph with its calls inlined, by name. Values of one type share a shape.
 using ValueShapes = FlatMap<std::string, std::shared_ptr<const ValueShape>>;
 
 struct FileShapes {
   ValueShapes values;
-  std::vector<std::string>
-      open;  // dynamic sizes of the inputs that got no number, sorted; "?" for those without a name
+  // Dynamic sizes of the inputs without a number, sorted; "?" for a size without a name.
+  std::vector<std::string> open;
 };
 
-// `sizes`: numbers for dynamic sizes of inputs, by their name: {"batch", 1}; "all" is every one that is not named.
+// `sizes`: numbers for dynamic sizes of inputs, by name: {"batch", 1}; "all" sets every size that is not listed.
 // Errors: those of read_onnx_summary; usage for a name that no input has.
 Result<FileShapes> value_shapes(const std::string& path, const std::map<std::string, std::int64_t>& sizes);
 

@@ -30,7 +30,7 @@ onnx::TypeProto type_of(const OnnxTensor& tensor) {
   return type;
 }
 
-// Replaces the names of sizes by numbers where the file states them; inference finds the sizes that follow from them.
+// Replaces the names of sizes in a stated type by numbers; inference finds the sizes that follow from them.
 void set_sizes(onnx::ValueInfoProto& value, const Sizes& sizes, bool is_input) {
   if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
   for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
@@ -40,9 +40,9 @@ void set_sizes(onnx::ValueInfoProto& value, const Sizes& sizes, bool is_input) {
   }
 }
 
-// Inference stops at operators that onnx does not know. ONNX Runtime's whose result is like the first input are passed
-// on as an Identity, and its SimplifiedLayerNormalization, which has ONNX's domain.
-void spell_out_known_results(onnx::ModelProto& model) {
+// Inference stops at operators that onnx does not define. Replaces those of ONNX Runtime with a result like the first
+// input by Identity, also its SimplifiedLayerNormalization, which is in ONNX's domain.
+void replace_undefined_operators(onnx::ModelProto& model) {
   std::map<std::string, int> opsets;
   for (const auto& opset : model.opset_import()) opsets[opset.domain()] = static_cast<int>(opset.version());
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
@@ -59,23 +59,23 @@ void spell_out_known_results(onnx::ModelProto& model) {
   }
 }
 
-// onnx's inference follows every call, however often functions call each other.
-bool is_inferable(const ModelParts& parts) {
+// Returns false if the file's functions expand to too many nodes: onnx's inference follows every call.
+bool can_infer(const ModelParts& parts) {
   if (parts.functions.empty()) return true;
-  const auto nodes = written_size(parts, [](const onnx_file::OnnxFunction&) { return true; });
+  const auto nodes = inlined_size(parts, [](const onnx_file::OnnxFunction&) { return true; });
   return nodes && *nodes <= 100'000 + 10 * stored_nodes(parts);
 }
 
-// onnx's propagation makes an object for each element of a vector whose length is stated.
+// Returns true if an input is a long vector: onnx's data propagation makes an object for each of its elements.
 bool holds_long_vector(const onnx::GraphProto& graph) {
-  constexpr std::int64_t most_elements = 1 << 20;
+  constexpr std::int64_t max_elements = 1 << 20;
   return std::ranges::any_of(graph.input(), [](const onnx::ValueInfoProto& input) {
     const onnx::TensorShapeProto& shape = input.type().tensor_type().shape();
-    return shape.dim_size() == 1 && shape.dim(0).dim_value() > most_elements;
+    return shape.dim_size() == 1 && shape.dim(0).dim_value() > max_elements;
   });
 }
 
-// True if the size of a result is not known.
+// Returns true if a size of a result is unknown.
 bool lacks_types(const onnx::GraphProto& graph) {
   std::size_t known = 0, results = 0;
   for (const auto* values : {&graph.value_info(), &graph.output()}) {
@@ -91,8 +91,8 @@ bool lacks_types(const onnx::GraphProto& graph) {
   return known < results;
 }
 
-// Pieces of a graph, each a model of its own: one of a million nodes would take more than a gigabyte as messages.
-// Values from another piece are inputs with their types; what is computed of sizes is not followed from piece to piece.
+// Splits a graph into pieces, each a model of its own: a million nodes would take more than a gigabyte as messages.
+// Values of earlier pieces become inputs with their types; values computed from sizes are not passed on.
 class Pieces {
  public:
   Pieces(const ModelParts& parts, const Sizes& sizes) : parts_(parts), sizes_(sizes), base_(parts.frame) {
@@ -114,26 +114,26 @@ class Pieces {
     return stated;
   }
 
-  // `known`: types of the values of earlier pieces.
+  // Returns a piece. `known`: types of the values of earlier pieces.
   onnx::ModelProto of(std::span<const OnnxNode> nodes, const ValueTypes& known) const {
     onnx::ModelProto model = base_;
     onnx::GraphProto& graph = *model.mutable_graph();
-    FlatSet<std::string_view> made, read;
+    FlatSet<std::string_view> produced, added;
     for (const OnnxNode& node : nodes) {
       *graph.add_node() = bare_proto(node);
       for (const std::string_view output : node.outputs) {
-        if (!made.insert(output).second) continue;
+        if (!produced.insert(output).second) continue;
         if (const auto value = stated_.find(output); value != stated_.end()) {
           *graph.add_value_info() = stated(*value->second);
         }
       }
     }
     auto& outputs = *graph.mutable_output();
-    outputs.erase(
-        std::remove_if(outputs.begin(), outputs.end(), [&](const auto& each) { return !made.contains(each.name()); }),
-        outputs.end());
+    outputs.erase(std::remove_if(outputs.begin(), outputs.end(),
+                                 [&](const auto& each) { return !produced.contains(each.name()); }),
+                  outputs.end());
     const auto add_read = [&](std::string_view name) {
-      if (read.insert(name).second && !made.contains(name)) add_input(name, known, graph);
+      if (added.insert(name).second && !produced.contains(name)) add_input(name, known, graph);
     };
     for (const OnnxNode& node : nodes) {
       onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
@@ -147,7 +147,7 @@ class Pieces {
   }
 
  private:
-  // Sizes and axes are looked at by inference; of other weights it needs the type alone.
+  // Adds a value from outside the piece. Inference reads small weights (sizes, axes); of others it needs only the type.
   void add_input(std::string_view name, const ValueTypes& known, onnx::GraphProto& graph) const {
     const auto weight = weights_.find(name);
     if (weight != weights_.end() && is_small(*weight->second)) {
@@ -163,7 +163,7 @@ class Pieces {
 
   const ModelParts& parts_;
   const Sizes& sizes_;
-  onnx::ModelProto base_;  // all but nodes, weights and types of values
+  onnx::ModelProto base_;  // everything except nodes, weights and types of values
   FlatSet<std::string> inputs_;
   FlatMap<std::string_view, const OnnxTensor*> weights_;
   FlatMap<std::string_view, const onnx_file::OnnxValue*> stated_;
@@ -171,9 +171,9 @@ class Pieces {
 
 // Returns false if onnx refuses a node.
 bool run_inference(onnx::ModelProto& model) {
-  spell_out_known_results(model);
+  replace_undefined_operators(model);
   try {
-    // Sizes are followed through Shape, Gather and Concat, so that those that are dynamic keep their names.
+    // Follows sizes through Shape, Gather and Concat, so that dynamic sizes keep their names.
     const onnx::ShapeInferenceOptions follow_sizes(/*check_type_val=*/false, /*strict_mode_val=*/0,
                                                    /*data_prop_val=*/!holds_long_vector(model.graph()));
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), follow_sizes);
@@ -183,8 +183,8 @@ bool run_inference(onnx::ModelProto& model) {
   }
 }
 
-// Calls `add(value)` for each value of the bodies in the graph of which a type is known.
-void each_inner_type(const onnx::GraphProto& graph, const auto& add) {
+// Calls `add(value)` for each value in the graph's bodies with a known type.
+void for_each_type_in_bodies(const onnx::GraphProto& graph, const auto& add) {
   for (const onnx::NodeProto& node : graph.node()) {
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       std::vector<const onnx::GraphProto*> bodies;
@@ -196,7 +196,7 @@ void each_inner_type(const onnx::GraphProto& graph, const auto& add) {
             if (value.has_type()) add(value);
           }
         }
-        each_inner_type(*body, add);
+        for_each_type_in_bodies(*body, add);
       }
     }
   }
@@ -205,9 +205,9 @@ void each_inner_type(const onnx::GraphProto& graph, const auto& add) {
 }  // namespace
 
 ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
-  constexpr std::size_t nodes_a_piece = 100'000;
+  constexpr std::size_t max_nodes_of_piece = 100'000;
   ValueTypes types;
-  std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>> distinct;  // by their bytes
+  std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>> distinct;  // by the bytes of the type
   const auto add = [&](const onnx::ValueInfoProto& value) {
     if (!value.has_type()) return;
     auto& known = distinct[value.type().SerializeAsString()];
@@ -220,9 +220,9 @@ ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
   const Pieces pieces(parts, sizes);
   for (const onnx::ValueInfoProto& input : pieces.interface().input()) add(input);
   const std::span<const OnnxNode> nodes = parts.graph.nodes;
-  const bool inferable = is_inferable(parts);
-  for (std::size_t first = 0; inferable && first < nodes.size(); first += nodes_a_piece) {
-    const auto piece = nodes.subspan(first, std::min(nodes_a_piece, nodes.size() - first));
+  const bool inferable = can_infer(parts);
+  for (std::size_t first = 0; inferable && first < nodes.size(); first += max_nodes_of_piece) {
+    const auto piece = nodes.subspan(first, std::min(max_nodes_of_piece, nodes.size() - first));
     onnx::ModelProto model = pieces.of(piece, types);
     // Falls back to the types that the file states if inference refuses a node.
     if (!run_inference(model)) model = pieces.of(piece, types);
@@ -230,13 +230,13 @@ ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
     for (const auto* values : {&model.graph().value_info(), &model.graph().output()}) {
       for (const onnx::ValueInfoProto& value : *values) add(value);
     }
-    each_inner_type(model.graph(), add_new);
+    for_each_type_in_bodies(model.graph(), add_new);
   }
   for (const onnx_file::OnnxValue& value : parts.graph.value_info) {
     if (!types.contains(value.name)) add(pieces.stated(value));
   }
   for (const onnx::ValueInfoProto& output : pieces.interface().output()) add_new(output);
-  give_back_freed_memory();
+  release_freed_memory();
   for (const OnnxTensor& tensor : parts.graph.initializers) {
     onnx::ValueInfoProto value;
     value.set_name(std::string(tensor.name));

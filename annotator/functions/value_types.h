@@ -10,11 +10,11 @@
 
 namespace whence::functions {
 
-using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}; "":
-                                                    // inputs' without one
+// Numbers for dynamic sizes, by name: {"batch", 1}; "" for sizes of inputs without a name.
+using Sizes = std::map<std::string, std::int64_t>;
 
-// Types by name, without values whose type inference cannot find; values of one type share it. Those of bodies are
-// among them, unless another value has the name.
+// Types by name of the value, if they are stated or found; equal types are shared. Includes values in bodies, unless
+// another value has their name.
 using ValueTypes = FlatMap<std::string, std::shared_ptr<const onnx::TypeProto>>;
 ValueTypes value_types(const ModelParts& parts, const Sizes& sizes = {});
 

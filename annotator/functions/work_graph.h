@@ -1,4 +1,4 @@
-// WorkGraph: the outermost graph of a model while parts of it are cut out. Nodes are in topological order, each with
+// WorkGraph: the outermost graph of a model while modules are cut out of it. Nodes are in topological order, each with
 // the module call that it belongs to and the values that it reads and writes.
 #pragma once
 
@@ -20,13 +20,13 @@ using onnx_file::ValueId;
 struct WorkNode {
   const onnx_file::OnnxNode* node = nullptr;
   CallIndex instance;
-  std::span<const ValueId> reads;   // inputs and what bodies capture, distinct
-  std::span<const ValueId> writes;  // by position of the output; no_value for one that is left out
+  std::span<const ValueId> reads;   // inputs and outer values that bodies read, distinct
+  std::span<const ValueId> writes;  // by index of the output; no_value if it is omitted
 };
 
 struct WorkValue {
   std::string_view name;
-  std::int32_t producer = -1;             // node
+  std::int32_t producer = -1;             // index of the node
   std::int32_t initializer = -1;          // index into the initializers of ModelParts::graph
   bool input = false, output = false;     // graph input, graph output
   std::span<const std::int32_t> readers;  // nodes, ascending
@@ -34,18 +34,18 @@ struct WorkValue {
 
 class WorkGraph {
  public:
-  // Sorts the nodes of `parts`, which must outlive the graph; they keep their order as far as the flow of values
-  // allows. Without `placed` no node belongs to a call. Errors: corrupt_file when the nodes are in a cycle.
-  explicit WorkGraph(ModelParts& parts, bool placed = true);
+  // Sorts the nodes of `parts`, which must outlive the graph, and keeps their order as far as dependencies allow.
+  // Without `with_calls` no node belongs to a call. Errors: corrupt_file for a cycle, or a value with two producers.
+  explicit WorkGraph(ModelParts& parts, bool with_calls = true);
 
   const ModelParts& parts() const { return parts_; }
   const Instances& instances() const { return instances_; }
   const std::vector<WorkNode>& nodes() const { return nodes_; }
   const WorkValue& value(ValueId id) const { return values_[id]; }
-  ValueId find(std::string_view name) const { return index_->find(name); }  // no_value when there is no such value
+  ValueId find(std::string_view name) const { return index_->find(name); }  // no_value if it does not exist
   std::size_t value_count() const { return values_.size(); }
 
-  // True when something other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
+  // Returns true if the value is a graph output, or if a node that `inside` does not accept reads it.
   template <class Inside>
   bool needed_outside(ValueId id, const Inside& inside) const {
     const WorkValue& value = values_[id];
@@ -54,31 +54,30 @@ class WorkGraph {
 
   // Returns the tensor of a small initializer in the file or of a Constant node; null for all other values.
   const onnx_file::OnnxTensor* constant(ValueId id) const;
-  // Returns by node 1 if its results do not depend on the model's inputs.
+  // Returns for each node 1 if its results do not depend on the model's inputs, else 0.
   std::vector<char> constant_nodes() const;
 
   struct Replacement {
     std::vector<std::int32_t> nodes;  // a convex set
-    onnx::NodeProto by;
+    onnx::NodeProto replacement;
     CallIndex instance;
   };
-  // Replaces disjoint sets of nodes, each by one node. Numbers of nodes and values change.
+  // Replaces disjoint sets of nodes by one node each. Node indices and value ids change.
   void replace(const std::vector<Replacement>& replacements);
 
-  // Removes from the model the value_info of values that no longer exist, and initializers that nodes read before and
-  // no longer read.
+  // Removes value_info of values that no longer exist, and initializers that nodes read before but no longer read.
   void drop_unread();
 
  private:
   void index();  // sorts the nodes and finds producers and readers
-  void number();
-  void require_one_maker() const;
+  void fill_nodes_and_values();
+  void require_single_producers() const;
   std::vector<std::int32_t> sorted() const;
   void reorder(const std::vector<std::int32_t>& order);
 
   ModelParts& parts_;
   Instances instances_;
-  std::vector<CallIndex> of_nodes_;
+  std::vector<CallIndex> node_calls_;
   std::optional<onnx_file::GraphIndex> index_;
   std::vector<WorkNode> nodes_;
   std::vector<WorkValue> values_;

@@ -14,13 +14,13 @@ using onnx_file::OnnxNode;
 
 namespace {
 
-constexpr int deepest = 1000;  // calls in calls
+constexpr int max_nested_calls = 1000;  // nesting depth
 
 class Counter {
  public:
-  Counter(const ModelParts& parts, const std::function<bool(const OnnxFunction&)>& chosen) {
+  Counter(const ModelParts& parts, const std::function<bool(const OnnxFunction&)>& is_selected) {
     for (const OnnxFunction& function : parts.functions) {
-      if (chosen(function)) {
+      if (is_selected(function)) {
         functions_[{function.domain, function.name, function.overload}] = {&function, Size::unknown, 0};
       }
     }
@@ -28,39 +28,39 @@ class Counter {
 
   std::uint64_t count(const std::vector<OnnxNode>& nodes) {
     std::uint64_t sum = 0;
-    onnx_file::walk_nodes(nodes,
-                          [&](const OnnxNode& each) { sum = std::min(sum + of_call(each), most_written_nodes + 1); });
+    onnx_file::walk_nodes(
+        nodes, [&](const OnnxNode& each) { sum = std::min(sum + size_of_call(each), max_inlined_nodes + 1); });
     return sum;
   }
 
-  bool endless() const { return endless_; }
+  bool is_endless() const { return is_endless_; }
 
  private:
-  enum class Size : std::uint8_t { unknown, open, known };
+  enum class Size : std::uint8_t { unknown, counting, known };
   struct Function {
     const OnnxFunction* function;
     Size size;
     std::uint64_t nodes;
   };
 
-  std::uint64_t of_call(const OnnxNode& node) {
+  std::uint64_t size_of_call(const OnnxNode& node) {
     const auto found = functions_.find({node.domain, node.op_type, node.overload});
     if (found == functions_.end()) return 1;
     Function& function = found->second;
-    endless_ |= function.size == Size::open || depth_ > deepest;
-    if (function.size == Size::unknown && !endless_) {
-      function.size = Size::open;
+    is_endless_ |= function.size == Size::counting || depth_ > max_nested_calls;
+    if (function.size == Size::unknown && !is_endless_) {
+      function.size = Size::counting;
       ++depth_;
       function.nodes = count(function.function->nodes);
       --depth_;
       function.size = Size::known;
     }
-    return std::max<std::uint64_t>(function.nodes, 1);  // a function without nodes takes time too
+    return std::max<std::uint64_t>(function.nodes, 1);  // a call of an empty function takes time, too
   }
 
   std::map<std::tuple<std::string_view, std::string_view, std::string_view>, Function> functions_;
   int depth_ = 0;
-  bool endless_ = false;
+  bool is_endless_ = false;
 };
 
 }  // namespace
@@ -73,11 +73,11 @@ std::uint64_t stored_nodes(const ModelParts& parts) {
   return count;
 }
 
-std::optional<std::uint64_t> written_size(const ModelParts& parts,
-                                          const std::function<bool(const OnnxFunction&)>& chosen) {
-  Counter counter(parts, chosen);
+std::optional<std::uint64_t> inlined_size(const ModelParts& parts,
+                                          const std::function<bool(const OnnxFunction&)>& is_selected) {
+  Counter counter(parts, is_selected);
   const std::uint64_t nodes = counter.count(parts.graph.nodes);
-  return counter.endless() ? std::nullopt : std::optional(nodes);
+  return counter.is_endless() ? std::nullopt : std::optional(nodes);
 }
 
 }  // namespace whence::functions

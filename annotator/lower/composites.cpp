@@ -283,7 +283,7 @@ class CallDecomposition {
       seen.push_back({Size::symbol(SymbolId(axes.size())), {numbers.begin(), numbers.end()}});
       axes.push_back(&axis);
     }
-    const auto size = fitted({sizes.begin(), sizes.end()}, seen, most_divisor);
+    const auto size = fit_size({sizes.begin(), sizes.end()}, seen, most_divisor);
     if (!size) return std::nullopt;
     const SizeSteps<Argument> steps{[&](SymbolId id) {
                                       const Axis& axis = *axes[static_cast<std::size_t>(id.number())];

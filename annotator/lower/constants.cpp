@@ -114,7 +114,7 @@ class Unfolding {
         const TensorData& data = data_of(id);
         from.add(data, read.contains(id) ? 0 : data.bytes.size() / sharing[id]);
       }
-      if (each.bytes > most_bytes_folded(from)) found.push_back(each.value);
+      if (each.bytes > max_folded_bytes(from)) found.push_back(each.value);
     }
     return found;
   }

@@ -187,7 +187,7 @@ std::optional<Memory::Guard> Functionalizer::view_guard(const Node& node, ValueI
 // permuted first. Returns the tensor that the node reads.
 ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
   const auto lies = memory_.place(base);
-  if (!lies || (memory_.view(base) == nullptr && in_rows(*lies) && lies->offset == Size(0))) return base;
+  if (!lies || (memory_.view(base) == nullptr && is_row_major(*lies) && lies->offset == Size(0))) return base;
   const ValueId owner = memory_.owner(base), whole = memory_.place(owner) ? owner : base;
   const auto memory = memory_.place(whole);
   const auto order = memory ? order_in_memory(*memory) : std::nullopt;
@@ -200,7 +200,7 @@ ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
   std::erase_if(node.arguments, [&](const NamedArgument& each) { return !placed && each.name == "storage_offset"; });
   if (!placed) node.arguments.push_back({"storage_offset", {lies->offset.number()}});
   node.arguments.front().value = {ValueRef{whole}};
-  if (in_rows(*memory)) return whole;
+  if (is_row_major(*memory)) return whole;
   ArgumentList axes;
   for (const std::size_t axis : *order) axes.push_back({static_cast<std::int64_t>(axis)});
   Node permuted = program::node_like(node, "aten::permute", "", {{"self", {ValueRef{whole}}}, {"dims", {axes}}});

@@ -74,7 +74,7 @@ ValueId Memory::newest(ValueId memory) const {
 
 std::optional<MemoryPlace> Memory::layout(ValueId id) const {
   const View* at = view(id);
-  if (at == nullptr) return rows_of(program_, id);
+  if (at == nullptr) return row_major_place(program_, id);
   const auto base = layout(at->base);
   return !base || at->kind == ViewKind::same ? base : arrangement_of_view(program_, at->node, at->output, *base);
 }
@@ -108,7 +108,7 @@ bool Memory::repeats_elements(ValueId id) const {
   for (const View* at = view(id); at != nullptr; at = view(at->base)) {
     if (!facts_of(at->node.target).repeats_elements) continue;
     const auto lies = layout(id);
-    return !lies || !elements_differ(program_, *lies);
+    return !lies || !has_distinct_elements(program_, *lies);
   }
   return false;
 }
@@ -547,7 +547,7 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
     if (place && other_place && have_separate_ranges(program_, *place, *other_place)) return true;
   }
   const auto lies = layout(one), other_lies = layout(other);
-  return lies && other_lies && are_apart(program_, *lies, *other_lies);
+  return lies && other_lies && are_disjoint(program_, *lies, *other_lies);
 }
 
 // Returns true if a write to `value` may be a write to the memory of the suspect, which `other.through` may be in.

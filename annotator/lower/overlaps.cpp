@@ -34,7 +34,7 @@ bool is_broadcast(const MemoryPlace& source, const MemoryPlace& target) {
 bool reads_what_it_overwrites(const Program& program, const MemoryPlace& target, const MemoryPlace& source,
                               bool in_place) {
   const auto written = in_example(program, target), read = in_example(program, source);
-  if (!written || !read || are_apart(program, *written, *read)) return false;
+  if (!written || !read || are_disjoint(program, *written, *read)) return false;
   return !in_place || !is_broadcast(*read, *written);
 }
 

@@ -168,11 +168,11 @@ std::optional<Node> unbound(const Write& w) {
 // Writes windows that do not overlap: the first elements of all windows form a range with a step, so do the second
 // ones. A window may have at most 64 elements, because each takes two operations.
 std::optional<Node> windows(const Write& w) {
-  constexpr std::int64_t most_elements = 64;
+  constexpr std::int64_t max_elements = 64;
   const auto given = w.integer("dimension"), size = w.integer("size"), step = w.integer("step");
   Type part = w.program.values[w.written].type;
   if (!given || !size || !step || !part.dims || part.dims->size() < 2) return std::nullopt;
-  if (*size < 1 || *step < *size || *size > most_elements) return std::nullopt;
+  if (*size < 1 || *step < *size || *size > max_elements) return std::nullopt;
   part.dims->pop_back();
   const auto rank = static_cast<std::int64_t>(part.dims->size());
   const std::int64_t axis = *given < 0 ? *given + rank : *given;

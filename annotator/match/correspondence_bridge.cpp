@@ -63,7 +63,7 @@ class Lookout {
   static constexpr int farthest = 8;
 
   std::vector<Node> next(Value value) const {
-    if (!down_) return s_.makers(value);
+    if (!down_) return {s_.makers(value).begin(), s_.makers(value).end()};
     std::vector<Node> nodes;
     if (s_.heavy_uses(value).size() > max_readers) return nodes;
     for (const auto& use : s_.heavy_uses(value)) nodes.push_back(use.node);

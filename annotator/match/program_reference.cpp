@@ -77,7 +77,7 @@ Program with_filled_weights(const Program& program) {
   std::vector<TensorData*> missing;
   std::size_t largest = 0;
   const auto look_at = [&](TensorData& data) {
-    if (data.bytes.in_memory() || data.bytes.made_when_written()) return;
+    if (data.bytes.in_memory() || data.bytes.computed_when_written()) return;
     missing.push_back(&data);
     largest = std::max(largest, data.bytes.size());
   };

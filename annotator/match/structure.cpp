@@ -224,7 +224,7 @@ void Structure<S>::same_but_layout(Value a, Value b) {
   b = find_loose(b);
   if (a == b) return;
   loose_.unite(static_cast<std::size_t>(b.number()), static_cast<std::size_t>(a.number()));
-  makers_[a].insert(makers_[a].end(), makers_[b].begin(), makers_[b].end());
+  makers_[a].append(makers_[b]);
   makers_[b].clear();
 }
 

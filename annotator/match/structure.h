@@ -14,6 +14,7 @@
 
 #include "annotator/match/index.h"
 #include "schema/disjoint_sets.h"
+#include "schema/short_list.h"
 
 namespace whence::match {
 
@@ -30,6 +31,13 @@ struct StructureUse {
 };
 
 template <Side S>
+using StructurePorts = ShortList<ValueIndex<S>, 3>;
+template <Side S>
+using StructureMakers = ShortList<NodeIndex<S>, 3>;
+template <Side S>
+using StructureUses = ShortList<StructureUse<S>, 2>;
+
+template <Side S>
 struct StructureNode {
   std::string_view op_type, domain, name;
   FileNodeIndex source;  // several nodes share it when a function is called often
@@ -43,17 +51,17 @@ struct StructureNode {
   bool transposes = false;                     // an operator of a runtime that took in a Transpose: channels_last
   std::uint64_t attributes = 0;                // digest of all but graphs
   std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
-  std::vector<ValueIndex<S>> inputs, outputs;  // none for an optional one that is left out
+  StructurePorts<S> inputs, outputs;           // none for an optional one that is left out
 };
 
 template <Side S>
 struct StructureValue {
   std::string_view name;
-  std::vector<NodeIndex<S>> producers;  // one, except in a reference with several forms of a program
-  std::vector<StructureUse<S>> uses;
-  TensorIndex<S> tensor;  // an initializer, or a Constant node's value
-  ValueIndex<S> loose;    // the value that this one rearranges; itself for a result of a heavy node
-  bool constant = false;  // depends on no graph input
+  StructureMakers<S> producers;  // one, except in a reference with several forms of a program
+  StructureUses<S> uses;
+  TensorIndex<S> tensor;         // an initializer, or a Constant node's value
+  ValueIndex<S> loose;           // the value that this one rearranges; itself for a result of a heavy node
+  bool constant = false;         // depends on no graph input
 };
 
 // An initializer: facts that are known without reading its bytes, and the number if it has one element.
@@ -104,7 +112,7 @@ class Structure {
   // The tensor that a constant value comes from, through casts and transposes; none when it is computed from several.
   Tensor root_tensor(Value value) const;
   // The heavy nodes that compute a loose value: one, except in a reference with several forms. Nothing computes none.
-  const std::vector<Node>& makers(Value loose) const { return loose.exists() ? makers_[loose] : no_nodes_; }
+  const StructureMakers<S>& makers(Value loose) const { return loose.exists() ? makers_[loose] : no_nodes_; }
   // Returns true for a scale or zero point that is found at run time.
   bool is_run_time_scale(Value value) const { return value.exists() && side_[value]; }
   // Returns true if an operand is constant and of more than one element, or computed from vectors:
@@ -115,7 +123,7 @@ class Structure {
   // For each node, how many stand before it in `order`.
   IndexedVector<Node, std::int32_t> positions() const;
   // Uses of a loose value by heavy nodes, through everything transparent. `loose` must be its own loose value.
-  const std::vector<Use>& heavy_uses(Value loose) const { return heavy_uses_[loose]; }
+  const StructureUses<S>& heavy_uses(Value loose) const { return heavy_uses_[loose]; }
 
  private:
   void sort(const std::string& file);
@@ -131,9 +139,9 @@ class Structure {
   Value find_loose(Value value);
 
   DisjointSets loose_;  // values by number, while they are classified
-  IndexedVector<Value, std::vector<Use>> heavy_uses_;
-  IndexedVector<Value, std::vector<Node>> makers_;
-  std::vector<Node> no_nodes_;
+  IndexedVector<Value, StructureUses<S>> heavy_uses_;
+  IndexedVector<Value, StructureMakers<S>> makers_;
+  StructureMakers<S> no_nodes_;
   IndexedVector<Value, bool> side_;         // values that are scales and zero points found at run time
   IndexedVector<Value, bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };

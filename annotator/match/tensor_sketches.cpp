@@ -17,7 +17,7 @@ constexpr double deviations = 6;          // above what chance makes, in standar
 constexpr std::int64_t max_places = 64;   // places of a block in a tensor, or of a tensor in a parameter
 constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything, where it has so many
 constexpr std::size_t short_row = 8;      // elements; shorter rows are compared as they are, not around their mean
-constexpr std::size_t fewest = fewest_sketched;
+constexpr std::size_t fewest = min_sketched_elements;
 constexpr std::size_t max_rivals = 16;  // parameters that are as like; more of them say nothing
 
 // Returns true for other numbers than one in all places.

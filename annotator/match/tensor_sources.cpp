@@ -53,7 +53,7 @@ bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parame
 bool may_be_weights(const StructureTensor& tensor) {
   const DType dtype = from_onnx(tensor.data_type);
   const bool counts = dtype == DType::int64 || dtype == DType::int32 || dtype == DType::boolean;
-  return !counts && !tensor.is_vector() && tensor.elements() >= fewest_sketched && !tensor.is_uniform();
+  return !counts && !tensor.is_vector() && tensor.elements() >= min_sketched_elements && !tensor.is_uniform();
 }
 
 // Weights that ONNX Runtime reordered for its blocked layout: their elements lie elsewhere.

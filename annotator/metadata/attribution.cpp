@@ -22,7 +22,7 @@ std::string text_of(const OnnxProperties& metadata, std::string_view key) {
   return std::string(find_property(metadata, key).value_or(""));
 }
 
-// The JSON array of pkg.whence.modules; the one module when it is absent or no such array.
+// Returns the modules in pkg.whence.modules; only `module` if the key is absent or not an array of names.
 std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::string& module) {
   const auto text = find_property(metadata, keys::modules);
   if (!text) return {module};
@@ -64,15 +64,15 @@ Attribution read_by_whence(const onnx_file::OnnxNode& node, const OnnxProperties
   Attribution result;
   if (const auto stamp = find_property(existing_metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
   const bool annotated = find_property(existing_metadata, keys::module).has_value();
-  if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
+  if (annotated || recorded == nullptr || !result.origin || !recorded->keys().has_operations(*result.origin)) {
     read_keys(node, existing_metadata, result);
     return result;
   }
-  const auto made = recorded->keys().of(*result.origin);
+  const auto computed = recorded->keys().of(*result.origin);
   OnnxProperties metadata;
-  for (const auto& [key, value] : made) metadata.push_back({key, value});
+  for (const auto& [key, value] : computed) metadata.push_back({key, value});
   read_keys(node, metadata, result);
-  // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
+  // A file annotated with selected keys may state the confidence without the module.
   const auto stated = find_property(existing_metadata, keys::confidence);
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
@@ -88,7 +88,7 @@ Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorde
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
   const OnnxProperties metadata = node.metadata;
   Attribution result = read_by_whence(node, metadata, recorded);
-  if (result.attributed() || find_property(metadata, keys::confidence)) return result;  // annotate may have found none
+  if (result.attributed() || find_property(metadata, keys::confidence)) return result;  // annotate found no origin
   std::optional<PyTorchOrigin> stated = origin_by_pytorch(node, metadata);
   if (!stated) return result;
   result.confidence = origin::limited_by(node.domain, stated->confidence);
@@ -109,12 +109,12 @@ std::string type_by_pytorch(const onnx_file::OnnxNode& node, std::string_view mo
 
 void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string& file, Diagnostics& notes) {
   if (by_pytorch == 0) return;
-  const std::string some = "of " + std::to_string(by_pytorch) + " of " + std::to_string(nodes) + " nodes, ";
-  Diagnostic found = note(Code::usage,
-                          (by_pytorch < nodes ? some : "") +
-                              "origins are read from PyTorch's own metadata, which is not right of every node",
-                          {.file = file, .stage = "read"});
-  found.remedy = "`whence annotate " + file + " --sidecar ...` makes them sure";
+  const std::string some = "for " + std::to_string(by_pytorch) + " of " + std::to_string(nodes) + " nodes, ";
+  Diagnostic found = note(
+      Code::usage,
+      (by_pytorch < nodes ? some : "") + "origins are read from PyTorch's own metadata, which is wrong for some nodes",
+      {.file = file, .stage = "read"});
+  found.remedy = "`whence annotate " + file + " --sidecar ...` gives reliable origins";
   notes.push_back(std::move(found));
 }
 

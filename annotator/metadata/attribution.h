@@ -1,6 +1,6 @@
-// Attribution: what an ONNX node says of its origin: read from the keys that annotate wrote, or, when a file carries
-// the export's stamps only, worked out from them and the sidecar; where whence left nothing, from PyTorch's own keys.
-// Every command that shows or counts origins reads them here.
+// Attribution: the origin that an ONNX node states. It is read from the keys that annotate wrote; if the file has only
+// the stamps of the export, it is computed from the stamps and the sidecar; without metadata of whence, it is read from
+// PyTorch's own keys. Every command that shows or counts origins uses this file.
 #pragma once
 
 #include <array>
@@ -21,26 +21,26 @@ namespace whence::metadata {
 
 struct Attribution {
   origin::Confidence confidence = origin::Confidence::unattributed;
-  std::vector<std::string> modules;  // qualified names, "" is the root; several for a fused node; empty: unattributed
-  std::string module;                // the one, or the lowest common ancestor of `modules`
-  std::string id;    // the identity of its operation, or of several (operation_ids.h), as written; empty when not known
-  std::string call;  // call number of the module, as written; empty when not known
-  std::string rule;  // the rule that decided it
-  std::string source;                        // "modeling_bert.py:88 forward"
+  std::vector<std::string> modules;  // qualified names, "" for the root; several for a fused node; empty: unattributed
+  std::string module;                // the only module, or the lowest common ancestor of `modules`
+  std::string id;      // the identity of its operation or operations (operation_ids.h), as written; empty if unknown
+  std::string call;    // call number of the module, as written; empty if unknown
+  std::string rule;    // the rule that determined the origin
+  std::string source;  // "modeling_bert.py:88 forward"
   std::optional<origin::NodeOrigin> origin;  // recorded operations, from the stamp
-  bool by_pytorch = false;                   // PyTorch's exporter said it, and whence nothing
+  bool by_pytorch = false;                   // read from the keys of PyTorch's exporter
 
   bool attributed() const { return confidence != origin::Confidence::unattributed; }
 };
 
-// The operations of a sidecar's program and the keys that annotate would write for them, for a file that was exported
-// from that program (belongs_to).
+// The operations of a sidecar's program and the keys that annotate would write for them, for a file that belongs to the
+// program (belongs_to).
 class Recorded {
  public:
   explicit Recorded(const Program& program);
 
   const Program& program() const { return program_; }
-  const Node* operation(std::int32_t index) const;  // nullptr when there is none of that number
+  const Node* operation(std::int32_t index) const;  // nullptr if there is no such operation
   const NodeKeys& keys() const { return keys_; }
 
  private:
@@ -49,29 +49,29 @@ class Recorded {
   NodeKeys keys_;
 };
 
-// `recorded` may be null. It is used for nodes with a stamp and no module: keys on the node win.
+// `recorded` may be null. It is used for nodes with a stamp but no module; keys on the node take precedence.
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded);
 
-// The same by what whence left on the node alone: what annotate and tools that keep to docs/metadata-spec.md wrote.
+// Like attribution_of(), but only from whence's keys, which annotate and tools that follow docs/metadata-spec.md write.
 Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded);
 
-// The class of `module`, if PyTorch's keys on the node name it; empty otherwise.
+// Returns the class of `module` from PyTorch's keys on the node; empty if they do not name the module.
 std::string type_by_pytorch(const onnx_file::OnnxNode& node, std::string_view module);
 
-// Adds the line that tells users of a file that the origins of `by_pytorch` of its `nodes` nodes are read from
-// PyTorch's keys; nothing for none.
+// Adds a note that the origins of `by_pytorch` of the file's `nodes` nodes are read from PyTorch's keys. Adds nothing
+// if `by_pytorch` is 0.
 void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string& file, Diagnostics& notes);
-// The same, and counts them.
+// Counts these nodes of the model and adds the note.
 void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes);
 
-// program_digest() of the program whose operations the stamps on a model's nodes name; nothing when it does not say.
-// A file that was matched with the record of another program than it was exported from has that one's stamps. One
-// matched with the file before a tool has those of that file, or, like one matched by its own names, of its own
-// program.
+// Returns the program_digest() of the program whose operations the stamps on the model's nodes number; nullopt if the
+// model does not state it. A file matched with a record has stamps of the recorded program, even if it was exported
+// from another. A file matched with the file before a tool has stamps of that file or of its own program. A file
+// matched by its own names or with a checkpoint has stamps of its own program.
 std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model);
 
-// True when the file was exported from this program or matched with it, or with a file that was: its stamps may be
-// looked up in it.
+// True if the file's stamps number operations of this program: the file was exported from it or matched with it, or was
+// matched with such a file.
 bool belongs_to(const onnx_file::OnnxSummary& model, const Program& program);
 
 }  // namespace whence::metadata

@@ -1,4 +1,4 @@
-// FxLine: an operation in one line, as torch.fx prints a node and PyTorch's exporter keeps it in its metadata.
+// FxLine: builds the one-line text of an operation that torch.fx prints and PyTorch's exporter stores as metadata.
 //
 //   %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs = {})
 #pragma once
@@ -13,12 +13,12 @@ class FxLine {
  public:
   void positional(std::string_view value);
   void keyword(std::string_view name, std::string_view value);
-  // `target` as printed: torch.ops.aten.linear.default.
+  // `target`: as torch.fx prints it, torch.ops.aten.linear.default.
   std::string text(std::string_view name, int users, std::string_view target) const;
 
  private:
   std::string positional_, keywords_;
-  std::size_t count_ = 0;  // positional ones
+  std::size_t count_ = 0;  // of positional arguments
 };
 
 }  // namespace whence::metadata

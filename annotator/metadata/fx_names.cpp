@@ -42,13 +42,13 @@ const char* prefix(ParameterKind kind) {
   return "";
 }
 
-// Every value of one reader ("a node") counts as one use.
+// Counts each distinct value of one reader as one use.
 void count_once(std::vector<ValueId> values, IndexedVector<ValueId, std::int32_t>& users) {
   sort_unique(values);
   for (const ValueId value : values) ++users[value];
 }
 
-// "aten.linear.default", "aten.add.Tensor"
+// Returns "aten.linear.default", "aten.add.Tensor".
 std::string torch_target(const Node& node) {
   return with_dots(node.target) + "." + (node.overload.empty() ? "default" : node.overload);
 }
@@ -57,11 +57,11 @@ std::string torch_target(const Node& node) {
 
 FxNames::FxNames(const Program& program)
     : program_(program), from_fx_(!program.signature.empty()), operations_(operations(program)) {
-  if (!from_fx_) name_all();
+  if (!from_fx_) assign_names();
 }
 
-// In torch.export's order: parameters and buffers, inputs, then nodes.
-void FxNames::name_all() {
+// Names parameters and buffers first, then inputs, then nodes, as torch.export does.
+void FxNames::assign_names() {
   FxNamespace names;
   nodes_.resize(operations_.size());
   values_.resize(program_.values.size());
@@ -86,10 +86,10 @@ void FxNames::name_all() {
   }
 }
 
-std::string FxNames::name(std::int32_t op) const { return from_fx_ ? given_name(*operations_[op]) : nodes_[op]; }
+std::string FxNames::name(std::int32_t op) const { return from_fx_ ? recorded_name(*operations_[op]) : nodes_[op]; }
 
-// The text of an fx node begins with "%name : ".
-std::string FxNames::given_name(const Node& node) {
+// Reads the name from the text of an fx node, which begins with "%name : ".
+std::string FxNames::recorded_name(const Node& node) {
   const std::string& text = node.origin.text;
   const std::size_t end = text.find(' ');
   if (text.starts_with('%') && end != std::string::npos) return text.substr(1, end - 1);
@@ -132,7 +132,8 @@ std::string FxNames::format_argument(const Argument& argument) const {
   return std::visit(Print{*this}, argument.data);
 }
 
-// Positional ones until the last that is not at its default; keyword-only ones that are not at their default.
+// Prints positional arguments up to the last one that is not at its default, and keyword-only arguments that are not at
+// their defaults.
 FxLine FxNames::line_of(const Node& node) const {
   const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
   const auto at_default = [&](const NamedArgument& argument) {
@@ -166,13 +167,14 @@ std::string FxNames::target(std::int32_t op) const {
   const std::size_t start = text.find(before), end = text.find("](");
   if (start == std::string::npos || end == std::string::npos || end < start) return torch_target(*operations_[op]);
   const std::string target = text.substr(start + before.size(), end - start - before.size());
-  if (target.starts_with(higher_order)) return target.substr(higher_order.size());  // Python's name of such an object
+  if (target.starts_with(higher_order))
+    return target.substr(higher_order.size());  // __name__ of the operator object in Python
   if (target.starts_with(operators)) return target.substr(operators.size());
   if (target.starts_with(python)) return "<built-in function " + target.substr(python.size()) + ">";
   return target;
 }
 
-// Results of an operation that has several are taken out by nodes of their own, which are the users.
+// Several results are extracted by getitem nodes, which are then the users: returns the number of used results.
 std::int32_t FxNames::users_of(const Node& node) const {
   if (users_.empty()) count_users();
   if (node.outputs.size() == 1 && !node.list_output) return users_[node.outputs[0]];

@@ -9,7 +9,7 @@
 namespace whence::metadata {
 namespace {
 
-// Python's words and built-in functions that an operator's name can be; fx never gives them to a node. Sorted.
+// Keywords and built-in names of Python that may be names of operators; torch.fx never uses them as node names. Sorted.
 constexpr std::array<std::string_view, 52> reserved = {
     "abs",    "all",    "and",  "any",    "ascii", "bin",    "bool",   "bytes",    "complex", "device", "dict",
     "divmod", "eval",   "exec", "filter", "float", "format", "hash",   "hex",      "id",      "in",     "inf",
@@ -20,7 +20,7 @@ static_assert(std::ranges::is_sorted(reserved));
 
 std::string numbered(const std::string& base, std::int64_t number) { return base + "_" + std::to_string(number); }
 
-// "view_12" is number 12 of "view"; -1 when there is no number.
+// Splits "view_12" into "view" and 12; the number is -1 if there is none.
 std::pair<std::string, std::int64_t> split(const std::string& candidate) {
   const std::size_t digits = candidate.find_last_not_of("0123456789") + 1;
   const bool has_number = digits > 0 && digits < candidate.size() && candidate[digits - 1] == '_';

@@ -1,4 +1,4 @@
-// FxNamespace: torch.fx's names of nodes: "view", "view_1", "max_1".
+// FxNamespace: creates unique node names like torch.fx: "view", "view_1", "max_1".
 // Source: torch/fx/graph.py (_Namespace.create_name) of PyTorch 2.13.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace whence::metadata {
 
 class FxNamespace {
  public:
-  // `candidate`, or what it becomes when it is taken, or a word of Python's.
+  // Returns `candidate`, changed if it is already used or is a name in Python.
   std::string create(std::string candidate);
   void reserve(std::size_t more) { used_.reserve(used_.size() + more); }
 

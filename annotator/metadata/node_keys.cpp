@@ -24,7 +24,7 @@ using origin::unstated_confidence;
 
 namespace {
 
-// Further lines of a statement stand as deep as the first.
+// Indents further lines of a statement like the first.
 std::string indented(const std::string& lines) {
   std::string text;
   for (const char c : lines) {
@@ -39,13 +39,13 @@ std::string* find_entry(KeyEntries& entries, std::string_view key) {
   return found == entries.end() ? nullptr : &found->second;
 }
 
-// Keys that describe one fx node with its modules, so they never hold for several.
+// True for keys that describe one fx node with its modules, so that they are never valid for several operations.
 bool is_of_pytorch(std::string_view key) {
   return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node;
 }
 
-// The way that PyTorch's scopes state, without the last of them, which is the operation.
-std::optional<std::string> way_in(std::string_view name_scopes) {
+// Returns the call path in PyTorch's scopes: all but the last, which is the operation.
+std::optional<std::string> call_path_in(std::string_view name_scopes) {
   auto names = text::parse_python_list(name_scopes);
   if (!names || names->empty()) return std::nullopt;
   names->pop_back();
@@ -54,16 +54,18 @@ std::optional<std::string> way_in(std::string_view name_scopes) {
 
 }  // namespace
 
-void state_way(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries) {
+void add_call_path(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries) {
   const std::string* const scopes = find_entry(entries, keys::name_scopes);
   const std::string* const stated = find_entry(entries, keys::scopes);
   const auto before = find_property(existing_metadata, keys::name_scopes);
-  if (stated == nullptr && !before) return;  // the scopes to be written state it
-  const auto way = stated != nullptr ? std::optional(*stated) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
-  if (!way) return;
+  if (stated == nullptr && !before) return;  // the scopes to write already state it
+  const auto call_path = stated != nullptr   ? std::optional(*stated)
+                         : scopes != nullptr ? call_path_in(*scopes)
+                                             : std::nullopt;
+  if (!call_path) return;
   std::erase_if(entries, [](const auto& entry) { return entry.first == keys::scopes; });
-  const auto stated_way = before ? way_in(*before) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
-  if (stated_way != way) entries.emplace_back(keys::scopes, *way);
+  const auto present_path = before ? call_path_in(*before) : scopes != nullptr ? call_path_in(*scopes) : std::nullopt;
+  if (present_path != call_path) entries.emplace_back(keys::scopes, *call_path);
 }
 
 std::string operator_name(std::string_view domain, std::string_view op_type) {
@@ -114,14 +116,14 @@ std::optional<std::string_view> find_annotation_key(std::string_view name) {
 
 NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> requested_keys)
     : program_(program), requested_keys_(std::move(requested_keys)), operations_(operations(program)), names_(program) {
-  if (wants(keys::id)) ids_.emplace(program, operations_);
+  if (is_requested(keys::id)) ids_.emplace(program, operations_);
 }
 
-bool NodeKeys::wants(std::string_view key) const {
+bool NodeKeys::is_requested(std::string_view key) const {
   return std::ranges::find(requested_keys_, key) != requested_keys_.end();
 }
 
-bool NodeKeys::knows(const NodeOrigin& origin) const {
+bool NodeKeys::has_operations(const NodeOrigin& origin) const {
   return std::ranges::all_of(origin.ops,
                              [&](std::int32_t op) { return static_cast<std::size_t>(op) < operations_.size(); });
 }
@@ -129,7 +131,7 @@ bool NodeKeys::knows(const NodeOrigin& origin) const {
 ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return origin::scope_of(origin, program_, operations_); }
 
 Confidence NodeKeys::confidence(const NodeOrigin& origin) const {
-  if (!of_one_scope(origin)) return Confidence::ancestor;
+  if (!has_one_scope(origin)) return Confidence::ancestor;
   ScopeBasis weakest = ScopeBasis::observed;
   for (const std::int32_t op : origin.ops) weakest = std::max(weakest, operations_[op]->origin.basis);
   return weakest == ScopeBasis::observed   ? Confidence::exact
@@ -137,7 +139,7 @@ Confidence NodeKeys::confidence(const NodeOrigin& origin) const {
                                            : Confidence::ancestor;
 }
 
-bool NodeKeys::of_one_scope(const NodeOrigin& origin) const {
+bool NodeKeys::has_one_scope(const NodeOrigin& origin) const {
   if (origin.kind != OriginKind::shared) return true;
   if (origin.ops.empty()) return false;
   const ScopeId first = operations_[origin.ops.front()]->origin.scope;
@@ -164,7 +166,7 @@ Confidence NodeKeys::confidence_of_export(const NodeOrigin& origin, std::string_
 KeyEntries NodeKeys::of_export(const NodeOrigin& origin, std::string_view domain,
                                const onnx_file::OnnxProperties& existing_metadata) const {
   KeyEntries entries = of(origin);
-  if (wants(keys::scopes)) state_way(existing_metadata, entries);
+  if (is_requested(keys::scopes)) add_call_path(existing_metadata, entries);
   for (auto& [key, value] : entries) {
     if (key == keys::confidence) value = origin::name_of(confidence_of_export(origin, domain));
   }
@@ -174,8 +176,9 @@ KeyEntries NodeKeys::of_export(const NodeOrigin& origin, std::string_view domain
 
 std::string NodeKeys::path(const NodeOrigin& origin) const { return origin::scope_path(program_, scope(origin)); }
 
-// If there are several operations and a key has room for one, it describes the first; without any, keys of operations
-// are left out. Of an `ancestor` it is not known which of them the node is: then a key says only what holds for all.
+// A key with a single value describes the first of several operations. Without operations, keys of operations are left
+// out. For confidence `ancestor` it is unknown which operation the node is, so a key is written only if its value is
+// the same for all.
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {
   if (key == keys::module) return program_.module_path(place.scope);
   if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
@@ -183,7 +186,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::confidence) return std::string(origin::name_of(place.confidence));
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
-  if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(way(place.scope)) : std::nullopt;
+  if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(call_path(place.scope)) : std::nullopt;
   if (key == keys::modules) return modules(place.origin);
   if (key == keys::id) return id(place);
   std::optional<std::string> text = value(key, place, place.origin.ops.front());
@@ -196,11 +199,11 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
 
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place, std::int32_t op) const {
   const Node& node = *operations_[op];
-  // PyTorch's keys speak of one fx node: of a shared helper, of the first that it serves.
+  // PyTorch's keys describe one fx node; for a shared helper, the first operation that it serves.
   const ScopeId keyed_scope = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
   if (key == keys::scopes) {
-    const bool way_is_in_scopes = keyed_scope == place.scope && pytorch_says_modules(node);
-    return way_is_in_scopes ? std::nullopt : std::optional(way(place.scope));
+    const bool scopes_state_path = keyed_scope == place.scope && pytorch_lists_modules(node);
+    return scopes_state_path ? std::nullopt : std::optional(call_path(place.scope));
   }
   if (key == keys::name_space) return name_space(node, keyed_scope);
   if (key == keys::class_hierarchy) return class_hierarchy(node, keyed_scope);
@@ -218,31 +221,31 @@ std::vector<ModuleId> NodeKeys::modules_on_path(ScopeId scope) const {
   return path;
 }
 
-// PyTorch writes down no modules of operations in the graphs of cond and while_loop: of those, a .pt2 says none.
-bool NodeKeys::pytorch_says_modules(const Node& node) const {
+// False for operations in the graphs of cond and while_loop of a .pt2: PyTorch stores no modules for them.
+bool NodeKeys::pytorch_lists_modules(const Node& node) const {
   return program_.source.kind != "torch.export" || node.origin.basis == ScopeBasis::observed;
 }
 
 std::vector<ModuleId> NodeKeys::modules_in_stack(const Node& node, ScopeId scope) const {
-  return pytorch_says_modules(node) ? modules_on_path(scope) : std::vector<ModuleId>();
+  return pytorch_lists_modules(node) ? modules_on_path(scope) : std::vector<ModuleId>();
 }
 
-std::vector<CalledModule> NodeKeys::way_to(ScopeId scope) const {
-  std::vector<CalledModule> way;
+std::vector<CalledModule> NodeKeys::called_modules(ScopeId scope) const {
+  std::vector<CalledModule> path;
   for (; scope != none_id; scope = program_.scopes[scope].parent) {
     const Scope& called = program_.scopes[scope];
-    way.push_back({.path = program_.modules[called.module].path, .call = called.call});
+    path.push_back({.path = program_.modules[called.module].path, .call = called.call});
   }
-  std::ranges::reverse(way);
-  return way;
+  std::ranges::reverse(path);
+  return path;
 }
 
 std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
-  std::string text = calls_text(way_to(scope));
+  std::string text = calls_text(called_modules(scope));
   return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
-std::string NodeKeys::way(ScopeId scope) const { return way_text(way_to(scope)); }
+std::string NodeKeys::call_path(ScopeId scope) const { return call_path_text(called_modules(scope)); }
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
   std::string text;
@@ -266,8 +269,8 @@ std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   return origin::python_repr(names);
 }
 
-// The text of a Python traceback, outermost frame first; without the source lines where they are not at hand. PyTorch
-// writes the empty text for an fx node that has none.
+// Returns the text of a Python traceback, outermost frame first, with source lines if available. PyTorch writes an
+// empty text for an fx node without a traceback.
 std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
   if (node.origin.stack == none_id) return node.origin.text.empty() ? std::nullopt : std::optional(std::string());
   const Stack& stack = program_.stacks[node.origin.stack];
@@ -287,7 +290,7 @@ std::optional<std::string> NodeKeys::source(const Node& node) const {
   return place.empty() ? std::nullopt : std::optional(std::move(place));
 }
 
-// Only a fused node is all of its modules' own; a helper's users would be a list of whoever needs a constant.
+// Lists several modules only for a fused node. For a helper the list would contain every module that uses a constant.
 std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
   if (origin.kind != OriginKind::fused) return std::nullopt;
   std::vector<std::string> paths;
@@ -299,8 +302,8 @@ std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
   return json_text(nlohmann::json(paths));
 }
 
-// A helper is none of the operations that it serves. Which operation below a module a node is, is not known of one that
-// is only known to be there.
+// Returns no identity for a helper, which is none of the operations that it serves, or for confidence `ancestor`, where
+// the operation is unknown.
 std::optional<std::string> NodeKeys::id(const NodePlace& place) const {
   if (place.origin.kind == OriginKind::shared || place.confidence >= Confidence::ancestor) return std::nullopt;
   std::vector<std::string> ids;

@@ -1,4 +1,4 @@
-// NodeKeys: what annotate says of one node: every metadata key with its value, from the operations the node stands for.
+// NodeKeys: computes the metadata entries that annotate writes on a node from the operations that the node represents.
 // PyTorch's five keys have PyTorch's own format (torch/onnx/_internal/exporter/_core.py of 2.13, _set_node_metadata).
 #pragma once
 
@@ -18,34 +18,35 @@
 
 namespace whence::metadata {
 
-// All keys that annotate can write on nodes, in the order in which it writes them. The stamp is export's.
+// Returns all keys that annotate can write on nodes, in writing order. The stamp is not among them: export writes it.
 const std::vector<std::string_view>& annotation_keys();
 
-// "namespace", "class_hierarchy" or "pkg.torch.onnx.class_hierarchy", "module" or "pkg.whence.module": the full key;
-// nullopt when there is none.
+// Returns the full key for a short or full name: "namespace", "module" or "pkg.whence.module", "class_hierarchy" or
+// "pkg.torch.onnx.class_hierarchy". nullopt if there is none.
 std::optional<std::string_view> find_annotation_key(std::string_view name);
 
 using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
 
-// Adds the way to the node's module to the entries that the node will get, if PyTorch's scopes, which stay as they are,
-// do not state it. `existing_metadata`: the entries that the node has.
-void state_way(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries);
+// Adds the call path of the node to the entries to write, unless PyTorch's scopes state it. Existing scopes are never
+// changed. `existing_metadata`: the entries already on the node.
+void add_call_path(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries);
 
-// "com.microsoft::FusedConv": an operator as the key `confidence_operator` names it.
+// Returns the operator in the format of the key `confidence_operator`: "com.microsoft::FusedConv".
 std::string operator_name(std::string_view domain, std::string_view op_type);
 
-// The confidence that the keys of a node of this operator state, as annotate and every reader counts it; nullopt when
-// they name no module. Without a word that is known, a tool took it off: unstated_confidence. An operator of a runtime
-// whose keys were not written for it has them from a node that it took in, and is inferred at most.
+// Returns the confidence that the keys on a node of this operator state, as every reader counts it; nullopt if they
+// name no module. If the confidence is missing or invalid because a tool removed it, returns unstated_confidence. If a
+// runtime's operator has keys that were not written for it, they come from a node that was fused into it, so the result
+// is at most `inferred`.
 std::optional<origin::Confidence> stated_confidence(std::string_view domain, std::string_view op_type,
                                                     const onnx_file::OnnxProperties& metadata);
 
-// Adds the confidence to the entries that a node will get: a module never stands without it, whatever keys were chosen.
+// Adds the confidence to the entries to write: a module is never written without it, whatever keys were requested.
 void state_confidence(origin::Confidence confidence, KeyEntries& entries);
 
-// The place that export's stamp or the match engine found for a node.
+// The origin of a node, from export's stamp or from the match engine.
 struct NodePlace {
-  origin::NodeOrigin origin;  // ops may be empty: then the scope is all that is known
+  origin::NodeOrigin origin;  // ops may be empty; then only the scope is known
   ScopeId scope = root_scope;
   origin::Confidence confidence = origin::Confidence::unattributed;
   std::string_view rule;
@@ -53,38 +54,38 @@ struct NodePlace {
 
 class NodeKeys {
  public:
-  // `program` must outlive the keys. `wanted`: full keys.
+  // `program` must outlive this object. `requested_keys`: full keys.
   NodeKeys(const Program& program, std::vector<std::string_view> requested_keys);
 
   const FxNames& names() const { return names_; }
-  bool wants(std::string_view key) const;
-  bool knows(const origin::NodeOrigin& origin) const;  // the operations are the program's
-  // The scope of the node's operation; if there are several, the deepest scope that holds them all.
+  bool is_requested(std::string_view key) const;
+  bool has_operations(const origin::NodeOrigin& origin) const;  // they are operations of the program
+  // Returns the scope of the node's operation; for several operations, the deepest scope that contains them all.
   ScopeId scope(const origin::NodeOrigin& origin) const;
-  // The confidence of its least sure operation; `ancestor` for helpers of several.
+  // Returns the weakest confidence of the operations; `ancestor` for a helper of operations in several scopes.
   origin::Confidence confidence(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
-  // The confidence of a node that whence exported; `domain`: of its operator.
+  // Returns the confidence of a node that whence exported. `domain`: the domain of its operator.
   origin::Confidence confidence_of_export(const origin::NodeOrigin& origin, std::string_view domain) const;
-  // The entries of a node that whence exported, beside those that it has.
+  // Returns the entries to add to a node that whence exported.
   KeyEntries of_export(const origin::NodeOrigin& origin, std::string_view domain,
                        const onnx_file::OnnxProperties& existing_metadata) const;
-  // The path of the module that a node of such an origin is named after.
+  // Returns the module path in the name of a node with this origin.
   std::string path(const origin::NodeOrigin& origin) const;
 
  private:
-  bool of_one_scope(const origin::NodeOrigin& origin) const;  // false: a helper that serves several
+  bool has_one_scope(const origin::NodeOrigin& origin) const;  // false for a helper of operations in several scopes
   std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
   std::optional<std::string> value(std::string_view key, const NodePlace& place, std::int32_t op) const;
-  std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
-  std::vector<CalledModule> way_to(ScopeId scope) const;       // root first, the scope itself last
+  std::vector<ModuleId> modules_on_path(ScopeId scope) const;     // root first
+  std::vector<CalledModule> called_modules(ScopeId scope) const;  // root first, the scope itself last
   std::optional<std::string> calls(ScopeId scope) const;
-  std::string way(ScopeId scope) const;
+  std::string call_path(ScopeId scope) const;
   std::string name_space(const Node& node, ScopeId scope) const;
   std::string class_hierarchy(const Node& node, ScopeId scope) const;
   std::string name_scopes(const Node& node, ScopeId scope) const;
-  bool pytorch_says_modules(const Node& node) const;
+  bool pytorch_lists_modules(const Node& node) const;
   std::vector<ModuleId> modules_in_stack(const Node& node, ScopeId scope) const;
   std::optional<std::string> stack_trace(const Node& node) const;
   std::optional<std::string> source(const Node& node) const;
@@ -95,7 +96,7 @@ class NodeKeys {
   std::vector<std::string_view> requested_keys_;
   std::vector<const Node*> operations_;
   FxNames names_;
-  std::optional<OperationIds> ids_;  // set where the key is asked for
+  std::optional<OperationIds> ids_;  // set if the key `id` is requested
 };
 
 }  // namespace whence::metadata

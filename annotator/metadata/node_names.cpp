@@ -23,7 +23,7 @@ NodesByName nodes_by_name(const std::vector<const OnnxNode*>& nodes, NameAge age
   return named;
 }
 
-// The node whose name it is, or begins with; null for none.
+// Returns the node with this name, or with the longest prefix of it as name; null if there is none.
 const OnnxNode* node_of(std::string_view name, const NodesByName& named) {
   const auto known = [&](std::string_view each) { return named.contains(each); };
   const std::string_view found = known(name) ? name : known_beginning(name, known);
@@ -40,19 +40,19 @@ std::string_view name_of(const OnnxNode& node, NameAge age) {
 NamedNodes find_nodes(const std::vector<const OnnxNode*>& nodes, std::string_view name) {
   NamedNodes found;
   if (name.empty()) return found;
-  std::vector<const OnnxNode*> makers;
+  std::vector<const OnnxNode*> producers;
   for (const OnnxNode* node : nodes) {
     if (node->name == name) {
       found.nodes.push_back(node);
     } else if (name_of(*node, NameAge::original) == name) {
       found.formerly.push_back(node);
     } else if (std::ranges::find(node->outputs, name) != node->outputs.end()) {
-      makers.push_back(node);
+      producers.push_back(node);
     }
   }
   if (!found.nodes.empty()) return found;
   if (!found.formerly.empty()) return {std::move(found.formerly), NamedNodes::By::original_name, {}};
-  return {std::move(makers), NamedNodes::By::value, {}};
+  return {std::move(producers), NamedNodes::By::value, {}};
 }
 
 ListedNames age_of_names(const std::vector<const OnnxNode*>& nodes, const std::vector<std::string>& names) {
@@ -76,9 +76,9 @@ ListedNames age_of_names(const std::vector<const OnnxNode*>& nodes, const std::v
 Diagnostic ambiguous_names(const std::string& list) {
   return warning(
       Code::usage,
-      "its names are names that nodes have and names that others had before `whence annotate` alike; they are "
-      "taken for the present ones",
-      "annotate the file anew with --no-names, or profile the annotated file", {.file = list});
+      "its names are present names of nodes and also former names of other nodes, from before `whence annotate`; they "
+      "are read as present names",
+      "annotate the file again with --no-names, or profile the annotated file", {.file = list});
 }
 
 }  // namespace whence::metadata

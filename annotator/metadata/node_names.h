@@ -1,6 +1,6 @@
-// The names by which nodes are known: those in the file, those that they had before `whence annotate` renamed them, and
-// those of the values that they make. Profiles, lists of providers and logs of the file before hold the old ones.
-// Every use that takes names of nodes resolves them here.
+// Resolves names of nodes: present names, names before `whence annotate` renamed the nodes, and names of values that
+// they produce. Profiles, provider lists and logs of the original file contain the original names. Every command that
+// accepts node names resolves them here.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,23 @@ namespace whence::metadata {
 
 enum class NameAge : std::uint8_t { present, original };
 
-// The name of a node at that age. The original name of a node that annotate did not rename is the present one.
+// Returns the node's name of that age. If annotate did not rename the node, the original name is the present one.
 std::string_view name_of(const onnx_file::OnnxNode& node, NameAge age);
 
-// The nodes that a name stands for: those that have it, else those that had it before annotate, else those that make
-// the value of that name.
+// The nodes that a name refers to: the nodes with this name, else the nodes that had it before annotate, else the nodes
+// that produce the value of this name.
 struct NamedNodes {
   enum class By : std::uint8_t { present_name, original_name, value };
 
-  std::vector<const onnx_file::OnnxNode*> nodes;  // several where the file gives a name twice
+  std::vector<const onnx_file::OnnxNode*> nodes;  // several if the file uses a name more than once
   By by = By::present_name;
-  std::vector<const onnx_file::OnnxNode*> formerly;  // others, which had the name before annotate
+  std::vector<const onnx_file::OnnxNode*> formerly;  // other nodes that had the name before annotate
 };
 NamedNodes find_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes, std::string_view name);
 
-// The longest beginning of `name` that `known` holds for, where more than a number follows: tools call what they make
-// of a node "<name>/MatMulAddFusion", and "/Add_1" is another node than "/Add". Empty: none.
+// Returns the longest prefix of `name` before a '/' or '_' that `known` accepts; empty if there is none. A node
+// that a tool derives from another is named "<name>/MatMulAddFusion". A prefix is rejected if only a number follows:
+// "/Add_1" is another node than "/Add".
 template <class Known>
 std::string_view known_beginning(std::string_view name, const Known& known) {
   for (std::size_t end = name.size(); end > 1; --end) {
@@ -42,14 +43,14 @@ std::string_view known_beginning(std::string_view name, const Known& known) {
   return {};
 }
 
-// The age of the names in a list that a runtime wrote: that at which more of them are names of nodes.
+// The age of the names in a list written by a runtime: the age at which more of them are names of nodes.
 struct ListedNames {
   NameAge age = NameAge::present;
-  bool ambiguous = false;  // as many are names of both ages, and some of them of two different nodes
+  bool ambiguous = false;  // equally many names fit both ages, and some denote different nodes
 };
 ListedNames age_of_names(const std::vector<const onnx_file::OnnxNode*>& nodes, const std::vector<std::string>& names);
 
-// The warning for a list whose names are ambiguous.
+// Returns the warning for a list with ambiguous names.
 Diagnostic ambiguous_names(const std::string& list);
 
 }  // namespace whence::metadata

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::string_view size_prefix = "size.";
 
-// Operators that do one thing under several names: the form that the tracer records, that torch.export keeps, that a
-// decomposition leaves. In docs/metadata-spec.md, too.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 36> names_in_common = {{
+// Operators of equal meaning with different names, in traces, in torch.export's graphs and after decompositions. Also
+// listed in docs/metadata-spec.md.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 36> canonical_names = {{
     {"_adaptive_avg_pool2d", "adaptive_avg_pool2d"},
     {"_adaptive_avg_pool3d", "adaptive_avg_pool3d"},
     {"_batch_norm_impl_index", "batch_norm"},
@@ -55,10 +55,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 36> names_in
     {"type_as", "to"},
     {"view", "reshape"},
 }};
-static_assert(std::ranges::is_sorted(names_in_common));
+static_assert(std::ranges::is_sorted(canonical_names));
 
-// True for numbers, and for a tensor that holds one integer: the tracer records sizes as such.
-bool is_of_sizes(const Program& program, const Node& node) {
+// True if all results are numbers or int64 scalar tensors. The tracer records sizes as such tensors.
+bool computes_sizes(const Program& program, const Node& node) {
   return !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId output) {
     const Type& type = program.values[output].type;
     if (type.kind != ValueKind::tensor) return is_scalar(type.kind);
@@ -89,30 +89,30 @@ std::string canonical_operator(std::string_view target) {
   const bool writes_in_place = target.ends_with('_') && !target.ends_with("__");
   if (writes_in_place) target.remove_suffix(1);
   const auto found =
-      std::ranges::lower_bound(names_in_common, target, {}, &decltype(names_in_common)::value_type::first);
-  return std::string(found != names_in_common.end() && found->first == target ? found->second : target);
+      std::ranges::lower_bound(canonical_names, target, {}, &decltype(canonical_names)::value_type::first);
+  return std::string(found != canonical_names.end() && found->first == target ? found->second : target);
 }
 
 OperationIds::OperationIds(const Program& program, const std::vector<const Node*>& operations)
     : program_(program), operations_(operations) {
-  FlatMap<std::string, std::int32_t> known;
+  FlatMap<std::string, std::int32_t> indices;
   tsl::robin_map<Call, std::int32_t, CallHash> counts;
   operator_of_.reserve(operations.size());
-  place_of_.reserve(operations.size());
+  ordinal_of_.reserve(operations.size());
   for (const Node* const node : operations) {
     std::string name =
-        (is_of_sizes(program, *node) ? std::string(size_prefix) : std::string()) + canonical_operator(node->target);
-    const auto [entry, added] = known.try_emplace(std::move(name), static_cast<std::int32_t>(operators_.size()));
+        (computes_sizes(program, *node) ? std::string(size_prefix) : std::string()) + canonical_operator(node->target);
+    const auto [entry, added] = indices.try_emplace(std::move(name), static_cast<std::int32_t>(operators_.size()));
     if (added) operators_.push_back(entry->first);
     operator_of_.push_back(entry->second);
-    place_of_.push_back(counts[{node->origin.scope, entry->second}]++);
+    ordinal_of_.push_back(counts[{node->origin.scope, entry->second}]++);
   }
 }
 
 std::string OperationIds::id(std::int32_t op) const {
   const Scope& scope = program_.scopes[operations_[op]->origin.scope];
   return program_.modules[scope.module].path + "/" + std::to_string(scope.call) + "/" + operators_[operator_of_[op]] +
-         "/" + std::to_string(place_of_[op]);
+         "/" + std::to_string(ordinal_of_[op]);
 }
 
 std::optional<std::string> ids_text(std::vector<std::string> ids) {
@@ -136,7 +136,7 @@ bool is_id(std::string_view text) {
   return is_digits(take_last()) && !take_last().empty() && is_digits(take_last());
 }
 
-// An identity ends in a digit, an array in a bracket.
+// Distinguishes them by the last character: an identity ends in a digit, an array in a bracket.
 std::vector<std::string> parse_ids(std::string_view text) {
   if (text.empty()) return {};
   if (!text.ends_with(']')) return {std::string(text)};

@@ -1,11 +1,10 @@
-// OperationIds: the identity of each recorded operation, the same whichever front end recorded it:
+// OperationIds: the identity of each recorded operation, independent of the front end that recorded it:
 //
-//   encoder.layer.0.fc/0/linear/1      module / call of it / operator / how many of that operator came before in the
-//   call
+//   encoder.layer.0.fc/0/linear/1      module / call / operator / number of earlier such operators in the call
 //
-// The operator is ATen's name without overload, by the name that operators of one meaning have in common:
-// canonical_operator(). Arithmetic on sizes, of which each front end records another lot, is counted apart: its
-// operator begins with "size.". docs/metadata-spec.md says what is promised.
+// The operator is ATen's name without overload; operators of equal meaning share a name (canonical_operator()). Front
+// ends record different arithmetic on sizes, so it is counted separately: its operator begins with "size.".
+// docs/metadata-spec.md states the guarantees.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ std::string canonical_operator(std::string_view target);
 
 class OperationIds {
  public:
-  // `operations`: those of the program, in execution order. Both must outlive the identities.
-  // Cost: one walk over them, a hash table entry for each operator of each call.
+  // `operations`: of the program, in execution order. Both arguments must outlive this object.
+  // Cost: one pass over the operations; a hash table entry for each operator of each call.
   OperationIds(const Program& program, const std::vector<const Node*>& operations);
 
   std::string id(std::int32_t op) const;
@@ -32,18 +31,18 @@ class OperationIds {
  private:
   const Program& program_;
   const std::vector<const Node*>& operations_;
-  std::vector<std::string> operators_;     // canonical, each once
-  std::vector<std::int32_t> operator_of_;  // by operation, an index of operators_
-  std::vector<std::int32_t> place_of_;     // by operation, its number among those of its operator in its call
+  std::vector<std::string> operators_;     // canonical names, without duplicates
+  std::vector<std::int32_t> operator_of_;  // by operation, an index into operators_
+  std::vector<std::int32_t> ordinal_of_;   // by operation, its number among equal operators in the call
 };
 
-// The identity of one operation as it is, several as a JSON array, each once; nothing for none.
+// Returns a single identity unchanged and several as a JSON array without duplicates; nullopt if there are none.
 std::optional<std::string> ids_text(std::vector<std::string> ids);
 
-// The way back, without looking at the form of an identity. Empty where the text is neither.
+// Reverses ids_text() without checking the identities. Empty if the text is neither an identity nor an array of texts.
 std::vector<std::string> parse_ids(std::string_view text);
 
-// True for a text of the form of an identity: call and ordinal are numbers.
+// True if the text has the form of an identity, in which call and ordinal are numbers.
 bool is_id(std::string_view text);
 
 }  // namespace whence::metadata

@@ -15,7 +15,7 @@ using origin::Confidence;
 
 namespace {
 
-// The modules other than `module`, and those within it, whose parameters the node reads by their qualified names.
+// Returns the modules outside `module` whose parameters the node reads by qualified name.
 std::vector<std::string> other_owners(const onnx_file::OnnxNode& node, const std::string& module) {
   std::vector<std::string> owners;
   for (const std::string_view input : node.inputs) {
@@ -31,8 +31,8 @@ bool is_product(std::string_view op_type) {
   return operators::has(row, operators::product) || operators::has(row.plain, operators::product);
 }
 
-// A convolution that took in the norm after it has the keys of the norm.
-bool took_in_norm(const onnx_file::OnnxNode& node, std::string_view operation) {
+// True for a convolution into which a norm was folded: it has the keys of the norm.
+bool has_folded_norm(const onnx_file::OnnxNode& node, std::string_view operation) {
   return operation.find("batch_norm") != operation.npos && is_product(node.op_type);
 }
 
@@ -49,7 +49,7 @@ std::optional<PyTorchOrigin> origin_by_pytorch(const onnx_file::OnnxNode& node,
   const std::string& module = scopes.modules.back().path;
   PyTorchOrigin result{{module}, Confidence::inferred, source_of(metadata)};
   std::vector<std::string> others = other_owners(node, module);
-  const bool folded = took_in_norm(node, scopes.operation);
+  const bool folded = has_folded_norm(node, scopes.operation);
   if (folded && !others.empty()) {
     others.push_back(module);
     result.modules = std::move(others);

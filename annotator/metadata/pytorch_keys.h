@@ -1,8 +1,8 @@
-// A node's origin by PyTorch's own keys, for files that whence did not annotate.
+// Reads a node's origin from PyTorch's own keys, for files that whence did not annotate.
 //
-// The keys are strong evidence and not the truth: PyTorch's optimiser leaves the keys of one of the nodes that it
-// merges on what it made of them. A node is `inferred` at most, and less where the parameters that it reads are another
-// module's: then only the module around both is certain.
+// The keys are strong evidence but can be wrong: when PyTorch's optimiser merges nodes, the result has the keys of only
+// one of them. So a node is at most `inferred`. If it reads parameters of another module, it is `ancestor`: only the
+// module that encloses both is certain.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,12 @@
 namespace whence::metadata {
 
 struct PyTorchOrigin {
-  std::vector<std::string> modules;  // never empty; both where a norm was folded into the layer before it
+  std::vector<std::string> modules;  // never empty; two if a norm was folded into the layer before it
   origin::Confidence confidence = origin::Confidence::inferred;
-  std::string source;  // "linear.py:134 forward"; empty when the keys do not say it
+  std::string source;  // "linear.py:134 forward"; empty if the keys do not state it
 };
 
-// Returns nothing for a node without such keys. Keys of whence on the node are not looked at.
+// Returns nullopt for a node without such keys. Ignores whence's keys.
 std::optional<PyTorchOrigin> origin_by_pytorch(const onnx_file::OnnxNode& node,
                                                const onnx_file::OnnxProperties& metadata);
 

@@ -23,19 +23,19 @@ int number(std::string_view text) {
   return value;
 }
 
-// Returns the called modules as whence's key lists them, for nodes without PyTorch's keys.
+// Returns the modules in whence's key, which is written for nodes without PyTorch's keys.
 std::vector<CalledModule> modules_of_json(std::string_view text) {
   const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  std::vector<CalledModule> way;
+  std::vector<CalledModule> call_path;
   for (const auto& name : names.is_array() ? names : nlohmann::json::array()) {
     if (!name.is_string()) return {};
-    way.push_back({.path = name.get<std::string>()});
+    call_path.push_back({.path = name.get<std::string>()});
   }
-  return way;
+  return call_path;
 }
 
-// Reads "scope: type/scope: type/operation: target", in which the root's scope is empty. Others write text of another
-// form under that key.
+// Parses "scope: type/scope: type/operation: target"; the scope of the root is empty. Returns nothing for another
+// format, since other tools use the key too.
 PyTorchScopes scopes_of_namespace(std::string_view text) {
   constexpr std::string_view between = ": ";
   PyTorchScopes scopes;
@@ -54,8 +54,8 @@ PyTorchScopes scopes_of_namespace(std::string_view text) {
   return scopes;
 }
 
-// PyTorch notes scopes of its own: a root around captured graphs, and a text where it does not know the module.
-void drop_scopes_of_no_module(std::vector<CalledModule>& modules) {
+// Removes scopes that are not modules: PyTorch adds a root to captured graphs and a placeholder for unknown modules.
+void drop_non_module_scopes(std::vector<CalledModule>& modules) {
   constexpr std::string_view captured_root = "_export_root", unknown = "_empty_nn_module_stack";
   std::erase_if(modules, [&](CalledModule& module) {
     if (module.path == captured_root || module.path.starts_with(unknown)) return true;
@@ -83,7 +83,7 @@ PyTorchScopes all_scopes(const onnx_file::OnnxProperties& metadata) {
 
 PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
   PyTorchScopes scopes = all_scopes(metadata);
-  drop_scopes_of_no_module(scopes.modules);
+  drop_non_module_scopes(scopes.modules);
   return scopes;
 }
 
@@ -93,32 +93,32 @@ std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metada
   return pytorch_scopes(metadata).modules;
 }
 
-// Numbers of another way say nothing of this one.
-void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& way) {
+// Ignores call numbers if their count differs: then they belong to another call path.
+void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path) {
   std::string_view rest = find_property(metadata, keys::calls).value_or("");
-  if (rest.empty() || static_cast<std::size_t>(std::ranges::count(rest, '/')) + 1 != way.size()) {
-    if (!way.empty()) way.back().call = number(find_property(metadata, keys::call).value_or(""));
+  if (rest.empty() || static_cast<std::size_t>(std::ranges::count(rest, '/')) + 1 != call_path.size()) {
+    if (!call_path.empty()) call_path.back().call = number(find_property(metadata, keys::call).value_or(""));
     return;
   }
-  for (CalledModule& module : way) {
+  for (CalledModule& module : call_path) {
     const std::size_t end = std::min(rest.find('/'), rest.size());
     module.call = number(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
 }
 
-std::string way_text(const std::vector<CalledModule>& way) {
+std::string call_path_text(const std::vector<CalledModule>& call_path) {
   auto names = nlohmann::json::array();
-  for (const CalledModule& module : way) names.push_back(module.path);
+  for (const CalledModule& module : call_path) names.push_back(module.path);
   return json_text(names);
 }
 
-std::string calls_text(const std::vector<CalledModule>& way) {
+std::string calls_text(const std::vector<CalledModule>& call_path) {
   std::string text;
   bool repeated = false;
-  for (std::size_t i = 0; i < way.size(); ++i) {
-    repeated |= i + 1 < way.size() && way[i].call > 0;
-    text += (i == 0 ? "" : "/") + std::to_string(way[i].call);
+  for (std::size_t i = 0; i < call_path.size(); ++i) {
+    repeated |= i + 1 < call_path.size() && call_path[i].call > 0;
+    text += (i == 0 ? "" : "/") + std::to_string(call_path[i].call);
   }
   return repeated ? text : std::string();
 }

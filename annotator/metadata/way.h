@@ -1,4 +1,4 @@
-// The way to a node as its metadata states it: the called modules from the root inwards, whichever tool wrote them.
+// The call path of a node: the called modules from the root to the node, as stated by the metadata of any tool.
 #pragma once
 
 #include <string>
@@ -10,29 +10,29 @@ namespace whence::metadata {
 
 struct CalledModule {
   std::string path{};  // qualified name; empty for the root
-  std::string type{};  // class; empty when the metadata do not say it
+  std::string type{};  // class; empty if the metadata does not state it
   int call = 0;        // 0 for the module's first call in execution order
 };
 
-// The modules that PyTorch's own keys list, from the root inwards, without their calls, and the operation that ends
-// each of those lists: "aten.linear.default". Empty where no key of PyTorch's lists modules.
+// The modules that PyTorch's own keys list, from the root inwards, without call numbers, and the operation at the end
+// of the list: "aten.linear.default". Empty if none of PyTorch's keys lists modules.
 struct PyTorchScopes {
   std::vector<CalledModule> modules{};
   std::string operation{};
 };
 PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata);
 
-// Returns the modules that the node's keys list, without their calls; empty when no key lists them. PyTorch's keys and
-// whence's are read, whence's first.
+// Returns the modules that the node's keys list, without call numbers; empty if no key lists them. Whence's key takes
+// precedence over PyTorch's keys.
 std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata);
 
-// Sets the calls of the modules on a way from whence's keys. Without them each module was called once.
-void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& way);
+// Sets the call numbers on a call path from whence's keys. Without keys they stay 0.
+void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& call_path);
 
-// Writes the paths on a way as whence's key for them has it, a JSON array.
-std::string way_text(const std::vector<CalledModule>& way);
+// Returns the module paths of a call path as a JSON array, the format of whence's key.
+std::string call_path_text(const std::vector<CalledModule>& call_path);
 
-// Writes the calls on a way as the key for them has it, "0/2/0"; empty where only the last module was called before.
-std::string calls_text(const std::vector<CalledModule>& way);
+// Returns the call numbers of a call path in the format of their key, "0/2/0"; empty if all but the last are 0.
+std::string calls_text(const std::vector<CalledModule>& call_path);
 
 }  // namespace whence::metadata

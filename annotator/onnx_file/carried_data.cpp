@@ -24,14 +24,15 @@ std::string in_folder_of(const std::string& file, const std::string& name) {
   return (fs::path(file).parent_path() / name).string();
 }
 
-// A link is written through. Data beside it would not stand beside the file, nor the other way round.
+// Refuses a link into another folder: the link is followed on writing, so the data could be next to the link or next to
+// the file, but not both.
 void refuse_link_to_another_folder(const std::string& output, const Place& place) {
   std::error_code ignored;
   if (!fs::is_symlink(output, ignored)) return;
   const std::string file = place_of(output);
   if (fs::path(file).parent_path() == place_of((fs::absolute(output, ignored).parent_path()).string())) return;
   throw Error(Code::usage,
-              "the output is a link into another folder, and its weights cannot stand beside both: " + output,
+              "the output is a link into another folder, and its weights cannot be stored next to both: " + output,
               "name the file itself, " + file, place);
 }
 
@@ -42,8 +43,8 @@ void DataFiles::add(std::string_view location, std::string_view offset, std::str
   const auto size = parse_data_number(length.empty() ? "0" : length);
   if (!begin || !size || *size > std::numeric_limits<std::uint64_t>::max() - *begin) {
     throw Error(Code::corrupt_file,
-                "a tensor in " + std::string(location) + " has offset '" + std::string(offset) + "' and length '" +
-                    std::string(length) + "'",
+                "a tensor in " + std::string(location) + " has an invalid range: offset '" + std::string(offset) +
+                    "', length '" + std::string(length) + "'",
                 "export the model again", {.file = std::string(location)});
   }
   std::uint64_t& last = locations[std::string(location)];
@@ -88,17 +89,17 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
       files.rely_on(target, *identity);
       return nullptr;
     }
-    // A link is neither kept nor replaced: it leads to another file, and a runtime would not read weights through it.
+    // A link is neither kept nor replaced: it points to another file, and runtimes do not read weights through links.
     if (!output.overwrite || !fs::is_regular_file(status)) {
       throw Error(Code::cannot_write,
-                  "the weights of " + output.path + " go into " + target + ", where something else stands",
+                  "the weights of " + output.path + " go into " + target + ", which exists with other content",
                   fs::is_regular_file(status) ? "give the output another name, or --overwrite to replace that file"
-                                              : "give the output another name, or take that away",
+                                              : "give the output another name, or remove that link or folder",
                   place);
     }
   }
   AtomicFile& file = files.add(target);
-  if (!output.overwrite) file.replace_nothing();
+  if (!output.overwrite) file.require_new_target();
   return &file;
 }
 
@@ -112,8 +113,8 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
       require_data_file(model, location, place);
     }
     if (same_file(data.path, output.path)) {
-      throw Error(Code::usage, "the output is the file that the model keeps its weights in: " + output.path,
-                  "name another file with -o", place);
+      throw Error(Code::usage, "the output is a data file of the model: " + output.path, "name another file with -o",
+                  place);
     }
     if (output.draft) continue;
     if (stays(location)) {
@@ -122,12 +123,12 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
     }
     require_data_file(model, location, place);
     if (std::error_code ignored; fs::exists(output.path, ignored) && !fs::is_regular_file(output.path, ignored)) {
-      throw Error(Code::usage, "the weights in " + location + " cannot stand beside " + output.path,
+      throw Error(Code::usage, "the weights in " + location + " cannot be stored next to " + output.path,
                   "name a file as the output", place);
     }
     if (data.size < end) {
       throw Error(Code::truncated_file,
-                  "the data file " + location + " has " + std::to_string(data.size) + " bytes, its tensors need " +
+                  "the data file " + location + " has " + std::to_string(data.size) + " bytes, but its tensors need " +
                       std::to_string(end),
                   "copy or download the data file again", place);
     }
@@ -139,10 +140,10 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
   for (const std::string& location : copied) {
     const auto known = files.former.find(location);
     const std::string former = known == files.former.end() ? location : known->second;
-    const bool restored = restore && free_for(former, in_folder_of(model, location));
-    names_[location] = unique.claim(restored ? former : new_name(location, copied.size() == 1));
+    const bool restored = restore && is_available(former, in_folder_of(model, location));
+    new_names_[location] = unique.claim(restored ? former : new_name(location, copied.size() == 1));
     former_.erase(location);
-    if (names_[location] != former) former_[names_[location]] = former;
+    if (new_names_[location] != former) former_[new_names_[location]] = former;
   }
 }
 
@@ -150,17 +151,19 @@ void CarriedData::report_shared() const {
   if (output_.notes == nullptr || kept_.empty() || same_file(model_, output_.path)) return;
   const std::string first = base_name(kept_.begin()->first);
   const std::string more = kept_.size() > 1 ? " and " + std::to_string(kept_.size() - 1) + " more" : "";
-  Diagnostic shared = note(
-      Code::usage, "weights are not copied: " + output_.path + " names " + first + more + ", as " + model_ + " does",
-      {.file = output_.path, .stage = "write"});
-  shared.remedy = "--copy-data gives the output files of its own";
+  Diagnostic shared =
+      note(Code::usage,
+           "weights are not copied: " + output_.path + " refers to " + first + more + ", as " + model_ + " does",
+           {.file = output_.path, .stage = "write"});
+  shared.remedy = "use --copy-data to give the output its own files";
   output_.notes->push_back(std::move(shared));
 }
 
 std::string CarriedData::former() const { return former_.empty() ? "" : json_text(nlohmann::json(former_)); }
 
-// Under a name that a file gives, nothing is written outside the output's folder.
-bool CarriedData::free_for(const std::string& location, const std::string& data) const {
+// True if `location`, a name from the file, can be used for the data: it is inside the output's folder, and free or of
+// the same content.
+bool CarriedData::is_available(const std::string& location, const std::string& data) const {
   const DataFile there = find_data_file(output_.path, location);
   std::error_code ignored;
   if (there.fault == DataFault::none) return !output_.copy_data && same_content(data, there.path.string());
@@ -178,8 +181,8 @@ std::string CarriedData::new_name(const std::string& location, bool only_one) co
   const std::string model = base_name(model_), output = base_name(output_.path);
   std::string name = location;
   std::ranges::replace(name, '/', '_');
-  const bool after_model = name.starts_with(model) && name.size() > model.size();
-  if (after_model && std::string_view("._-").find(name[model.size()]) != std::string_view::npos) {
+  const bool begins_with_model = name.starts_with(model) && name.size() > model.size();
+  if (begins_with_model && std::string_view("._-").find(name[model.size()]) != std::string_view::npos) {
     return output + name.substr(model.size());
   }
   return output + (only_one ? ".data" : "." + name);
@@ -187,7 +190,7 @@ std::string CarriedData::new_name(const std::string& location, bool only_one) co
 
 void CarriedData::add_to(OutputFiles& files) const {
   for (const auto& [file, identity] : kept_) files.rely_on(file, identity);
-  for (const auto& [location, name] : names_) {
+  for (const auto& [location, name] : new_names_) {
     const std::string data = in_folder_of(model_, location), target = in_folder_of(output_.path, name);
     if (AtomicFile* const file = add_data_file(data, target, output_, files)) file->copy(data);
   }

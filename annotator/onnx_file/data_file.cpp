@@ -11,18 +11,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool lies_in(const fs::path& folder, const fs::path& file) {
+bool is_inside(const fs::path& folder, const fs::path& file) {
   return !folder.empty() && std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
 }
 
-bool leads_out(const std::string& model, const fs::path& file) {
+bool is_outside(const std::string& model, const fs::path& file) {
   std::error_code failure;
   const fs::path absolute = fs::absolute(model, failure);
   const fs::path named = fs::weakly_canonical(absolute.parent_path(), failure);
   const fs::path real = fs::weakly_canonical(absolute, failure).parent_path();
   const fs::path found = fs::weakly_canonical(fs::absolute(file, failure), failure);
-  // A path that cannot be resolved is empty here, and so lies in neither folder.
-  return !lies_in(named, found) && !lies_in(real, found);
+  // A path that cannot be resolved is empty here, so it is in neither folder.
+  return !is_inside(named, found) && !is_inside(real, found);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ DataFile find_data_file(const std::string& model, std::string_view location) {
   const fs::path relative(location);
   if (relative.is_absolute()) return {relative, DataFault::outside};
   DataFile found{fs::path(model).parent_path() / relative};
-  if (leads_out(model, found.path)) {
+  if (is_outside(model, found.path)) {
     found.fault = DataFault::outside;
     return found;
   }
@@ -52,13 +52,13 @@ fs::path require_data_file(const std::string& model, std::string_view location, 
     case DataFault::none:
       return found.path;
     case DataFault::unnamed:
-      throw Error(Code::corrupt_file, "a tensor lies in another file, and the model does not say in which",
+      throw Error(Code::corrupt_file, "a tensor is stored in another file, but the model does not name the file",
                   "export the model again", place);
     case DataFault::outside:
       throw Error(Code::outside_folder, "the model keeps weights outside its folder: " + name,
-                  "put the data file itself beside the model, and its bare name into the model as location", place);
+                  "put the data file itself next to the model, and set the location to its file name", place);
     case DataFault::missing:
-      throw Error(Code::missing_file, "the model keeps weights in a file that is not there: " + found.path.string(),
+      throw Error(Code::missing_file, "the model keeps weights in a file that does not exist: " + found.path.string(),
                   "copy the data file beside the model, under its original name", place);
     case DataFault::no_file:
       throw Error(Code::wrong_kind,

@@ -80,7 +80,7 @@ class LocationReader {
   }
 
   const Place& place_;
-  std::string_view last_;  // tensors of one file follow each other
+  std::string_view last_;  // consecutive tensors usually share a file
 };
 
 }  // namespace

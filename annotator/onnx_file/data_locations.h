@@ -1,4 +1,4 @@
-// The names of a model's data files, read without the rest of it: for a command that must not replace one of them.
+// Reads only the names of a model's data files, for commands that must not replace them.
 #pragma once
 
 #include <set>
@@ -6,9 +6,9 @@
 
 namespace whence::onnx_file {
 
-// Returns the locations that tensors of the file name, as it states them: of initializers and attributes, also in
-// bodies and functions. Reports no errors: empty for a file that cannot be read as an ONNX model. Keeps nothing of the
-// file in memory; a million nodes take a tenth of a second.
+// Returns the locations of the file's tensors, unchanged: initializers and attributes, also in bodies and functions.
+// Reports no errors; empty for a file that cannot be read as an ONNX model. Keeps nothing of the file in memory. Takes
+// a tenth of a second for a million nodes.
 std::set<std::string> data_locations_in(const std::string& model);
 
 }  // namespace whence::onnx_file

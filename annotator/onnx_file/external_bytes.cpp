@@ -8,12 +8,14 @@ namespace whence::onnx_file {
 
 namespace {
 
-std::uint64_t number_of(const OnnxTensor& tensor, std::string_view key, std::uint64_t otherwise, const Place& place) {
+std::uint64_t number_of(const OnnxTensor& tensor, std::string_view key, std::uint64_t default_value,
+                        const Place& place) {
   const auto text = find_property(tensor.external_data, key);
-  if (!text) return otherwise;
+  if (!text) return default_value;
   if (const auto number = parse_data_number(*text)) return *number;
   throw Error(Code::corrupt_file,
-              "the " + std::string(key) + " of tensor " + std::string(tensor.name) + " is '" + std::string(*text) + "'",
+              "the " + std::string(key) + " of tensor " + std::string(tensor.name) + " is '" + std::string(*text) +
+                  "', not a number",
               "export the model again", place);
 }
 
@@ -29,9 +31,9 @@ std::string_view ExternalBytes::of(const OnnxTensor& tensor) {
   const std::uint64_t length = number_of(tensor, "length", offset <= file->size() ? file->size() - offset : 0, place);
   if (offset > file->size() || length > file->size() - offset) {
     throw Error(Code::truncated_file,
-                "the data file " + std::string(*location) + " ends before tensor " + std::string(tensor.name) + ": " +
-                    std::to_string(offset) + " + " + std::to_string(length) + " bytes of " +
-                    std::to_string(file->size()),
+                "the data file " + std::string(*location) + " ends before the end of tensor " +
+                    std::string(tensor.name) + ": needs " + std::to_string(offset) + " + " + std::to_string(length) +
+                    " bytes, has " + std::to_string(file->size()),
                 "copy or download the data file again", place);
   }
   return file->text().substr(offset, length);

@@ -1,4 +1,4 @@
-// Weights that lie beside the model: mapped, checked against what the model says of them.
+// ExternalBytes: maps a model's data files and returns the bytes of external tensors, with bounds checks.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ class ExternalBytes {
  public:
   explicit ExternalBytes(const std::string& model) : model_(model) {}
 
-  // The bytes of a tensor with data_location EXTERNAL. Throws Error: outside_folder, missing_file, truncated_file when
-  // the data file ends before the tensor, corrupt_file when offset or length is not a number.
+  // Returns the bytes of a tensor with data_location EXTERNAL. Throws Error: outside_folder, missing_file;
+  // truncated_file if the data file ends before the tensor does; corrupt_file if offset or length is not a number.
   std::string_view of(const OnnxTensor& tensor);
 
  private:

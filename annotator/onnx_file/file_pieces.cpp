@@ -7,7 +7,7 @@
 
 namespace whence::onnx_file {
 
-// A piece that follows the one before becomes one with it, so that untouched stretches are copied in one go.
+// Merges a piece with the previous one if they are adjacent, so that unchanged ranges are copied at once.
 void FilePieces::add(std::string_view piece) {
   size_ += piece.size();
   if (!pieces_.empty() && ends_at(pieces_.back(), piece.data())) {

@@ -1,7 +1,7 @@
-// FilePieces: a file in the making, as spans of the file that it is made from and new bytes between them. Heads of
-// messages are settled last, since the length of what they hold stands before it.
+// FilePieces: a new file while it is built, as spans of an existing file with new bytes between them. The head of a
+// message (tag and length) is computed when the message ends, since the length precedes the content.
 //
-// Memory: the new bytes, and 24 bytes for each change between the two kinds; spans stay in the mapped file.
+// Memory: the new bytes, and 24 bytes for each switch between spans and new bytes. Spans stay in the mapped file.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class FilePieces {
  public:
   explicit FilePieces(std::shared_ptr<MappedFile> file) : file_(std::move(file)) {}
 
-  void copy(std::string_view span);  // bytes that stay as they are in the mapped file
+  void copy(std::string_view span);  // unchanged bytes of the mapped file
   void put(std::string_view text);   // new bytes
-  // Opens a message that holds everything up to end(). `unchanged`: its field in the mapped file if that is what it is
-  // written as when nothing in it changes; empty otherwise.
+  // Begins a message that contains everything up to end(). `unchanged`: the message's field in the mapped file, which
+  // is copied if nothing in the message changes; empty to write the message anew.
   void begin(std::uint32_t field, std::string_view unchanged);
   void end();
 
@@ -30,8 +30,8 @@ class FilePieces {
 
  private:
   struct Piece {
-    const char* start = nullptr;  // null: the head of a message
-    std::uint64_t size = 0;       // if it is a head, the length of its message
+    const char* start = nullptr;  // null for the head of a message
+    std::uint64_t size = 0;       // for a head, the length of its message
     std::uint32_t field = 0;
   };
   struct Message {
@@ -46,7 +46,7 @@ class FilePieces {
 
   std::shared_ptr<MappedFile> file_;
   std::vector<Piece> pieces_;
-  std::vector<std::string> added_;  // blocks that never move
+  std::vector<std::string> added_;  // blocks with stable addresses
   std::vector<Message> open_;
   std::uint64_t size_ = 0;
 };

@@ -1,9 +1,9 @@
-// GraphIndex: which node makes each value of a graph, and which nodes read it, bodies of If, Loop and Scan included.
-// Every part of whence that draws a file, cuts functions out of it or extracts a module uses this index.
+// GraphIndex: the producer and the consumers of each value of a graph, including the bodies of If, Loop and Scan. Every
+// part of whence that draws a file, outlines functions or extracts a module uses this index.
 //
-// A name refers to the value of the innermost graph around its use that defines it. A name that no graph defines
-// becomes a value of the outermost graph without a producer; of several nodes that write one name, the last is the
-// producer. Cost: linear.
+// A name refers to the value of the innermost enclosing graph that defines it. A name that no graph defines becomes a
+// value of the outermost graph without a producer. If several nodes write a name, the last one is the producer. Cost:
+// linear.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ class GraphIndex {
     bool input = false, output = false;  // input or output of the outermost graph
   };
 
-  // One use of a value. A result of a body counts as read by the node that holds the body.
+  // A use of a value. The result of a body counts as read by the node with the body.
   struct Read {
     ValueId value = no_value;
     std::int32_t node = -1;
-    bool result = false;  // the use is as a body's result
+    bool result = false;  // the value is used as a result of a body
   };
 
-  // A value on its way from the node that makes it to a node that reads it.
+  // A value between its producer and a consumer.
   struct Edge {
     std::int32_t from = -1, to = -1;
     std::string_view value;
   };
 
-  // A value of the interface, and a node that reads or makes it.
+  // An input or output of the graph, and a node that reads or produces it.
   struct InterfaceEdge {
     std::string_view value;
     std::int32_t node = -1;
@@ -52,22 +52,23 @@ class GraphIndex {
   // `outermost` must outlive the index.
   explicit GraphIndex(const OnnxGraph& outermost);
 
-  // In the order of all_nodes(), which numbers them.
+  // Nodes in the order of all_nodes(); their positions are the node numbers.
   const std::vector<const OnnxNode*>& nodes() const { return nodes_; }
-  std::int32_t holder(std::int32_t node) const { return holders_[node]; }  // -1: the node stands in no body
-  // By output; no_value for one that is left out.
+  // Returns the node whose body contains `node`; -1 if there is none.
+  std::int32_t holder(std::int32_t node) const { return holders_[node]; }
+  // Returns the values by output; no_value for an omitted output.
   std::span<const ValueId> writes(std::int32_t node) const {
     return {writes_.data() + first_write_[node], writes_.data() + first_write_[node + 1]};
   }
   const std::vector<Value>& values() const { return values_; }
-  // Node by node: its inputs, then for each body the reads of its nodes and its results. Inputs that are left out are
-  // not among them.
+  // Returns the reads by node: its inputs, then for each body the reads of its nodes and its results. Omitted inputs
+  // are skipped.
   const std::vector<Read>& reads() const { return reads_; }
-  // By reading node, then input; a node that reads a value twice has one edge for it.
+  // Ordered by consumer, then input; a node that reads a value twice has one edge for it.
   std::vector<Edge> edges() const;
-  std::vector<InterfaceEdge> input_edges() const;   // in the same order; initializers are not inputs
+  std::vector<InterfaceEdge> input_edges() const;   // in the same order; without initializers
   std::vector<InterfaceEdge> output_edges() const;  // in the order of the graph's outputs
-  ValueId find(std::string_view name) const;        // in the outermost graph; no_value when it has no such value
+  ValueId find(std::string_view name) const;        // in the outermost graph; no_value if there is none
 
  private:
   struct Scope {

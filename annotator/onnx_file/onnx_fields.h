@@ -1,4 +1,4 @@
-// The numbers of the fields of onnx.proto (ONNX 1.20) that whence reads and writes itself, by message.
+// Field numbers of onnx.proto (ONNX 1.20), by message, for the fields that whence itself reads and writes.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ namespace value_info {
 inline constexpr std::uint32_t name = 1, type = 2, metadata_props = 4;
 }
 
-namespace type {  // TypeProto and what a tensor's holds
+namespace type {  // TypeProto and the messages in a tensor's type
 enum : std::uint32_t { tensor = 1, shape = 2, dim = 1, dim_value = 1 };
 }
 }  // namespace whence::onnx_file::proto

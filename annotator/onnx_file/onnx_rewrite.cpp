@@ -62,13 +62,13 @@ class Walk {
     return text;
   }
 
-  // Throws Error(corrupt_file) for a field that strip could not write as it was: every writer gives numbers their
-  // shortest form. `content`: the field's size without its tag.
+  // Throws Error(corrupt_file) if strip could not restore the field exactly, because its numbers are not in their
+  // shortest encoding, which every writer uses. `content`: the field's size without its tag.
   void require_plain(const Field& field, std::size_t content) const {
     const auto tag = static_cast<std::uint64_t>(field.number) << 3;
     if (field.span.size() == wire::varint_size(tag) + content) return;
     throw Error(Code::corrupt_file,
-                "field " + std::to_string(field.number) + " is not in the form that writers give it",
+                "field " + std::to_string(field.number) + " is not in the encoding that writers use",
                 "load the file with Python's onnx and save it again", place_);
   }
 
@@ -99,10 +99,10 @@ class Walk {
     return !keys.empty() && std::ranges::find(keys, property(field.bytes).key) != keys.end();
   }
 
-  // A graph, or a local function: they differ in the number of the field that holds nodes.
+  // Rewrites a graph or a local function. They differ in the number of the field with the nodes.
   void graph(std::string_view bytes, std::uint32_t node_field, int depth) {
     if (depth > max_nesting) {
-      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_nesting) + " deep",
+      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_nesting) + " levels deep",
                   "inline the branches or loops of the model", place_);
     }
     for (const Field& field : Fields(bytes, place_)) {
@@ -120,7 +120,7 @@ class Walk {
     }
   }
 
-  // Returns the new location of a tensor's data; null if the field is not a location, or the location does not change.
+  // Returns the new location of a tensor's data; null if the field is not a location or does not change.
   const std::string* new_location(const Field& field) const {
     if (!field.is_bytes(proto::tensor::external_data)) return nullptr;
     const OnnxProperty read = property(field.bytes);
@@ -128,7 +128,7 @@ class Walk {
     return read.key == "location" && found != edit_.locations.end() ? &found->second : nullptr;
   }
 
-  bool moves(std::string_view bytes) const {
+  bool has_new_location(std::string_view bytes) const {
     if (edit_.locations.empty()) return false;
     for (const Field& field : Fields(bytes, place_)) {
       if (new_location(field) != nullptr) return true;
@@ -136,8 +136,8 @@ class Walk {
     return false;
   }
 
-  void tensor(const Field& tensor, std::string_view whole) {
-    if (!moves(tensor.bytes)) return pieces_.copy(whole);
+  void tensor(const Field& tensor, std::string_view field_span) {
+    if (!has_new_location(tensor.bytes)) return pieces_.copy(field_span);
     pieces_.begin(tensor.number, {});
     for (const Field& field : Fields(tensor.bytes, place_)) {
       const std::string* const location = new_location(field);
@@ -147,8 +147,8 @@ class Walk {
     pieces_.end();
   }
 
-  void sparse_tensor(const Field& sparse, std::string_view whole) {
-    if (edit_.locations.empty()) return pieces_.copy(whole);
+  void sparse_tensor(const Field& sparse, std::string_view field_span) {
+    if (edit_.locations.empty()) return pieces_.copy(field_span);
     pieces_.begin(sparse.number, {});
     for (const Field& field : Fields(sparse.bytes, place_)) {
       const bool part = field.is_bytes(proto::sparse_tensor::values) || field.is_bytes(proto::sparse_tensor::indices);
@@ -157,7 +157,7 @@ class Walk {
     pieces_.end();
   }
 
-  void look_at(std::string_view bytes) {
+  void read_node_fields(std::string_view bytes) {
     view_ = {};
     bool last_was_metadata = false;
     view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
@@ -186,7 +186,7 @@ class Walk {
   }
 
   void node(std::string_view bytes, int depth) {
-    look_at(bytes);
+    read_node_fields(bytes);
     const NodeEdit edit = editor_.edit(view_);
     bool named = false;
     std::size_t read = 0, written = 0;
@@ -205,11 +205,11 @@ class Walk {
       } else if (field.is_bytes(proto::node::attribute)) {
         attribute(field.bytes, field.span, depth);
       } else if (field.is_bytes(proto::node::metadata_props)) {
-        restore();  // entries that belong before all others
-        const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
-                          dropped(field, edit.dropped_keys);
-        changes_ |= goes;
-        if (goes) continue;
+        restore();  // entries at the very beginning
+        const bool is_dropped = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
+                                dropped(field, edit.dropped_keys);
+        changes_ |= is_dropped;
+        if (is_dropped) continue;
         pieces_.copy(field.span);
         ++written;
         restore();
@@ -222,8 +222,8 @@ class Walk {
     for (const auto& [key, value] : edit.added) put(entry(proto::node::metadata_props, key, value));
   }
 
-  void put_name(const std::string& name, bool even_empty) {
-    put(name.empty() && !even_empty ? "" : text_field(proto::node::name, name));
+  void put_name(const std::string& name, bool keep_empty) {
+    put(name.empty() && !keep_empty ? "" : text_field(proto::node::name, name));
   }
 
   static std::string text_field(std::uint32_t field, std::string_view content) {
@@ -232,7 +232,7 @@ class Walk {
     return text;
   }
 
-  void attribute(std::string_view bytes, std::string_view whole, int depth) {
+  void attribute(std::string_view bytes, std::string_view field_span, int depth) {
     const auto holds_graph = [](const Field& field) {
       return field.is_bytes(proto::attribute::g) || field.is_bytes(proto::attribute::graphs);
     };
@@ -244,8 +244,8 @@ class Walk {
     };
     bool any = !edit_.locations.empty();
     for (const Field& field : Fields(bytes, place_)) any |= holds_graph(field);
-    if (!any) return pieces_.copy(whole);
-    begin(Field{.number = proto::node::attribute, .type = wire::WireType::bytes, .bytes = bytes, .span = whole});
+    if (!any) return pieces_.copy(field_span);
+    begin(Field{.number = proto::node::attribute, .type = wire::WireType::bytes, .bytes = bytes, .span = field_span});
     for (const Field& field : Fields(bytes, place_)) {
       if (holds_graph(field)) {
         begin(field);
@@ -277,7 +277,7 @@ OnnxRewrite::OnnxRewrite(const std::shared_ptr<MappedFile>& file, NodeEditor& ed
     : pieces_(file) {
   changes_ = Walk(*file, editor, model, pieces_).model();
   if (pieces_.size() > protobuf_limit && file->size() <= protobuf_limit) {
-    throw Error(Code::over_limit, "with its annotations the file would pass protobuf's limit of 2 GiB",
+    throw Error(Code::over_limit, "with its annotations the file would exceed protobuf's limit of 2 GiB",
                 "export with --external-data, or choose fewer keys with --keys",
                 {.file = file->path(), .stage = "annotate"});
   }

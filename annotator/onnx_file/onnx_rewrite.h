@@ -1,9 +1,8 @@
 // OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. Parts without an edit,
-// above all weights, are copied as spans; only the lengths of the messages around an edit are written anew.
+// especially weights, are copied as spans; only the lengths of the messages around an edit are rewritten.
 //
-// The file is walked once. New bytes are kept until they are written (file_pieces.h), since the lengths of the edited
-// messages stand before their content. Nodes of the graph, of all bodies nested in it and of local functions are
-// edited.
+// The file is read once. New bytes are kept until they are written (file_pieces.h), since the lengths of edited
+// messages precede their content. Nodes of the graph, of all nested bodies and of local functions can be edited.
 #pragma once
 
 #include <cstdint>
@@ -27,52 +26,52 @@ struct NodeView {
   std::string_view name, op_type, domain;
   OnnxProperties metadata;
   std::string_view doc_string;
-  bool has_name = false;         // the field is there, perhaps empty
-  bool has_doc_string = false;   // likewise
-  bool regular_metadata = true;  // entries follow each other, each as every writer would write it
+  bool has_name = false;         // the field is present, possibly empty
+  bool has_doc_string = false;   // the field is present, possibly empty
+  bool regular_metadata = true;  // entries are contiguous and in the usual encoding
 };
 
-// A metadata entry that stands, or is to stand, at `position` among the node's.
+// A metadata entry at its present or future `position` among the node's entries.
 struct PlacedEntry {
   std::size_t position = 0;
   std::string key, value;
 };
 
 struct NodeEdit {
-  std::optional<std::string> name;                              // replaces; "" takes the field away ...
-  bool keep_empty_name = false;                                 // ... unless this says to leave it, empty
-  std::optional<std::string> doc_string;                        // replaces
-  bool drop_doc_string = false;                                 // takes the field away
-  std::vector<std::string_view> dropped_keys;                   // every metadata entry under these goes
-  std::vector<std::size_t> dropped_positions;                   // metadata entries, by position
-  std::vector<PlacedEntry> restored;                            // metadata, ascending by position in the result
-  std::vector<std::pair<std::string_view, std::string>> added;  // metadata, behind everything that is there
+  std::optional<std::string> name;             // replaces the name; "" removes the field ...
+  bool keep_empty_name = false;                // ... or with this flag keeps it empty
+  std::optional<std::string> doc_string;       // replaces the doc_string
+  bool drop_doc_string = false;                // removes the field
+  std::vector<std::string_view> dropped_keys;  // removes all metadata entries with these keys
+  std::vector<std::size_t> dropped_positions;  // removes metadata entries by position
+  std::vector<PlacedEntry> restored;           // adds metadata entries, ascending by position in the result
+  std::vector<std::pair<std::string_view, std::string>> added;  // appends metadata entries
 };
 
-// By itself it leaves every node as it is.
+// The base class changes no node.
 class NodeEditor {
  public:
   virtual ~NodeEditor() = default;
-  // Called once for each node, a node before those of its bodies.
+  // Called once for each node; a node comes before the nodes of its bodies.
   virtual NodeEdit edit(const NodeView&) { return {}; }
 };
 
 struct ModelEdit {
-  std::optional<std::int64_t> ir_version;  // replaces
+  std::optional<std::int64_t> ir_version;  // replaces the version
   std::vector<std::string_view> dropped_keys;
   std::vector<std::pair<std::string_view, std::string>> added;
-  // New locations of external data, for every tensor. They alone do not count as a change.
+  // New locations of external data. They do not count as a change by themselves.
   Locations locations = {};
-  bool restores_data = false;  // data files get their former names back
+  bool restores_data = false;  // restores the former names of data files
 };
 
 class OnnxRewrite {
  public:
-  // Makes the edits. Throws Error: truncated_file, corrupt_file, over_limit for graphs nested too deep or when the
-  // result would pass protobuf's 2 GiB.
+  // Makes the edits. Throws Error: truncated_file, corrupt_file; over_limit for graphs that are nested too deeply or if
+  // the result would exceed protobuf's 2 GiB.
   OnnxRewrite(const std::shared_ptr<MappedFile>& file, NodeEditor& editor, const ModelEdit& model);
 
-  bool changes() const { return changes_; }  // false: the result equals the input
+  bool changes() const { return changes_; }  // false if the result equals the input
   void write(AtomicFile& to) const { pieces_.write(to); }
 
  private:
@@ -80,9 +79,9 @@ class OnnxRewrite {
   bool changes_ = false;
 };
 
-// Writes `input` with its edits to `output`, which may be the same file; the data files come along (carried_data.h).
-// Nothing is written when output is input and nothing changes. Returns true if something changed. Throws what
-// OnnxRewrite, CarriedData and OutputFiles throw.
+// Writes `input` with its edits to `output`, which may be the same file. Handles data files as in carried_data.h.
+// Writes nothing if output and input are the same file and nothing changes. Returns true if something changed. Throws
+// the errors of OnnxRewrite, CarriedData and OutputFiles.
 bool rewrite_file(const ModelSource& input, const ModelOutput& output, NodeEditor& editor, ModelEdit model,
                   const DataFiles& data_files);
 

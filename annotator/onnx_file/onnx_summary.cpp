@@ -1,4 +1,4 @@
-// Fields that no report needs are stepped over, weights among them.
+// Skips fields that no report needs, including weights.
 #include "annotator/onnx_file/onnx_summary.h"
 
 #include <utility>
@@ -18,13 +18,13 @@ namespace {
 using wire::Field;
 using wire::Fields;
 
-const Place read_before;  // the place in errors of bytes that were read once without error
+const Place parsed_before;  // empty place: bytes that were parsed once cannot cause errors
 
-// Reads single messages; all of them are parts of the file that `place` names.
+// Reads single messages of the file named by `place`.
 class PartReader {
  public:
   explicit PartReader(const Place& place) : place_(place) {}
-  // `pool`: takes the names. `pages`: of the file that is read; null where the model is in memory.
+  // `pool`: stores the names. `pages`: of the mapped file; null if the model is in memory.
   PartReader(const Place& place, TextPool& pool, PageRelease* pages) : place_(place), pool_(&pool), pages_(pages) {}
 
   OnnxOpset opset(std::string_view bytes) const {
@@ -72,7 +72,7 @@ class PartReader {
       if (field.is_bytes(proto::node::domain)) entry.domain = common(field.bytes);
       if (field.is_bytes(proto::node::overload)) entry.overload = text(field.bytes);
       if (field.is_bytes(proto::node::metadata_props)) {
-        property(field.bytes);  // says what is wrong with it
+        property(field.bytes);  // throws if the entry is malformed
         const char* const first = metadata.empty() ? field.span.data() : metadata.data();
         metadata = {first, field.span.data() + field.span.size()};
       }
@@ -84,7 +84,7 @@ class PartReader {
 
   OnnxGraph graph(std::string_view bytes, int depth) const {
     if (depth > max_nesting) {
-      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_nesting) + " deep",
+      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_nesting) + " levels deep",
                   "inline the branches or loops of the model", place_);
     }
     OnnxGraph entry;
@@ -136,8 +136,8 @@ class PartReader {
   OnnxProperty property(std::string_view bytes) const { return read_property(bytes, place_); }
 
  private:
-  // Room for as many parts as the message holds of the two kinds that it has most of: a million nodes would
-  // otherwise take up to twice the memory.
+  // Reserves exact capacity for the two most frequent parts of a message. Otherwise a million nodes would need up to
+  // twice the memory.
   template <class First, class Second>
   void reserve(std::string_view bytes, std::uint32_t first_field, std::vector<First>& first, std::uint32_t second_field,
                std::vector<Second>& second) const {
@@ -153,7 +153,7 @@ class PartReader {
 
   std::string_view text(std::string_view bytes) const { return pool_ == nullptr ? bytes : pool_->keep(bytes); }
 
-  // A text that many nodes have: an operator, a domain, the name of an attribute.
+  // Stores a text that many nodes share (operator, domain, attribute name) only once.
   std::string_view common(std::string_view bytes) const {
     if (pool_ == nullptr) return bytes;
     const auto known = common_.find(bytes);
@@ -195,40 +195,40 @@ class PartReader {
   throw Error(Code::wrong_kind, place.file + " is not an ONNX model: " + why, remedy, place);
 }
 
-[[noreturn]] void refuse_two(const std::string& what, const Place& place) {
-  throw Error(Code::corrupt_file, "the file holds two " + what + ", and readers could differ in which they take",
+[[noreturn]] void refuse_duplicate(const std::string& what, const Place& place) {
+  throw Error(Code::corrupt_file, "the file holds two " + what + ", and readers could differ in which one they use",
               "export or download the file again", place);
 }
 
-enum class Graph { read, left_out };
+enum class Graph { read, skip };
 
-// Keeps alive all that a summary has views of.
-struct KeptFile {
-  KeptFile(std::shared_ptr<const MappedFile> mapped, std::string rewritten = "")
+// Keeps alive all memory that a summary has views of.
+struct BackingFile {
+  BackingFile(std::shared_ptr<const MappedFile> mapped, std::string rewritten = "")
       : file(std::move(mapped)), model(std::move(rewritten)), pages(file) {}
 
   std::shared_ptr<const MappedFile> file;
-  std::string model;  // if it is not the file that holds the model
+  std::string model;  // the model, if it was rewritten in memory
   PageRelease pages;
   TextPool names;
 };
 
-OnnxSummary read(const std::shared_ptr<KeptFile>& kept, const Place& place, Graph graph = Graph::read) {
-  const bool in_file = kept->model.empty();
-  const std::string_view bytes = in_file ? kept->file->text() : std::string_view(kept->model);
-  const PartReader reader(place, kept->names, in_file ? &kept->pages : nullptr);
+OnnxSummary read(const std::shared_ptr<BackingFile>& backing, const Place& place, Graph graph = Graph::read) {
+  const bool in_file = backing->model.empty();
+  const std::string_view bytes = in_file ? backing->file->text() : std::string_view(backing->model);
+  const PartReader reader(place, backing->names, in_file ? &backing->pages : nullptr);
   OnnxSummary model;
-  model.file = {kept, kept->file.get()};
+  model.file = {backing, backing->file.get()};
   bool has_graph = false, has_version = false;
   for (const Field& field : Fields(bytes, place)) {
     if (field.is_varint(proto::model::ir_version)) {
-      if (std::exchange(has_version, true)) refuse_two("IR versions", place);
+      if (std::exchange(has_version, true)) refuse_duplicate("IR versions", place);
       model.ir_version = static_cast<std::int64_t>(field.value);
     }
     if (field.is_bytes(proto::model::producer_name)) model.producer = field.bytes;
     if (field.is_bytes(proto::model::producer_version)) model.producer_version = field.bytes;
     if (field.is_bytes(proto::model::graph)) {
-      if (std::exchange(has_graph, true)) refuse_two("graphs", place);
+      if (std::exchange(has_graph, true)) refuse_duplicate("graphs", place);
       if (graph == Graph::read) model.graph = reader.graph(field.bytes, 0);
     }
     if (field.is_bytes(proto::model::opset_import)) model.opsets.push_back(reader.opset(field.bytes));
@@ -251,11 +251,11 @@ Result<OnnxSummary> read_file(const ModelSource& source, Graph graph) {
     }
     if (!begins_as_onnx(text))
       wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");
-    return read(std::make_shared<KeptFile>(file), place, graph);
+    return read(std::make_shared<BackingFile>(file), place, graph);
   });
 }
 
-// The entry as every writer writes it: a short key, then its value. Ten million are read more than once.
+// Fast path for an entry in the usual encoding: a short key, then its value. Ten million entries are read repeatedly.
 std::optional<OnnxProperty> regular_property(std::string_view message) {
   const auto byte = [&](std::size_t at) {
     return at < message.size() ? static_cast<unsigned char>(message[at]) : 0xffU;
@@ -280,29 +280,29 @@ std::optional<std::string_view> find_property(const OnnxProperties& properties, 
 
 OnnxProperties NodeMetadata::list() const {
   OnnxProperties properties;
-  properties.reserve(16);  // whence writes fewer
+  properties.reserve(16);  // more than whence writes
   was_read(fields_.size());
-  for (const Field& field : Fields(fields_, read_before)) {
-    if (field.is_bytes(proto::node::metadata_props)) properties.push_back(read_property(field.bytes, read_before));
+  for (const Field& field : Fields(fields_, parsed_before)) {
+    if (field.is_bytes(proto::node::metadata_props)) properties.push_back(read_property(field.bytes, parsed_before));
   }
   return properties;
 }
 
 std::optional<std::string_view> NodeMetadata::find(std::string_view key) const {
   was_read(fields_.size());
-  for (const Field& field : Fields(fields_, read_before)) {
+  for (const Field& field : Fields(fields_, parsed_before)) {
     if (!field.is_bytes(proto::node::metadata_props)) continue;
-    if (const OnnxProperty entry = read_property(field.bytes, read_before); entry.key == key) return entry.value;
+    if (const OnnxProperty entry = read_property(field.bytes, parsed_before); entry.key == key) return entry.value;
   }
   return std::nullopt;
 }
 
 Result<OnnxSummary> read_onnx_summary(const ModelSource& source) { return read_file(source, Graph::read); }
-Result<OnnxSummary> read_summary_without_graph(const ModelSource& source) { return read_file(source, Graph::left_out); }
+Result<OnnxSummary> read_summary_without_graph(const ModelSource& source) { return read_file(source, Graph::skip); }
 
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model) {
-  const auto kept = std::make_shared<KeptFile>(std::move(file), std::move(model));
-  return read(kept, {.file = kept->file->path(), .stage = "read"});
+  const auto backing = std::make_shared<BackingFile>(std::move(file), std::move(model));
+  return read(backing, {.file = backing->file->path(), .stage = "read"});
 }
 
 OnnxProperty read_property(std::string_view message, const Place& place) {

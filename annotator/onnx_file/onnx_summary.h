@@ -1,9 +1,9 @@
-// OnnxSummary: the structure of an ONNX file without its weights, as validate, show and explain need it.
+// OnnxSummary: the structure of an ONNX file without its weights, for validate, show and explain.
 //
-// Read straight from the mapped file's wire format, so a model of many gigabytes costs the memory of its structure.
-// Names are copied; messages, metadata and weights are views into the mapping. `file` keeps both alive. Nothing is
-// judged here: duplicate names and keys, unknown domains and wrong external data are kept as they stand, for the checks
-// in annotator/validation.
+// It is read directly from the wire format of the mapped file, so a model of many gigabytes needs only memory for its
+// structure. Names are copied; messages, metadata and weights are views into the mapping. `file` keeps both alive.
+// Nothing is checked here: duplicate names and keys, unknown domains and wrong external data are kept unchanged, for
+// the checks in annotator/validation.
 #pragma once
 
 #include <concepts>
@@ -21,10 +21,10 @@
 
 namespace whence::onnx_file {
 
-// A file to read. A draft that whence made of another file stands for it: messages name that file, and external data
-// lies in its folder.
+// A file to read. For a draft that whence made from another file, `stands_for` is that file: messages name it, and
+// external data is in its folder.
 struct ModelSource {
-  template <std::convertible_to<std::string> Path>  // which keeps it from standing for a copy
+  template <std::convertible_to<std::string> Path>  // keeps the template from replacing the copy constructor
   // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
   ModelSource(Path&& file, std::string original = "")
       : path(std::forward<Path>(file)), stands_for(original.empty() ? path : std::move(original)) {}
@@ -37,12 +37,12 @@ struct OnnxProperty {
 };
 using OnnxProperties = std::vector<OnnxProperty>;  // in file order, duplicates kept
 
-// The metadata of a node where it stands in the file, read anew each time: a million nodes have ten million entries.
+// The metadata of a node. It is parsed from the file on each access, since a million nodes have ten million entries.
 class NodeMetadata {
  public:
   NodeMetadata() = default;
-  // `fields`: of the node's message, from the first entry to the last. Each entry has been read once without error.
-  // `pages`: of the file in which they lie; null where they are in memory anyway.
+  // `fields`: the fields of the node's message from the first entry to the last. Each entry has been parsed once
+  // without error. `pages`: of the mapped file with the fields; null if they are in memory.
   NodeMetadata(std::string_view fields, PageRelease* pages) : fields_(fields), pages_(pages) {}
 
   bool empty() const { return fields_.empty(); }
@@ -63,7 +63,7 @@ class NodeMetadata {
   PageRelease* pages_ = nullptr;
 };
 
-// The first value under `key`; nullopt when it is absent.
+// Returns the first value of `key`; nullopt if it is absent.
 std::optional<std::string_view> find_property(const OnnxProperties& properties, std::string_view key);
 inline std::optional<std::string_view> find_property(const NodeMetadata& metadata, std::string_view key) {
   return metadata.find(key);
@@ -74,9 +74,9 @@ struct OnnxTensor {
   std::string_view name;
   int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
-  std::uint64_t stored_bytes = 0;  // raw_data; 0 when the values lie in a typed field or outside
-  std::string_view raw;            // those bytes, in the mapped file
-  std::string_view message;        // the whole tensor as it stands in the file, typed fields included
+  std::uint64_t stored_bytes = 0;  // size of raw_data; 0 if the values are in a typed field or external
+  std::string_view raw;            // raw_data, in the mapped file
+  std::string_view message;        // the complete TensorProto in the file, including typed fields
   bool external = false;           // data_location EXTERNAL
   OnnxProperties external_data;    // location, offset, length, checksum
   OnnxProperties metadata;
@@ -86,21 +86,21 @@ struct OnnxGraph;
 
 struct OnnxAttribute {
   std::string_view name;
-  std::string_view message;    // the whole attribute as it stands in the file
-  std::string_view reference;  // the attribute of the enclosing function that gives the value; empty: it is here
+  std::string_view message;    // the complete AttributeProto in the file
+  std::string_view reference;  // the attribute of the enclosing function with the value; empty if the value is here
   bool holds_graph = false;
 };
 
 struct OnnxNode {
-  std::string_view message;  // the whole node as it stands in the file
+  std::string_view message;  // the complete NodeProto in the file
   std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
   NodeMetadata metadata;
-  RareList<OnnxTensor> tensors;   // held by attributes
-  RareList<OnnxGraph> subgraphs;  // held by attributes: branches, loop bodies
+  RareList<OnnxTensor> tensors;   // in attributes
+  RareList<OnnxGraph> subgraphs;  // in attributes: branches, loop bodies
 
-  // The message, for a reader who goes through all of it.
+  // Returns the message and counts it as read, for callers that parse all of it.
   std::string_view read() const {
     metadata.was_read(message.size());
     return message;
@@ -108,7 +108,7 @@ struct OnnxNode {
 };
 
 struct OnnxValue {
-  std::string_view message;  // the whole ValueInfoProto as it stands in the file
+  std::string_view message;  // the complete ValueInfoProto in the file
   std::string_view name;
   std::string_view type;  // the TypeProto message
   OnnxProperties metadata;
@@ -128,7 +128,7 @@ struct OnnxOpset {
 };
 
 struct OnnxFunction {
-  std::string_view message;  // the whole function as it stands in the file
+  std::string_view message;  // the complete FunctionProto in the file
   std::string_view domain, name, overload;
   std::vector<std::string_view> inputs, outputs;
   std::vector<std::string_view> attributes;  // declared, with and without a default
@@ -148,14 +148,15 @@ struct OnnxSummary {
   OnnxProperties metadata;
 };
 
-// Errors: missing_file, empty_file, truncated_file, wrong_kind (a zip archive, JSON, no graph), corrupt_file.
+// Reads the summary of a file. Errors: missing_file, empty_file, truncated_file, wrong_kind (a zip archive, JSON, no
+// graph), corrupt_file.
 Result<OnnxSummary> read_onnx_summary(const ModelSource& source);
 
-// Reads the same without the graph, whose bytes are stepped over: for those who ask about functions or metadata alone.
-// Errors: the same, but for what is wrong within the graph.
+// Reads the summary without the graph, whose bytes are skipped, for callers that need only functions or metadata.
+// Errors as above, but errors within the graph are not found.
 Result<OnnxSummary> read_summary_without_graph(const ModelSource& source);
 
-// Every node of a graph, nested ones after the node that holds them: the order of whence's reports.
+// Returns every node of a graph in the order of whence's reports: nested nodes follow the node with their body.
 std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph);
 
 }  // namespace whence::onnx_file

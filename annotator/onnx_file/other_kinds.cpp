@@ -16,11 +16,11 @@ struct Beginning {
 };
 
 constexpr std::string_view decompress = "decompress it first";
-constexpr std::string_view download_again = "download the file itself: this is what a web server answered";
+constexpr std::string_view download_again = "download the file itself: this is the answer of a web server";
 
-// The longer beginning stands before the one that it begins with.
+// A longer beginning precedes its own prefix.
 constexpr std::array beginnings = {
-    Beginning{0, "PK\x03\x04"sv, {"a zip archive", "`whence export` makes an ONNX file of a TorchScript archive"}},
+    Beginning{0, "PK\x03\x04"sv, {"a zip archive", "`whence export` converts a TorchScript archive to ONNX"}},
     Beginning{0, "version https://git-lfs"sv, {"a pointer of Git LFS", "`git lfs pull` gets the file itself"}},
     Beginning{0, "<!DOCTYPE html"sv, {"a web page", download_again}},
     Beginning{0, "<!doctype html"sv, {"a web page", download_again}},
@@ -48,21 +48,21 @@ constexpr std::array beginnings = {
     Beginning{0, "%PDF"sv, {"a PDF document", "name an .onnx file"}},
 };
 
-// torch.save before 1.6, and any other pickle: protocols 2 to 5.
+// True for any pickle of protocol 2 to 5, such as the files of torch.save before 1.6.
 bool is_pickle(std::string_view bytes) {
   return bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
-// The length of a JSON header in eight bytes, then the header.
+// True for an eight-byte length followed by a JSON header.
 bool is_safetensors(std::string_view bytes) {
   return bytes.size() > 9 && bytes[8] == '{' && bytes.substr(4, 4) == std::string_view("\0\0\0\0", 4) &&
          (bytes[9] == '"' || bytes[9] == '}');
 }
 
-// No control characters but those that lay text out, as far as one looks.
+// True if the first bytes contain no control characters except white space.
 bool is_text(std::string_view bytes) {
-  constexpr std::size_t looked_at = 512;
-  return std::ranges::all_of(bytes.substr(0, looked_at), [](char c) {
+  constexpr std::size_t checked_bytes = 512;
+  return std::ranges::all_of(bytes.substr(0, checked_bytes), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return (byte >= 0x20 && byte != 0x7f) || c == '\t' || c == '\n' || c == '\r' || c == '\f';
   });
@@ -82,8 +82,8 @@ std::optional<OtherKind> other_kind(std::string_view bytes) {
   return std::nullopt;
 }
 
-// The fields of ModelProto (onnx/onnx.proto): ir_version and model_version are numbers, all else has a length; numbers
-// from 16 on take two bytes.
+// Compares with the tags of ModelProto's fields (onnx/onnx.proto): ir_version and model_version are numbers, all others
+// have a length. Field numbers from 16 on take two bytes.
 bool begins_as_onnx(std::string_view bytes) {
   constexpr std::array tags = {"\x08"sv, "\x12"sv, "\x1a"sv, "\x22"sv,     "\x28"sv,     "\x32"sv,
                                "\x3a"sv, "\x42"sv, "\x72"sv, "\xa2\x01"sv, "\xca\x01"sv, "\xd2\x01"sv};

@@ -1,5 +1,5 @@
-// Recognises, by the first bytes, files that users pass by mistake in place of an ONNX model, so that the error can
-// name the kind of file.
+// Recognises by their first bytes files that users pass by mistake instead of an ONNX model, so that the error can name
+// the kind of file.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct OtherKind {
 // Returns nullopt for an ONNX model, and for bytes of an unknown kind.
 std::optional<OtherKind> other_kind(std::string_view bytes);
 
-// True if the bytes begin with a field that an ONNX model has.
+// True if the bytes begin with a field of an ONNX model.
 bool begins_as_onnx(std::string_view bytes);
 
 }  // namespace whence::onnx_file

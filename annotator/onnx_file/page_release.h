@@ -1,5 +1,5 @@
-// PageRelease: gives back the pages of a mapped file now and then, however often and in what order it is read, so that
-// little of a large file is in memory at a time. What was given back stays readable.
+// PageRelease: releases the pages of a mapped file at intervals, however often and in which order it is read, so that
+// little of a large file is in memory at a time. Released pages stay readable.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class PageRelease {
   }
 
  private:
-  static constexpr std::size_t interval = std::size_t{32} << 20;  // bytes; releasing them takes no time to speak of
+  static constexpr std::size_t interval = std::size_t{32} << 20;  // bytes; releasing them takes negligible time
 
   std::shared_ptr<const MappedFile> file_;
   std::atomic<std::size_t> read_ = 0;

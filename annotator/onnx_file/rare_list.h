@@ -1,4 +1,4 @@
-// RareList: a list that is empty in most of its many holders, where it takes no more than a pointer.
+// RareList: a list for members that are usually empty. An empty list takes only a pointer.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
-// Single parts of a model from their messages: for those who make parts anew, or read them one at a time. Throws Error:
-// truncated_file, corrupt_file, over_limit. The text of a part is a view into its message.
+// Reads single parts of a model from their messages, for callers that rewrite parts or read them one at a time. Throws
+// Error: truncated_file, corrupt_file, over_limit. Texts of a part are views into its message.
 #pragma once
 
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::onnx_file {
 
-// Bodies of nodes within bodies of nodes: deeper than any exporter writes; bounds the recursion on a hostile file.
+// The maximal nesting of bodies, deeper than any exporter writes. Bounds the recursion on a hostile file.
 inline constexpr int max_nesting = 64;
 
 OnnxProperty read_property(std::string_view message, const Place& place);  // StringStringEntryProto

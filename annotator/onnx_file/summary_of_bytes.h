@@ -1,4 +1,4 @@
-// A summary of a model that is not in a file of its own: one that was rewritten in memory.
+// Reads the summary of a model that was rewritten in memory and has no file of its own.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace whence::onnx_file {
 
-// The summary keeps the bytes alive, and the file that the model was made from, which is its `file`. Throws Error:
-// those of read_onnx_summary.
+// `file`: the file that the model was made from. The summary keeps it and the bytes of `model` alive. Throws Error: the
+// errors of read_onnx_summary.
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model);
 
 }  // namespace whence::onnx_file

@@ -18,7 +18,7 @@ void append_little_endian(std::uint64_t bits, std::size_t size, std::string& to)
   for (std::size_t i = 0; i < size; ++i) to += static_cast<char>(bits >> (8 * i));
 }
 
-// Numbers of floats stand as they are; those of integers as varints, each for one element.
+// Appends the numbers of a typed field: floats are stored as they are, integers as one varint for each element.
 void append_numbers(const wire::Field& field, std::size_t size, const Place& place, std::string& to) {
   const bool floats = field.number == fields::float_data || field.number == fields::double_data;
   if (field.type != wire::WireType::bytes) return append_little_endian(field.value, size, to);

@@ -1,5 +1,5 @@
-// The content of tensors in the layout of raw data, however the file stores it: as raw data, in a typed field, beside
-// the model.
+// TensorBytes: returns the content of tensors in the layout of raw data, whether the model stores it as raw data, in a
+// typed field or as external data.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ class TensorBytes {
  public:
   explicit TensorBytes(const std::string& model) : place_{.file = model, .stage = "read"}, external_(model) {}
 
-  // `typed` holds the bytes where they stood in a typed field. Cost: none for raw data, which stays in the file. Throws
-  // Error: those of ExternalBytes; corrupt_file.
+  // `typed`: receives the bytes of a typed field, which must be converted. Raw data is returned as a view at no cost.
+  // Throws Error: the errors of ExternalBytes; corrupt_file.
   std::string_view of(const OnnxTensor& tensor, std::string& typed);
 
  private:

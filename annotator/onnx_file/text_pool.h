@@ -1,5 +1,5 @@
-// TextPool: texts beside each other in memory. Names of a file are copied into one, so that looking at them reads no
-// pages of the file, which holds ten times as much between them.
+// TextPool: stores texts contiguously. The names of a file are copied into a pool, so that reading them touches no
+// pages of the file, which has ten times as many bytes between the names.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace whence::onnx_file {
 
 class TextPool {
  public:
-  // The copy lives as long as the pool.
+  // Returns a copy that lives as long as the pool.
   std::string_view keep(std::string_view text) {
     if (text.size() > rest_) {
       rest_ = std::max(block_size, text.size());

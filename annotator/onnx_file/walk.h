@@ -1,5 +1,5 @@
-// Everything of one kind in a model, wherever it stands: in the graph, in branches and loop bodies, in functions.
-// Order: that of the file, the graph before the functions, a node before those of its bodies.
+// Visits everything of one kind in a model: in the graph, in branches and loop bodies, in functions. The order is that
+// of the file, with the graph before the functions and a node before the nodes of its bodies.
 #pragma once
 
 #include "annotator/onnx_file/onnx_summary.h"
@@ -17,14 +17,14 @@ void walk_nodes(const std::vector<OnnxNode>& nodes, Visit&& visit) {
   for (const OnnxNode& node : nodes) walk_nodes(node, visit);
 }
 
-// visit(const OnnxNode&)
+// Calls visit(const OnnxNode&) for each node.
 template <class Visit>
 void walk_nodes(const OnnxSummary& model, Visit&& visit) {
   walk_nodes(model.graph.nodes, visit);
   for (const OnnxFunction& function : model.functions) walk_nodes(function.nodes, visit);
 }
 
-// visit(const OnnxGraph&): of a model, or a graph and those nested in it
+// Calls visit(const OnnxGraph&) for a graph and its nested graphs; for a model, also for graphs in functions.
 template <class Visit>
 void walk_graphs(const OnnxSummary& model, Visit&& visit) {
   visit(model.graph);
@@ -41,7 +41,7 @@ void walk_graphs(const OnnxGraph& outermost, Visit&& visit) {
   });
 }
 
-// visit(const OnnxTensor&), initializers and attributes
+// Calls visit(const OnnxTensor&) for each tensor of initializers and attributes.
 template <class Visit>
 void walk_tensors(const OnnxSummary& model, Visit&& visit) {
   walk_graphs(model, [&](const OnnxGraph& graph) {
@@ -52,7 +52,7 @@ void walk_tensors(const OnnxSummary& model, Visit&& visit) {
   });
 }
 
-// visit(const OnnxValue&): inputs, outputs and value_info
+// Calls visit(const OnnxValue&) for each input, output and value_info.
 template <class Visit>
 void walk_values(const OnnxSummary& model, Visit&& visit) {
   walk_graphs(model, [&](const OnnxGraph& graph) {

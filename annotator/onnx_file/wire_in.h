@@ -1,6 +1,6 @@
-// Protobuf's wire format, the reading side: walks the fields of one message without copying what they hold.
-// Format: protobuf.dev/programming-guides/encoding. Throws Error(truncated_file) when a length passes the end of its
-// message, Error(corrupt_file) for bytes that no writer produces.
+// Reads protobuf's wire format (protobuf.dev/programming-guides/encoding): visits the fields of a message without
+// copying their content. Throws Error(truncated_file) if a length passes the end of its message, Error(corrupt_file)
+// for bytes that no writer produces.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Field {
   WireType type = WireType::varint;
   std::uint64_t value = 0;  // set for varint, fixed64 and fixed32
   std::string_view bytes;   // content of a string, bytes, message or packed field
-  std::string_view span;    // the complete field as it stands in the message, with its tag
+  std::string_view span;    // the complete field in the message, with its tag
 
   bool is_bytes(std::uint32_t other) const { return number == other && type == WireType::bytes; }
   bool is_varint(std::uint32_t other) const { return number == other && type == WireType::varint; }
@@ -27,7 +27,7 @@ struct Field {
 
 class FieldReader {
  public:
-  // `place` names the file in errors and outlives the reader.
+  // `place`: names the file in errors; must outlive the reader.
   FieldReader(std::string_view message, const Place& place) : rest_(message), place_(place) {}
 
   bool done() const { return rest_.empty(); }
@@ -62,9 +62,9 @@ class FieldReader {
     return field;
   }
 
-  // One number of a packed field.
+  // Returns the next number of a packed field.
   std::uint64_t varint() {
-    if (!rest_.empty() && static_cast<unsigned char>(rest_[0]) < 0x80) {  // most of them
+    if (!rest_.empty() && static_cast<unsigned char>(rest_[0]) < 0x80) {  // most numbers
       const auto byte = static_cast<unsigned char>(rest_[0]);
       rest_.remove_prefix(1);
       return byte;
@@ -84,8 +84,8 @@ class FieldReader {
   std::string_view take(std::uint64_t size) {
     if (size > rest_.size()) {
       throw Error(Code::truncated_file,
-                  "the file ends, or a part of it does, before its content: " + std::to_string(size) +
-                      " bytes announced, " + std::to_string(rest_.size()) + " left",
+                  "the file or a message in it is truncated: " + std::to_string(size) + " bytes announced, " +
+                      std::to_string(rest_.size()) + " left",
                   "copy or download the file again", place_);
     }
     const std::string_view taken = rest_.substr(0, size);
@@ -110,7 +110,8 @@ class FieldReader {
   const Place& place_;
 };
 
-// The fields of one message: for (const Field& field : Fields(message, place)). `place` outlives the loop.
+// Iterates over the fields of a message: for (const Field& field : Fields(message, place)). `place` must outlive the
+// loop.
 class Fields {
  public:
   Fields(std::string_view message, const Place& place) : reader_(message, place) {}

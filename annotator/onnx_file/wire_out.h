@@ -1,5 +1,5 @@
-// Protobuf's wire format, the writing side: what is needed to put a length-delimited field around bytes that protobuf
-// itself never sees. Format: protobuf.dev/programming-guides/encoding.
+// Writes protobuf's wire format (protobuf.dev/programming-guides/encoding): length-delimited fields around bytes that
+// protobuf itself never reads, and varints.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline std::size_t varint_size(std::uint64_t value) {
   return size;
 }
 
-// Tag and length of a string, bytes or message field; the content follows.
+// Appends tag and length of a string, bytes or message field; the content must follow.
 inline void append_field_head(std::string& to, std::uint32_t field, std::uint64_t length) {
   append_varint(to, field << 3 | length_delimited);
   append_varint(to, length);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "annotator/profile/surroundings.h"
+#include "annotator/profile/layer_neighbours.h"
 
 namespace whence::profile {
 namespace {

@@ -67,7 +67,7 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   const bool is_cut = functions::has_cut_functions(stored);
   const OnnxSummary model = is_cut ? value_of(functions::read_flat_summary(model_path)) : std::move(stored);
   RuntimeProfile profile = read_runtime_profile(files.profiles, files.options);
-  give_back_freed_memory();
+  release_freed_memory();
   const InlinedNames inlined(is_cut ? stored : model, profile);
   view::NodeGraph graph = view::node_graph_of(model, nullptr);
   if (graph.tree.unattributed == graph.tree.count) {

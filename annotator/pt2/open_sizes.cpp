@@ -107,7 +107,7 @@ class OpenSizes {
 
   // Returns the symbol of a size derived from axes, so that later passes can decide whether a write broadcasts to it.
   SymbolId symbol_of(const Size& size, std::int64_t number) {
-    if (size.is_integer() || !is_of_axes(program_, size)) return none_id;
+    if (size.is_integer() || !depends_on_axes_only(program_, size)) return none_id;
     if (const auto single = size.single_symbol()) return *single;
     const auto [symbol, is_new] = derived_.try_emplace(size, SymbolId(program_.symbols.size()));
     if (is_new) {

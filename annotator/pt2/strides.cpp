@@ -48,14 +48,14 @@ std::optional<MemoryPlace> place_in(const Part& meta, const SizeNames& names) {
 std::optional<MemoryPlace> ArchivePlaces::operator()(ValueId id, const std::optional<MemoryPlace>& derived) const {
   if (!derived) return std::nullopt;
   const auto stated = stated_.find(id);
-  std::optional<MemoryPlace> place = stated == stated_.end() ? rows_of(program_, id) : stated->second;
-  if (!place || lies_as(*derived, *place)) return place ? derived : std::nullopt;
+  std::optional<MemoryPlace> place = stated == stated_.end() ? row_major_place(program_, id) : stated->second;
+  if (!place || has_same_layout(*derived, *place)) return place ? derived : std::nullopt;
   place->memory = derived->memory;
   return place;
 }
 
 void ArchivePlaces::note(ValueId id, std::optional<MemoryPlace> place) {
-  const bool plain = place && place->offset == Size(0) && in_rows(*place);
+  const bool plain = place && place->offset == Size(0) && is_row_major(*place);
   if (!plain) stated_.emplace(id, std::move(place));
 }
 

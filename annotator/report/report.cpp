@@ -44,7 +44,7 @@ Result<Report> make_report(const std::string& path, const Program* program,
     // The steps with the highest peak memory come first.
     report.shapes = value_of(functions::value_shapes(path, sizes));
     report.validation = value_of(validation::validate_file(path, program, {}));
-    give_back_freed_memory();
+    release_freed_memory();
     report.model = value_of(functions::read_flat_summary(path));
     report.graph = view::node_graph_of(report.model, program);
     for (const view::PlacedNode& placed : report.graph.nodes) {

@@ -62,7 +62,7 @@ FoldedConstants Rewriter::constants_read(const GraphNode& node) const {
     const bool goes =
         graph_.values[*input].captured == no_value && use_count_[*input] == std::ranges::count(node.inputs, *input);
     const std::uint64_t bytes = goes ? data->bytes.size() : 0;
-    from_numbers_[*input] ? void(read.bytes_that_go += bytes) : read.add(*data, bytes);
+    from_numbers_[*input] ? void(read.removed_bytes += bytes) : read.add(*data, bytes);
   }
   return read;
 }

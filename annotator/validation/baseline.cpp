@@ -16,10 +16,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t most_nodes = std::int64_t{1} << 53;  // a number that every JSON reader holds
+constexpr std::int64_t max_nodes = std::int64_t{1} << 53;  // up to here every JSON reader reads integers exactly
 
 bool is_count(const Json& object, const std::string& key) {
-  return object.contains(key) && object[key].is_number_integer() && object[key] >= 0 && object[key] <= most_nodes;
+  return object.contains(key) && object[key].is_number_integer() && object[key] >= 0 && object[key] <= max_nodes;
 }
 
 bool has_counts(const Json& row) {
@@ -33,7 +33,7 @@ origin::Counts counts_of(const Json& row) {
     const std::string key(origin::name_of(static_cast<Confidence>(i)));
     if (is_count(row, key)) counts.by[i] = row[key];
   }
-  // A report that was written by hand may have no more than is compared.
+  // A report that was written by hand may contain only the compared figures.
   const std::int64_t covered = row["covered"], nodes = row["nodes"];
   if (counts.covered() != covered) counts.by[static_cast<std::size_t>(Confidence::matched)] = covered - counts.by[0];
   if (counts.total() < nodes) counts.by[static_cast<std::size_t>(Confidence::unattributed)] = nodes - counts.covered();
@@ -45,8 +45,8 @@ std::optional<NamingCounts> naming_counts(const Json& report) {
   NamingCounts counts{};
   for (std::size_t i = 0; i < naming_count; ++i) {
     const std::string key(name_of(static_cast<Naming>(i)));
-    // Reports of older versions lack it.
-    if (static_cast<Naming>(i) == Naming::names_alone && !report["naming"].contains(key)) continue;
+    // Reports of older versions lack this key.
+    if (static_cast<Naming>(i) == Naming::names_only && !report["naming"].contains(key)) continue;
     if (!is_count(report["naming"], key)) return std::nullopt;
     counts[i] = report["naming"][key];
   }
@@ -54,12 +54,12 @@ std::optional<NamingCounts> naming_counts(const Json& report) {
 }
 
 Baseline from_report(const Json& report, const std::string& path) {
-  const bool fits = report.is_object() && report.contains("coverage") && has_counts(report["coverage"]) &&
-                    report.contains("modules") && report["modules"].is_array() &&
-                    std::ranges::all_of(report["modules"], has_counts);
-  if (!fits) {
+  const bool is_report = report.is_object() && report.contains("coverage") && has_counts(report["coverage"]) &&
+                         report.contains("modules") && report["modules"].is_array() &&
+                         std::ranges::all_of(report["modules"], has_counts);
+  if (!is_report) {
     throw Error(Code::wrong_kind, "not a report of `whence validate --json`",
-                "make one of the file that was good, or name that ONNX file", {.file = path, .stage = "validate"});
+                "write one for the good file, or pass that ONNX file itself", {.file = path, .stage = "validate"});
   }
   Baseline baseline;
   const bool named = report.contains("file") && report["file"].is_string();
@@ -82,7 +82,7 @@ Baseline from_model(const std::string& path, const Program* program) {
   return {base_name(path), coverage.all, std::move(coverage.modules), naming_of(context).counts};
 }
 
-// No protobuf message of a model begins with a brace or bracket.
+// The protobuf message of a model never begins with a brace or bracket.
 bool is_json(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');

@@ -1,4 +1,5 @@
-// Baseline: a file of before, to compare with: what `whence validate --json` printed of it, or the ONNX file itself.
+// Baseline: the coverage of an earlier file, for comparison. It is read from the output of `whence validate --json`
+// for that file, or computed from the ONNX file itself.
 #pragma once
 
 #include <optional>
@@ -15,11 +16,11 @@ struct Baseline {
   std::string file;  // base name of the ONNX file
   origin::Counts all;
   std::vector<std::pair<std::string, origin::Counts>> modules;
-  std::optional<NamingCounts> naming;  // reports of older versions do not say
+  std::optional<NamingCounts> naming;  // absent from reports of older versions
 };
 
-// `program` may be null; it is asked for an ONNX file alone. Throws Error: missing_file, empty_file; wrong_kind for a
-// JSON file that is not a report of validate; those of read_onnx_summary for the rest.
+// `program` may be null and is used only if `path` is an ONNX file. Throws Error: missing_file, empty_file; wrong_kind
+// for a JSON file that is not a report of validate; the errors of read_onnx_summary for an ONNX file.
 Baseline read_baseline(const std::string& path, const Program* program);
 
 }  // namespace whence::validation

@@ -1,5 +1,5 @@
-// A check of an ONNX file that onnx's own checker does not make: one file each in checks/, which ends with its entry;
-// checks.cpp lists the entries. A check only looks; what it finds becomes one Finding with an item for each place.
+// Checks of an ONNX file beyond onnx's own checker. Each file in checks/ defines one check and ends with its entry;
+// checks.cpp lists the entries. A check changes nothing. Its results become one Finding with an item for each defect.
 #pragma once
 
 #include <string>
@@ -17,25 +17,25 @@ struct ToolEdit;
 
 struct CheckContext {
   const onnx_file::OnnxSummary& model;
-  std::vector<const onnx_file::OnnxNode*> nodes;  // nodes of the graph, nested ones included
-  const Program* program = nullptr;               // the sidecar's, when one was given
-  const metadata::Recorded* recorded = nullptr;   // the same, when the file was exported from it
-  const ToolEdit* edit = nullptr;                 // when the file before a tool was given
-  std::vector<ExternalTensor> external = {};      // for the checks of files beside the model, which look once
+  std::vector<const onnx_file::OnnxNode*> nodes;  // all nodes of the graph, including nested nodes
+  const Program* program = nullptr;               // of the sidecar; null without one
+  const metadata::Recorded* recorded = nullptr;   // of `program`; null if the file was not exported from it
+  const ToolEdit* edit = nullptr;                 // only with --conformance
+  std::vector<ExternalTensor> external = {};      // looked up once for all checks of external data
 };
 
 struct FindingItem {
-  std::string subject;  // node, value, domain, file: what the finding is about
-  std::string detail;   // the problem with it; may be empty
+  std::string subject;  // the node, value, domain or file with the problem
+  std::string detail;   // the problem; may be empty
 };
 
 // The name and remedy of a finding, for a check and for a gate (gates.h).
 struct Rule {
-  const char* code;     // "V101": stable, scripts match on it
+  const char* code;     // "V101"; stable, since scripts match on it
   const char* name;     // "node_name_empty"
   const char* summary;  // text of a finding, in the plural: "nodes without a name"
   const char* remedy;
-  const char* why;  // the harm it does, or what is needed to look for it
+  const char* why;  // the harm that the defect does, or the option that the check needs
   Severity severity;
 
   const char* level() const { return severity == Severity::error ? "error" : "warning"; }
@@ -43,18 +43,18 @@ struct Rule {
 
 struct Check : Rule {
   std::vector<FindingItem> (*run)(const CheckContext& context);
-  bool full = false;      // loads the whole model: runs with --full only
-  bool compares = false;  // needs the file before a tool: runs with --conformance only
+  bool full = false;      // loads the weights too: runs only with --full
+  bool compares = false;  // needs the file before a tool: runs only with --conformance
 };
 
-// Every check, in the order of its code.
+// All checks, ordered by code.
 const std::vector<const Check*>& all_checks();
-const Check* find_check(std::string_view code_or_name);  // nullptr when there is none
+const Check* find_check(std::string_view code_or_name);  // nullptr if there is none
 
-// Every rule, checks and gates, in the order of its code.
+// All rules (checks and gates), ordered by code.
 const std::vector<const Rule*>& all_rules();
 
-// The name of a node in reports: its name, or its operator and first output when it has none.
+// Returns the label of a node in reports: its name, or its operator and first output if it has no name.
 std::string shown_node(const onnx_file::OnnxNode& node);
 
 }  // namespace whence::validation

@@ -1,5 +1,5 @@
-// The one list of checks. V1xx: names and structure; V2xx: external data; V3xx: what whence wrote; V4xx: onnx's
-// checker; V6xx: what a tool made of the file before it. V5xx are not checks of the file but of its coverage: gates.h.
+// The only list of checks. V1xx: names and structure; V2xx: external data; V3xx: whence's metadata; V4xx: onnx's
+// checker; V6xx: how a tool changed the metadata. V5xx are the gates, which check coverage (gates.h).
 #include "annotator/validation/checks.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Every check by name: each is defined in the file of its name in checks/, and checks.cpp lists them in order.
+// Declares every check. Each is defined in the file of its name in checks/; checks.cpp lists them in order.
 #pragma once
 
 #include "annotator/validation/check.h"

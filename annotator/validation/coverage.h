@@ -1,5 +1,5 @@
-// Coverage: how many nodes have a module, by how sure that is. The five confidences always stand side by side;
-// `covered` is exact + matched + inferred, and a node whose module is only an enclosing one is not covered.
+// Coverage: the number of nodes with a module, by confidence. The five confidences are always reported separately.
+// `covered` is exact + matched + inferred: a node is not covered if only an enclosing module is known (ancestor).
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ namespace whence::validation {
 
 struct Coverage {
   origin::Counts all;
-  std::vector<std::pair<std::string, origin::Counts>>
-      modules;  // a module and all below it, depth first; nodes with a module
+  // By module, depth first; counts include the modules below. Nodes without a module are not counted.
+  std::vector<std::pair<std::string, origin::Counts>> modules;
   std::vector<std::pair<std::string, origin::Counts>> operators;  // by op_type ("domain::type" outside ai.onnx), sorted
-  std::int64_t by_pytorch = 0;                                    // nodes whose module is read from PyTorch's own keys
+  std::int64_t by_pytorch = 0;                                    // nodes whose module comes from PyTorch's own keys
   std::vector<std::pair<std::string, std::string>> unattributed;  // node, op_type; in file order
 };
 

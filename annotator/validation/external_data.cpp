@@ -35,13 +35,13 @@ class Resolver {
       result.numbers_valid = result.numbers_valid && result.length;
     }
     locate(result);
-    found.push_back(std::move(result));
+    tensors.push_back(std::move(result));
   }
 
-  std::vector<ExternalTensor> found;
+  std::vector<ExternalTensor> tensors;
 
  private:
-  // Thousands of tensors lie in one file: each location is looked at once.
+  // Looks up each location only once, since thousands of tensors may share a file.
   void locate(ExternalTensor& tensor) {
     const auto [entry, is_new] = files_.try_emplace(tensor.location);
     onnx_file::DataFile& file = entry->second;
@@ -81,7 +81,7 @@ std::optional<std::uint64_t> bytes_needed(const OnnxTensor& tensor) {
 std::vector<ExternalTensor> external_tensors(const onnx_file::OnnxSummary& model) {
   Resolver resolver(model);
   walk_tensors(model, [&](const OnnxTensor& tensor) { resolver.add(tensor); });
-  return std::move(resolver.found);
+  return std::move(resolver.tensors);
 }
 
 }  // namespace whence::validation

@@ -1,4 +1,4 @@
-// External data of a model: where each tensor says its bytes lie, resolved as a runtime would resolve it.
+// External data of a model: the file and range of each tensor's bytes, resolved as a runtime would resolve them.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@ namespace whence::validation {
 
 struct ExternalTensor {
   std::string tensor;
-  std::string location;                    // the text in the file, relative to the model's folder
-  bool inside = false;                     // within the model's folder, symbolic links followed
-  std::optional<std::uint64_t> file_size;  // nullopt: no such regular file
+  std::string location;                    // as stated in the model, relative to its folder
+  bool inside = false;                     // within the model's folder after following symbolic links
+  std::optional<std::uint64_t> file_size;  // nullopt if there is no such regular file
   std::uint64_t offset = 0;
-  std::optional<std::uint64_t> length;  // absent: the rest of the file
-  std::optional<std::uint64_t> needed;  // bytes that dtype and shape ask for; nullopt for strings and unknown dtypes
+  std::optional<std::uint64_t> length;  // nullopt: up to the end of the file
+  std::optional<std::uint64_t> needed;  // bytes_needed() of the tensor
   bool numbers_valid = true;            // offset and length are numbers
 };
 
-// The bytes that dtype and shape require, elements of less than a byte packed; nullopt for strings, unknown dtypes and
-// sizes that overflow.
+// Returns the bytes that dtype and shape require, with elements below one byte packed; nullopt for strings, unknown
+// dtypes and sizes that overflow.
 std::optional<std::uint64_t> bytes_needed(const onnx_file::OnnxTensor& tensor);
 
-// Initializers and tensors of attributes, nested graphs and functions included. Looks at files, reads none.
+// Returns the external initializers and attribute tensors, including nested graphs and functions. Queries the file
+// system but reads no file.
 std::vector<ExternalTensor> external_tensors(const onnx_file::OnnxSummary& model);
 
 }  // namespace whence::validation

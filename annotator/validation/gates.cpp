@@ -22,40 +22,39 @@ using origin::Counts;
 using text::Patterns;
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
-const Rule threshold_rule = {"V501",
-                             "threshold_not_reached",
-                             "thresholds that are not reached",
-                             "annotate with the model's sidecar, or lower --min",
-                             "Asked for by --min: the share of nodes of one confidence, or of the three that count as "
-                             "covered, in the file, in a module, or among the nodes of an operator type.",
-                             Severity::error};
+const Rule threshold_rule = {
+    "V501",
+    "threshold_not_reached",
+    "thresholds that are not reached",
+    "annotate with the model's sidecar, or lower --min",
+    "Set by --min: the share of nodes with one confidence, or with one of the three that count as "
+    "covered, in the file, in a module, or among the nodes of an operator type.",
+    Severity::error};
 const Rule required_rule = {
     "V502",
     "module_not_covered",
     "required modules without a node, or with nodes that are not covered",
-    "look at `whence explain` of their nodes, or at `whence validate --sidecar` for why there are none",
-    "Asked for by --require: each module that the glob matches must have nodes, and all of them "
-    "must be exact, matched or inferred. A module that lost all its nodes is known by --sidecar or --baseline, or by "
-    "its own name as the glob.",
+    "run `whence explain` on their nodes; `whence validate --sidecar` shows why a module has none",
+    "Set by --require: each module that the glob matches must have nodes, and all of them must be exact, matched or "
+    "inferred. A module that lost all its nodes is found only if --sidecar or --baseline names it, or if the glob is "
+    "its own name.",
     Severity::error};
 const Rule baseline_rule = {
     "V503",
     "coverage_fell",
     "nodes that became unknown or less sure since the baseline",
-    "`whence annotate FILE --from BEFORE`, with the annotated file before, brings origins back, and `whence carry` "
-    "keeps "
-    "them through a tool; `whence diff` shows what changed",
-    "Asked for by --baseline: no node that was covered may be unknown, none that was exact less sure. Nodes that a "
-    "tool "
-    "removed are not missed; --require names modules that must stay.",
+    "`whence annotate FILE --from BEFORE`, where BEFORE is the annotated file before the tool, restores origins; "
+    "`whence carry` keeps them through a tool; `whence diff` shows the changes",
+    "Set by --baseline: no covered node may become unknown, and no exact node less sure. Nodes that a tool removed do "
+    "not count; --require names modules that must stay.",
     Severity::error};
 
 namespace {
 
-// Shares are quotients of whole numbers; what differs by less is rounding.
+// Shares are quotients of whole numbers, so a smaller difference is a rounding error.
 constexpr double rounding = 1e-9;
 
-constexpr std::size_t modules_named = 3;
+constexpr std::size_t max_named_modules = 3;
 
 using Rows = std::vector<std::pair<std::string, Counts>>;
 
@@ -71,8 +70,8 @@ std::string number_text(double number) {
   return text.data();
 }
 
-// Computes the losses of modules since a baseline. Counts of a module are of all nodes at or below it; those of the
-// root are the file's, nodes without a module included.
+// Computes the losses of modules since a baseline. The counts of a module include the modules below it. The counts of
+// the root are those of the file, including nodes without a module.
 class Losses {
  public:
   Losses(const Baseline& baseline, const Coverage& coverage) {
@@ -82,29 +81,30 @@ class Losses {
     tree_.rows.front().now = coverage.all;
   }
 
-  // Nodes that are there still and that `known` no longer counts: as many as it counts fewer of, where as many more are
-  // left uncounted. Shares would fall when a tool takes nodes away. A node that is lost in one module and one that is
-  // found in another do not make up for each other.
-  template <class Known>
-  std::int64_t nodes(const Known& known) const {
-    return lost_within(known).front();
+  // Returns how many nodes are still in the file but no longer counted by `count`: in each module the decrease of the
+  // counted nodes, at most the increase of the uncounted ones. Shares would also fall when a tool removes nodes. A gain
+  // in one module does not offset a loss in another.
+  template <class Count>
+  std::int64_t nodes(const Count& count) const {
+    return lost_within(count).front();
   }
 
-  // By how much the file has more unknown nodes, those that a tool put in without a word on their origin included.
+  // Returns the increase of nodes that are not covered, including nodes that a tool inserted without an origin.
   std::int64_t more_unknown() const {
     return more_uncounted(tree_.rows.front(), [](const Counts& counts) { return counts.covered(); });
   }
 
-  // The innermost module that holds all of the loss, or those in it between which it is divided, those that lost most
-  // first. Nodes that have no module any more are missed where there are fewer; new ones are where there are more.
-  template <class Known>
-  std::vector<std::string> modules(const Known& known) const {
-    const std::vector<std::int64_t> lost = lost_within(known);
+  // Returns the innermost module with the whole loss, or the modules in it that share the loss, largest loss first. If
+  // the loss is in no module, because nodes lost their module or new nodes have none, returns the modules with fewer
+  // counted nodes, or else with more uncounted nodes.
+  template <class Count>
+  std::vector<std::string> modules(const Count& count) const {
+    const std::vector<std::int64_t> lost = lost_within(count);
     const auto of_module = [&](std::size_t row) { return lost[row]; };
-    const auto gone = [&](std::size_t row) { return fewer(tree_.rows[row], known); };
-    const auto added = [&](std::size_t row) { return more_uncounted(tree_.rows[row], known); };
+    const auto decrease = [&](std::size_t row) { return fewer(tree_.rows[row], count); };
+    const auto increase = [&](std::size_t row) { return more_uncounted(tree_.rows[row], count); };
     if (!fallen_children(0, of_module).empty()) return divided(of_module);
-    return fallen_children(0, gone).empty() ? divided(added) : divided(gone);
+    return fallen_children(0, decrease).empty() ? divided(increase) : divided(decrease);
   }
 
  private:
@@ -112,23 +112,23 @@ class Losses {
     Counts before, now;
   };
 
-  template <class Known>
-  static std::int64_t fewer(const Row& row, const Known& known) {
-    return known(row.before) - known(row.now);
+  template <class Count>
+  static std::int64_t fewer(const Row& row, const Count& count) {
+    return count(row.before) - count(row.now);
   }
 
-  template <class Known>
-  static std::int64_t more_uncounted(const Row& row, const Known& known) {
-    return (row.now.total() - known(row.now)) - (row.before.total() - known(row.before));
+  template <class Count>
+  static std::int64_t more_uncounted(const Row& row, const Count& count) {
+    return (row.now.total() - count(row.now)) - (row.before.total() - count(row.before));
   }
 
-  // By row, the nodes lost at or below it.
-  template <class Known>
-  std::vector<std::int64_t> lost_within(const Known& known) const {
+  // Returns, by row, the nodes lost in the module and below it.
+  template <class Count>
+  std::vector<std::int64_t> lost_within(const Count& count) const {
     std::vector<std::int64_t> lost(tree_.rows.size());
-    for (std::size_t i = tree_.rows.size(); i-- > 0;) {  // a module's row comes after that of the one around it
+    for (std::size_t i = tree_.rows.size(); i-- > 0;) {  // a module comes after its parent
       const Row& row = tree_.rows[i];
-      lost[i] = std::max(lost[i], std::min(fewer(row, known), more_uncounted(row, known)));
+      lost[i] = std::max(lost[i], std::min(fewer(row, count), more_uncounted(row, count)));
       if (row.parent) lost[*row.parent] += lost[i];
     }
     return lost;
@@ -142,7 +142,7 @@ class Losses {
     std::vector<std::pair<std::int64_t, std::size_t>> parts;
     std::int64_t own = fall(at);
     for (const std::size_t row : within) own -= parts.emplace_back(fall(row), row).first;
-    if (own > 0 || parts.empty()) parts.emplace_back(own, at);  // nodes of the module itself
+    if (own > 0 || parts.empty()) parts.emplace_back(own, at);  // lost in the module itself
     std::ranges::stable_sort(parts, std::greater<>(), [](const auto& part) { return part.first; });
     std::vector<std::string> paths;
     for (const auto& [fallen, row] : parts) paths.push_back(tree_.rows[row].path);
@@ -161,33 +161,33 @@ class Losses {
   origin::ModuleTree<Row> tree_;
 };
 
-class Gatekeeper {
+class GateChecks {
  public:
-  Gatekeeper(const Coverage& coverage, const std::vector<SilentModule>& silent, const Baseline* baseline)
+  GateChecks(const Coverage& coverage, const std::vector<SilentModule>& silent, const Baseline* baseline)
       : coverage_(coverage), silent_(silent), baseline_(baseline) {}
 
   void threshold(const Threshold& limit) {
-    const auto hold = [&](const std::string& subject, const Counts& counts) {
+    const auto require_share = [&](const std::string& subject, const Counts& counts) {
       const double reached = limit.reached(counts);
       if (reached >= limit.percent) return;
-      const auto least = std::ceil(limit.percent / 100 * static_cast<double>(counts.total()) - rounding);
-      const auto lacking = static_cast<std::int64_t>(least) - limit.nodes(counts);
+      const auto minimum = std::ceil(limit.percent / 100 * static_cast<double>(counts.total()) - rounding);
+      const auto lacking = static_cast<std::int64_t>(minimum) - limit.nodes(counts);
       add(threshold_rule, subject, limit.measure, limit.percent, reached, std::max<std::int64_t>(lacking, 1));
     };
-    const auto hold_rows = [&](const std::string& kind, const Rows& rows, const Patterns& patterns,
-                               const std::string& name) {
+    const auto require_share_of_rows = [&](const std::string& kind, const Rows& rows, const Patterns& patterns,
+                                           const std::string& name) {
       bool any = false;
       for (const auto& [subject, counts] : rows) {
-        if (patterns.match(subject)) hold(subject, counts), any = true;
+        if (patterns.match(subject)) require_share(subject, counts), any = true;
       }
       if (!any) add_missing(threshold_rule, kind, name, limit.measure, limit.percent);
     };
     if (!limit.modules.empty()) {
-      hold_rows("module", coverage_.modules, Patterns::of_paths({limit.modules}), limit.modules);
+      require_share_of_rows("module", coverage_.modules, Patterns::of_paths({limit.modules}), limit.modules);
     } else if (!limit.op_type.empty()) {
-      hold_rows("operator", coverage_.operators, Patterns::of_names({limit.op_type}), limit.op_type);
+      require_share_of_rows("operator", coverage_.operators, Patterns::of_names({limit.op_type}), limit.op_type);
     } else {
-      hold("", coverage_.all);
+      require_share("", coverage_.all);
     }
   }
 
@@ -220,7 +220,7 @@ class Gatekeeper {
       const std::string more = unknown == 1 ? "1 more node is" : std::to_string(unknown) + " more nodes are";
       add_lost("covered", unknown, more + " unknown", losses.modules(covered), baseline);
     }
-    // Nodes that became unknown became less sure, too: they have no second cause.
+    // Nodes that became unknown also became less sure; do not report them twice.
     if (const std::int64_t unsure = losses.nodes(exact) - losses.nodes(covered); unsure > 0) {
       const std::string more = unsure == 1 ? "1 node is" : std::to_string(unsure) + " nodes are";
       add_lost("exact", unsure, more + " less sure", losses.modules(exact), baseline);
@@ -241,14 +241,14 @@ class Gatekeeper {
                 const std::vector<std::string>& modules, const Baseline& baseline) {
     const Threshold share{measure, 0, "", ""};
     const double was = share.reached(baseline.all), is = share.reached(coverage_.all);
-    for (std::size_t i = 0; i < std::min(modules.size(), modules_named); ++i) {
+    for (std::size_t i = 0; i < std::min(modules.size(), max_named_modules); ++i) {
       message += (i == 0 ? ": " : ", ") + (modules[i].empty() ? "(root)" : modules[i]);
     }
     message += "; " + measure + " was " + number_text(was) + " %, is " + number_text(is) + " %";
     found_.push_back({&baseline_rule, "", measure, was, is, nodes, modules, message, false});
   }
 
-  // Modules that the sidecar or the baseline names and no node of the file carries, each with the reason.
+  // Returns the modules of the sidecar or the baseline that have no node in the file, with the reason.
   std::map<std::string, std::string> without_node() const {
     std::map<std::string, std::string> reasons;
     for (const SilentModule& module : silent_) reasons.emplace(module.path, text_of(module.silence));
@@ -262,18 +262,18 @@ class Gatekeeper {
     return reasons;
   }
 
-  // A shortfall of something that the file has no node of, so that no number of nodes is missing.
+  // Adds a shortfall that is not a number of nodes: the file has no node of the subject at all.
   void add_shortfall(const Rule& rule, const std::string& subject, const std::string& measure, double minimum,
                      const std::string& message) {
     found_.push_back({&rule, subject, measure, minimum, 0, std::nullopt, {}, message, false});
   }
 
-  // The file has nothing of that name: it is gone, or was never called so.
+  // Reports a pattern without a match: the module or operator was removed, or the name is wrong.
   void add_missing(const Rule& rule, const std::string& kind, const std::string& name, const std::string& measure,
                    double minimum) {
     std::vector<std::string_view> known = names_of(kind == "operator" ? coverage_.operators : coverage_.modules);
-    const std::map<std::string, std::string> gone = without_node();
-    if (kind == "module") std::ranges::copy(gone | std::views::keys, std::back_inserter(known));
+    const std::map<std::string, std::string> missing = without_node();
+    if (kind == "module") std::ranges::copy(missing | std::views::keys, std::back_inserter(known));
     const std::string near = nearest_remedy(name, known, "");
     add_shortfall(rule, name, measure, minimum,
                   "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near));
@@ -304,24 +304,24 @@ Threshold parse_threshold(const std::string& text) {
   const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
   const std::string of = at < text.size() ? text.substr(at + 1) : "";
   (of.starts_with("op:") ? threshold.op_type : threshold.modules) = of.starts_with("op:") ? of.substr(3) : of;
-  Patterns::of_paths({threshold.modules, threshold.op_type});  // refuses a bad one before a file is read
+  Patterns::of_paths({threshold.modules, threshold.op_type});  // refuses an invalid pattern before any file is read
   const bool known = threshold.measure == "covered" || origin::parse_confidence(threshold.measure);
   const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
   if (!known || !complete || failure != std::errc() || stop != end ||
       !(threshold.percent >= 0 && threshold.percent <= 100)) {
     throw Error(Code::usage, "'" + text + "' is not a threshold",
-                "a confidence or 'covered', and a percentage from 0 to 100: --min exact=95, "
+                "give a confidence or 'covered' and a percentage from 0 to 100: --min exact=95, "
                 "--min 'covered=99@encoder.*', --min covered=90@op:MatMul",
                 {.stage = "command line"});
   }
   return threshold;
 }
 
-bool Tolerance::covers(const Rule& of, std::int64_t findings, std::int64_t nodes) const {
+bool Tolerance::covers(const Rule& checked, std::int64_t findings, std::int64_t nodes) const {
   const Patterns rules = Patterns::of_names({rule});
-  if (!rule.empty() && !rules.match(of.code) && !rules.match(of.name)) return false;
-  const double most = percent ? amount / 100 * static_cast<double>(nodes) + rounding : amount;
-  return static_cast<double>(findings) <= most;
+  if (!rule.empty() && !rules.match(checked.code) && !rules.match(checked.name)) return false;
+  const double limit = percent ? amount / 100 * static_cast<double>(nodes) + rounding : amount;
+  return static_cast<double>(findings) <= limit;
 }
 
 Tolerance parse_tolerance(const std::string& text) {
@@ -336,22 +336,22 @@ Tolerance parse_tolerance(const std::string& text) {
   const char* const end = number.data() + number.size();
   const auto [stop, failure] = std::from_chars(number.data(), end, tolerance.amount);
   if (failure != std::errc() || stop != end || !(tolerance.amount >= 0 && tolerance.amount <= 1e15)) {
-    throw Error(
-        Code::usage, "'" + text + "' is not a tolerance",
-        "a number of findings, or of nodes in percent, of every check or of one: --tolerance 3, --tolerance 0.5%, "
-        "--tolerance V503=2",
-        {.stage = "command line"});
+    throw Error(Code::usage, "'" + text + "' is not a tolerance",
+                "give a number of findings or a percentage of the nodes, for every check or for one: --tolerance 3, "
+                "--tolerance 0.5%, "
+                "--tolerance V503=2",
+                {.stage = "command line"});
   }
   return tolerance;
 }
 
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline) {
-  Gatekeeper keeper(coverage, silent, baseline);
-  for (const Threshold& threshold : gates.minima) keeper.threshold(threshold);
-  for (const std::string& glob : gates.required) keeper.require(glob);
-  if (baseline != nullptr) keeper.compare();
-  return keeper.take();
+  GateChecks checks(coverage, silent, baseline);
+  for (const Threshold& threshold : gates.minima) checks.threshold(threshold);
+  for (const std::string& glob : gates.required) checks.require(glob);
+  if (baseline != nullptr) checks.compare();
+  return checks.take();
 }
 
 }  // namespace whence::validation

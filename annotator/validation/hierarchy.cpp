@@ -12,7 +12,7 @@ std::string form_of(const TensorData& data) {
   return text + ']';
 }
 
-// Without stamps to look up, nothing is known of any operation.
+// Returns the fates of a file without stamps: all unknown.
 std::vector<OperationFate> unknown_fates(const Program& program) {
   std::vector<OperationFate> fates;
   for (const Node* node : operations(program)) fates.push_back({node});

@@ -1,5 +1,5 @@
-// Hierarchy coverage: by module of the sidecar, the operations that were recorded against the nodes that arrived, and
-// the parameters; what was fused, folded or eliminated on the way, and why.
+// Hierarchy coverage: for each module of the sidecar, which recorded operations and parameters arrived in the file, and
+// which were fused, folded or eliminated, and why.
 #pragma once
 
 #include <array>
@@ -14,29 +14,29 @@
 
 namespace whence::validation {
 
-// A module and all below it. A module held under several names stands under the first.
+// The figures of a module, including the modules below it. A module with several names is listed under the first.
 struct ModuleHierarchy : origin::ModulePlace {
   std::string type;
   std::int64_t calls = 0;  // calls of the module itself
-  std::int64_t nodes = 0;  // that arrived; one of several modules counts for each
+  std::int64_t nodes = 0;  // in the file; a node of several modules counts for each of them
   std::array<std::int64_t, fate_count> operations{};
   std::array<std::int64_t, arrival_count> parameters{};  // and buffers
 
   std::int64_t operator[](Fate fate) const { return operations[static_cast<std::size_t>(fate)]; }
   std::int64_t operator[](Arrival arrival) const { return parameters[static_cast<std::size_t>(arrival)]; }
-  std::int64_t recorded() const;  // operations
+  std::int64_t recorded() const;  // number of operations
   std::int64_t recorded_parameters() const;
-  std::int64_t kept_parameters() const;    // have an initializer of their own
-  std::int64_t merged_parameters() const;  // their numbers went into those of other initializers
-  // Everything recorded has nodes of its own, and every parameter is there.
+  std::int64_t kept_parameters() const;    // with an initializer of their own
+  std::int64_t merged_parameters() const;  // combined into other initializers
+  // True if every operation has nodes of its own and every parameter an initializer of its own.
   bool complete() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
 };
 
 // An operation without a node of its own.
 struct LostOperation {
-  std::int32_t index = 0;  // the recorded operation's
+  std::int32_t index = 0;  // of the recorded operation
   std::string op, module;  // "aten::dropout"; qualified name
-  std::int32_t call = 0;   // the module's call
+  std::int32_t call = 0;   // call number of the module
   Fate fate = Fate::unknown;
   Elimination reason = Elimination::none;
 };
@@ -44,19 +44,19 @@ struct LostOperation {
 struct FoundParameter {
   std::string name, form;  // "float32[4,3]"
   Arrival arrival = Arrival::missing;
-  std::string initializer;  // when it has another name
+  std::string initializer;  // set if its name differs
 };
 
 struct Hierarchy {
-  // False: the file was neither exported from the sidecar's program nor annotated with it, so its nodes do not say
-  // which operations they stand for. Then operations are unknown, and only parameters are reported.
+  // False if the file was neither exported from the sidecar's program nor annotated with it, so that its nodes do not
+  // state which operations they represent. Then operations are unknown, and only parameters are reported.
   bool belongs = false;
-  origin::ModuleTree<ModuleHierarchy> modules;  // depth first: the figures of the root are those of the file
-  std::vector<LostOperation> lost;              // fused ones too; in execution order
+  origin::ModuleTree<ModuleHierarchy> modules;  // depth first; the root has the figures of the file
+  std::vector<LostOperation> lost;              // in execution order, including fused operations
   std::vector<FoundParameter> parameters;
 };
 
-// context.program must be there. `path`: the ONNX file.
+// `path`: the ONNX file. Requires context.program.
 Hierarchy hierarchy_of(const CheckContext& context, const Coverage& coverage, const std::string& path);
 
 }  // namespace whence::validation

@@ -37,18 +37,18 @@ std::string meaning_of(Fate fate) {
     case Fate::arrived:
       return "have nodes of their own";
     case Fate::fused:
-      return "in nodes that stand for several";
+      return "in nodes that represent several";
     case Fate::folded:
       return "computed into constants";
     case Fate::eliminated:
       return "";
     case Fate::unknown:
-      return "nodes that do not say what they stand for may be they";
+      return "may be in nodes that state no operation";
   }
   return "";
 }
 
-// "aten::dropout x3, aten::detach": most frequent first.
+// Returns "aten::dropout x3, aten::detach", most frequent first.
 std::string operators_text(const std::map<std::string, std::int64_t>& operators) {
   std::vector<std::pair<std::string, std::int64_t>> sorted(operators.begin(), operators.end());
   std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -115,20 +115,20 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
     columns.emplace_back(title, Align::right);
   ModuleTable table(palette, columns, "  ");
   std::size_t shown = 0;
-  std::int64_t left = 0, left_partly = 0;
+  std::int64_t omitted = 0, omitted_incomplete = 0;
   for (const ModuleHierarchy& module : hierarchy.modules.rows) {
     if (extent.all || (module.level <= extent.depth && shown < rows_shown)) {
       add_module(table, module, palette);
       ++shown;
     } else {
-      ++left;
-      left_partly += module.complete() ? 0 : 1;
+      ++omitted;
+      omitted_incomplete += module.complete() ? 0 : 1;
     }
   }
   std::string text = table.text();
-  if (left > 0) {
-    text += "  and " + grouped(left) + " more modules below or behind them, " + grouped(left_partly) +
-            " of which lack something: --all shows them\n";
+  if (omitted > 0) {
+    text += "  and " + grouped(omitted) + " more modules, " + grouped(omitted_incomplete) +
+            " of them incomplete: --all shows them\n";
   }
   return text;
 }
@@ -144,7 +144,7 @@ std::string naming_text(const NamingReport& naming, bool has_sidecar, const Repo
     const auto kind = static_cast<Naming>(i);
     std::string note;
     if (kind == Naming::hierarchy) note = grouped(naming.named_modules) + " modules are named";
-    if (kind == Naming::names_alone) note = "`whence annotate` makes origins of them";
+    if (kind == Naming::names_only) note = "`whence annotate` turns them into origins";
     if (kind == Naming::classes && has_sidecar) note = grouped(naming.ambiguous) + " ambiguous";
     table.row({std::string(text_of(kind)), grouped(naming.counts[i]), share_text(naming.counts[i], all),
                Cell(naming.counts[i] > 0 ? note : "", palette.dim)});
@@ -165,8 +165,8 @@ std::string naming_text(const NamingReport& naming, bool has_sidecar, const Repo
 std::string hierarchy_text(const Hierarchy& hierarchy, const ReportExtent& extent, const Palette& palette) {
   if (hierarchy.modules.rows.empty()) return "";
   if (!hierarchy.belongs) {
-    return "  the nodes of the file do not say which of the " + grouped(hierarchy.modules.rows.front().recorded()) +
-           " recorded operations they stand for; `whence annotate --sidecar` finds out\n";
+    return "  the nodes of the file do not state which of the " + grouped(hierarchy.modules.rows.front().recorded()) +
+           " recorded operations they represent; `whence annotate --sidecar` adds that\n";
   }
   return fates_text(hierarchy, palette) + "\n" + modules_text(hierarchy, extent, palette);
 }
@@ -177,8 +177,8 @@ using NameAndForm = std::pair<std::string, std::string>;
 
 NameAndForm kind_of(const FoundParameter& parameter) { return {last_segment(parameter.name), parameter.form}; }
 
-// Every BatchNorm counts its batches, and no export needs that: parameters that are unused and end in one name share a
-// line, "*.num_batches_tracked".
+// Counts unused parameters by last name segment and form, for one line "*.num_batches_tracked": every BatchNorm has
+// this buffer, and no export needs it.
 std::map<NameAndForm, std::int64_t> unused_by_kind(const Hierarchy& hierarchy) {
   std::map<NameAndForm, std::int64_t> counts;
   for (const FoundParameter& parameter : hierarchy.parameters) {
@@ -195,8 +195,8 @@ std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& exte
       rows(palette, {Align::left, Align::left, Align::left}, "    ");
   std::int64_t left = 0;
   std::size_t shown = 0;
-  std::map<NameAndForm, std::int64_t> together;
-  if (!extent.all) together = unused_by_kind(hierarchy);
+  std::map<NameAndForm, std::int64_t> shared_lines;
+  if (!extent.all) shared_lines = unused_by_kind(hierarchy);
   for (std::size_t i = 0; i < arrival_count; ++i) {
     const auto arrival = static_cast<Arrival>(i);
     const std::int64_t count = std::ranges::count(hierarchy.parameters, arrival, &FoundParameter::arrival);
@@ -206,21 +206,22 @@ std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& exte
                                                                : palette.yellow;
     counts.row({Cell(std::string(text_of(arrival)), style), grouped(count)});
   }
-  // Lists parameters that never arrived, the alarming ones first; then those under another name.
+  // Lists parameters that did not arrive, most serious first; then parameters under another name.
   for (std::size_t i = arrival_count; i-- > static_cast<std::size_t>(Arrival::content);) {
     for (const FoundParameter& parameter : hierarchy.parameters) {
       if (parameter.arrival != static_cast<Arrival>(i)) continue;
-      const auto many = parameter.arrival == Arrival::unused ? together.find(kind_of(parameter)) : together.end();
-      const std::int64_t stands_for = many == together.end() ? 1 : std::exchange(many->second, 0);
-      if (stands_for == 0) continue;  // its line is there
+      const auto shared_line =
+          parameter.arrival == Arrival::unused ? shared_lines.find(kind_of(parameter)) : shared_lines.end();
+      const std::int64_t count_on_line = shared_line == shared_lines.end() ? 1 : std::exchange(shared_line->second, 0);
+      if (count_on_line == 0) continue;  // already on a shared line
       if (!extent.all && shown == parameters_shown) {
-        left += stands_for;
+        left += count_on_line;
         continue;
       }
       ++shown;
-      if (stands_for > 1) {
-        rows.row({"*." + many->first.first, Cell(parameter.form, palette.dim),
-                  grouped(stands_for) + " " + std::string(name_of(parameter.arrival))});
+      if (count_on_line > 1) {
+        rows.row({"*." + shared_line->first.first, Cell(parameter.form, palette.dim),
+                  grouped(count_on_line) + " " + std::string(name_of(parameter.arrival))});
         continue;
       }
       const std::string as = parameter.initializer.empty() ? "" : " as " + parameter.initializer;

@@ -1,5 +1,5 @@
-// Parts of the report for people: what became of the recorded hierarchy, how nodes name their origin, and how that
-// compares with a baseline.
+// Sections of the text report: the fate of recorded operations and parameters, how nodes name their origin, and the
+// comparison with a baseline.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace whence::validation {
 
-// The part of a report that is shown: everything, or what fits a screen; what is cut is said.
+// How much of a report is shown: all rows, or about a screenful with a count of the omitted rows.
 struct ReportExtent {
   int depth = 2;  // levels of modules
   bool all = false;

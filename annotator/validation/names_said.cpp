@@ -4,21 +4,21 @@
 
 namespace whence::validation {
 
-std::string named_beside_sources(std::size_t at, const ToolEdit& edit) {
-  const metadata::Attribution& said = edit.after[at].attribution;
-  const bool is_sure = said.confidence < origin::Confidence::ancestor;
-  NamesSaid left = names_of(said);
+std::string names_without_source(std::size_t at, const ToolEdit& edit) {
+  const metadata::Attribution& stated = edit.after[at].attribution;
+  const bool names_own_module = stated.confidence < origin::Confidence::ancestor;
+  StatedNames remaining = names_of(stated);
   edit.any_source(at, [&](const view::DiffNode& source) {
-    const NamesSaid names = names_of(source.attribution);
-    std::erase_if(left.ids, [&](const std::string& id) { return names.ids.contains(id); });
-    std::erase_if(left.modules, [&](const std::string& module) {
-      return names.modules.contains(module) || (!is_sure && std::ranges::any_of(names.modules, [&](const auto& inner) {
-               return at_or_below(inner, module);
-             }));
+    const StatedNames names = names_of(source.attribution);
+    std::erase_if(remaining.ids, [&](const std::string& id) { return names.ids.contains(id); });
+    std::erase_if(remaining.modules, [&](const std::string& module) {
+      return names.modules.contains(module) ||
+             (!names_own_module &&
+              std::ranges::any_of(names.modules, [&](const auto& inner) { return at_or_below(inner, module); }));
     });
-    return left.ids.empty() && left.modules.empty();
+    return remaining.ids.empty() && remaining.modules.empty();
   });
-  return missing_from(left, {});
+  return missing_from(remaining, {});
 }
 
 }  // namespace whence::validation

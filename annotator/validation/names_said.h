@@ -1,4 +1,4 @@
-// NamesSaid: the modules and identities that nodes say, for the checks that hold one node against others.
+// StatedNames: the modules and operation identities that nodes state, for checks that compare a node with others.
 #pragma once
 
 #include <set>
@@ -10,7 +10,7 @@
 
 namespace whence::validation {
 
-struct NamesSaid {
+struct StatedNames {
   std::set<std::string, std::less<>> modules, ids;
 
   void add(const metadata::Attribution& attribution) {
@@ -19,19 +19,19 @@ struct NamesSaid {
     modules.insert(attribution.modules.begin(), attribution.modules.end());
   }
 
-  // Helpers, of which only a module around is known, have no module of their own to hand on.
+  // Skips nodes that state only an enclosing module (ancestor): they have no module of their own to pass on.
   void add_own(const metadata::Attribution& attribution) {
     if (attribution.confidence < origin::Confidence::ancestor) add(attribution);
   }
 };
 
-inline NamesSaid names_of(const metadata::Attribution& attribution) {
-  NamesSaid said;
-  said.add(attribution);
-  return said;
+inline StatedNames names_of(const metadata::Attribution& attribution) {
+  StatedNames names;
+  names.add(attribution);
+  return names;
 }
 
-inline bool is_unknown(const view::DiffNode& each) { return !each.attribution.attributed(); }
+inline bool is_unattributed(const view::DiffNode& node) { return !node.attribution.attributed(); }
 
 inline std::string missing_from(const std::set<std::string, std::less<>>& all,
                                 const std::set<std::string, std::less<>>& names) {
@@ -42,14 +42,15 @@ inline std::string missing_from(const std::set<std::string, std::less<>>& all,
   return text;
 }
 
-// "'a.b', 'a.c'": what of `all` a node does not say; identities only where it names all modules.
-inline std::string missing_from(const NamesSaid& all, const NamesSaid& said) {
-  std::string text = missing_from(all.modules, said.modules);
-  return text.empty() ? missing_from(all.ids, said.ids) : text;
+// Returns the names of `all` that are not in `stated`: "'a.b', 'a.c'". Compares identities only if no module is
+// missing.
+inline std::string missing_from(const StatedNames& all, const StatedNames& stated) {
+  std::string text = missing_from(all.modules, stated.modules);
+  return text.empty() ? missing_from(all.ids, stated.ids) : text;
 }
 
-// Returns what a node names and none of the nodes before that it may stand for does; "" if there is nothing. A node
-// that is sure of no module may name one around theirs.
-std::string named_beside_sources(std::size_t at, const ToolEdit& edit);
+// Returns the names that node `at` states and none of its sources states; "" if there are none. A node with confidence
+// `ancestor` may also name a module that encloses a source's module.
+std::string names_without_source(std::size_t at, const ToolEdit& edit);
 
 }  // namespace whence::validation

@@ -27,7 +27,7 @@ std::vector<std::string> segments_of(std::string_view path) {
   return segments;
 }
 
-// "Linear" of "Linear_3"
+// Returns "Linear" for "Linear_3".
 std::string without_number(const std::string& text) {
   const std::size_t last = text.find_last_not_of("0123456789");
   const bool numbered = last != std::string::npos && last > 0 && last + 1 < text.size() && text[last] == '_';
@@ -39,7 +39,7 @@ bool is_camel_case(const std::string& text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
-// The sidecar's modules, to check names by; without a sidecar, the form of a name alone decides.
+// The modules of the sidecar, for checking names; without a sidecar only the form of a name decides.
 class KnownModules {
  public:
   explicit KnownModules(const Program* program) : has_sidecar_(program != nullptr) {
@@ -58,8 +58,8 @@ class KnownModules {
     return found == instances_.end() ? 0 : found->second;
   }
 
-  // With a sidecar, the class of a module, unless it is just the operator's name; without one, a name in camel case
-  // other than the operator's.
+  // With a sidecar, accepts the class of a module unless the text is just the operator's name; without a sidecar, any
+  // name in camel case other than the operator's.
   bool is_class(const std::string& text, std::string_view op_type) const {
     const std::string base = without_number(text);
     return has_sidecar_ ? instances(base) > 0 && (base != op_type || text != base)
@@ -72,26 +72,27 @@ class KnownModules {
   std::map<std::string, std::int64_t> instances_;
 };
 
-struct Named {
+struct NodeNaming {
   Naming naming = Naming::simple;
-  std::string what;  // the module, or the class
+  std::string name;  // the module or class
 };
 
-// PyTorch's lists end with the operation itself.
+// Returns the innermost module; PyTorch's lists end with the operation itself.
 std::optional<std::string> last_scope(const onnx_file::OnnxProperties& metadata, std::string_view key) {
   const auto list = text::parse_python_list(onnx_file::find_property(metadata, key).value_or(""));
   if (!list || list->size() < 2) return std::nullopt;
   return (*list)[list->size() - 2];
 }
 
-std::optional<Named> by_keys(const OnnxNode& node, const metadata::Recorded* recorded) {
+std::optional<NodeNaming> by_keys(const OnnxNode& node, const metadata::Recorded* recorded) {
   const metadata::Attribution attribution = metadata::attribution_of(node, recorded);
-  if (attribution.attributed()) return Named{Naming::hierarchy, attribution.module};
-  if (auto type = last_scope(node.metadata, keys::class_hierarchy)) return Named{Naming::classes, std::move(*type)};
+  if (attribution.attributed()) return NodeNaming{Naming::hierarchy, attribution.module};
+  if (auto type = last_scope(node.metadata, keys::class_hierarchy))
+    return NodeNaming{Naming::classes, std::move(*type)};
   return std::nullopt;
 }
 
-// The second call of a module is named "twice_1" by PyTorch's older exporter.
+// Accepts numbered segments: PyTorch's TorchScript exporter names the second call of a module "twice_1".
 std::optional<std::string> known_path(const std::vector<std::string>& segments, const KnownModules& modules) {
   std::string plain, unnumbered;
   for (const std::string& segment : segments) {
@@ -102,7 +103,7 @@ std::optional<std::string> known_path(const std::vector<std::string>& segments, 
   return modules.has_path(unnumbered) ? std::optional(unnumbered) : std::nullopt;
 }
 
-Named by_name(const OnnxNode& node, const KnownModules& modules) {
+NodeNaming by_name(const OnnxNode& node, const KnownModules& modules) {
   std::vector<std::string> segments = segments_of(node.name);
   const bool path = node.name.starts_with('/') || segments.size() > 1;
   if (path && !segments.empty()) segments.pop_back();  // the operator
@@ -111,7 +112,7 @@ Named by_name(const OnnxNode& node, const KnownModules& modules) {
   });
   if (classes) return {Naming::classes, without_number(segments.back())};
   if (!path) return {};
-  if (auto known = known_path(segments, modules)) return {Naming::names_alone, std::move(*known)};
+  if (auto known = known_path(segments, modules)) return {Naming::names_only, std::move(*known)};
   return {};
 }
 
@@ -124,7 +125,7 @@ std::string_view name_of(Naming naming) {
 }
 
 std::string_view text_of(Naming naming) {
-  constexpr std::array<std::string_view, naming_count> texts = {"full hierarchies", "in the name alone", "class scopes",
+  constexpr std::array<std::string_view, naming_count> texts = {"full hierarchies", "only in the name", "class scopes",
                                                                 "simple names"};
   return texts[static_cast<std::size_t>(naming)];
 }
@@ -135,11 +136,11 @@ NamingReport naming_of(const CheckContext& context) {
   std::set<std::string> named;
   for (const OnnxNode* node : context.nodes) {
     const auto keyed = by_keys(*node, context.recorded);
-    const Named found = keyed ? *keyed : by_name(*node, modules);
+    const NodeNaming found = keyed ? *keyed : by_name(*node, modules);
     ++report.counts[static_cast<std::size_t>(found.naming)];
-    if (found.naming == Naming::hierarchy || found.naming == Naming::names_alone) named.insert(found.what);
+    if (found.naming == Naming::hierarchy || found.naming == Naming::names_only) named.insert(found.name);
     if (found.naming != Naming::classes) continue;
-    report.classes.push_back({shown_node(*node), found.what, modules.instances(found.what)});
+    report.classes.push_back({shown_node(*node), found.name, modules.instances(found.name)});
     if (report.classes.back().instances > 1) ++report.ambiguous;
   }
   report.named_modules = static_cast<std::int64_t>(named.size());

@@ -17,24 +17,24 @@ namespace keys = origin::keys;
 
 namespace {
 
-// True for each value that depends on an input of the model. What a branch or loop makes does.
-class Varying {
+// Finds the values that depend on an input of the model. Results of branches and loops always count as dependent.
+class InputDependence {
  public:
-  explicit Varying(const Program& program) : varies_(program.values.size()) {
+  explicit InputDependence(const Program& program) : depends_(program.values.size()) {
     for (const ProgramInput& input : program.inputs) mark(input.value);
     walk(program.body);
   }
 
   bool operator()(const Node& node) const {
-    bool varies = !node.blocks.empty();
-    each_operand(node, [&](ValueId value) { varies = varies || has(value); });
-    return varies;
+    bool depends = !node.blocks.empty();
+    each_operand(node, [&](ValueId value) { depends = depends || has(value); });
+    return depends;
   }
 
  private:
-  bool has(ValueId value) const { return value.exists() && varies_[value]; }
+  bool has(ValueId value) const { return value.exists() && depends_[value]; }
   void mark(ValueId value) {
-    if (value.exists()) varies_[value] = true;
+    if (value.exists()) depends_[value] = true;
   }
   void walk(const Block& block) {
     for (const ValueId input : block.inputs) mark(input);
@@ -45,13 +45,13 @@ class Varying {
     }
   }
 
-  IndexedVector<ValueId, bool> varies_;
+  IndexedVector<ValueId, bool> depends_;
 };
 
-// True for each operation that an output of the model needs.
-class Needed {
+// Finds the operations that an output of the model needs.
+class NeededOperations {
  public:
-  explicit Needed(const Program& program) : used_(program.values.size()) {
+  explicit NeededOperations(const Program& program) : used_(program.values.size()) {
     for (const ProgramOutput& output : program.outputs) use(output.value);
     walk(program.body);
   }
@@ -83,49 +83,49 @@ class Needed {
 
 bool is_identity(const Node& node) {
   std::string_view target = node.target;
-  if (target.ends_with('_')) target.remove_suffix(1);  // in place
+  if (target.ends_with('_')) target.remove_suffix(1);  // in-place form
   const Identity identity = facts_of(target).identity;
   return identity != Identity::never && identity != Identity::same_shape;
 }
 
-// Nodes that do not say which operations they stand for, so that one without a node may be theirs.
-class Silent {
+// The nodes that do not state their operations. Such a node may represent an operation that has no node otherwise.
+class UnstampedNodes {
  public:
-  explicit Silent(const CheckContext& context) : program_(*context.program) {
-    anywhere_ = !context.model.functions.empty();  // their bodies stand for many calls, and name one
+  explicit UnstampedNodes(const CheckContext& context) : program_(*context.program) {
+    in_any_module_ = !context.model.functions.empty();  // a body represents many calls but names one
     for (const onnx_file::OnnxNode* node : context.nodes) {
       const metadata::Attribution attribution = metadata::attribution_of(*node, context.recorded);
       if (attribution.origin || node->op_type == "Constant") continue;
-      if (!attribution.attributed()) anywhere_ = true;
+      if (!attribution.attributed()) in_any_module_ = true;
       for (const std::string& module : attribution.modules) {
-        (attribution.confidence == origin::Confidence::ancestor ? enclosing_ : own_).insert(module);
+        (attribution.confidence == origin::Confidence::ancestor ? enclosing_modules_ : exact_modules_).insert(module);
       }
     }
   }
 
-  bool may_hold(ModuleId module) const {
-    if (anywhere_ || own_.count(program_.modules[module].path) > 0) return true;
+  bool may_represent(ModuleId module) const {
+    if (in_any_module_ || exact_modules_.count(program_.modules[module].path) > 0) return true;
     for (; module != none_id; module = program_.modules[module].parent) {
-      if (enclosing_.count(program_.modules[module].path) > 0) return true;
+      if (enclosing_modules_.count(program_.modules[module].path) > 0) return true;
     }
     return false;
   }
 
  private:
   const Program& program_;
-  bool anywhere_ = false;
-  std::set<std::string> own_, enclosing_;
+  bool in_any_module_ = false;
+  std::set<std::string> exact_modules_, enclosing_modules_;
 };
 
-class Inquest {
+class FateFinder {
  public:
-  explicit Inquest(const CheckContext& context)
-      : program_(*context.program), varying_(program_), needed_(program_), silent_(context) {
+  explicit FateFinder(const CheckContext& context)
+      : program_(*context.program), input_dependence_(program_), needed_(program_), unstamped_(context) {
     for (const Node* node : operations(program_)) fates_.push_back({node});
     read_stamps(context);
     fold(folded_operations(context));
     for (OperationFate& fate : fates_) {
-      if (fate.fate == Fate::unknown) judge(fate);
+      if (fate.fate == Fate::unknown) classify(fate);
     }
   }
 
@@ -155,11 +155,11 @@ class Inquest {
     }
   }
 
-  void judge(OperationFate& to) const {
-    const Node& node = *to.operation;
+  void classify(OperationFate& result) const {
+    const Node& node = *result.operation;
     const auto eliminated = [&](Elimination reason) {
-      to.fate = Fate::eliminated;
-      to.reason = reason;
+      result.fate = Fate::eliminated;
+      result.reason = reason;
     };
     const bool numbers = !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId value) {
       return value.exists() && program_.values[value].type.kind != ValueKind::tensor;
@@ -167,18 +167,18 @@ class Inquest {
     if (!needed_(node)) return eliminated(Elimination::unused);
     if (is_identity(node)) return eliminated(Elimination::identity);
     if (numbers) return eliminated(Elimination::number);
-    if (silent_.may_hold(program_.scopes[node.origin.scope].module)) return;
-    if (!varying_(node)) {
-      to.fate = Fate::folded;
+    if (unstamped_.may_represent(program_.scopes[node.origin.scope].module)) return;
+    if (!input_dependence_(node)) {
+      result.fate = Fate::folded;
       return;
     }
     eliminated(Elimination::absorbed);
   }
 
   const Program& program_;
-  Varying varying_;
-  Needed needed_;
-  Silent silent_;
+  InputDependence input_dependence_;
+  NeededOperations needed_;
+  UnstampedNodes unstamped_;
   std::vector<OperationFate> fates_;
 };
 
@@ -211,6 +211,6 @@ std::set<std::int32_t> folded_operations(const CheckContext& context) {
   return folded;
 }
 
-std::vector<OperationFate> operation_fates(const CheckContext& context) { return Inquest(context).take(); }
+std::vector<OperationFate> operation_fates(const CheckContext& context) { return FateFinder(context).take(); }
 
 }  // namespace whence::validation

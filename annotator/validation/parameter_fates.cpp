@@ -16,11 +16,11 @@ namespace whence::validation {
 
 namespace {
 
-// The operations that read a parameter.
+// The operations that use a parameter.
 struct Readers {
   std::array<bool, fate_count> by{};
   bool needed = false;
-  std::vector<std::int32_t> operations = {};  // that arrived
+  std::vector<std::int32_t> arrived = {};  // operations with a node of their own
 
   bool any(Fate fate) const { return by[static_cast<std::size_t>(fate)]; }
 };
@@ -42,7 +42,7 @@ IndexedVector<ParameterId, Readers> readers_of(const Program& program, const std
       visit_parameters(program, argument.value, [&](ParameterId parameter) {
         readers[parameter].by[static_cast<std::size_t>(operation.fate)] = true;
         readers[parameter].needed = true;
-        if (operation.fate == Fate::arrived) readers[parameter].operations.push_back(static_cast<std::int32_t>(i));
+        if (operation.fate == Fate::arrived) readers[parameter].arrived.push_back(static_cast<std::int32_t>(i));
       });
     }
   }
@@ -75,7 +75,8 @@ class Initializers {
   bool is_input(std::string_view name) const { return inputs_.count(name) > 0; }
   std::vector<Entry>& all() { return tensors_; }
 
-  // The digest of the bytes in the file; empty if they lie in typed fields, or cannot be read, which checks report.
+  // Returns the digest of the bytes in the file; empty if they are in typed fields or cannot be read (checks report
+  // that).
   const std::string& digest(Entry& entry) {
     if (!entry.digest.empty()) return entry.digest;
     try {
@@ -94,9 +95,9 @@ class Initializers {
   std::unordered_map<std::string_view, std::size_t> by_name_;
 };
 
-class Search {
+class ParameterSearch {
  public:
-  Search(const CheckContext& context, const std::string& path, const std::vector<OperationFate>& operations)
+  ParameterSearch(const CheckContext& context, const std::string& path, const std::vector<OperationFate>& operations)
       : context_(context),
         program_(*context.program),
         readers_(readers_of(program_, operations)),
@@ -106,15 +107,15 @@ class Search {
   }
 
   ParameterFates run() {
-    std::vector<ParameterId> left;
+    std::vector<ParameterId> unmatched;
     for (const ParameterId id : fates_.keys()) {
-      if (!by_name(id)) left.push_back(id);
+      if (!by_name(id)) unmatched.push_back(id);
     }
-    by_content(left);
-    std::erase_if(left, [&](ParameterId id) { return fates_[id].arrival == Arrival::content; });
-    for (const ParameterId id : left) fates_[id].arrival = reason(readers_[id]);
-    by_shape(left);
-    by_reader(left);
+    by_content(unmatched);
+    std::erase_if(unmatched, [&](ParameterId id) { return fates_[id].arrival == Arrival::content; });
+    for (const ParameterId id : unmatched) fates_[id].arrival = reason(readers_[id]);
+    by_shape(unmatched);
+    by_reader(unmatched);
     return std::move(fates_);
   }
 
@@ -128,7 +129,7 @@ class Search {
       if (entry == nullptr && !initializers_.is_input(name)) continue;
       fates_[id].arrival = Arrival::name;
       if (entry != nullptr) entry->claimed = true;
-      // A value computed of the parameter may have its name: weight_g and weight_v become the weight.
+      // An initializer computed from the parameter may have its name: weight_g and weight_v are folded into weight.
       if (entry != nullptr && only_folded(readers_[id]) && !has_bytes(parameter, initializers_.digest(*entry))) {
         fates_[id].arrival = Arrival::folded;
       }
@@ -147,11 +148,11 @@ class Search {
                                digest == parameter.digests.float16 || digest == parameter.digests.bfloat16);
   }
 
-  // A single number equals too many others to be recognised by its bytes.
-  void by_content(const std::vector<ParameterId>& left) {
+  // Skips single numbers: their bytes are not distinctive.
+  void by_content(const std::vector<ParameterId>& unmatched) {
     std::multimap<std::string_view, ParameterId> by_digest;
     std::set<std::int64_t> counts;
-    for (const ParameterId id : left) {
+    for (const ParameterId id : unmatched) {
       const Parameter& parameter = program_.parameters[id];
       if (element_count(parameter.data.shape) < 2) continue;
       counts.insert(element_count(parameter.data.shape));
@@ -181,11 +182,11 @@ class Search {
 
   using Form = std::pair<DType, std::vector<std::int64_t>>;
 
-  // Only of what ought to be there, and only where there is one choice.
-  void by_shape(const std::vector<ParameterId>& left) {
+  // Matches only parameters that should be in the file, and only if the choice is unique.
+  void by_shape(const std::vector<ParameterId>& unmatched) {
     std::map<Form, std::vector<ParameterId>> by_form;
     std::map<Form, std::vector<Initializers::Entry*>> found;
-    for (const ParameterId id : left) {
+    for (const ParameterId id : unmatched) {
       const bool may = fates_[id].arrival == Arrival::missing || fates_[id].arrival == Arrival::fused;
       const Parameter& parameter = program_.parameters[id];
       if (may && element_count(parameter.data.shape) > 1)
@@ -202,15 +203,15 @@ class Search {
     }
   }
 
-  // Sizes in whatever order: quantisers transpose, and take axes of one element away.
+  // Returns the sizes in sorted order without 1, since quantisers transpose and drop axes of size 1.
   static std::vector<std::int64_t> form_of(std::vector<std::int64_t> dims) {
     std::erase(dims, 1);
     std::ranges::sort(dims);
     return dims;
   }
 
-  // Only where a node is known to stand for one operation and nothing else, and there is one choice.
-  void by_reader(const std::vector<ParameterId>& left) {
+  // Matches only inputs of nodes that represent exactly one operation, and only if the choice is unique.
+  void by_reader(const std::vector<ParameterId>& unmatched) {
     std::map<std::int32_t, std::set<Initializers::Entry*>> read;  // by operation
     for (const onnx_file::OnnxNode* node : context_.nodes) {
       const metadata::Attribution attribution = metadata::attribution_of(*node, context_.recorded);
@@ -223,17 +224,17 @@ class Search {
         if (entry != nullptr && !entry->claimed) read[attribution.origin->ops.front()].insert(entry);
       }
     }
-    using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
-    std::map<Wanted, std::set<ParameterId>> by_place;
-    for (const ParameterId id : left) {
+    using OperationAndSizes = std::pair<std::int32_t, std::vector<std::int64_t>>;
+    std::map<OperationAndSizes, std::set<ParameterId>> by_operation;
+    for (const ParameterId id : unmatched) {
       if (fates_[id].arrival != Arrival::missing || element_count(program_.parameters[id].data.shape) < 2) continue;
-      for (const std::int32_t op : readers_[id].operations)
-        by_place[{op, form_of(program_.parameters[id].data.shape)}].insert(id);
+      for (const std::int32_t op : readers_[id].arrived)
+        by_operation[{op, form_of(program_.parameters[id].data.shape)}].insert(id);
     }
-    for (const auto& [place, parameters] : by_place) {
+    for (const auto& [key, parameters] : by_operation) {
       std::vector<Initializers::Entry*> fitting;
-      for (Initializers::Entry* const entry : read[place.first]) {
-        if (form_of(entry->tensor->dims) == place.second) fitting.push_back(entry);
+      for (Initializers::Entry* const entry : read[key.first]) {
+        if (form_of(entry->tensor->dims) == key.second) fitting.push_back(entry);
       }
       if (parameters.size() != 1 || fitting.size() != 1) continue;
       ParameterFate& fate = fates_[*parameters.begin()];
@@ -263,18 +264,18 @@ std::string_view text_of(Arrival arrival) {
       "kept, found by content",
       "kept, found by shape: the bytes changed",
       "kept, read by the node of its operation: the bytes changed",
-      "merged: went into the numbers of others, with the operations that read them",
+      "merged: combined into other initializers, with the operations that read them",
       "merged: computed into constants",
       "no operation needs it",
-      "missing: an operation reads it that is in the file, or may be"};
+      "missing: an operation that is, or may be, in the file reads it"};
   return texts[static_cast<std::size_t>(arrival)];
 }
 
-bool arrived(Arrival arrival) { return arrival <= Arrival::shape; }
+bool arrived(Arrival arrival) { return arrival <= Arrival::reader; }
 
 ParameterFates parameter_fates(const CheckContext& context, const std::string& path,
                                const std::vector<OperationFate>& operations) {
-  return Search(context, path, operations).run();
+  return ParameterSearch(context, path, operations).run();
 }
 
 }  // namespace whence::validation

@@ -1,5 +1,5 @@
-// Finds what became of each parameter and buffer that a sidecar recorded: which arrived as an initializer, by what it
-// was recognised, and why the others did not.
+// Determines the fate of each parameter and buffer recorded in a sidecar: whether it arrived as an initializer, how it
+// was recognised, and otherwise why it is not in the file.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 namespace whence::validation {
 
 enum class Arrival : std::uint8_t {
-  name,     // an initializer or input of its name, or of another name of the same tensor
-  content,  // an initializer with its bytes: as they are, transposed, or as float16 or bfloat16
-  shape,    // the one initializer left of its dtype and shape; its bytes were changed
-  reader,   // the one that the nodes of its operation read in its sizes: a quantiser changed bytes, dtype and name
-  fused,    // its operations are in nodes that stand for several: it went into another's bytes
-  folded,   // its operations were computed into a constant
-  unused,   // no operation that an output needs reads it
-  missing,  // an operation reads it that is in the file or may be, and the file has nothing like it
+  name,     // an initializer or input with its name or one of its aliases
+  content,  // an initializer with its bytes: unchanged, transposed, or as float16 or bfloat16
+  shape,    // the only remaining initializer of its dtype and shape; its bytes were changed
+  reader,   // the only input of its sizes to the nodes of its operation: a quantiser changed bytes, dtype and name
+  fused,    // its operations are in fused nodes, so it was combined into another initializer
+  folded,   // its operations were folded into a constant
+  unused,   // no operation that an output needs uses it
+  missing,  // used by an operation that is, or may be, in the file, but not found there
 };
 inline constexpr std::size_t arrival_count = 8;
 std::string_view name_of(Arrival arrival);  // "content"
-std::string_view text_of(Arrival arrival);  // for people
+std::string_view text_of(Arrival arrival);  // for text reports
 bool arrived(Arrival arrival);              // by name, content, shape or reader
 
 struct ParameterFate {
   const Parameter* parameter = nullptr;
   Arrival arrival = Arrival::missing;
-  std::string initializer;  // its name in the file, when that is another
+  std::string initializer;  // its name in the file, if that differs
 };
 
 using ParameterFates = IndexedVector<ParameterId, ParameterFate>;
 
-// Reads bytes of initializers only where a parameter is not found by name, or went into a
-// constant that keeps its name. `path`: the ONNX file, for weights beside it.
+// Reads the bytes of initializers only for parameters that are not found by name, or that were folded into a constant
+// of the same name. `path`: the ONNX file, to find its external data.
 ParameterFates parameter_fates(const CheckContext& context, const std::string& path,
                                const std::vector<OperationFate>& operations);
 

@@ -23,7 +23,7 @@ Json rule_json(const Rule& rule) {
           {"defaultConfiguration", {{"level", rule.level()}}}};
 }
 
-// Percent-encoding as the runner of GitHub Actions undoes it; in properties, separators too.
+// Percent-encodes the characters that the runner of GitHub Actions decodes; in properties, separators too.
 std::string command_text(const std::string& text, bool property) {
   std::string escaped;
   for (const char c : printable(text)) {
@@ -38,7 +38,7 @@ std::string command_text(const std::string& text, bool property) {
   return escaped;
 }
 
-// A path as a URI reference: of a file elsewhere by its whole path, else relative to the root of the repository.
+// Returns the path as a URI reference: absolute for an absolute path, else relative to the root of the repository.
 std::string uri_of(const std::string& path) {
   std::string uri = path.starts_with("/") ? "file://" : "";
   for (const char c : path) {
@@ -104,9 +104,9 @@ std::string to_junit(const Validation& validation) {
     for (const Problem& problem : problems) {
       if (problem.rule == rule) messages += (messages.empty() ? "" : "\n") + problem.message;
     }
-    const bool looked_for = std::ranges::any_of(validation.checks, [&](const Check* check) { return check == rule; }) ||
-                            std::ranges::find(validation.gates, rule) != validation.gates.end();
-    if (!looked_for && messages.empty()) continue;
+    const bool has_run = std::ranges::any_of(validation.checks, [&](const Check* check) { return check == rule; }) ||
+                         std::ranges::find(validation.gates, rule) != validation.gates.end();
+    if (!has_run && messages.empty()) continue;
     ++tests;
     cases += "    <testcase classname=\"whence." + escape_xml(validation.file) + "\" name=\"" + rule->code + " " +
              rule->name + "\"";

@@ -1,4 +1,4 @@
-// Problems: what a validation found, one by one, in the forms that other tools read.
+// Problems: the results of a validation as a flat list, and in the formats of other tools.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ struct Problem {
   std::string message;
 };
 
-// Findings that --allow and --tolerance take out are not among them.
+// Returns the findings and shortfalls that --allow and --tolerance do not exclude.
 std::vector<Problem> problems_of(const Validation& validation);
 
-// SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), for code scanning. `path` is the file's place in the
+// Writes SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), for code scanning. `path`: the file's path in the
 // repository.
 std::string to_sarif(const Validation& validation, const std::string& path);
-// JUnit XML: a test case a rule that was looked for.
+// Writes JUnit XML with one test case for each rule that ran.
 std::string to_junit(const Validation& validation);
-// Workflow commands of GitHub Actions, one line a problem.
+// Writes workflow commands of GitHub Actions, one line for each problem.
 std::string to_github(const Validation& validation, const std::string& path);
 
 }  // namespace whence::validation

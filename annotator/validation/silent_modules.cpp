@@ -15,19 +15,19 @@ namespace keys = origin::keys;
 
 namespace {
 
-// The events in a module and below it.
+// What the recording and the file contain of a module and the modules below it.
 struct Activity : origin::ModulePlace {
   bool called = false;
   bool has_node = false;
   bool folded = false;
-  bool constant = false;  // an operation of it went into a constant
+  bool constant = false;  // one of its operations was folded into a constant
   std::map<std::string, std::int64_t> operations;
 };
 
-// Calls may come from elsewhere, but the name of a module lies in one place of the tree.
-class Survey {
+// Collects the activity along module paths; which module called another does not matter.
+class ActivityTree {
  public:
-  explicit Survey(const CheckContext& context) : context_(context), program_(*context.program) {
+  explicit ActivityTree(const CheckContext& context) : context_(context), program_(*context.program) {
     for (const Module& module : program_.modules) tree_.add(module.path);
     for (const Module& module : program_.modules) {
       for (const std::string& alias : module.aliases) tree_.add_alias(alias, tree_.add(module.path));
@@ -79,9 +79,9 @@ bool computes_nothing(const Module& module) {
   return module.leaf() && containers.count(module.type) > 0;
 }
 
-Silence reason_for(const Module& module, const Activity& activity, bool belongs) {
+Silence reason_for(const Module& module, const Activity& activity, bool has_stamps) {
   if (activity.folded) return Silence::folded;
-  if (!activity.operations.empty() && !belongs && !activity.constant) return Silence::unknown;
+  if (!activity.operations.empty() && !has_stamps && !activity.constant) return Silence::unknown;
   if (!activity.operations.empty()) return activity.constant ? Silence::constant : Silence::eliminated;
   return activity.called || computes_nothing(module) ? Silence::computes_nothing : Silence::never_called;
 }
@@ -96,18 +96,18 @@ std::string_view name_of(Silence silence) {
 
 std::string_view text_of(Silence silence) {
   constexpr std::array<std::string_view, 6> texts = {
-      "never called",          "computes nothing",
-      "folded into constants", "all operations eliminated",
-      "the file does not say", "folded into nodes that serve several modules"};
+      "never called",           "computes nothing",
+      "folded into constants",  "all operations eliminated",
+      "not stated in the file", "folded into nodes that serve several modules"};
   return texts[static_cast<std::size_t>(silence)];
 }
 
 std::vector<SilentModule> silent_modules(const CheckContext& context) {
   std::vector<SilentModule> silent;
   if (context.program == nullptr) return silent;
-  const Survey survey(context);
+  const ActivityTree activities(context);
   for (const Module& module : context.program->modules) {
-    const Activity& activity = survey[module];
+    const Activity& activity = activities[module];
     if (activity.has_node) continue;
     silent.push_back(
         {module.path, module.type, reason_for(module, activity, context.recorded != nullptr), activity.operations});

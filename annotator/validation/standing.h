@@ -1,9 +1,9 @@
-// Standing: which nodes before a tool a node after it stands for, by docs/metadata-spec.md: those that it must name,
-// those that it may name besides, and whether it was only put in for the sake of others. Concluded from values, names,
-// operators and attributes; from what nodes say of themselves only that one declares itself inserted.
+// NodeSources: which nodes of the file before a tool a node after the tool represents (docs/metadata-spec.md): the
+// nodes that it must name, the nodes that it may name, and whether the tool only inserted it to serve others. Concluded
+// from values, names, operators and attributes; of a node's metadata only the rule `inserted` is used.
 //
-// Called by tool_edit. Where two answers are possible (a tool that renames all values, a node whose work may be that of
-// one of several) the answer that finds less is given.
+// Called by tool_edit. If several answers are possible (a tool that renames all values, a node that may do the work of
+// one of several), the answer with fewer findings is returned.
 #pragma once
 
 #include <cstddef>
@@ -15,45 +15,45 @@
 
 namespace whence::validation {
 
-// The way in which a node came into the file.
+// How a node came into the file.
 enum class Role : std::uint8_t {
-  unknown,   // nothing follows
-  kept,      // the same node was there before
-  replaces,  // it took the place of others, alone or with other new nodes
-  copy,      // the same computation was there before, and stayed or was made by a node of another name
-  inserted,  // it changes types or copies values for others, or says that it was put in
+  unknown,   // no requirement follows
+  kept,      // the same node was in the file before
+  replaces,  // replaces other nodes, alone or together with other new nodes
+  copy,      // repeats a computation of the file before, which stayed or had another name
+  inserted,  // converts types or copies values for other nodes, or states that it was inserted
 };
 
-struct Standing {
+struct NodeSources {
   Role role = Role::unknown;
-  std::vector<std::size_t> must;     // nodes before; all of them
-  std::vector<std::size_t> any_of;   // nodes before; at least one of them
-  std::vector<std::size_t> may;      // nodes before, beside those of `regions`
-  std::vector<std::size_t> regions;  // indices of Standings::regions: all nodes of these may be named too
-  std::vector<std::size_t>
-      neighbours;  // nodes after; of an inserted one, those that it may have been put in for; of a kept one that
-                   // may have taken others in, those that make its inputs and may have done so instead
-  bool may_serve_none = false;  // it only moves elements, so it may say that it stands for nothing
+  std::vector<std::size_t> required;      // nodes before; the node must name all of them
+  std::vector<std::size_t> alternatives;  // nodes before; the node must name at least one of them
+  std::vector<std::size_t> optional;      // nodes before that the node may name
+  std::vector<std::size_t> regions;       // indices of EditSources::regions; the node may name all their nodes
+  // Nodes after. For an inserted node, the nodes that it may serve. For a kept node that may have absorbed others, the
+  // producers of its inputs, which may have absorbed them instead.
+  std::vector<std::size_t> neighbours;
+  bool may_represent_none = false;  // it only moves elements, so it may be unattributed
 };
 
-// Nodes after that share the work of nodes before: together they must name all of it.
+// Nodes after that together replace nodes before, and together must name all of them.
 struct SharedWork {
   std::vector<std::size_t> before, after;
 };
 
-struct Standings {
-  std::vector<Standing> of;  // by node after the tool
+struct EditSources {
+  std::vector<NodeSources> by_node;  // by node after the tool
   std::vector<SharedWork> shared;
-  // Nodes before that are gone, or constant, and depend on each other: what a tool that made something of one of them
-  // may have made of all.
+  // Groups of connected nodes before that were removed or are constant: a tool that absorbed one of them may have
+  // absorbed all.
   std::vector<std::vector<std::size_t>> regions;
 };
 
-// True if the operator only moves, repeats or relabels elements or changes their type. Whether a new node still does
-// that, or it was cancelled out, cannot be seen in a file.
+// True if the operator only moves, repeats or relabels elements or changes their type. A file does not show whether a
+// new node still does such work or whether the work was cancelled out.
 bool only_moves(const onnx_file::OnnxNode& node);
 
-// Cost: n log n of the nodes of both files.
-Standings standings_of(const view::DiffNodes& before, const view::DiffNodes& after, const view::NodePairs& pairs);
+// Cost: n log n in the nodes of both files.
+EditSources find_sources(const view::DiffNodes& before, const view::DiffNodes& after, const view::NodePairs& pairs);
 
 }  // namespace whence::validation

@@ -23,16 +23,18 @@ bool is_kept(const OnnxNode& before, const OnnxNode& after) {
   return !before.outputs.empty() && !after.outputs.empty() && before.outputs.front() == after.outputs.front();
 }
 
-void raise(ConfidenceOf& to, const std::string& name, origin::Confidence confidence) {
+void keep_strongest(ConfidenceOf& to, const std::string& name, origin::Confidence confidence) {
   const auto [entry, added] = to.try_emplace(name, confidence);
   if (!added) entry->second = std::min(entry->second, confidence);
 }
 
-void note(const DiffNode& node, ToolEdit& edit) {
-  const metadata::Attribution& said = node.attribution;
-  if (!said.attributed()) return;
-  for (const std::string& id : metadata::parse_ids(said.id)) raise(edit.of_operation, id, said.confidence);
-  for (const std::string& module : said.modules) raise(edit.of_module, module, said.confidence);
+void add_confidences(const DiffNode& node, ToolEdit& edit) {
+  const metadata::Attribution& attribution = node.attribution;
+  if (!attribution.attributed()) return;
+  for (const std::string& id : metadata::parse_ids(attribution.id))
+    keep_strongest(edit.operation_confidence, id, attribution.confidence);
+  for (const std::string& module : attribution.modules)
+    keep_strongest(edit.module_confidence, module, attribution.confidence);
 }
 
 }  // namespace
@@ -41,26 +43,26 @@ ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
   ToolEdit edit;
   edit.before = view::diff_nodes(before, nullptr, view::Reading::by_whence);
   edit.after = view::diff_nodes(after, nullptr, view::Reading::by_whence);
-  for (const DiffNode& node : edit.before) note(node, edit);
-  for (const auto& [module, _] : edit.of_module) {
-    std::string_view around = module;
-    while (edit.modules_around.emplace(around).second && !around.empty()) around = module_around(around);
+  for (const DiffNode& node : edit.before) add_confidences(node, edit);
+  for (const auto& [module, _] : edit.module_confidence) {
+    std::string_view ancestor = module;
+    while (edit.known_modules.emplace(ancestor).second && !ancestor.empty()) ancestor = module_around(ancestor);
   }
   const view::NodePairs pairs = view::pair_nodes(edit.before, edit.after, view::Evidence::without_origins);
   for (const view::NodePairs::Pair& pair : pairs.pairs) {
     const DiffNode &was = edit.before[pair.a], &is = edit.after[pair.b];
     if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is, pair.b});
   }
-  edit.standings = standings_of(edit.before, edit.after, pairs);
+  edit.sources = find_sources(edit.before, edit.after, pairs);
   const auto matched = onnx_file::find_property(after.metadata, origin::keys::matched);
-  edit.found_again = matched && matched->starts_with(origin::keys::file_before) &&
-                     matched != onnx_file::find_property(before.metadata, origin::keys::matched);
+  edit.is_reannotated = matched && matched->starts_with(origin::keys::file_before) &&
+                        matched != onnx_file::find_property(before.metadata, origin::keys::matched);
   for (const onnx_file::OnnxProperty& entry : onnx_file::OnnxProperties(before.metadata)) {
-    // The files of weights are the tool's own.
+    // The tool may store the weights in other files.
     if (!entry.key.starts_with(model_key_prefix) || entry.key == origin::keys::data_files) continue;
     const auto now = onnx_file::find_property(after.metadata, entry.key);
     if (!now) edit.lost_model_keys.emplace_back(entry.key);
-    if (now && *now != entry.value && !edit.found_again) edit.changed_model_keys.emplace_back(entry.key);
+    if (now && *now != entry.value && !edit.is_reannotated) edit.changed_model_keys.emplace_back(entry.key);
   }
   return edit;
 }

@@ -14,14 +14,14 @@ using onnx_file::OnnxSummary;
 namespace {
 
 // Returns true if the rule's code or name matches one of the patterns (text/patterns.h).
-bool is_called(const Rule& rule, const text::Patterns& names) {
+bool matches_rule(const Rule& rule, const text::Patterns& names) {
   return names.match(rule.code) || names.match(rule.name);
 }
 
-// `findings`: nothing where no number of them could be tolerated.
+// `findings`: nullopt if the shortfall is not a number, so that no tolerance applies.
 bool is_allowed(const Rule& rule, std::optional<std::int64_t> findings, std::int64_t nodes,
                 const ValidateOptions& options) {
-  return is_called(rule, text::Patterns::of_names(options.allowed)) ||
+  return matches_rule(rule, text::Patterns::of_names(options.allowed)) ||
          (findings && std::ranges::any_of(options.tolerances, [&](const Tolerance& tolerance) {
             return tolerance.covers(rule, *findings, nodes);
           }));
@@ -29,10 +29,10 @@ bool is_allowed(const Rule& rule, std::optional<std::int64_t> findings, std::int
 
 void refuse_unknown_code(const std::string& word) {
   const text::Patterns names = text::Patterns::of_names({word});
-  if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return is_called(*rule, names); })) return;
+  if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return matches_rule(*rule, names); })) return;
   throw Error(Code::usage, "there is no check '" + word + "'",
-              "a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
-                  "; `whence validate --help` names them",
+              "give a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
+                  "; `whence validate --help` lists them",
               {.stage = "command line"});
 }
 
@@ -70,8 +70,8 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     std::optional<metadata::Recorded> recorded;
     if (program != nullptr && metadata::belongs_to(*model, *program)) recorded.emplace(*program);
     const metadata::Recorded* const known = recorded ? &*recorded : nullptr;
-    // Checks are of the file as it is; coverage is of the nodes that calls stand for. Calls that do
-    // not fit their function are for the checks to tell.
+    // Checks examine the file as stored; coverage counts nodes after inlining function calls. If a call does not fit
+    // its function, the stored file is used for both, and a check reports the call.
     std::optional<OnnxSummary> flat;
     if (functions::has_cut_functions(*model)) {
       if (Result<OnnxSummary> read = functions::read_flat_summary(path)) flat = std::move(*read);

@@ -1,5 +1,5 @@
-// Validation of an ONNX file: how much of it has a module and how surely, which modules have no node, and the checks
-// that onnx's own checker does not make. Reads structure only; weights stay on disk unless `full` is asked for.
+// Validation of an ONNX file: coverage by confidence, modules without a node, and checks beyond onnx's own checker.
+// Reads only the structure; weights are loaded only with `full`.
 #pragma once
 
 #include <optional>
@@ -18,10 +18,10 @@ namespace whence::validation {
 
 struct ValidateOptions {
   Gates gates;
-  std::vector<std::string> allowed;  // patterns of codes and names of checks and gates whose findings do not count
+  std::vector<std::string> allowed;  // patterns of codes and names of checks and gates to ignore
   std::vector<Tolerance> tolerances;
-  bool full = false;   // run onnx's checker too
-  std::string before;  // the file that a tool made this one from, to check the tool; empty: none
+  bool full = false;   // also runs onnx's checker
+  std::string before;  // --conformance: the file before the tool to check; empty: none
 };
 
 struct Finding {
@@ -35,19 +35,19 @@ struct Validation {
   std::int64_t nodes = 0;
   Coverage coverage;
   bool has_sidecar = false;
-  std::vector<SilentModule> silent;    // with a sidecar only
-  std::optional<Hierarchy> hierarchy;  // likewise
+  std::vector<SilentModule> silent;    // only with a sidecar
+  std::optional<Hierarchy> hierarchy;  // only with a sidecar
   NamingReport naming;
-  std::optional<Baseline> baseline;  // when one was asked for
+  std::optional<Baseline> baseline;  // only with a baseline gate
   std::vector<Finding> findings;
   std::vector<Shortfall> shortfalls;
-  std::vector<const Check*> checks;  // that ran
-  std::vector<const Rule*> gates;    // that were asked for
+  std::vector<const Check*> checks;  // checks that ran
+  std::vector<const Rule*> gates;    // requested gates
 
-  bool clean() const;  // no finding that counts, nothing short of a gate
+  bool clean() const;  // true if every finding and shortfall is allowed
 };
 
-// `program` may be null. Errors: those of read_onnx_summary; usage for an unknown code in `allowed` or
+// `program` may be null. Errors: the errors of read_onnx_summary; usage for an unknown code in `allowed` or
 // `tolerances`.
 Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options);
 

@@ -1,4 +1,4 @@
-// The report for machines: everything, nothing cut short. Form: schema/validate.schema.json.
+// The complete validation report as JSON (schema/validate.schema.json).
 #include <nlohmann/json.hpp>
 
 #include "annotator/validation/problems.h"

@@ -1,4 +1,4 @@
-// The report for people: the five confidences, tables by module and operator, what is missing, what the checks found.
+// The text report: the five confidences, tables by module and operator, missing modules and nodes, findings.
 #include "annotator/validation/validation_text.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::string summary_text(const Validation& validation, const Palette& palette) {
 
 using CountRows = std::vector<std::pair<std::string, Counts>>;
 
-// One row a module or operator type, a column for each confidence that occurs anywhere.
+// Returns a table with a row for each module or operator type and a column for each confidence that occurs.
 std::string counts_text(const std::string& what, const CountRows& rows, const Counts& all, const Palette& palette) {
   std::vector<Confidence> present;
   for (std::size_t i = 0; i < confidence_count; ++i) {
@@ -76,7 +76,7 @@ std::string counts_text(const std::string& what, const CountRows& rows, const Co
   return table.text();
 }
 
-// The first levels, and not more rows than people read.
+// Shows the first levels of modules, with a limited number of rows.
 std::string modules_text(const Coverage& coverage, const ReportExtent& extent, const Palette& palette) {
   CountRows rows;
   for (const auto& [path, counts] : coverage.modules) {
@@ -162,11 +162,11 @@ std::string to_text(const Validation& validation, const ReportExtent& extent, co
             printable(shortfall.message) +
             (shortfall.allowed ? " (allowed)" : std::string("; try: ") + shortfall.rule->remedy) + "\n";
   }
-  // A gate that was asked for is a check, too.
-  std::set<const Rule*> missed;
-  for (const Shortfall& shortfall : validation.shortfalls) missed.insert(shortfall.rule);
+  // Count each requested gate as a check.
+  std::set<const Rule*> failed_gates;
+  for (const Shortfall& shortfall : validation.shortfalls) failed_gates.insert(shortfall.rule);
   const std::size_t checks = validation.checks.size() + validation.gates.size();
-  const std::size_t passed = checks - validation.findings.size() - missed.size();
+  const std::size_t passed = checks - validation.findings.size() - failed_gates.size();
   return text + "  " + std::to_string(passed) + " of " + std::to_string(checks) + " checks found nothing\n";
 }
 

@@ -1,4 +1,4 @@
-// A validation as text for people and as JSON for machines (schema/validate.schema.json).
+// Writes a validation as text and as JSON (schema/validate.schema.json).
 #pragma once
 
 #include <string>

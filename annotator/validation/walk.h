@@ -1,4 +1,4 @@
-// Everything in a model that can have metadata, for checks; other walks are in annotator/onnx_file/walk.h.
+// Walks everything in a model that can have metadata, for checks. Other walks are in annotator/onnx_file/walk.h.
 #pragma once
 
 #include "annotator/onnx_file/walk.h"
@@ -11,8 +11,8 @@ using onnx_file::walk_nodes;
 using onnx_file::walk_tensors;
 using onnx_file::walk_values;
 
-// visit(const OnnxProperties&, const std::string& owner): the metadata of everything that can have some, the model
-// itself left out; "value x", "function f", a node as reports call it.
+// Calls visit(const OnnxProperties&, const std::string& owner) for everything that can have metadata except the model.
+// `owner`: "value x", "function f", or a node's label in reports.
 template <class Visit>
 void walk_metadata(const onnx_file::OnnxSummary& model, Visit&& visit) {
   walk_graphs(model, [&](const onnx_file::OnnxGraph& graph) {

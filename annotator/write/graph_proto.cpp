@@ -217,7 +217,7 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
     onnx::TensorProto& tensor = *proto.add_initializer();
     tensor = write::tensor_header(initializer.data, names_.of(graph, initializer.value));
     const Bytes& stored = initializer.data.bytes;
-    const Bytes written = stored.made_when_written() ? stored.made() : stored;
+    const Bytes written = stored.computed_when_written() ? stored.compute() : stored;
     const auto bytes = written.in_memory().value();
     tensor.set_raw_data(bytes.data(), bytes.size());
   }

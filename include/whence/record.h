@@ -103,7 +103,7 @@ c10::IValue to_output(const std::pair<First, Second>& pair) {
 
 template <class Module, std::size_t... Index>
 constexpr bool takes(std::index_sequence<Index...>) {
-  return requires(Module & module, Inputs & inputs) { to_output(module.forward(inputs[Index]...)); };
+  return requires(Module& module, Inputs& inputs) { to_output(module.forward(inputs[Index]...)); };
 }
 
 template <class Module, std::size_t... Index>
@@ -111,7 +111,7 @@ c10::IValue call_with(Module& module, Inputs& inputs, std::index_sequence<Index.
   return to_output(module.forward(inputs[Index]...));
 }
 
-inline constexpr std::size_t most_inputs = 16;
+inline constexpr std::size_t max_inputs = 16;
 
 // Calls forward of a concrete module with all inputs. Default arguments and overloads apply.
 template <class Module, std::size_t Count = 0>
@@ -120,7 +120,7 @@ c10::IValue call_forward(Module& module, Inputs& inputs, std::vector<std::size_t
     accepted.push_back(Count);
     if (inputs.size() == Count) return call_with(module, inputs, std::make_index_sequence<Count>());
   }
-  if constexpr (Count < most_inputs) {
+  if constexpr (Count < max_inputs) {
     return call_forward<Module, Count + 1>(module, inputs, accepted);
   } else {
     refuse_input_count(inputs.size(), accepted);

@@ -1,11 +1,11 @@
-"""whence: says which module, call and source line of a PyTorch model every ONNX node comes from.
+"""whence reports which module, call and source line of a PyTorch model each ONNX node comes from.
 
     with whence.record("model.whence.json"):
         torch.onnx.export(model, args, "model.onnx", dynamo=False)
     whence.annotate("model.onnx", "model.whence.json")
     report = whence.validate("model.onnx")
 
-or all of it at once: ``whence.export(model, args, "model.onnx")``.
+or all of these steps in one call: ``whence.export(model, args, "model.onnx")``.
 """
 
 import importlib
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .values.value_file import Values
     from .values.value_recorder import record_values
 
-# Names whose modules import torch are imported on first use: the command's own start goes through this file.
+# Names imported on first use: their modules import torch, which would slow the start of the command.
 _LATER = {
     "export": "exporting.export", "ONNXProgram": "exporting.program", "UnconvertibleOp": "exporting.unconvertible",
     "unconvertible_ops": "exporting.unconvertible",
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, imported yet or not, without the package's own modules."""
+    """Lists the public names, whether imported yet or not, without the package's own modules."""
     return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
 
 

@@ -1,4 +1,4 @@
-"""``python -m whence``, and the console script: the command, with the subcommands that need Python."""
+"""``python -m whence`` and the console script: the command, with the subcommands that need Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import error
 
 
 def _in_python(name: str, options: list[str]) -> str | None:
-    """The module of this package that runs the subcommand; None where the command itself does."""
+    """Returns the module of this package that runs the subcommand; None if the command itself runs it."""
     if name in ("annotate", "record", "validate"):
         if not any(each == "--values" or each.startswith("--values=") for each in options):
             return None
@@ -25,9 +25,9 @@ def _in_python(name: str, options: list[str]) -> str | None:
 
 
 def main() -> int:
-    """The console script: a subcommand of this package, or the command itself in the place of this process."""
+    """Runs a subcommand of this package, or replaces this process by the command."""
     name, *rest = sys.argv[1:] or [""]
-    if name == "help" and rest and _in_python(rest[0], []):  # the command would look for the package in python3
+    if name == "help" and rest and _in_python(rest[0], []):  # the command would look in python3, not in this Python
         name, rest = rest[0], ["--help"]
     module = _in_python(name, rest)
 
@@ -35,7 +35,7 @@ def main() -> int:
         if module is None:
             named = name == "doctor" and any(each == "--python" or each.startswith("--python=") for each in rest)
             own = [name, "--python", sys.executable] if name == "doctor" and not named else sys.argv[1:2]
-            # Variables of this Python are no answer to a question about another one.
+            # Settings found in this Python do not apply to the Python that --python names.
             os.execve(str(binary()), ["whence", *own, *rest], dict(os.environ) if named else environment())
         try:
             return importlib.import_module(f"whence.{module}").main(list(options))

@@ -1,4 +1,4 @@
-"""Errors and warnings in the form of the command: a stable code, a place, and a remedy."""
+"""Errors and warnings in the form that the command uses: a stable code, a location and a remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Diagnostic:
                 + (f"; try: {self.remedy}" if self.remedy else ""))
 
 
-# Options of the command, as remedies name them, and the same options of `export`.
+# Patterns of command-line options in remedies, and the equivalent options of `export`.
 _OPTIONS = (
     (r"add a converter \(annotator/convert/README\.md\) or give one with --converters FILE",
      "give a converter in custom_translation_table"),
@@ -54,17 +54,17 @@ _OPTIONS = (
 
 
 def in_python(diagnostic: Diagnostic) -> Diagnostic:
-    """A diagnostic of the command with remedies that a caller of ``export`` can follow."""
+    """Returns the diagnostic with its remedy in terms of the options of ``export``."""
     remedy = diagnostic.remedy
-    for words, ours in _OPTIONS:
-        remedy = re.sub(words, ours, remedy)
+    for pattern, replacement in _OPTIONS:
+        remedy = re.sub(pattern, replacement, remedy)
     return replace(diagnostic, remedy=remedy)
 
 
 class WhenceError(RuntimeError):
-    """Something failed; ``code`` is that of the first error, ``diagnostics`` holds all of them.
+    """An error with one or more diagnostics; ``code`` is the code of the first one.
 
-    A RuntimeError, as the errors of PyTorch's exporters are, so that code that expects those goes on to work.
+    It is a RuntimeError, like the errors of PyTorch's exporters, so existing ``except`` clauses still catch it.
     """
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
@@ -81,29 +81,29 @@ class WhenceError(RuntimeError):
 
 
 class WhenceWarning(UserWarning):
-    """Something that a user should know, and that did not stop the work."""
+    """A problem that the user should know about, and that did not stop the work."""
 
 
 def error(code: str, name: str, message: str, remedy: str, **where: str) -> WhenceError:
     return WhenceError([Diagnostic(code, name, "error", message, remedy, where)])
 
 
-def require_list(given: object) -> None:
-    """Raises WhenceError E0101 for what is not a list of texts: of one text its letters would be taken for them."""
-    if isinstance(given, str):
-        raise error("E0101", "usage", f"{given!r} is one text, where a list is expected", f"give [{given!r}]")
-    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
-        raise error("E0101", "usage", f"{given!r} is not a list of texts", "give a list of str")
+def require_list(value: object) -> None:
+    """Raises WhenceError E0101 unless ``value`` is a list of str. A single str would be read letter by letter."""
+    if isinstance(value, str):
+        raise error("E0101", "usage", f"{value!r} is a single str, but a list is expected", f"give [{value!r}]")
+    if not isinstance(value, Iterable) or not all(isinstance(each, str) for each in value):
+        raise error("E0101", "usage", f"{value!r} is not a list of str", "give a list of str")
 
 
-def require_path(given: object, what: str) -> None:
-    """Raises WhenceError E0101 for what is not the path of a file."""
-    if not isinstance(given, (str, os.PathLike)):
-        raise error("E0101", "usage", f"{what} is {type(given).__name__}, where a path is expected", "give a str or a Path")
+def require_path(value: object, what: str) -> None:
+    """Raises WhenceError E0101 unless ``value`` is the path of a file."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise error("E0101", "usage", f"{what} is {type(value).__name__}, not a path", "give a str or a Path")
 
 
 def from_operator(raised: Exception) -> Exception:
-    """An error of an operator of the plugin, as a WhenceError; any other error is returned unchanged."""
+    """Converts an error of one of the plugin's operators to a WhenceError; returns any other error unchanged."""
     match = re.match(r"(E\d{4}) (.*?): (.*?)(?:; try: (.*?))?(?:\n|$)", str(raised))
     if match is None:
         return raised
@@ -111,8 +111,8 @@ def from_operator(raised: Exception) -> Exception:
     return WhenceError([Diagnostic(code, name.replace(" ", "_"), "error", message, remedy or "")])
 
 
-def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
-    """The errors of a command that failed: JSON on standard output, lines on standard error, or whatever it said instead."""
+def from_command(output: str, error_output: str, exit_code: int) -> WhenceError:
+    """Builds the error of a failed command from its JSON on standard output, or else from its standard error."""
     try:
         entries = [Diagnostic.from_json(entry) for entry in json.loads(output)["diagnostics"]]
         errors = [entry for entry in entries if entry.severity == "error"]
@@ -120,11 +120,12 @@ def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
             return WhenceError(errors)
     except (ValueError, KeyError, TypeError):
         pass
-    said = [found for line in complaint.splitlines() if isinstance(found := from_operator(RuntimeError(line)), WhenceError)]
-    if said:  # a subcommand of which JSON is not asked
-        return WhenceError([each for failure in said for each in failure.diagnostics])
-    if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # from outside; any other signal is a defect
-        return error("E0306", "over_limit", f"the command was ended by {signal.Signals(-exit_code).name}, for want of memory "
-                     "for example", "give it more memory, or less to do at the same time")
-    message = (complaint or output).strip() or f"the command ended with exit code {exit_code}"
+    failures = [parsed for line in error_output.splitlines()
+                if isinstance(parsed := from_operator(RuntimeError(line)), WhenceError)]
+    if failures:  # a subcommand without JSON output
+        return WhenceError([each for failure in failures for each in failure.diagnostics])
+    if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # any other signal is a defect
+        return error("E0306", "over_limit", f"the command was ended by {signal.Signals(-exit_code).name}, possibly "
+                     "because memory ran out", "give it more memory, or less to do at the same time")
+    message = (error_output or output).strip() or f"the command ended with exit code {exit_code}"
     return error("E0901", "internal", message, "please report this with the file")

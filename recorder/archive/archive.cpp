@@ -90,7 +90,7 @@ using RecordSizes = std::unordered_map<std::string_view, std::uint64_t>;
 void check_pickle(const ZipArchive& archive, std::string_view record, std::string_view content,
                   const RecordSizes& sizes) {
   const std::string folder = std::string(record.substr(0, record.rfind('.'))) + "/";
-  const std::string fault = fault_in_pickle(content, [&](const std::string& key) -> std::optional<std::uint64_t> {
+  const std::string fault = first_pickle_fault(content, [&](const std::string& key) -> std::optional<std::uint64_t> {
     const auto found = sizes.find(folder + key);
     // Traced inputs are stored with shapes but without values, and whence does not read their storages.
     const bool known = found != sizes.end() && (record != "traced_inputs.pkl" || found->second > 0);

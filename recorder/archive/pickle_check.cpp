@@ -356,7 +356,7 @@ void Check::check_tensor(const Value& arguments) const {
 
 }  // namespace
 
-std::string fault_in_pickle(std::string_view pickle, const RecordSize& record_size) try {
+std::string first_pickle_fault(std::string_view pickle, const RecordSize& record_size) try {
   Check(pickle, record_size).run();
   return "";
 } catch (const Fault& fault) {

@@ -18,6 +18,6 @@ namespace whence::recorder::archive {
 using RecordSize = std::function<std::optional<std::uint64_t>(const std::string& key)>;
 
 // Returns a description of the first fault, or "". The time is proportional to the size of the pickle.
-std::string fault_in_pickle(std::string_view pickle, const RecordSize& record_size);
+std::string first_pickle_fault(std::string_view pickle, const RecordSize& record_size);
 
 }  // namespace whence::recorder::archive

@@ -5,9 +5,9 @@
 
 namespace whence::recorder {
 
-inline constexpr int most_runs = 8;
+inline constexpr int max_runs = 8;
 
 template <class T>
-using PerRun = std::array<T, most_runs>;
+using PerRun = std::array<T, max_runs>;
 
 }  // namespace whence::recorder

@@ -38,7 +38,7 @@ std::int64_t witness_size(std::int64_t first, int symbol, bool is_batch, int run
 PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, bool is_batch, int attempt) {
   const std::int64_t usual = std::max<std::int64_t>(first, first == 0 ? 2 : 1);
   PerRun<std::int64_t> sizes{first, second_size(usual, symbol, attempt)};
-  for (int run = 2; run < most_runs; ++run) sizes[run] = witness_size(usual, symbol, is_batch, run);
+  for (int run = 2; run < max_runs; ++run) sizes[run] = witness_size(usual, symbol, is_batch, run);
   return sizes;
 }
 
@@ -142,7 +142,7 @@ void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
   Size size;
   for (const SymbolId part : parts) size = size + Size::symbol(part);
   PerRun<std::int64_t> sizes{};
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     for (const SymbolId part : parts) sizes[run] += inputs.symbol_sizes[part][run];
   }
   inputs.symbols.push_back({axis.symbol, sizes[0], {}, {}, SymbolKind::derived, size});
@@ -278,7 +278,7 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     add_derived(inputs, *axis.derived, axis.symbol);
     axis.symbol = symbol_called(inputs, text_of(*axis.derived));
   }
-  inputs.runs = most_runs;
+  inputs.runs = max_runs;
   inputs.first_large_run = longer_run;
   const auto drop_run_unless = [&](bool used, int run) {
     if (!used) drop_run(inputs, run);

@@ -24,8 +24,8 @@ struct ExampleInputs {
   std::vector<PerRun<c10::IValue>> arguments;
   std::set<std::size_t> defaulted_arguments;  // arguments without an example that have a default; they become constants
   int runs = 1;
-  int single_run = 0;               // 0: none
-  int first_large_run = most_runs;  // first run with sizes that are several times the example's
+  int single_run = 0;              // 0: none
+  int first_large_run = max_runs;  // first run with sizes that are several times the example's
   IndexedVector<SymbolId, Symbol> symbols;
   IndexedVector<SymbolId, PerRun<std::int64_t>> symbol_sizes;
   std::size_t free_symbols = 0;  // number of leading symbols with chosen sizes; the later symbols are derived

@@ -154,10 +154,10 @@ class DynamicSizes {
   std::optional<Size> fit(std::size_t step, const Step& reader, const Numbers& numbers,
                           std::vector<TracedSize>& candidates, std::vector<jit::Value*>& tensors) const {
     constexpr std::int64_t longest_stride = 64;
-    if (auto size = fitted(numbers, seen(sizes_), 1)) return size;
+    if (auto size = fit_size(numbers, seen(sizes_), 1)) return size;
     add_sizes_before(step, reader, numbers, candidates, tensors);
-    const auto size = fitted(numbers, seen(candidates), 1);
-    return size ? size : fitted(numbers, seen(sizes_), longest_stride);
+    const auto size = fit_size(numbers, seen(candidates), 1);
+    return size ? size : fit_size(numbers, seen(sizes_), longest_stride);
   }
 
   static std::vector<SeenSize> seen(const std::vector<TracedSize>& sizes) {

@@ -1,8 +1,8 @@
 // Finds the user's modules that performed the operations outside of layers and ModuleScopes.
 //
 // The user's forwards are plain functions that announce nothing, and their `this` cannot be read, so the result is
-// never exact. Three facts are known about an operation: the classes of the functions on the stack (speakers.h); the
-// layers, with exact paths, that the same call of this code called before and after it; and the parameters that it
+// never exact. Three facts are known about an operation: the classes of the functions on the stack (model_frames.h);
+// the layers, with exact paths, that the same call of this code called before and after it; and the parameters that it
 // reads. From the outermost frame inwards, the candidates for a frame are the modules of its class, or of a derived
 // class, at or below the module of its caller. If one candidate remains, or the neighbouring layers agree on one, it is
 // inferred. If several remain, or code of a module below may have been inlined without a frame, the operation gets
@@ -11,8 +11,8 @@
 
 #include <vector>
 
+#include "recorder/native/model_frames.h"
 #include "recorder/native/session.h"
-#include "recorder/native/speakers.h"
 
 namespace whence::native {
 

@@ -98,7 +98,7 @@ std::vector<DynamicAxis> axes_of(const Options& options) {
 
 ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& names) {
   ExampleInputs examples;
-  examples.given = true;
+  examples.available = true;
   examples.names = names;
   for (const at::Tensor& input : inputs) {
     examples.arguments.emplace_back().fill(input);
@@ -127,7 +127,7 @@ std::int64_t elements(const Inputs& inputs) {
 // together. Skips sizes for which the inputs would be too large. A module need not accept these sizes.
 void add_extreme_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
                        std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
-  constexpr std::int64_t large = 1919, multiple = 960, most_elements = 1 << 20;
+  constexpr std::int64_t large = 1919, multiple = 960, max_elements = 1 << 20;
   const auto add = [&](const std::vector<std::size_t>& changed, std::int64_t size) {
     const auto changes = [&](std::size_t i) { return std::ranges::find(changed, i) != changed.end(); };
     Inputs other = inputs;
@@ -135,10 +135,10 @@ void add_extreme_sizes(const Inputs& inputs, const ExampleInputs& examples, cons
       const auto of_axis = std::ranges::find(sizes, axis.symbol, &TracedSize::name);
       if (of_axis == sizes.end() || !changes(static_cast<std::size_t>(of_axis - sizes.begin()))) continue;
       at::Tensor& input = other[examples.position_of(axis.input)];
-      if (input.numel() / input.size(axis.axis) * size > most_elements) break;
+      if (input.numel() / input.size(axis.axis) * size > max_elements) break;
       input = input.index_select(axis.axis, at::arange(size, at::kLong).remainder(input.size(axis.axis)));
     }
-    if (elements(other) == elements(inputs) || elements(other) > most_elements) return;
+    if (elements(other) == elements(inputs) || elements(other) > max_elements) return;
     for (at::Tensor& input : other) {
       if (size == large && input.is_floating_point()) input = -input;
     }

@@ -10,7 +10,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include "recorder/base/torch_error.h"
-#include "recorder/native/kept_state.h"
+#include "recorder/native/saved_buffers.h"
 #include "schema/files/files.h"
 #include "schema/operator_facts.h"
 
@@ -115,7 +115,7 @@ class ModuleTracer {
       refuse_reads(traced_graph, session);
       for (const jit::Node* node : traced_graph.nodes()) {
         const std::string target = node->kind().toQualString();
-        if (facts_of(target).sizes_of_content) traced.data_sized_operators.insert(target);
+        if (facts_of(target).data_dependent_sizes) traced.data_sized_operators.insert(target);
       }
       const ScopeCount count = move_into_scopes(traced_graph, session, symbols_);
       traced.report.exact = count.exact;

@@ -216,7 +216,7 @@ Type declared_type(const c10::TypePtr& type) {
   }
 }
 
-DType element_dtype(const Seen& lists) {
+DType element_dtype(const RunValues& lists) {
   for (const auto& list : lists) {
     if (!list || list->toListRef().empty()) continue;
     const c10::IValue element = list->toListRef()[0];
@@ -273,7 +273,7 @@ c10::StorageImpl* memory_of(const Term& term, int run) {
 
 std::vector<c10::StorageImpl*> memories_of(const Term& term) {
   std::vector<c10::StorageImpl*> memories;
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     c10::StorageImpl* memory = memory_of(term, run);
     if (memory != nullptr && std::ranges::find(memories, memory) == memories.end()) memories.push_back(memory);
   }

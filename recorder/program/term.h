@@ -14,7 +14,7 @@
 namespace whence::recorder::program {
 
 // The value in each run; empty for a run that did not compute it.
-using Seen = PerRun<std::optional<c10::IValue>>;
+using RunValues = PerRun<std::optional<c10::IValue>>;
 
 struct Term {
   // `unset` is a variable that an early return or break left without a value; nothing reads it. `optional` may be None,
@@ -23,7 +23,7 @@ struct Term {
 
   Kind kind = Kind::none;
   ValueId id = none_id;                      // value
-  Seen seen;                                 // value: what each run computed; literal: seen[0]
+  RunValues seen;                            // value: what each run computed; literal: seen[0]
   bool known = false;                        // value: depends on no input, see Value::known
   std::shared_ptr<const Term> number;        // the number from which prim::NumToTensor made this tensor
   std::shared_ptr<std::vector<Term>> items;  // list (shared: aliases see changes), tuple, dict (key, value, ...)
@@ -42,7 +42,7 @@ struct Term {
     if (!value.isNone()) term.seen[0] = std::move(value);
     return term;
   }
-  static Term of_value(ValueId id, Seen seen = {}) {
+  static Term of_value(ValueId id, RunValues seen = {}) {
     Term term;
     term.kind = Kind::value;
     term.id = id;
@@ -144,7 +144,7 @@ std::optional<torch::jit::Stack> host_arguments(const torch::jit::Node& node, co
 DType dtype_of_number(const c10::IValue& number);
 
 // Returns the dtype of the elements of a list; undefined if the list is empty in every run.
-DType element_dtype(const Seen& lists);
+DType element_dtype(const RunValues& lists);
 
 // Returns the type of a value that no run computed, from its declared type. Types from the tracer have dtype and sizes.
 Type declared_type(const c10::TypePtr& type);

@@ -13,7 +13,7 @@ ValueId Aliases::first_name(const Term& term) const {
 void Aliases::note_possible_alias(ValueId result, const std::vector<const Term*>& from) {
   PossibleAlias possible{result, {}};
   bool any = false;
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     for (const Term* term : from) {
       if (memory_of(*term, run) == nullptr) continue;
       possible.memory[run].push_back(term->seen[run]->toTensor().storage().getWeakStorageImpl());
@@ -39,7 +39,7 @@ std::vector<const c10::StorageImpl*> Aliases::PossibleAlias::alive_in(int run) c
 }
 
 bool Aliases::PossibleAlias::may_be(const Term& term) const {
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     const auto alive = alive_in(run);
     if (std::ranges::find(alive, memory_of(term, run)) != alive.end()) return true;
   }

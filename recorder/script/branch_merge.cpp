@@ -176,7 +176,7 @@ void BranchMerge::note_alias(ValueId result, const Term& a, const Term& b) {
 }
 
 Term BranchMerge::merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
-  Seen seen = recording_.runs.each([&](int run) {
+  RunValues seen = recording_.runs.each([&](int run) {
     const Term& taken = is_unset(a) || (!is_unset(b) && !take_first_[run]) ? b : a;
     return taken.seen[taken.is_value() ? run : 0];
   });

@@ -87,7 +87,7 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
   node.target = "aten::__not__";
   node.origin = recording.writer.origin_of(step);
   node.arguments.push_back({"self", program::argument(optional.flag(), nullptr)});
-  Seen seen = recording.runs.each([&](int run) -> std::optional<c10::IValue> {
+  RunValues seen = recording.runs.each([&](int run) -> std::optional<c10::IValue> {
     const auto& flag = optional.flag().seen[run];
     return flag ? std::optional<c10::IValue>(!flag->toBool()) : std::nullopt;
   });
@@ -100,12 +100,12 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
 // or loop may be an older tensor.
 bool same_tensor(const Recording& recording, const Term& a, const Term& b) {
   const bool same = recording.aliases.first_name(a) == recording.aliases.first_name(b);
-  bool as_seen = !recording.aliases.may_be_same(a, b);
+  bool with_user_paths = !recording.aliases.may_be_same(a, b);
   for (int run = 0; run < recording.runs.count; ++run) {
     const auto one = a.at(run), other = b.at(run);
-    if (one && other) as_seen &= one->is(*other) == same;
+    if (one && other) with_user_paths &= one->is(*other) == same;
   }
-  if (same || as_seen) return same;
+  if (same || with_user_paths) return same;
   refuse("whether two tensors are the same object ('is') depends on sizes or data",
          "compare what they were computed from, or their values");
 }

@@ -57,7 +57,7 @@ void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& var
                : form.start;
   std::get<ArgumentList>(node_.arguments.back().value.data).push_back(program::argument(start, nullptr));
   const bool unset = start.kind == Term::Kind::unset;
-  Seen seen = recording_.runs.each([&](int run) { return (unset ? form.after : start).at(run); });
+  RunValues seen = recording_.runs.each([&](int run) { return (unset ? form.after : start).at(run); });
   Type type = values.type_of(seen, form.type);
   if (start.is_value())
     keep_common_dims(type.dims, values.type(start.id).dims);  // adds dynamic sizes that no run shows
@@ -160,7 +160,7 @@ bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
 // change.
 void DataLoop::assume_values(const std::vector<Term>& results) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    Seen& seen = leaves_[i].term.seen;
+    RunValues& seen = leaves_[i].term.seen;
     actual_values_.push_back(seen);
     for (int run = 0; run < recording_.runs.count; ++run) {
       if (auto value = results[i].at(run)) seen[run] = std::move(value);

@@ -41,7 +41,7 @@ class DataLoop {
   LoopBody body_;
   LoopVariables variables_;
   std::vector<Leaf> leaves_;
-  std::vector<Seen> actual_values_;  // actual values of the leaves, while assumed values replace them
+  std::vector<RunValues> actual_values_;  // actual values of the leaves, while assumed values replace them
   Node node_;
 };
 

@@ -196,7 +196,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
 
 void give_results(Recording& recording, const Step& step, const Results& results, bool known, Node& node) {
   for (std::size_t i = 0; i < step.node.outputs().size(); ++i) {
-    Seen seen =
+    RunValues seen =
         recording.runs.each([&](int run) { return results[run] ? std::optional((*results[run])[i]) : std::nullopt; });
     const jit::Value* output = step.node.outputs()[i];
     step.call.env[output] = recording.result(*output, std::move(seen), known, node);

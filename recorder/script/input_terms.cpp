@@ -30,8 +30,8 @@ class InputTerms {
 
  private:
   Term tensor(const PerRun<const c10::IValue*>& values, const c10::TypePtr& type, const std::string& name) {
-    Seen seen;
-    for (int run = 0; run < most_runs; ++run) {
+    RunValues seen;
+    for (int run = 0; run < max_runs; ++run) {
       if (values[run] != nullptr) seen[run] = *values[run];
     }
     Type seen_type = recording_.values.type_of(seen, type);
@@ -46,7 +46,7 @@ class InputTerms {
   Term part(const PerRun<const c10::IValue*>& values, const std::string& name, const auto& part_of) {
     PerRun<c10::IValue> parts;
     PerRun<const c10::IValue*> pointers{};
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       if (values[run] == nullptr) continue;
       parts[run] = part_of(*values[run]);
       pointers[run] = &parts[run];

@@ -89,7 +89,7 @@ void KnownValues::before_write(const std::vector<const Term*>& written) {
 
 void KnownValues::after_write(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       auto* memory = memory_of(*term, run);
       if (memory != nullptr)
         unknown_memory_.emplace(memory, term->seen[run]->toTensor().storage().getWeakStorageImpl());

@@ -6,7 +6,7 @@
 
 namespace whence::recorder::script {
 
-using program::Seen;
+using program::RunValues;
 
 class Lockstep {
  public:
@@ -24,8 +24,8 @@ class Lockstep {
   }
 
   // Returns the result of `value_in` for each run.
-  Seen each(const auto& value_in) const {
-    Seen seen;
+  RunValues each(const auto& value_in) const {
+    RunValues seen;
     for (int run = 0; run < count; ++run) seen[run] = value_in(run);
     return seen;
   }

@@ -137,7 +137,7 @@ void LoopVariables::mark_shared(const Containers& found, std::set<Items> reachab
 // Returns a placeholder value for a term at the start of an iteration that is not recorded.
 Term LoopVariables::placeholder(const Term& found, const c10::TypePtr& declared) {
   const Lockstep& runs = recording_.runs;
-  Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(found, declared, run) : std::nullopt; });
+  RunValues seen = runs.each([&](int run) { return runs.takes_part(run) ? host(found, declared, run) : std::nullopt; });
   Type type = recording_.values.type_of(seen, declared);
   return Term::of_value(recording_.values.add("tried", ValueSource::block_input, std::move(type)), std::move(seen));
 }

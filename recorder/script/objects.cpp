@@ -75,7 +75,7 @@ Term Objects::parameter(ParameterId id, const at::Tensor& tensor) {
   // Programs write into buffers, but the archive's contents are exported, so each run gets its own copy. Buffers are
   // folded (position ids, masks); parameters keep their names and stay parameters.
   const bool is_parameter = row.kind == ParameterKind::parameter;
-  Seen seen = recording_.runs.each([&](int) { return c10::IValue(is_parameter ? tensor : tensor.clone()); });
+  RunValues seen = recording_.runs.each([&](int) { return c10::IValue(is_parameter ? tensor : tensor.clone()); });
   Type type = recording_.values.type_of(seen, c10::TensorType::get());
   const ValueId value = recording_.values.add(row.name, ValueSource::parameter, std::move(type), id.number());
   Term term = Term::of_value(value, std::move(seen));
@@ -87,7 +87,8 @@ Term Objects::constant(const at::Tensor& tensor, const std::string& name) {
   const auto made = constants_.find(tensor.unsafeGetTensorImpl());
   if (made != constants_.end()) return made->second;
   auto& constants = recording_.program.constants;
-  Seen seen = recording_.runs.each([&](int run) { return c10::IValue(run == 0 ? tensor : copied_constant(tensor)); });
+  RunValues seen =
+      recording_.runs.each([&](int run) { return c10::IValue(run == 0 ? tensor : copied_constant(tensor)); });
   seen[0] = tensor;  // set even without runs
   Type type = recording_.values.type_of(seen, c10::TensorType::get());
   const auto index = static_cast<std::int32_t>(constants.size());

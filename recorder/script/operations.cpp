@@ -127,7 +127,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
   const jit::Node& node = step.node;
   const auto is_tensor = [](const jit::Value* output) { return holds_tensor(*output->type()); };
   if (std::ranges::any_of(node.outputs(), is_tensor)) return false;
-  const bool type_only = facts_of(node.kind().toQualString()).asks_type && recording_.runs.count > 0;
+  const bool type_only = facts_of(node.kind().toQualString()).depends_on_type_only && recording_.runs.count > 0;
   const auto is_host = [](const Term& term) { return !term.has_values() && term.kind != Term::Kind::object; };
   if (!type_only) {
     if (!std::ranges::all_of(arguments, is_host)) return false;
@@ -142,7 +142,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
                 {.stage = "read"});
   }
-  if (facts_of(node.kind().toQualString()).asks_strides && in_order_at_some_sizes(step, arguments)) {
+  if (facts_of(node.kind().toQualString()).depends_on_strides && in_order_at_some_sizes(step, arguments)) {
     stack->front() = false;
     recording_.writer.notes.push_back(
         warning(Code::baked_size, "is_contiguous() is true at some sizes and false at others: in the file it is false",

@@ -57,7 +57,7 @@ class Arithmetic {
     node.overload = "int";
     node.arguments = std::move(arguments);
     node.origin = origin_;
-    Seen seen = recording_.runs.each(in_run);
+    RunValues seen = recording_.runs.each(in_run);
     const Type integer{ValueKind::integer, DType::int64, std::nullopt};
     const ValueId id = recording_.values.add("part", ValueSource::node, integer);
     node.outputs.push_back(id);

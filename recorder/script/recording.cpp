@@ -13,7 +13,7 @@ namespace jit = torch::jit;
 namespace {
 
 // Returns the length of a list in the first run that has it; empty if no run has it, or it is not a list.
-std::optional<std::size_t> length_in_first(const Seen& seen) {
+std::optional<std::size_t> length_in_first(const RunValues& seen) {
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
   if (first == seen.end() || !(*first)->isList()) return std::nullopt;
   return (*first)->toListRef().size();
@@ -35,7 +35,7 @@ bool Recording::static_size(const Node& node, std::size_t axis) const {
 }
 
 // Returns the number of elements of a list; empty for other types, and for a list that was not run and is not unpacked.
-std::optional<std::size_t> Recording::elements_in(const jit::Value& output, const Seen& seen) const {
+std::optional<std::size_t> Recording::elements_in(const jit::Value& output, const RunValues& seen) const {
   if (output.type()->kind() != c10::TypeKind::ListType) return std::nullopt;
   if (const auto length = length_in_first(seen)) return length;
   std::optional<std::size_t> count;
@@ -45,7 +45,8 @@ std::optional<std::size_t> Recording::elements_in(const jit::Value& output, cons
   return count;
 }
 
-Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node) {
+Term Recording::element(const std::string& name, const c10::TypePtr& type, RunValues seen, bool known_result,
+                        Node& node) {
   Type seen_type = values.type_of(seen, type);
   Term term = Term::of_value(values.add(name, ValueSource::node, std::move(seen_type)), std::move(seen));
   term.known = known_result;
@@ -54,7 +55,7 @@ Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen 
   return term;
 }
 
-Term Recording::result(const jit::Value& output, Seen seen, bool known_result, Node& node) {
+Term Recording::result(const jit::Value& output, RunValues seen, bool known_result, Node& node) {
   const std::string name = program::base_name_of_value(output.debugName());
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
   if (first != seen.end() && (*first)->isNone()) return {};
@@ -77,7 +78,7 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   node.list_output = true;
   std::vector<Term> items;
   for (std::size_t i = 0; i < *count; ++i) {
-    Seen part;
+    RunValues part;
     for (int run = 0; run < runs.count; ++run) {
       if (seen[run]) part[run] = seen[run]->toListRef().at(i);
     }

@@ -7,8 +7,8 @@
 #include "recorder/script/known_values.h"
 #include "recorder/script/lockstep.h"
 #include "recorder/script/node_writer.h"
+#include "recorder/script/observed_places.h"
 #include "recorder/script/parts.h"
-#include "recorder/script/places_seen.h"
 #include "recorder/script/sizes.h"
 #include "recorder/script/values.h"
 
@@ -26,7 +26,7 @@ struct Recording {
   // Returns the term for one result of an operation, and adds its values to the node's outputs. A list becomes one
   // value for each element, or a sequence if its length differs between runs. Throws Error baked_size if no sequence
   // can hold it.
-  Term result(const torch::jit::Value& output, Seen seen, bool known_result, Node& node);
+  Term result(const torch::jit::Value& output, RunValues seen, bool known_result, Node& node);
 
   // Notes that the step is about to change a list or dict. Throws Error unsupported_feature if it may be the same
   // object as another; warns if the change outlives the call.
@@ -46,7 +46,7 @@ struct Recording {
   Sizes sizes;
   Aliases aliases;
   Parts parts;
-  PlacesSeen places;
+  ObservedPlaces places;
   NodeWriter writer;
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   Attributes attributes;
@@ -56,8 +56,8 @@ struct Recording {
   std::optional<std::size_t> values_before_failure;  // set if the second size fails
 
  private:
-  Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);
-  std::optional<std::size_t> elements_in(const torch::jit::Value& output, const Seen& seen) const;
+  Term element(const std::string& name, const c10::TypePtr& type, RunValues seen, bool known_result, Node& node);
+  std::optional<std::size_t> elements_in(const torch::jit::Value& output, const RunValues& seen) const;
   bool static_size(const Node& node, std::size_t axis) const;
 };
 

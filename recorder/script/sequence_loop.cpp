@@ -14,7 +14,7 @@ Node node_of(const Origin& origin, const char* target, const char* overload, std
 }
 
 // Returns the elements of both lists, in each run that has them.
-Seen joined(const Lockstep& runs, const Term& start, const Term& other, bool in_front) {
+RunValues joined(const Lockstep& runs, const Term& start, const Term& other, bool in_front) {
   return runs.each([&](int run) -> std::optional<c10::IValue> {
     if (!start.seen[run] || !other.seen[run]) return std::nullopt;
     c10::impl::GenericList elements = start.seen[run]->toList().copy();

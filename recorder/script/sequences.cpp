@@ -32,7 +32,7 @@ void check_dtypes(DType held, DType added) {
 
 // Keeps the sizes that all elements of all runs have in common. In a loop it keeps none, since later iterations may add
 // elements of other sizes.
-void keep_common_sizes(Type& type, const Seen& lists, bool in_loop) {
+void keep_common_sizes(Type& type, const RunValues& lists, bool in_loop) {
   if (!type.dims) return;
   for (const auto& seen : lists) {
     if (!seen) continue;
@@ -48,7 +48,7 @@ void keep_common_sizes(Type& type, const Seen& lists, bool in_loop) {
   }
 }
 
-ValueId new_sequence(Recording& recording, const Seen& seen, DType dtype) {
+ValueId new_sequence(Recording& recording, const RunValues& seen, DType dtype) {
   const DType held = program::element_dtype(seen);
   return recording.values.add("list", ValueSource::node,
                               {ValueKind::sequence, held == DType::undefined ? dtype : held, std::nullopt});
@@ -88,7 +88,7 @@ Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& typ
   }
   node.arguments.push_back({"elements", {std::move(elements)}});
   const Lockstep& runs = recording.runs;
-  Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(list, type, run) : std::nullopt; });
+  RunValues seen = runs.each([&](int run) { return runs.takes_part(run) ? host(list, type, run) : std::nullopt; });
   const ValueId id = new_sequence(recording, seen, dtype);
   Term made = Term::of_value(id, std::move(seen));
   made.sequence = true;
@@ -215,7 +215,7 @@ Node SequenceMethod::operation(const std::string& target) const {
 void SequenceMethod::change(const std::string& target, std::vector<NamedArgument> arguments, const Apply& apply) {
   Node node = operation(target);
   std::ranges::move(arguments, std::back_inserter(node.arguments));
-  Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
+  RunValues seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     if (!runs(run)) return std::nullopt;
     List elements = all().seen[run]->toList().copy();
     if (apply(elements, run)) return c10::IValue(std::move(elements));
@@ -281,7 +281,7 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
     view.operation = operation("aten::__getitem__");
     view.operation.arguments.push_back({"idx", program::argument(index, nullptr)});
   }
-  Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
+  RunValues seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     const auto number = index.integer_at(run);
     if (!runs(run) || !number) return std::nullopt;
     const c10::IValue elements = *all().seen[run];
@@ -308,7 +308,7 @@ void SequenceMethod::length() {
     return step_.set_output(std::move(*number));
   }
   Node node = operation("aten::len");
-  Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
+  RunValues seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     if (!runs(run)) return std::nullopt;
     return c10::IValue(static_cast<std::int64_t>(all().seen[run]->toListRef().size()));
   });

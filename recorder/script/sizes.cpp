@@ -25,7 +25,7 @@ bool has_size_of_content(const Node& node) {
   if (node.target == "aten::repeat_interleave") return node.overload != "self_int";
   if (node.target == "aten::index") return true;
   if (node.target == "aten::tensor_split") return node.overload == "tensor_indices_or_sections";
-  return facts_of(node.target).sizes_of_content;
+  return facts_of(node.target).data_dependent_sizes;
 }
 
 // True for types that, as an index, select elements.
@@ -138,7 +138,7 @@ bool Sizes::is_contradicted(const Size& size, const Numbers& seen, const Node& n
 }
 
 bool Sizes::differs_in_a_run(const Size& size, const Numbers& seen) const {
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     if (!seen[run]) continue;
     const auto number = value_in_run(size, run);
     if (number && *number != *seen[run]) return true;
@@ -184,7 +184,7 @@ Size Sizes::resolve(const SizeAtom& atom, const Numbers& seen) {
   const std::int64_t positions = table == operands.end() ? 0 : table->number();
   for (const Size& operand : operands) {
     bool always = operand != Size(0), within = true;
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       if (!seen[run]) continue;
       always &= value_in_run(operand, run) == value_in_run(extreme, run);
       const std::int64_t number = value_in_run(operand, run).value_or(0);
@@ -264,7 +264,7 @@ bool Sizes::content_decides_size(const Node& node, const Arguments& arguments) c
 
 void Sizes::set_number(const Node& node, const Term& result, Size derived, bool of_data) {
   Numbers seen;
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     if (result.seen[run]) seen[run] = integer_in(*result.seen[run]);
   }
   if (is_contradicted(derived, seen, node)) derived = Size::unknown();
@@ -286,7 +286,7 @@ void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     Dim& dim = (*type.dims)[axis];
     Numbers seen;
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       const bool ran = result.seen[run] && result.seen[run]->isTensor() && result.seen[run]->toTensor().defined();
       if (ran && result.seen[run]->toTensor().dim() == static_cast<std::int64_t>(shape.size())) {
         seen[run] = result.seen[run]->toTensor().size(static_cast<std::int64_t>(axis));
@@ -459,7 +459,7 @@ void Sizes::note_list_element(const std::vector<Dim>& dims) {
   for (std::size_t axis = 0; axis < dims.size(); ++axis) open[axis] = open[axis] || !dims[axis].is_static();
 }
 
-void Sizes::note_list_parts(const Node& recorded, const Seen& parts) {
+void Sizes::note_list_parts(const Node& recorded, const RunValues& parts) {
   if (recorded.target == "aten::unbind") return;
   for (const auto& list : parts) {
     if (!list || list->toListRef().empty()) continue;

@@ -41,7 +41,7 @@ class Sizes {
   // dynamic if they are not fixed and equal for all elements.
   void note_list_element(const std::vector<Dim>& dims);
   void open_element_sizes(Type& type) const;
-  void note_list_parts(const Node& recorded, const Seen& parts);
+  void note_list_parts(const Node& recorded, const RunValues& parts);
 
  private:
   using Numbers = PerRun<std::optional<std::int64_t>>;

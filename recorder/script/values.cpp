@@ -53,20 +53,20 @@ SymbolId Values::symbol_of(const Numbers& sizes) const {
   SymbolId found = none_id;
   for (const SymbolId symbol : inputs_.symbol_sizes.keys()) {
     bool equal = true;
-    for (int run = 0; run < most_runs; ++run) equal &= !sizes[run] || *sizes[run] == inputs_.symbol_sizes[symbol][run];
+    for (int run = 0; run < max_runs; ++run) equal &= !sizes[run] || *sizes[run] == inputs_.symbol_sizes[symbol][run];
     if (equal) found = symbol;
   }
   return found;
 }
 
-Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) {
+Type Values::type_of(const RunValues& seen, const c10::TypePtr& declared) {
   const auto found = std::find_if(seen.begin(), seen.end(), [](const auto& value) { return value.has_value(); });
   const c10::IValue* first = found == seen.end() ? nullptr : &**found;
   if (first != nullptr && first->isTensor() && first->toTensor().defined()) {
     const at::Tensor& tensor = first->toTensor();
     Type type{ValueKind::tensor, archive::dtype_of(tensor), std::vector<Dim>()};
     std::vector<PerRun<std::optional<std::int64_t>>> sizes(static_cast<std::size_t>(tensor.dim()));
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       if (!seen[run] || !seen[run]->isTensor() || !seen[run]->toTensor().defined()) continue;
       const at::Tensor& other = seen[run]->toTensor();
       if (other.dim() != tensor.dim()) return {ValueKind::tensor, type.dtype, std::nullopt};

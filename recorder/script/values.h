@@ -6,7 +6,7 @@
 
 namespace whence::recorder::script {
 
-using program::Seen;
+using program::RunValues;
 using program::Term;
 
 class Values {
@@ -24,7 +24,7 @@ class Values {
 
   // Returns the type of a value. A size is dynamic if it differs between runs, and a rank that differs is unknown. If
   // no run computed the value, its type is `declared` (may be null).
-  Type type_of(const Seen& seen, const c10::TypePtr& declared);
+  Type type_of(const RunValues& seen, const c10::TypePtr& declared);
 
   // True if a size has no symbol because of this run with large sizes.
   bool hides_symbol(int run) const { return hides_symbol_[run]; }

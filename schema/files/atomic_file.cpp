@@ -160,7 +160,7 @@ void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
 }
 
 void AtomicFile::write(const Bytes& bytes) {
-  if (bytes.made_when_written()) return write(bytes.made());
+  if (bytes.computed_when_written()) return write(bytes.compute());
   const auto content = bytes.in_memory().value();
   if (bytes.file().empty() || content.size() < kSpanFromFile) return write(content.data(), content.size());
   if (bytes.file() != source_path_) {

@@ -62,7 +62,7 @@ class AtomicFile {
   void take(const std::string& finished);
   std::uint64_t position() const { return position_; }
   // Makes commit() throw Error(cannot_write) if another process has created the target in the meantime.
-  void replace_nothing() { replaces_ = false; }
+  void require_new_target() { replaces_ = false; }
   const std::string& target() const { return target_; }
   void commit();
 

@@ -66,7 +66,7 @@ ScratchFolder::~ScratchFolder() {
   ::close(fd_);
 }
 
-Diagnostics ScratchFolder::as_seen(Diagnostics diagnostics) const {
+Diagnostics ScratchFolder::with_user_paths(Diagnostics diagnostics) const {
   for (Diagnostic& each : diagnostics) {
     for (std::string* text : {&each.message, &each.where.file, &each.remedy}) replace(*text);
   }

@@ -24,7 +24,7 @@ class ScratchFolder {
   const std::string& path() const { return path_; }
 
   // Replaces paths in this folder by the corresponding paths next to the output, which users know.
-  Diagnostics as_seen(Diagnostics diagnostics) const;
+  Diagnostics with_user_paths(Diagnostics diagnostics) const;
 
  private:
   void replace(std::string& text) const;

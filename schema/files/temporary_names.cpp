@@ -91,7 +91,7 @@ PostponedStops::~PostponedStops() {
   if (const int signal = postponed_signal.exchange(0)) ::raise(signal);
 }
 
-bool PostponedStops::stop_waits() { return postponed_signal != 0; }
+bool PostponedStops::is_stop_pending() { return postponed_signal != 0; }
 
 bool postpone_stop(int signal) {
   if (postponing_objects == 0) return false;

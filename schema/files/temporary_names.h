@@ -37,7 +37,7 @@ class PostponedStops {
   PostponedStops(const PostponedStops&) = delete;
   PostponedStops& operator=(const PostponedStops&) = delete;
 
-  static bool stop_waits();  // true if a signal was postponed
+  static bool is_stop_pending();  // true if a signal was postponed
 };
 // For signal handlers. Returns true if the handler must return; the signal is raised again later.
 bool postpone_stop(int signal);

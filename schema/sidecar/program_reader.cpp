@@ -307,7 +307,7 @@ class ProgramReader {
   static void require_countable(const Cell& cell, const std::vector<Dim>& dims) {
     std::int64_t count = 1;
     for (const Dim& dim : dims) {
-      if (!__builtin_mul_overflow(count, std::max<std::int64_t>(dim.size, 1), &count) && count <= most_elements)
+      if (!__builtin_mul_overflow(count, std::max<std::int64_t>(dim.size, 1), &count) && count <= max_elements)
         continue;
       cell.corrupt("the sizes are larger than any memory");
     }

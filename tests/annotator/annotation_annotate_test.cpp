@@ -1,4 +1,4 @@
-// Annotate and strip on whole files.
+// Annotates and strips complete files.
 #include <filesystem>
 #include <map>
 
@@ -36,7 +36,7 @@ void save(const onnx::ModelProto& model, const std::string& path) {
 Metadata metadata(const onnx::NodeProto& node) {
   Metadata result;
   for (const auto& entry : node.metadata_props()) {
-    EXPECT_TRUE(result.emplace(entry.key(), entry.value()).second) << "twice: " << entry.key();
+    EXPECT_TRUE(result.emplace(entry.key(), entry.value()).second) << "repeated key: " << entry.key();
   }
   return result;
 }
@@ -58,7 +58,7 @@ class Annotate : public ::testing::Test {
     return result ? *result : annotation::AnnotateReport{};
   }
 
-  Diagnostic refused(const std::string& from, const AnnotateOptions& options = {}) {
+  Diagnostic refusal(const std::string& from, const AnnotateOptions& options = {}) {
     std::ofstream(folder / "target") << "before";
     const auto result = annotate_file(from, sidecar, folder / "target", options);
     EXPECT_FALSE(result);
@@ -67,7 +67,7 @@ class Annotate : public ::testing::Test {
     return result.diagnostics().front();
   }
 
-  void expect_stripping_gives_back(const std::string& annotated, const std::string& original) {
+  void expect_strip_restores(const std::string& annotated, const std::string& original) {
     ASSERT_TRUE(strip_file(annotated, folder / "stripped.onnx"));
     EXPECT_TRUE(content_of(folder / "stripped.onnx") == content_of(original));
   }
@@ -105,12 +105,12 @@ TEST_F(Annotate, WritesEveryKey) {
   EXPECT_FALSE(keys.contains("pkg.whence.kept"));
 }
 
-TEST_F(Annotate, SaysWhatIsSharedAndFused) {
+TEST_F(Annotate, MarksSharedAndFusedNodes) {
   const annotation::AnnotateReport report = annotate(plain, out);
   EXPECT_EQ(report.nodes.total(), 8);
   EXPECT_EQ(report.nodes[Confidence::exact], 7);
   EXPECT_EQ(report.nodes[Confidence::ancestor], 1);
-  EXPECT_EQ(report.renamed, 0) << "export named them already";
+  EXPECT_EQ(report.renamed, 0) << "the export has named them";
   const onnx::ModelProto model = load(out);
   const Metadata shared = metadata(model.graph().node(2));
   EXPECT_EQ(shared.at("pkg.whence.module"), "encoder.layer.0");
@@ -122,7 +122,7 @@ TEST_F(Annotate, SaysWhatIsSharedAndFused) {
   EXPECT_EQ(fused.at("pkg.whence.confidence"), "exact");
 }
 
-TEST_F(Annotate, TellsCallsApartAndReachesIntoBodies) {
+TEST_F(Annotate, DistinguishesCallsAndEntersBodies) {
   annotate(plain, out);
   const onnx::ModelProto model = load(out);
   const Metadata second_call = metadata(model.graph().node(4));
@@ -135,19 +135,19 @@ TEST_F(Annotate, TellsCallsApartAndReachesIntoBodies) {
   EXPECT_NE(metadata(nested).at("namespace").find("max_1: aten.max.default"), std::string::npos);
 }
 
-TEST_F(Annotate, StrippingGivesBackTheBytes) {
+TEST_F(Annotate, StripRestoresTheBytes) {
   annotate(plain, out);
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
 }
 
-TEST_F(Annotate, TwiceChangesNoByte) {
+TEST_F(Annotate, IsIdempotent) {
   annotate(plain, out);
   const std::string once = content_of(out);
   EXPECT_FALSE(annotate(out, folder / "twice.onnx").changed);
   EXPECT_TRUE(content_of(folder / "twice.onnx") == once);
   EXPECT_FALSE(annotate(out, out).changed);
   EXPECT_TRUE(content_of(out) == once);
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
 }
 
 TEST_F(Annotate, InPlace) {
@@ -159,14 +159,14 @@ TEST_F(Annotate, InPlace) {
   EXPECT_TRUE(content_of(plain) == before);
 }
 
-TEST_F(Annotate, WritesOnlyTheKeysAskedFor) {
+TEST_F(Annotate, WritesOnlyRequestedKeys) {
   annotate(plain, out, {.keys = {"module", "pkg.torch.onnx.fx_node"}});
   const Metadata keys = metadata(load(out).graph().node(0));
-  EXPECT_EQ(keys.size(), 4U);  // and how sure the module is, and the stamp
-  expect_stripping_gives_back(out, plain);
+  EXPECT_EQ(keys.size(), 4U);  // the two keys, the confidence and the stamp
+  expect_strip_restores(out, plain);
   annotate(out, folder / "more.onnx");
   EXPECT_GT(metadata(load(folder / "more.onnx").graph().node(0)).size(), 10U);
-  expect_stripping_gives_back(folder / "more.onnx", plain);
+  expect_strip_restores(folder / "more.onnx", plain);
 }
 
 TEST_F(Annotate, KeepsForeignMetadata) {
@@ -182,12 +182,12 @@ TEST_F(Annotate, KeepsForeignMetadata) {
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
   EXPECT_EQ(keys.at("pkg.whence.kept"), "namespace");
   EXPECT_EQ(metadata(load(out).graph().node(1)).at("pkg.whence.module"), "claimed");
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
 }
 
-TEST_F(Annotate, GivesNodesTheirNamesBack) {
+TEST_F(Annotate, RestoresNodeNames) {
   onnx::ModelProto model = load(plain);
   model.mutable_graph()->mutable_node(0)->set_name("n0");
   model.mutable_graph()->mutable_node(1)->clear_name();
@@ -198,8 +198,8 @@ TEST_F(Annotate, GivesNodesTheirNamesBack) {
   EXPECT_EQ(model.graph().node(0).name(), "/encoder/layer.0/query/MatMul");
   EXPECT_EQ(model.graph().node(1).name(), "/encoder/layer.0/query/Add");
   EXPECT_EQ(metadata(model.graph().node(0)).at("pkg.whence.original_name"), "n0");
-  expect_stripping_gives_back(out, plain);
-  expect_stripping_gives_back(folder / "unnamed.onnx", plain);
+  expect_strip_restores(out, plain);
+  expect_strip_restores(folder / "unnamed.onnx", plain);
 }
 
 TEST_F(Annotate, RaisesTheIrVersionWithANotice) {
@@ -211,7 +211,7 @@ TEST_F(Annotate, RaisesTheIrVersionWithANotice) {
   ASSERT_EQ(result.diagnostics().size(), 1U);
   EXPECT_EQ(result.diagnostics()[0].severity, Severity::note);
   EXPECT_EQ(load(out).ir_version(), 10);
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
 }
 
 TEST_F(Annotate, MatchesNodesWithoutAStamp) {
@@ -222,7 +222,7 @@ TEST_F(Annotate, MatchesNodesWithoutAStamp) {
   const Metadata keys = metadata(load(out).graph().node(0));
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
   EXPECT_NE(keys.at("pkg.whence.confidence"), "exact");
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
 }
 
 TEST_F(Annotate, MergesKeysThatANodeHasTwice) {
@@ -241,9 +241,9 @@ TEST_F(Annotate, MergesKeysThatANodeHasTwice) {
   EXPECT_EQ(metadata(annotated).size(), static_cast<std::size_t>(annotated.metadata_props_size()));
   EXPECT_EQ(metadata(annotated).at("color"), "red");
   EXPECT_EQ(metadata(annotated).at("namespace"), "theirs");
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
 }
 
 TEST_F(Annotate, FindsExternalDataFromAnotherFolder) {
@@ -253,8 +253,8 @@ TEST_F(Annotate, FindsExternalDataFromAnotherFolder) {
   annotate(plain, folder / "other/out.onnx");
   EXPECT_EQ(content_of(folder / "other/out.onnx.data"), content_of(folder / "plain.onnx.data"));
   EXPECT_NO_THROW(onnx::checker::check_model(folder / "other/out.onnx", true));
-  expect_stripping_gives_back(out, plain);
-  expect_stripping_gives_back(folder / "other/out.onnx", plain);
+  expect_strip_restores(out, plain);
+  expect_strip_restores(folder / "other/out.onnx", plain);
 }
 
 TEST_F(Annotate, RefusesExternalDataOutsideTheFolder) {
@@ -269,7 +269,7 @@ TEST_F(Annotate, RefusesExternalDataOutsideTheFolder) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "other"));
 }
 
-TEST_F(Annotate, MatchesFilesOfOthers) {
+TEST_F(Annotate, MatchesForeignFiles) {
   onnx::ModelProto model = load(plain);
   model.clear_metadata_props();
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
@@ -278,21 +278,21 @@ TEST_F(Annotate, MatchesFilesOfOthers) {
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
   EXPECT_GT(report.nodes[Confidence::matched], 0);
   EXPECT_EQ(metadata(load(out).graph().node(0)).at("pkg.whence.module"), "encoder.layer.0.query");
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
 }
 
-// A frozen archive is another program than the one that was recorded before.
-TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndSetsItsStampsAside) {
+// A frozen archive is a different program from the one recorded earlier.
+TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndIgnoresItsStamps) {
   write_stamped_file(plain, {.program = "0123456789abcdef"});
   const annotation::AnnotateReport report = annotate(plain, out);
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
   EXPECT_GT(report.nodes[Confidence::matched], 0);
-  expect_stripping_gives_back(out, plain);
+  expect_strip_restores(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
 }
 
-TEST_F(Annotate, RefusesToAnnotateByTwoPrograms) {
+TEST_F(Annotate, RefusesASecondProgram) {
   write_stamped_file(plain, {.program = "0123456789abcdef"});
   annotate(plain, out);
   onnx::ModelProto model = load(out);
@@ -300,7 +300,7 @@ TEST_F(Annotate, RefusesToAnnotateByTwoPrograms) {
     if (entry.key() == "pkg.whence.matched") entry.set_value("fedcba9876543210");
   }
   save(model, folder / "other.onnx");
-  const Diagnostic diagnostic = refused(folder / "other.onnx");
+  const Diagnostic diagnostic = refusal(folder / "other.onnx");
   EXPECT_EQ(diagnostic.code, Code::sidecar_mismatch);
   EXPECT_NE(diagnostic.message.find("fedcba9876543210"), std::string::npos);
   EXPECT_NE(diagnostic.message.find(program_digest(sidecar.program)), std::string::npos);
@@ -312,11 +312,11 @@ TEST_F(Annotate, RefusesAStampThatNamesNoOperation) {
     onnx::ModelProto model = load(plain);
     model.mutable_graph()->mutable_node(0)->mutable_metadata_props(0)->set_value(stamp);
     save(model, folder / "bad.onnx");
-    EXPECT_EQ(refused(folder / "bad.onnx").code, Code::sidecar_mismatch) << stamp;
+    EXPECT_EQ(refusal(folder / "bad.onnx").code, Code::sidecar_mismatch) << stamp;
   }
 }
 
-TEST_F(Annotate, RefusesUnknownKeys) { EXPECT_EQ(refused(plain, {.keys = {"modul"}}).code, Code::usage); }
+TEST_F(Annotate, RefusesUnknownKeys) { EXPECT_EQ(refusal(plain, {.keys = {"modul"}}).code, Code::usage); }
 
 TEST_F(Annotate, NeverCrashesOnBrokenFiles) {
   const std::string bytes = content_of(plain);
@@ -331,7 +331,7 @@ TEST_F(Annotate, NeverCrashesOnBrokenFiles) {
   }
 }
 
-TEST_F(Annotate, StripLeavesOtherFilesAsTheyAre) {
+TEST_F(Annotate, StripKeepsUnannotatedFiles) {
   onnx::ModelProto model = load(plain);
   put(*model.mutable_graph()->mutable_node(0), "namespace", "PyTorch's own");
   save(model, plain);

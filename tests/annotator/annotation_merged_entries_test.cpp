@@ -1,4 +1,4 @@
-// Repeated metadata entries as text and back.
+// Metadata entries with a repeated key: finding them, writing them as text and parsing that text.
 #include <gtest/gtest.h>
 
 #include "annotator/annotation/merged_entries.h"
@@ -7,25 +7,25 @@ namespace whence {
 
 namespace {
 
-TEST(MergedEntries, TextAndBack) {
+TEST(MergedEntries, RoundTrip) {
   const std::vector<onnx_file::PlacedEntry> entries = {
       {2, "key", "value, with; marks"}, {5, "", ""}, {6, "1,2;", "\n"}};
-  const auto back = annotation::parse_merged_entries(annotation::to_text(entries));
-  ASSERT_EQ(back.size(), entries.size());
+  const auto parsed = annotation::parse_merged_entries(annotation::to_text(entries));
+  ASSERT_EQ(parsed.size(), entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    EXPECT_EQ(back[i].position, entries[i].position);
-    EXPECT_EQ(back[i].key, entries[i].key);
-    EXPECT_EQ(back[i].value, entries[i].value);
+    EXPECT_EQ(parsed[i].position, entries[i].position);
+    EXPECT_EQ(parsed[i].key, entries[i].key);
+    EXPECT_EQ(parsed[i].value, entries[i].value);
   }
 }
 
-TEST(MergedEntries, NoneOfForeignText) {
+TEST(MergedEntries, RejectsForeignText) {
   for (const char* text : {"red", "1,2", "1,2;x", "1,9,9;ab", "-1,0,0;", "1,18446744073709551615,1;ab"}) {
     EXPECT_TRUE(annotation::parse_merged_entries(text).empty()) << text;
   }
 }
 
-TEST(MergedEntries, EveryEntryWhoseKeyStandsBefore) {
+TEST(MergedEntries, FindsEveryRepeatedEntry) {
   onnx_file::NodeView node;
   node.metadata = {{"a", "1"}, {"b", "2"}, {"a", "3"}, {"a", "1"}};
   const auto repeated = annotation::repeated_entries(node);

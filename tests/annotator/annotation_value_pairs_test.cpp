@@ -1,4 +1,4 @@
-// Pairs of values that were found equal, and files that are annotated already.
+// Reads pairs of an ONNX value and an equal recorded result, and annotates a file that already has metadata.
 #include "annotator/annotation/annotate.h"
 #include "annotator/annotation/value_pairs.h"
 #include "annotator/metadata/attribution.h"
@@ -33,7 +33,7 @@ TEST_F(ValuePairs, NameOperationsAndTheirResults) {
   EXPECT_TRUE(read("[]").empty());
 }
 
-TEST_F(ValuePairs, OfAnotherRecordingOrDamaged) {
+TEST_F(ValuePairs, OfOtherProgramsOrDamagedFail) {
   expect_error(Code::sidecar_mismatch, [&] { read("[]", "1", "0123"); });
   expect_error(Code::newer_version, [&] { read("[]", "2"); });
   expect_error(Code::wrong_kind, [&] { read("{}"); });
@@ -48,7 +48,7 @@ TEST_F(ValuePairs, OfAnotherRecordingOrDamaged) {
 
 class StampedProgram : public ::testing::Test {
  protected:
-  std::string stamped(const std::vector<std::pair<std::string_view, std::string>>& metadata) {
+  std::string program_of(const std::vector<std::pair<std::string_view, std::string>>& metadata) {
     onnx::ModelProto model =
         parse_model("<ir_version: 10, opset_import: [\"\" : 20]> g (float x) => (float y) { y = Neg (x) }");
     for (const auto& [key, value] : metadata) {
@@ -62,18 +62,18 @@ class StampedProgram : public ::testing::Test {
   }
 };
 
-TEST_F(StampedProgram, IsTheOneThatWasMatchedLast) {
-  EXPECT_EQ(stamped({}), "none");
-  EXPECT_EQ(stamped({{keys::program, "p"}}), "p");
-  EXPECT_EQ(stamped({{keys::program, "p"}, {keys::stamped, "s"}}), "s");
-  EXPECT_EQ(stamped({{keys::program, "p"}, {keys::stamped, "s"}, {keys::matched, "m"}}), "m");
-  // What was matched by other means is no program.
-  EXPECT_EQ(stamped({{keys::program, "p"}, {keys::matched, "names"}}), "p");
-  EXPECT_EQ(stamped({{keys::program, "p"}, {keys::matched, "file:abc"}}), "p");
-  EXPECT_EQ(stamped({{keys::matched, "weights:abc"}}), "none");
+TEST_F(StampedProgram, IsTheLastMatchedOne) {
+  EXPECT_EQ(program_of({}), "none");
+  EXPECT_EQ(program_of({{keys::program, "p"}}), "p");
+  EXPECT_EQ(program_of({{keys::program, "p"}, {keys::stamped, "s"}}), "s");
+  EXPECT_EQ(program_of({{keys::program, "p"}, {keys::stamped, "s"}, {keys::matched, "m"}}), "m");
+  // A match by names, a file or weights has no program.
+  EXPECT_EQ(program_of({{keys::program, "p"}, {keys::matched, "names"}}), "p");
+  EXPECT_EQ(program_of({{keys::program, "p"}, {keys::matched, "file:abc"}}), "p");
+  EXPECT_EQ(program_of({{keys::matched, "weights:abc"}}), "none");
 }
 
-TEST_F(ValuePairs, AFileThatAnotherSidecarAnnotatedIsRefused) {
+TEST_F(ValuePairs, AFileAnnotatedFromAnotherSidecarIsRefused) {
   ASSERT_TRUE(annotation::annotate_file(path, sidecar, folder / "once.onnx", {}));
   Sidecar other = stamped_sidecar();
   other.program.body.nodes[2].target = "aten::neg";

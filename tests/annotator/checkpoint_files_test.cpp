@@ -1,4 +1,4 @@
-// Which files of a folder are read, shards, and the names that training puts in front of the model's own.
+// Choice of the files in a checkpoint folder, shards, and removal of the name prefixes that training adds.
 #include <filesystem>
 #include <fstream>
 
@@ -22,7 +22,7 @@ class CheckpointFiles : public ::testing::Test {
   void write(const std::string& name, const std::string& content) {
     std::ofstream(folder_ / name, std::ios::binary) << content;
   }
-  // Safetensors that hold a byte for each name.
+  // Writes a safetensors file with one byte for each name.
   void write_weights(const std::string& name, const Texts& tensors) {
     std::string header = "{";
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -46,7 +46,7 @@ class CheckpointFiles : public ::testing::Test {
   Diagnostics notes_;
 };
 
-TEST_F(CheckpointFiles, NamesThatLibrariesSaveUnderComeFirst) {
+TEST_F(CheckpointFiles, StandardFileNamesComeFirst) {
   write_weights("adapter_model.safetensors", {"adapter"});
   write_weights("zzz.safetensors", {"other"});
   EXPECT_EQ(names(), Texts{"adapter"});
@@ -54,7 +54,7 @@ TEST_F(CheckpointFiles, NamesThatLibrariesSaveUnderComeFirst) {
   EXPECT_EQ(names(), Texts{"model"});
 }
 
-TEST_F(CheckpointFiles, ElseTheOnlyFileOfWeights) {
+TEST_F(CheckpointFiles, ElseTheOnlyWeightsFile) {
   write("config.json", "{}");
   write("notes.txt", "x");
   expect_error(Code::missing_file, [&] { names(); });
@@ -68,7 +68,7 @@ TEST_F(CheckpointFiles, ElseTheOnlyFileOfWeights) {
   expect_error(Code::missing_file, [&] { names(); });
 }
 
-TEST_F(CheckpointFiles, ShardsOfAnIndexInItsOrder) {
+TEST_F(CheckpointFiles, ShardsInTheIndexOrder) {
   write_weights("one.safetensors", {"a", "b"});
   write_weights("two.safetensors", {"c"});
   write("model.safetensors.index.json",
@@ -77,7 +77,7 @@ TEST_F(CheckpointFiles, ShardsOfAnIndexInItsOrder) {
   EXPECT_EQ(names("model.safetensors.index.json"), (Texts{"c", "a", "b"}));
 }
 
-TEST_F(CheckpointFiles, AnIndexThatPromisesMoreThanTheShardsHold) {
+TEST_F(CheckpointFiles, RefusesAnIndexThatTheShardsDoNotMatch) {
   write_weights("one.safetensors", {"a"});
   write("i.json", R"({"weight_map":{"a":"one.safetensors","lost":"one.safetensors"}})");
   const std::string text = expect_error(Code::corrupt_file, [&] { names("i.json"); });
@@ -90,20 +90,20 @@ TEST_F(CheckpointFiles, AnIndexThatPromisesMoreThanTheShardsHold) {
   }
 }
 
-TEST_F(CheckpointFiles, NamesWithoutTheWrappersOfTraining) {
+TEST_F(CheckpointFiles, RemovesWrapperPrefixes) {
   const std::pair<Texts, Texts> cases[] = {
       {{"_orig_mod.a.w", "b._orig_mod.w"}, {"a.w", "b.w"}},
       {{"module.a", "module.b"}, {"a", "b"}},
-      {{"module.a", "b"}, {"module.a", "b"}},  // a module of the model that is called so
+      {{"module.a", "b"}, {"module.a", "b"}},  // the model has a module of this name
       {{"module._orig_mod.a", "_orig_mod.module.b"}, {"a", "b"}},
-      {{"my_orig_mod.a"}, {"my_orig_mod.a"}}};  // not a segment of its own
+      {{"my_orig_mod.a"}, {"my_orig_mod.a"}}};  // not a complete segment
   for (const auto& [stored, expected] : cases) {
     write_weights("w.safetensors", stored);
     EXPECT_EQ(names("w.safetensors"), expected);
   }
 }
 
-TEST_F(CheckpointFiles, FilesThatAreNoWeights) {
+TEST_F(CheckpointFiles, OtherFilesAreRefused) {
   write_weights("none.safetensors", {});
   write("old.pt", "\x80\x02}.");
   write("pointer.bin", "version https://git-lfs.github.com/spec/v1");
@@ -114,7 +114,7 @@ TEST_F(CheckpointFiles, FilesThatAreNoWeights) {
   expect_error(Code::wrong_kind, [&] { names("text.bin"); });
 }
 
-TEST(CheckpointParameters, SixteenBitsCountAsTheirFloat32) {
+TEST(CheckpointParameters, HalvesHaveFloat32Digests) {
   const auto parameter_of = [](DType dtype, const std::string& bytes) {
     std::vector<CheckpointTensor> tensors(1);
     tensors[0] = {.name = "w", .aliases = {"v"}, .data = {dtype, {2}, Bytes::owned(bytes)}};
@@ -124,13 +124,13 @@ TEST(CheckpointParameters, SixteenBitsCountAsTheirFloat32) {
   const std::string wide(reinterpret_cast<const char*>(numbers), sizeof numbers);
   const Parameter full = parameter_of(DType::float32, wide);
   const Parameter half = parameter_of(DType::float16, std::string("\x00\x3c\x00\xc1", 4));
-  const Parameter brain = parameter_of(DType::bfloat16, std::string("\x80\x3f\x20\xc0", 4));
+  const Parameter bfloat = parameter_of(DType::bfloat16, std::string("\x80\x3f\x20\xc0", 4));
   EXPECT_FALSE(full.digests.content.empty());
   EXPECT_EQ(half.digests.content, full.digests.content);
-  EXPECT_EQ(brain.digests.content, full.digests.content);
+  EXPECT_EQ(bfloat.digests.content, full.digests.content);
   EXPECT_EQ(half.data.dtype, DType::float16);
   EXPECT_EQ(half.data.bytes.size(), 4u);
-  EXPECT_FALSE(half.data.bytes.in_memory());  // the bytes are not kept
+  EXPECT_FALSE(half.data.bytes.in_memory());  // the bytes are not kept in memory
   EXPECT_EQ(half.aliases, Texts{"v"});
 }
 

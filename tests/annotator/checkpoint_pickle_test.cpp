@@ -1,4 +1,4 @@
-// What a pickle holds, and that nothing of it is called.
+// Reads the values of a pickle, without calling anything in it.
 #include <gtest/gtest.h>
 
 #include "annotator/checkpoint/pickle.h"
@@ -22,14 +22,14 @@ TEST(Pickle, NumbersOfEveryLength) {
   EXPECT_EQ(root_of("K\xff").integer, 255);
   EXPECT_EQ(root_of("M\x01\x02").integer, 0x201);
   EXPECT_EQ(root_of("J\xfe\xff\xff\xff").integer, -2);
-  EXPECT_EQ(root_of("\x8a\x02\x00\xff"s).integer, -256);  // two bytes, with a sign
+  EXPECT_EQ(root_of("\x8a\x02\x00\xff"s).integer, -256);  // two bytes, signed
   EXPECT_EQ(root_of("\x8a\x02\xff\x00"s).integer, 255);
   EXPECT_EQ(root_of("\x8a\x00"s).integer, 0);
   EXPECT_EQ(root_of("\x8b\x03\x00\x00\x00\x01\x00\x01"s).integer, 65537);
   EXPECT_EQ(root_of("\x8a\x09"
                     "123456789")
                 .integer,
-            0);  // longer than sizes are
+            0);  // more than 8 bytes are read as 0
   EXPECT_EQ(root_of("G\x3f\xf8\x00\x00\x00\x00\x00\x00"s).number, 1.5);
   EXPECT_EQ(root_of("\x88").integer, 1);
   EXPECT_EQ(root_of("\x89").integer, 0);
@@ -47,7 +47,7 @@ TEST(Pickle, ListsTuplesAndDicts) {
   const Pickle list(pickles::pickle("](K\x01K\x02"
                                     "eK\x03"
                                     "a"),
-                    here);  // extended by two, then one is appended
+                    here);  // APPENDS adds two items, APPEND adds one
   ASSERT_EQ(list.root().items.size(), 3u);
   EXPECT_EQ(list.root().items[1]->integer, 2);
   EXPECT_EQ(list.root().items[2]->integer, 3);
@@ -61,7 +61,7 @@ TEST(Pickle, ListsTuplesAndDicts) {
   EXPECT_EQ(table.root().find("c"), nullptr);
 }
 
-TEST(Pickle, AValueThatIsReferredToIsTheSame) {
+TEST(Pickle, AMemoizedValueIsShared) {
   const Pickle pickle(pickles::pickle("](K\x07q\x05h\x05"
                                       "e"),
                       here);
@@ -69,12 +69,12 @@ TEST(Pickle, AValueThatIsReferredToIsTheSame) {
   EXPECT_EQ(pickle.root().items[0], pickle.root().items[1]);
   const Pickle in_order(pickles::pickle("](K\x07\x94K\x08\x94h\x01h\x00"
                                         "e"s),
-                        here);  // the second, then the first
+                        here);  // reads memo entry 1, then entry 0
   EXPECT_EQ(in_order.root().items[2]->integer, 8);
   EXPECT_EQ(in_order.root().items[3]->integer, 7);
 }
 
-TEST(Pickle, ACallIsWrittenDown) {
+TEST(Pickle, ACallIsRecorded) {
   const Pickle pickle(pickles::pickle(pickles::call(pickles::global("os", "system"), "X\x02\x00\x00\x00ls\x85"s) +
                                       pickles::dict({{"k", "K\x01"}}) + "b"),
                       here);
@@ -100,11 +100,11 @@ TEST(Pickle, DamageIsRefused) {
   for (const char* const value : damaged) expect_error(Code::corrupt_file, [&] { root_of(value); });
   expect_error(Code::corrupt_file, [] { Pickle("\x80\x02K\x01", here); });  // no end
   expect_error(Code::corrupt_file, [] { Pickle("", here); });
-  // A list that was begun hides what stands before it.
+  // A MARK hides the items before it on the stack.
   expect_error(Code::corrupt_file, [] { root_of("](a"); });
 }
 
-TEST(Pickle, CodesThatOnlyOtherProgramsWriteAreNamed) {
+TEST(Pickle, UnsupportedOpcodesAreNamed) {
   const std::string text = expect_error(Code::unsupported_feature, [] { root_of("I1\n"); });
   EXPECT_NE(text.find("73"), std::string::npos) << text;
 }

@@ -1,4 +1,4 @@
-// Safetensors files by their header: tensors, and headers that do not fit their bytes.
+// Reads the tensors that the header of a safetensors file lists, and refuses headers that contradict the file.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(Safetensors, TensorsInTheOrderOfTheHeader) {
   EXPECT_TRUE(notes.empty());
 }
 
-TEST(Safetensors, ADtypeThatIsNotKnownIsLeftOut) {
+TEST(Safetensors, AnUnknownDtypeIsLeftOut) {
   Diagnostics notes;
   const auto tensors =
       read_header(R"({"a":)" + entry("F4", "[1]", 0, 1) + R"(,"b":)" + entry("U8", "[2]", 1, 3) + "}", "xyz", notes);
@@ -59,7 +59,7 @@ TEST(Safetensors, ADtypeThatIsNotKnownIsLeftOut) {
   EXPECT_EQ(notes[0].code, Code::unsupported_feature);
 }
 
-TEST(Safetensors, HeadersThatDoNotFit) {
+TEST(Safetensors, InvalidHeaders) {
   Diagnostics notes;
   const std::string wrong[] = {entry("F32", "[2]", 0, 4),
                                entry("F32", "[1]", 4, 0),
@@ -78,7 +78,7 @@ TEST(Safetensors, HeadersThatDoNotFit) {
                [&] { read_header(R"({"a":)" + entry("F32", "[3]", 0, 12) + "}", "abcdefgh", notes); });
 }
 
-TEST(Safetensors, AHeaderBehindTheEndOfTheFile) {
+TEST(Safetensors, AHeaderPastTheEndOfTheFile) {
   const TemporaryFolder folder;
   Diagnostics notes;
   for (const std::string& content : {with_length("{}", 3), std::string("{}")}) {
@@ -87,7 +87,7 @@ TEST(Safetensors, AHeaderBehindTheEndOfTheFile) {
   }
 }
 
-TEST(Safetensors, AreKnownByTheirFirstBytes) {
+TEST(Safetensors, AreDetectedByFirstBytes) {
   EXPECT_TRUE(is_safetensors(with_length("{}", 2)));
   EXPECT_TRUE(is_safetensors(with_length("{", 100'000'000)));
   EXPECT_FALSE(is_safetensors(with_length("{", 100'000'001)));

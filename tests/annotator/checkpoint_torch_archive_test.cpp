@@ -1,4 +1,4 @@
-// Tables of tensors in zips as torch.save writes them: which table, which names, which elements.
+// Reads the zips that torch.save writes: the choice of the table, and the names and elements of its tensors.
 #include <cstring>
 #include <fstream>
 
@@ -36,7 +36,7 @@ class TorchArchive : public ::testing::Test {
     std::ofstream(folder_ / "w.pt", std::ios::binary) << fuzz::stored_zip(members);
     return folder_ / "w.pt";
   }
-  // A file whose storage "0" holds 0, 1, 2, 3, 4, 5.
+  // Reads a file with this pickle, whose storage "0" holds 0, 1, 2, 3, 4, 5.
   std::vector<CheckpointTensor> read(const std::string& value) {
     const std::string pickle = pickles::pickle(value), storage = floats({0, 1, 2, 3, 4, 5});
     return read_torch_archive(write({{"w/data.pkl", pickle}, {"w/data/0", storage}}), notes_);
@@ -71,7 +71,7 @@ TEST_F(TorchArchive, NamesOfOneTensorAreAliases) {
   EXPECT_EQ(tensors[0].aliases, (std::vector<std::string>{"head"}));
 }
 
-TEST_F(TorchArchive, TheTableOfMostTensorsIsTheModel) {
+TEST_F(TorchArchive, TheLargestTableIsTheModel) {
   const std::string a = tensor_call("0", "FloatStorage", 0, {1}, {1}),
                     b = tensor_call("0", "FloatStorage", 1, {1}, {1});
   auto tensors = read(dict({{"optimizer", dict({{"step", a}})}, {"model", dict({{"a", a}, {"b", b}})}}));
@@ -81,22 +81,22 @@ TEST_F(TorchArchive, TheTableOfMostTensorsIsTheModel) {
   tensors = read(dict({{"model", dict({{"a", a}})}, {"average", dict({{"b", b}})}}));
   ASSERT_EQ(tensors.size(), 1u);
   EXPECT_EQ(tensors[0].name, "a");
-  ASSERT_EQ(notes_.size(), 1u);  // the other table may be meant
+  ASSERT_EQ(notes_.size(), 1u);  // names the table that was not chosen
   EXPECT_NE(notes_[0].message.find("average"), std::string::npos);
 }
 
-// {table: {table: ...}} around one tensor; the outermost counts as the first.
+// Returns nested tables {"t": {"t": ...}} around one tensor; `count` includes the outermost.
 std::string in_tables(int count, const std::string& tensor) {
   return count == 0 ? tensor : dict({{"t", in_tables(count - 1, tensor)}});
 }
 
-TEST_F(TorchArchive, TablesAreLookedForFourDeep) {
+TEST_F(TorchArchive, TablesAreFoundFourDeep) {
   const std::string tensor = tensor_call("0", "FloatStorage", 0, {6}, {1});
   EXPECT_EQ(read(in_tables(5, tensor)).size(), 1u);
   expect_error(Code::wrong_kind, [&] { read(in_tables(6, tensor)); });
 }
 
-TEST_F(TorchArchive, OfAModelTheNamesAreTheWays) {
+TEST_F(TorchArchive, AModelIsReadByPaths) {
   const auto module = [](const pickles::Entries& attributes) {
     return pickles::call(pickles::global("net", "Block"), ")") + dict(attributes) + "b";
   };
@@ -105,30 +105,31 @@ TEST_F(TorchArchive, OfAModelTheNamesAreTheWays) {
                                    {"cache", tensor_call("0", "FloatStorage", 4, {2}, {1})},
                                    {"_modules", dict({})}});
   const auto tensors = read(module({{"_parameters", dict({})}, {"_modules", dict({{"layer", leaf}})}}));
-  ASSERT_EQ(tensors.size(), 2u);  // not what is no parameter and no buffer
+  ASSERT_EQ(tensors.size(), 2u);  // "cache" is neither a parameter nor a buffer
   EXPECT_EQ(tensors[0].name, "layer.weight");
   EXPECT_EQ(tensors[1].name, "layer.mean");
 }
 
-TEST_F(TorchArchive, DtypesByTheirStorage) {
+TEST_F(TorchArchive, DtypesByStorageClass) {
   const auto tensors = read(dict({{"half", tensor_call("0", "HalfStorage", 2, {2}, {1})},
                                   {"byte", tensor_call("0", "ByteStorage", 3, {4}, {1})},
                                   {"long", tensor_call("0", "LongStorage", 1, {2}, {1})},
                                   {"other", tensor_call("0", "QInt8Storage", 0, {1}, {1})}}));
-  ASSERT_EQ(tensors.size(), 3u);  // without a kind that is not known
+  ASSERT_EQ(tensors.size(), 3u);  // "other" has an unknown class
   EXPECT_EQ(tensors[0].data.dtype, DType::float16);
   EXPECT_EQ(tensors[1].data.dtype, DType::uint8);
   EXPECT_EQ(tensors[1].data.bytes.size(), 4u);
   EXPECT_EQ(tensors[2].data.dtype, DType::int64);
 }
 
-TEST_F(TorchArchive, ATensorBehindItsStorageIsRefused) {
+TEST_F(TorchArchive, ATensorPastItsStorageIsRefused) {
   for (const std::string& tensor :
        {tensor_call("0", "FloatStorage", 0, {7}, {1}), tensor_call("0", "FloatStorage", 5, {2}, {1}),
         tensor_call("0", "FloatStorage", 7, {0}, {1}), tensor_call("0", "FloatStorage", 0, {2, 2}, {1, 5})}) {
     expect_error(Code::corrupt_file, [&] { read(dict({{"w", tensor}})); });
   }
-  EXPECT_EQ(read(dict({{"w", tensor_call("0", "FloatStorage", 6, {0}, {1})}})).size(), 1u);  // nothing, at the end
+  EXPECT_EQ(read(dict({{"w", tensor_call("0", "FloatStorage", 6, {0}, {1})}})).size(),
+            1u);  // an empty tensor at the end
 }
 
 TEST_F(TorchArchive, ATensorThatRepeatsItsElementsIsLeftOut) {
@@ -136,13 +137,13 @@ TEST_F(TorchArchive, ATensorThatRepeatsItsElementsIsLeftOut) {
   EXPECT_EQ(notes_.size(), 1u);
 }
 
-TEST_F(TorchArchive, ZipsThatTorchSaveDidNotWrite) {
+TEST_F(TorchArchive, ZipsFromOtherPrograms) {
   expect_error(Code::wrong_kind, [&] { read_torch_archive(write({{"w/model.json", "{}"}}), notes_); });
   expect_error(Code::wrong_kind, [&] { read("K\x01"); });
   const std::string pickle = pickles::pickle(dict({}));
   expect_error(Code::unsupported_feature,
                [&] { read_torch_archive(write({{"w/data.pkl", pickle}, {"w/byteorder", "big"}}), notes_); });
-  // The pickle nearest to the top is the archive's own, and a name that only ends so is another's.
+  // The archive's pickle is the outermost data.pkl; "mydata.pkl" is not a data.pkl.
   const std::string own = pickles::pickle(dict({{"w", tensor_call("0", "FloatStorage", 0, {1}, {1})}}));
   const auto path = write({{"w/extra/data.pkl", "."}, {"w/data.pkl", own}, {"mydata.pkl", "."}, {"w/data/0", "abcd"}});
   EXPECT_EQ(read_torch_archive(path, notes_).size(), 1u);

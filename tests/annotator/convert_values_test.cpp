@@ -1,5 +1,5 @@
-// Operators on known numbers: what their nodes compute, which the export folds, against numbers worked out by hand.
-// tests/ops compares every operator with PyTorch; here are cases that decide between forms, in a millisecond each.
+// Operators on constants: the export folds their nodes, and the results are compared with numbers computed by hand.
+// tests/ops compares every operator with PyTorch; these cases, a millisecond each, select between converted forms.
 #include <gtest/gtest.h>
 
 #include "annotator/exporter/export.h"
@@ -14,17 +14,17 @@ namespace {
 using Numbers = std::vector<double>;
 using Sizes = std::vector<std::int64_t>;
 
-TensorData known(DType dtype, const Sizes& shape, const Numbers& numbers) {
+TensorData constant_data(DType dtype, const Sizes& shape, const Numbers& numbers) {
   TensorData wide{DType::float64, shape, Bytes::copy_of(numbers.data(), numbers.size() * sizeof(double))};
   return program::cast_tensor(wide, dtype).value();
 }
 
-// Builds one operation and gives the numbers of its result.
+// Exports one operation and returns the elements of its result.
 class Values {
  public:
   Argument tensor(const Sizes& shape, const Numbers& numbers, DType dtype = DType::float32) {
-    return v(
-        builder_.parameter("p" + std::to_string(builder_.program.parameters.size()), known(dtype, shape, numbers)));
+    return v(builder_.parameter("p" + std::to_string(builder_.program.parameters.size()),
+                                constant_data(dtype, shape, numbers)));
   }
 
   Numbers operator()(const std::string& key, std::vector<NamedArgument> arguments, std::initializer_list<int> sizes,
@@ -33,7 +33,7 @@ class Values {
     exporter::ExportOptions options;
     const Result<graph::Graph> graph = exporter::export_program(builder_.program, options);
     if (!graph) throw Error(graph.diagnostics());
-    // What makes an output of the model stays a node: it is evaluated here.
+    // The node that computes the model's output is not folded, so it is evaluated here.
     if (graph->nodes.size() != 1) throw std::runtime_error(key + " was not folded");
     const graph::GraphNode& last = graph->nodes.front();
     simplify::Constants constants;
@@ -81,16 +81,16 @@ TEST(ConvertValues, OperandsArePromoted) {
 }
 
 TEST(ConvertValues, DivisionsOfNegativeNumbers) {
-  const auto divided = [](const char* key, double x, double by) {
+  const auto divide = [](const char* key, double x, double divisor) {
     Values a;
-    return a(key, {{"self", a.tensor({1}, {x}, DType::int64)}, {"other", a.tensor({1}, {by}, DType::int64)}}, {1},
+    return a(key, {{"self", a.tensor({1}, {x}, DType::int64)}, {"other", a.tensor({1}, {divisor}, DType::int64)}}, {1},
              DType::int64)
         .front();
   };
-  EXPECT_EQ(divided("aten::floor_divide", -7, 2), -4);
-  EXPECT_EQ(divided("aten::floor_divide", 7, -2), -4);
-  EXPECT_EQ(divided("aten::remainder.Tensor", -7, 3), 2);  // the sign of the divisor
-  EXPECT_EQ(divided("aten::remainder.Tensor", 7, -3), -2);
+  EXPECT_EQ(divide("aten::floor_divide", -7, 2), -4);
+  EXPECT_EQ(divide("aten::floor_divide", 7, -2), -4);
+  EXPECT_EQ(divide("aten::remainder.Tensor", -7, 3), 2);  // has the sign of the divisor
+  EXPECT_EQ(divide("aten::remainder.Tensor", 7, -3), -2);
 }
 
 TEST(ConvertValues, RangesUpAndDown) {
@@ -111,8 +111,8 @@ TEST(ConvertValues, RangesUpAndDown) {
       {3});
 }
 
-// Counting up takes one node; down, ONNX Runtime needs another form.
-TEST(ConvertValues, ARangeWhoseEndIsDynamicCountsUp) {
+// Counting up takes one Range node. ONNX Runtime needs a different form for counting down.
+TEST(ConvertValues, ARangeToADynamicEndCountsUp) {
   const auto operators = [](std::int64_t step) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({named(4, p.symbol("n", 4))}));
@@ -131,10 +131,10 @@ TEST(ConvertValues, ARangeWhoseEndIsDynamicCountsUp) {
   EXPECT_GT(std::ranges::count(operators(-1), "Neg"), 0);
 }
 
-TEST(ConvertValues, DifferencesOfNeighbours) {
-  const auto diff = [](int order, int left) {
+TEST(ConvertValues, DifferencesAlongAnAxis) {
+  const auto diff = [](int order, int count) {
     Values a;
-    return a("aten::diff", {{"self", a.tensor({4}, {1, 4, 9, 16})}, {"n", n(order)}, {"dim", n(-1)}}, {left});
+    return a("aten::diff", {{"self", a.tensor({4}, {1, 4, 9, 16})}, {"n", n(order)}, {"dim", n(-1)}}, {count});
   };
   EXPECT_EQ(diff(0, 4), (Numbers{1, 4, 9, 16}));
   EXPECT_EQ(diff(1, 3), (Numbers{3, 5, 7}));
@@ -169,19 +169,20 @@ TEST(ConvertValues, MembersOfASet) {
 }
 
 TEST(ConvertValues, ElementsAlongAnAxis) {
-  const auto taken = [](const Sizes& x, const Numbers& numbers, const Sizes& at, const Numbers& places,
-                        std::initializer_list<int> sizes) {
+  const auto take = [](const Sizes& x, const Numbers& numbers, const Sizes& index_sizes, const Numbers& indices,
+                       std::initializer_list<int> sizes) {
     Values a;
     return a("aten::take_along_dim",
-             {{"self", a.tensor(x, numbers)}, {"indices", a.tensor(at, places, DType::int64)}, {"dim", n(1)}}, sizes);
+             {{"self", a.tensor(x, numbers)}, {"indices", a.tensor(index_sizes, indices, DType::int64)}, {"dim", n(1)}},
+             sizes);
   };
-  EXPECT_EQ(taken({2, 2}, {1, 2, 3, 4}, {2, 1}, {1, 0}, {2, 1}), (Numbers{2, 3}));
-  EXPECT_EQ(taken({2, 2}, {1, 2, 3, 4}, {1, 2}, {1, 0}, {2, 2}),
-            (Numbers{2, 1, 4, 3}));  // the places are those of both rows
-  EXPECT_EQ(taken({1, 3}, {1, 2, 3}, {2, 2}, {2, 0, 1, 1}, {2, 2}), (Numbers{3, 1, 2, 2}));
+  EXPECT_EQ(take({2, 2}, {1, 2, 3, 4}, {2, 1}, {1, 0}, {2, 1}), (Numbers{2, 3}));
+  EXPECT_EQ(take({2, 2}, {1, 2, 3, 4}, {1, 2}, {1, 0}, {2, 2}),
+            (Numbers{2, 1, 4, 3}));  // the indices apply to both rows
+  EXPECT_EQ(take({1, 3}, {1, 2, 3}, {2, 2}, {2, 0, 1, 1}, {2, 2}), (Numbers{3, 1, 2, 2}));
 }
 
-TEST(ConvertValues, AxesInAnotherOrder) {
+TEST(ConvertValues, PermutesAxes) {
   const auto permutation = [](const Sizes& source, const Sizes& destination, std::initializer_list<int> sizes) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({2, 3, 4}));
@@ -204,7 +205,7 @@ TEST(ConvertValues, AxesInAnotherOrder) {
             (Numbers{3, 1, 2}));
 }
 
-TEST(ConvertValues, DropoutsOfTrainingAreRefused) {
+TEST(ConvertValues, TrainingDropoutIsRefused) {
   const auto dropout = [](const char* key, double p, const Argument& train) {
     Values a;
     return a(key, {{"input", a.tensor({2}, {1, 2})}, {"p", Argument{p}}, {"train", train}}, {2});

@@ -1,4 +1,4 @@
-// Choices of nodes as tools take them, placements and reports as people read them.
+// Writes selections of nodes in the format of each tool, and placements as text.
 #include "annotator/dialect/dialect.h"
 #include "annotator/dialect/written_choice.h"
 #include "annotator/placement/placement.h"
@@ -11,14 +11,14 @@ namespace {
 class DialectChoice : public StampedFileTest {
  protected:
   static view::SelectedNode node(const std::string& name, const std::string& op_type = "MatMul") {
-    view::SelectedNode made;
-    made.name = name;
-    made.op_type = op_type;
-    made.module = "encoder";
-    return made;
+    view::SelectedNode selected;
+    selected.name = name;
+    selected.op_type = op_type;
+    selected.module = "encoder";
+    return selected;
   }
-  std::string written(const std::string& dialect, std::vector<view::SelectedNode> nodes,
-                      const dialect::ChoiceOptions& options = {}) {
+  std::string choice_text(const std::string& dialect, std::vector<view::SelectedNode> nodes,
+                          const dialect::ChoiceOptions& options = {}) {
     return dialect::write_choice(dialect::find_dialect(dialect), std::move(nodes), model, options, notes_);
   }
   std::string name(std::size_t i) const { return std::string(model.graph.nodes.at(i).name); }
@@ -26,46 +26,46 @@ class DialectChoice : public StampedFileTest {
   Diagnostics notes_;
 };
 
-TEST_F(DialectChoice, NamesOneALine) {
-  EXPECT_EQ(written("names", {node(name(0)), node(name(1), "Add")}), name(0) + "\n" + name(1) + "\n");
+TEST_F(DialectChoice, OneNamePerLine) {
+  EXPECT_EQ(choice_text("names", {node(name(0)), node(name(1), "Add")}), name(0) + "\n" + name(1) + "\n");
 }
 
-TEST_F(DialectChoice, WhatNoToolCouldHonourIsRefused) {
-  expect_error(Code::usage, [&] { written("names", {}); });
-  expect_error(Code::usage, [&] { written("names", {node("")}); });
-  expect_error(Code::usage, [&] { written("names", {node("\xff")}); });  // no UTF-8
-  expect_error(Code::usage, [&] { written("names", {node(name(0))}, {.setting = "fp8"}); });
+TEST_F(DialectChoice, InvalidChoicesAreRefused) {
+  expect_error(Code::usage, [&] { choice_text("names", {}); });
+  expect_error(Code::usage, [&] { choice_text("names", {node("")}); });
+  expect_error(Code::usage, [&] { choice_text("names", {node("\xff")}); });  // not UTF-8
+  expect_error(Code::usage, [&] { choice_text("names", {node(name(0))}, {.setting = "fp8"}); });
   expect_error(Code::usage, [&] { dialect::find_dialect("nothing"); });
 }
 
-TEST_F(DialectChoice, ANodeThatAToolDoesNotSeeIsLeftOutWhereThatIsAllowed) {
+TEST_F(DialectChoice, ANodeThatAToolDoesNotSeeMayBeLeftOut) {
   view::SelectedNode nested = node("inside", "Neg");
   nested.nested = true;
-  expect_error(Code::usage, [&] { written("nncf", {node(name(0)), nested}); });
-  const std::string text = written("nncf", {node(name(0)), nested}, {.setting = "", .partial = true});
+  expect_error(Code::usage, [&] { choice_text("nncf", {node(name(0)), nested}); });
+  const std::string text = choice_text("nncf", {node(name(0)), nested}, {.setting = "", .partial = true});
   EXPECT_NE(text.find(name(0)), std::string::npos);
   EXPECT_EQ(text.find("inside"), std::string::npos);
   EXPECT_EQ(notes_.size(), 1u);
-  expect_error(Code::usage, [&] { written("nncf", {nested}, {.setting = "", .partial = true}); });
+  expect_error(Code::usage, [&] { choice_text("nncf", {nested}, {.setting = "", .partial = true}); });
 }
 
-TEST(PlacementText, DifferencesAreListedUpToTwenty) {
-  placement::Placement placed;
-  placed.shares = {{"gpu", 1200, 2, 4096, std::nullopt}, {"cpu", 3, 0, 0, std::nullopt}};
-  placed.crossings = {{"gpu", "cpu", 1}, {"cpu", "gpu", 2}};
-  placed.settings = "gpu(=a)";
-  const std::string plain = to_text(placed);
-  EXPECT_NE(plain.find("1,200"), std::string::npos) << plain;
-  EXPECT_NE(plain.find("1 value crosses from gpu to cpu\n2 values cross from cpu to gpu\n"), std::string::npos)
-      << plain;
-  EXPECT_EQ(plain.find("ONNX Runtime:"), std::string::npos);
-  placed.compared.emplace();
-  placed.compared->as_placed = 5;
-  const std::string same = to_text(placed);
+TEST(PlacementText, TwentyDifferencesAreListed) {
+  placement::Placement result;
+  result.shares = {{"gpu", 1200, 2, 4096, std::nullopt}, {"cpu", 3, 0, 0, std::nullopt}};
+  result.crossings = {{"gpu", "cpu", 1}, {"cpu", "gpu", 2}};
+  result.settings = "gpu(=a)";
+  const std::string uncompared = to_text(result);
+  EXPECT_NE(uncompared.find("1,200"), std::string::npos) << uncompared;
+  EXPECT_NE(uncompared.find("1 value crosses from gpu to cpu\n2 values cross from cpu to gpu\n"), std::string::npos)
+      << uncompared;
+  EXPECT_EQ(uncompared.find("ONNX Runtime:"), std::string::npos);
+  result.compared.emplace();
+  result.compared->as_placed = 5;
+  const std::string same = to_text(result);
   EXPECT_TRUE(same.ends_with("0 elsewhere, 0 not in its list\n")) << same;
   for (int i = 0; i < 22; ++i)
-    placed.compared->differences.push_back({"n" + std::to_string(i), "m", "gpu", "CPUExecutionProvider"});
-  const std::string different = to_text(placed);
+    result.compared->differences.push_back({"n" + std::to_string(i), "m", "gpu", "CPUExecutionProvider"});
+  const std::string different = to_text(result);
   EXPECT_NE(different.find("n19"), std::string::npos) << different;
   EXPECT_EQ(different.find("n20"), std::string::npos);
   EXPECT_NE(different.find("and 2 more"), std::string::npos);

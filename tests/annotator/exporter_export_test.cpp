@@ -23,7 +23,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Exported as the converters leave it, so that a test sees what they chose.
+// Exports without simplification, so that a test sees the converters' own nodes.
 Graph exported(const Program& program, int opset = 18) {
   ExportOptions options;
   options.opset = opset;
@@ -45,25 +45,25 @@ TEST(Export, ReportsEveryUnsupportedOperatorAtOnce) {
   const ValueId x = p.input("x", f32({2}));
   for (int i = 0; i < 4; ++i) p.output(p.op("aten::frobnicate", {{"self", v(x)}}, f32({2})));
   p.program.body.nodes[2].origin.stack =
-      p.program.stacks.add({{"model.py", 9, "forward"}});  // the other three are at one place
+      p.program.stacks.add({{"model.py", 9, "forward"}});  // the other three share one source line
   const ValueId poisoned = p.op("aten::unheard_of.Tensor", {{"self", v(x)}}, f32({2}));
-  p.output(p.op("aten::relu", {{"self", v(poisoned)}}, f32({2})));  // not blamed for what it reads
+  p.output(p.op("aten::relu", {{"self", v(poisoned)}}, f32({2})));  // not reported: its input is unsupported
   p.output(p.op("aten::gelu", {{"self", v(x)}, {"approximate", Argument{std::string("wild")}}}, f32({2})));
   const Result<Graph> graph = export_program(p.program, {});
   ASSERT_FALSE(graph);
-  const Diagnostics& found = graph.diagnostics();
-  ASSERT_EQ(found.size(), 3u);
-  EXPECT_EQ(found[0].where.op, "aten::frobnicate");
-  EXPECT_EQ(found[0].code, Code::no_converter);
-  EXPECT_EQ(found[0].count, 4);
-  ASSERT_EQ(found[0].more_places.size(), 1u);
-  EXPECT_EQ(found[0].more_places[0].source, "model.py:9 forward");
-  EXPECT_EQ(found[0].where.module, "layer");
-  EXPECT_EQ(found[0].where.source, "model.py:7 forward");
-  EXPECT_EQ(found[1].where.op, "aten::gelu");
-  EXPECT_EQ(found[1].code, Code::converter_refused);
-  EXPECT_EQ(found[2].where.op, "aten::unheard_of.Tensor");
-  EXPECT_EQ(exit_code(found), ExitCode::unsupported);
+  const Diagnostics& failures = graph.diagnostics();
+  ASSERT_EQ(failures.size(), 3u);
+  EXPECT_EQ(failures[0].where.op, "aten::frobnicate");
+  EXPECT_EQ(failures[0].code, Code::no_converter);
+  EXPECT_EQ(failures[0].count, 4);
+  ASSERT_EQ(failures[0].more_places.size(), 1u);
+  EXPECT_EQ(failures[0].more_places[0].source, "model.py:9 forward");
+  EXPECT_EQ(failures[0].where.module, "layer");
+  EXPECT_EQ(failures[0].where.source, "model.py:7 forward");
+  EXPECT_EQ(failures[1].where.op, "aten::gelu");
+  EXPECT_EQ(failures[1].code, Code::converter_refused);
+  EXPECT_EQ(failures[2].where.op, "aten::unheard_of.Tensor");
+  EXPECT_EQ(exit_code(failures), ExitCode::unsupported);
 }
 
 TEST(Export, UnsupportedOperatorsCanBecomeCustomNodes) {
@@ -108,7 +108,7 @@ TEST(Export, KeptOperatorsHoldTheirArgumentsExactly) {
   EXPECT_EQ(graph->nodes.at(2).domain, "");
 }
 
-TEST(Export, ArgumentsThatTheSchemaDoesNotKnowAreRefused) {
+TEST(Export, ArgumentsOutsideTheSchemaAreRefused) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(p.op("aten::relu", {{"self", v(x)}, {"slope", n(2)}}, f32({2})));
@@ -117,8 +117,8 @@ TEST(Export, ArgumentsThatTheSchemaDoesNotKnowAreRefused) {
 
 // ---- shapes -----------------------------------------------------------------------------------------------------
 
-// view(x, [b, s, 2, 3]) of x [b, s, 6], the sizes asked of x.
-TEST(Export, AxesThatStayAreCopiedByReshape) {
+// view(x, [b, s, 2, 3]) of x [b, s, 6]; b and s come from x.size().
+TEST(Export, ReshapeCopiesUnchangedAxes) {
   ProgramBuilder p;
   const SymbolId b = p.symbol("batch", 2), s = p.symbol("seq", 5);
   const ValueId x = p.input("x", f32({named(2, b), named(5, s), fixed(6)}));
@@ -131,7 +131,7 @@ TEST(Export, AxesThatStayAreCopiedByReshape) {
   EXPECT_EQ(reshape_target(graph), (Ints{0, 0, 2, 3}));
 }
 
-TEST(Export, OneSizeThatFollowsIsLeftToReshape) {
+TEST(Export, ReshapeInfersOneSize) {
   ProgramBuilder p;
   const SymbolId b = p.symbol("batch", 2);
   const ValueId x = p.input("x", f32({named(2, b), fixed(3), fixed(4)}));
@@ -140,8 +140,8 @@ TEST(Export, OneSizeThatFollowsIsLeftToReshape) {
   EXPECT_EQ(reshape_target(graph), (Ints{-1, 4}));
 }
 
-// Sizes on other places than the input has them: neighbouring axes of one tensor come from one Shape node.
-TEST(Export, SizesThatMoveAreComputedOnce) {
+// Sizes that move to a different axis: adjacent axes of one tensor come from one Shape node.
+TEST(Export, MovedSizesAreComputedOnce) {
   for (const int opset : {13, 18}) {
     ProgramBuilder p;
     const SymbolId b = p.symbol("batch", 2), s = p.symbol("seq", 5);
@@ -162,8 +162,8 @@ TEST(Export, ASharedSizeBelongsToAllItsReaders) {
   const SymbolId b = p.symbol("batch", 2);
   const ValueId x = p.input("x", f32({named(2, b), fixed(3)}));
   const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({named(2, b), fixed(3)}));
-  for (const ValueId of : {x, y}) {
-    const ValueId size = p.op("aten::size.int", {{"self", v(of)}, {"dim", n(0)}}, integer());
+  for (const ValueId operand : {x, y}) {
+    const ValueId size = p.op("aten::size.int", {{"self", v(operand)}, {"dim", n(0)}}, integer());
     p.output(size);
   }
   const Graph graph = exported(p.program);
@@ -185,8 +185,8 @@ TEST(Export, PromotesAsPyTorchDoes) {
     Type self;
     Argument other;  // a literal, or none for a tensor of `other_type`
     Type other_type;
-    DType result;  // as torch.result_type
-    int casts;     // nodes; casts of constants cost none
+    DType result;  // torch.result_type
+    int casts;     // Cast nodes; casts of constants are folded
   } rows[] = {
       {"a Python float does not widen", tensor(DType::float16, {2}), Argument{0.5}, {}, DType::float16, 0},
       {"a Python float makes integers the default dtype",
@@ -223,7 +223,7 @@ TEST(Export, PromotesAsPyTorchDoes) {
 
 // ---- control flow -----------------------------------------------------------------------------------------------
 
-TEST(Export, BranchesSeeTheValuesAroundThem) {
+TEST(Export, BranchesReadOuterValues) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
@@ -282,7 +282,7 @@ TEST(Export, TiedParametersAreOneInitializerUnderTheirName) {
   EXPECT_TRUE(graph.initializers[0].parameter);
 }
 
-TEST(Export, OutputsAreNodesOfTheirOwn) {
+TEST(Export, OutputsHaveTheirOwnNodes) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(x, "x");

@@ -1,14 +1,14 @@
-// export_forms(): several graphs of one program, each as export_program() makes it.
+// export_forms(): several graphs of one program, each equal to the graph of a separate export_program().
 #include <gtest/gtest.h>
 
-#include "annotator/convert/asked_opset.h"
+#include "annotator/convert/tracked_opset.h"
 #include "annotator/exporter/export.h"
 #include "schema/result.h"
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
 
-using convert::AskedOpset;
+using convert::TrackedOpset;
 using exporter::export_forms;
 using exporter::export_program;
 using exporter::ExportedForm;
@@ -20,7 +20,7 @@ using graph::GraphNode;
 
 namespace {
 
-// Operators, what they read and their attributes, with bodies; values by number.
+// Lists the operators with their inputs, attributes and bodies; values appear as numbers.
 std::string text_of(const Graph& graph) {
   std::string text;
   for (const GraphNode& node : graph.nodes) {
@@ -43,7 +43,7 @@ std::string text_of(const Graph& graph) {
   return text;
 }
 
-void expect_each_as_exported(const Program& program, const std::vector<ExportForm>& forms) {
+void expect_equal_exports(const Program& program, const std::vector<ExportForm>& forms) {
   const std::vector<ExportedForm> exported = export_forms(program, {}, forms);
   ASSERT_EQ(exported.size(), forms.size());
   for (std::size_t i = 0; i < forms.size(); ++i) {
@@ -52,13 +52,13 @@ void expect_each_as_exported(const Program& program, const std::vector<ExportFor
     options.simplify = forms[i].simplify;
     options.operators = forms[i].operators;
     options.keep_bfloat16 = true;
-    const Result<Graph> alone = export_program(program, options);
-    ASSERT_TRUE(alone);
-    EXPECT_EQ(text_of(*exported[i].graph), text_of(*alone)) << i;
+    const Result<Graph> single = export_program(program, options);
+    ASSERT_TRUE(single);
+    EXPECT_EQ(text_of(*exported[i].graph), text_of(*single)) << i;
   }
 }
 
-// relu: the same at every opset. mean: its axes are an input since opset 18.
+// relu is equal at every opset. The axes of mean are an input since opset 18.
 ProgramBuilder relu_and(const std::string& other) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
@@ -73,14 +73,14 @@ ProgramBuilder relu_and(const std::string& other) {
   return p;
 }
 
-TEST(ExportForms, AreOneGraphWhereTheOpsetChangesNothing) {
+TEST(ExportForms, ShareAGraphIfTheOpsetChangesNothing) {
   const ProgramBuilder p = relu_and("neg");
   const auto forms = export_forms(p.program, {}, {{18, false}, {28, false}, {13, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
   EXPECT_EQ(forms[0].graph, forms[2].graph);
 }
 
-TEST(ExportForms, AreSeveralWhereTheOpsetDecides) {
+TEST(ExportForms, DifferIfTheOpsetMatters) {
   const ProgramBuilder p = relu_and("mean");
   const auto forms = export_forms(p.program, {}, {{18, false}, {28, false}, {13, false}, {17, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
@@ -88,41 +88,41 @@ TEST(ExportForms, AreSeveralWhereTheOpsetDecides) {
   EXPECT_EQ(forms[2].graph, forms[3].graph);
 }
 
-TEST(ExportForms, AreWhatAnExportMakes) {
+TEST(ExportForms, EqualSeparateExports) {
   for (const char* other : {"neg", "mean", "gelu"}) {
     const ProgramBuilder p = relu_and(other);
-    expect_each_as_exported(p.program, {{18, false},
-                                        {18, true},
-                                        {24, true, operators::OperatorForms::plain},
-                                        {24, true, operators::OperatorForms::fused},
-                                        {28, false},
-                                        {13, false},
-                                        {20, true}});
+    expect_equal_exports(p.program, {{18, false},
+                                     {18, true},
+                                     {24, true, operators::OperatorForms::plain},
+                                     {24, true, operators::OperatorForms::fused},
+                                     {28, false},
+                                     {13, false},
+                                     {20, true}});
   }
 }
 
-TEST(ExportForms, DifferWhereAnOperatorLearntAType) {
+TEST(ExportForms, DifferIfAnOperatorGainsAType) {
   ProgramBuilder p;
   const ValueId x = p.input("x", tensor(DType::bfloat16, {2, 3}));
   p.output(p.op("aten::sin", {{"self", v(x)}}, tensor(DType::bfloat16, {2, 3})));
   const auto forms = export_forms(p.program, {}, {{18, false}, {13, false}, {28, false}, {22, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
-  EXPECT_NE(forms[0].graph, forms[2].graph);  // Sin of bfloat16 came with opset 22
+  EXPECT_NE(forms[0].graph, forms[2].graph);  // Sin accepts bfloat16 since opset 22
   EXPECT_EQ(forms[2].graph, forms[3].graph);
   EXPECT_EQ(forms[0].graph->nodes.size(), 3U);
   EXPECT_EQ(forms[2].graph->nodes.size(), 1U);
-  expect_each_as_exported(p.program, {{18, false}, {13, false}, {28, false}});
+  expect_equal_exports(p.program, {{18, false}, {13, false}, {28, false}});
 }
 
-TEST(ExportForms, KnowTheValuesOfTheProgram) {
+TEST(ExportForms, MapTheValuesOfTheProgram) {
   const ProgramBuilder p = relu_and("mean");
   for (const ExportedForm& form : export_forms(p.program, {}, {{18, false}, {18, true}})) {
-    const auto made = form.values->at(p.program.body.nodes[0].outputs[0]);
-    EXPECT_EQ(form.graph->nodes.at(0).outputs.at(0), made);
+    const auto graph_value = form.values->at(p.program.body.nodes[0].outputs[0]);
+    EXPECT_EQ(form.graph->nodes.at(0).outputs.at(0), graph_value);
   }
 }
 
-TEST(ExportForms, ThrowWhatAnExportReports) {
+TEST(ExportForms, ThrowTheErrorsOfAnExport) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(p.op("aten::frobnicate", {{"self", v(x)}}, f32({2})));
@@ -130,8 +130,8 @@ TEST(ExportForms, ThrowWhatAnExportReports) {
   EXPECT_THROW(export_forms(relu_and("neg").program, {}, {{12, false}}), Error);
 }
 
-TEST(AskedOpset, NotesWhereTheAnswersWouldDiffer) {
-  const AskedOpset opset(18);
+TEST(TrackedOpset, NotesWhereTheAnswersWouldDiffer) {
+  const TrackedOpset opset(18);
   EXPECT_TRUE(opset.same_at(13) && opset.same_at(28));
   EXPECT_TRUE(opset >= 15);
   EXPECT_FALSE(opset.same_at(14));
@@ -159,9 +159,9 @@ TEST(Graph, ClonesItsBodies) {
   graph.outputs.push_back(output);
   const Graph copy = graph.clone();
   EXPECT_EQ(text_of(copy), text_of(graph));
-  const auto& own = std::get<std::shared_ptr<Graph>>(copy.nodes[0].attributes[0].value);
-  EXPECT_NE(own, body);
-  EXPECT_EQ(own->outer, &copy);
+  const auto& clone_body = std::get<std::shared_ptr<Graph>>(copy.nodes[0].attributes[0].value);
+  EXPECT_NE(clone_body, body);
+  EXPECT_EQ(clone_body->outer, &copy);
   EXPECT_EQ(body->outer, &graph);
 }
 
@@ -171,8 +171,8 @@ std::vector<std::string> op_types(const Graph& graph) {
   return names;
 }
 
-// Rearrangements that do nothing, and a result that PyTorch computed before: nodes in a literal form alone.
-TEST(ExportForms, AreLiteralWhereOtherExportersAre) {
+// Operators without effect, and an operator with a known result, become nodes in the literal form only.
+TEST(ExportForms, LiteralFormsKeepEveryOperator) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId sliced = p.op("aten::slice.Tensor", {{"self", v(x)}, {"dim", n(0)}, {"start", n(0)}}, f32({2, 3}));

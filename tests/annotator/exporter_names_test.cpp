@@ -1,4 +1,4 @@
-// Names of nodes, values and constants (annotator/export/names).
+// Names of nodes, values and constants (annotator/exporter/names.h).
 #include <gtest/gtest.h>
 
 #include "annotator/exporter/names.h"
@@ -12,7 +12,7 @@ using origin::scope_path;
 
 namespace {
 
-TEST(ScopePath, CutsAtCalledModulesOnly) {
+TEST(ScopePath, SplitsAtCalledModules) {
   Program program = stamped_sidecar().program;
   EXPECT_EQ(scope_path(program, root_scope), "");
   EXPECT_EQ(scope_path(program, ScopeId(1)), "/encoder");
@@ -20,7 +20,7 @@ TEST(ScopePath, CutsAtCalledModulesOnly) {
   EXPECT_EQ(scope_path(program, ScopeId(5)), "/head");
 }
 
-TEST(ScopePath, NamesTheModuleWhereverItIsCalledFrom) {
+TEST(ScopePath, DoesNotDependOnTheCaller) {
   Program program = stamped_sidecar().program;
   const ScopeId called = program.scopes.add({ScopeId(1), ModuleId(4), 2});  // encoder calls head
   EXPECT_EQ(scope_path(program, called), "/head");
@@ -28,12 +28,12 @@ TEST(ScopePath, NamesTheModuleWhereverItIsCalledFrom) {
 
 TEST(ScopePath, ComparesWholeSegments) {
   Program program = stamped_sidecar().program;
-  program.modules[ModuleId(3)].path = "encoder.layer.01";  // no child of encoder.layer.0
+  program.modules[ModuleId(3)].path = "encoder.layer.01";  // not a child of encoder.layer.0
   EXPECT_EQ(scope_path(program, ScopeId(3)), "/encoder/layer.01");
 }
 
 // torchvision's ResNet: layer1 is a Sequential, so it is called, and its children are called 0, 1, ...
-TEST(ScopePath, GivesNumbersTheirContainer) {
+TEST(ScopePath, PrefixesTheContainer) {
   Program program;
   for (const char* path :
        {"", "features", "features.1", "features.1.0", "features.1.0.block", "features.1.0.block.2"}) {
@@ -66,7 +66,7 @@ TEST(NameNodes, NumbersRepeatedNames) {
   EXPECT_EQ(g.graph.values[g.graph.initializers[0].value].name, "/encoder/layer.0/query/constant");
 }
 
-TEST(NameNodes, KeepsWantedNames) {
+TEST(NameNodes, KeepsUserNames) {
   const Program program = stamped_sidecar().program;
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});

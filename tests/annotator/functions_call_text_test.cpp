@@ -1,4 +1,4 @@
-// Metadata of a function's nodes for several modules: templates, and what a call says otherwise.
+// Metadata of a function that several modules share: templates, and the differences that each call stores.
 #include <gtest/gtest.h>
 
 #include "annotator/functions/call_text.h"
@@ -7,7 +7,7 @@
 namespace whence::functions {
 namespace {
 
-TEST(CallText, TemplatesByWholeSegments) {
+TEST(CallText, TemplatesHoldSegments) {
   const std::string_view module = "layer.0";
   const std::pair<const char*, const char*> cases[] = {{"layer.0", "{module}"},
                                                        {"layer.0.attention", "{module}.attention"},
@@ -17,11 +17,11 @@ TEST(CallText, TemplatesByWholeSegments) {
                                                        {"a_layer.0", "a_layer.0"},
                                                        {"/layer.0/query, layer.0.key", "/{module}/query, {module}.key"},
                                                        {"none", "none"}};
-  for (const auto& [text, of_template] : cases) {
-    EXPECT_EQ(to_template(text, module), of_template);
-    EXPECT_EQ(from_template(of_template, module), text);
-    EXPECT_TRUE(fills_template(text, of_template, module));
-    EXPECT_FALSE(fills_template(std::string(text) + "x", of_template, module));
+  for (const auto& [text, template_text] : cases) {
+    EXPECT_EQ(to_template(text, module), template_text);
+    EXPECT_EQ(from_template(template_text, module), text);
+    EXPECT_TRUE(fills_template(text, template_text, module));
+    EXPECT_FALSE(fills_template(std::string(text) + "x", template_text, module));
   }
   EXPECT_EQ(to_template("anything", ""), "anything");
   EXPECT_EQ(from_template("{module}.x", "layer.7"), "layer.7.x");
@@ -42,10 +42,10 @@ std::string value_of(const onnx::NodeProto& node, const std::string& key) {
   return "absent";
 }
 
-TEST(CallText, DifferencesBringEveryOriginalBack) {
+TEST(CallText, DifferencesRestoreEveryOriginal) {
   const onnx::NodeProto first = node_with({{"same", "{module}.a"}, {"other", "1"}, {"extra", "x"}});
   const onnx::NodeProto second = node_with({{"same", "{module}"}});
-  const std::string bytes = "\xff\x01";  // no UTF-8
+  const std::string bytes = "\xff\x01";  // not UTF-8
   const std::vector<onnx_file::OnnxProperties> originals = {{{"same", "m.a"}, {"other", "2"}},
                                                             {{"same", "m"}, {"new", bytes}}};
   const std::string text = differences({{&first, "m"}, {&second, "m"}}, originals);
@@ -59,7 +59,7 @@ TEST(CallText, DifferencesBringEveryOriginalBack) {
   EXPECT_EQ(value_of(b, "extra"), "absent");
 }
 
-TEST(CallText, NothingDiffersWhereTheTemplateFits) {
+TEST(CallText, NoDifferencesIfTheTemplateFits) {
   const onnx::NodeProto node = node_with({{"k", "{module}.a"}});
   EXPECT_EQ(differences({{&node, "m"}}, {{{"k", "m.a"}}}), "");
   EXPECT_NE(differences({{&node, "n"}}, {{{"k", "m.a"}}}), "");

@@ -1,4 +1,4 @@
-// Calls of functions written out, and types and sizes of values.
+// Inlines calls of functions, and infers types and sizes of values.
 #include <gtest/gtest.h>
 
 #include "annotator/functions/inline_calls.h"
@@ -19,7 +19,7 @@ class Functions : public ::testing::Test {
   ModelParts parts(const std::string& text) {
     return parts_of(whence::summary_of(parse_model(header + text), folder_));
   }
-  // "MatMul(x,w)->h": each node, after all calls were written out.
+  // Inlines all calls and returns the nodes, each like "MatMul(x,w)".
   std::vector<std::string> inlined(const std::string& text) {
     ModelParts model = parts(text);
     report_ = inline_calls(model, true);
@@ -47,7 +47,7 @@ TEST_F(Functions, ACallBecomesTheNodesOfItsFunction) {
   EXPECT_EQ(report_.nodes, 3);
 }
 
-TEST_F(Functions, CallsWithinFunctionsAreWrittenOutToo) {
+TEST_F(Functions, CallsWithinFunctionsAreInlined) {
   EXPECT_EQ(inlined(R"(g (float[2] x) => (float[2] y) { y = f.outer (x) }
     <opset_import: ["" : 20, "f" : 1], domain: "f"> outer (a) => (b) { t = f.inner (a) b = Neg (t) }
     <opset_import: ["" : 20], domain: "f"> inner (a) => (b) { b = Relu (a) })"),
@@ -55,15 +55,15 @@ TEST_F(Functions, CallsWithinFunctionsAreWrittenOutToo) {
   EXPECT_EQ(report_.calls, 1);
 }
 
-TEST_F(Functions, NamesWithinAreUnique) {
+TEST_F(Functions, InnerNamesAreUnique) {
   const Lines lines = inlined(R"(g (float[2] x) => (float[2] y) { h = f.two (x) y = f.two (h) }
     <opset_import: ["" : 20], domain: "f"> two (a) => (b) { t = Relu (a) b = Neg (t) })");
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_NE(lines[1], lines[3]);  // each reads a value of its own
+  EXPECT_NE(lines[1], lines[3]);  // each call has its own value t
   EXPECT_EQ(lines[2], "Relu(h)");
 }
 
-TEST_F(Functions, CallsThatDoNotFitAreRefused) {
+TEST_F(Functions, InvalidCallsAreRefused) {
   const char* const recursive = R"(g (float[2] x) => (float[2] y) { y = f.again (x) }
     <opset_import: ["" : 20, "f" : 1], domain: "f"> again (a) => (b) { b = f.again (a) })";
   expect_error(Code::corrupt_file, [&] { inlined(recursive); });
@@ -72,16 +72,16 @@ TEST_F(Functions, CallsThatDoNotFitAreRefused) {
       <opset_import: ["" : 20], domain: "f"> one (a) => (b) { b = Neg (a) })");
   });
   const auto all = [](const onnx_file::OnnxFunction&) { return true; };
-  EXPECT_EQ(written_size(parts(recursive), all), std::nullopt);
+  EXPECT_EQ(inlined_size(parts(recursive), all), std::nullopt);
   const ModelParts nested = parts(R"(g (float[2] x) => (float[2] y) { h = f.outer (x) y = f.outer (h) }
     <opset_import: ["" : 20, "f" : 1], domain: "f"> outer (a) => (b) { t = f.inner (a) b = f.inner (t) }
     <opset_import: ["" : 20], domain: "f"> inner (a) => (b) { t = Neg (a) b = Neg (t) })");
-  EXPECT_EQ(written_size(nested, all), 8u);
-  EXPECT_EQ(written_size(nested, [](const onnx_file::OnnxFunction& each) { return each.name == "outer"; }), 4u);
+  EXPECT_EQ(inlined_size(nested, all), 8u);
+  EXPECT_EQ(inlined_size(nested, [](const onnx_file::OnnxFunction& each) { return each.name == "outer"; }), 4u);
   EXPECT_EQ(stored_nodes(nested), 6u);
 }
 
-// "2,n" as ONNX's types have it.
+// Returns the sizes of a type, like "2,n".
 std::string sizes_of(const onnx::TypeProto& type) {
   std::string text;
   for (const auto& dim : type.tensor_type().shape().dim()) {
@@ -92,7 +92,7 @@ std::string sizes_of(const onnx::TypeProto& type) {
   return text;
 }
 
-TEST_F(Functions, TypesAreInferredAlsoThroughOperatorsOfTheRuntime) {
+TEST_F(Functions, TypesAreInferredThroughRuntimeOperators) {
   const ModelParts model = parts(R"(g (float[n, 3] x) => (float[n, 3] y) {
     h = com.microsoft.QuickGelu (x) k = Transpose (h) y = Transpose (k) })");
   const ValueTypes types = value_types(model);
@@ -103,7 +103,7 @@ TEST_F(Functions, TypesAreInferredAlsoThroughOperatorsOfTheRuntime) {
   EXPECT_EQ(sizes_of(*numbers.find("k")->second), "3,5");
 }
 
-TEST_F(Functions, SizesThatInferenceLosesAreNamedAgain) {
+TEST_F(Functions, LostSizesAreNamedAgain) {
   const ModelParts model = parts(R"(g (float[n, 4] x) => (float[a, b] y)
     <int64[2] target = {-1, 2}> { y = Reshape (x, target) })");
   const NamedSizes names(model);
@@ -112,7 +112,7 @@ TEST_F(Functions, SizesThatInferenceLosesAreNamedAgain) {
   shape.add_dim();
   shape.add_dim()->set_dim_value(2);
   names.fill_in("y", type);
-  EXPECT_EQ(sizes_of(type), "?,2");  // 2 * n is no input's
+  EXPECT_EQ(sizes_of(type), "?,2");  // no input has the size 2 * n
   onnx::TypeProto of_input;
   of_input.mutable_tensor_type()->mutable_shape()->add_dim();
   of_input.mutable_tensor_type()->mutable_shape()->add_dim();

@@ -1,5 +1,5 @@
-// A plain node is one that protobuf, having read it, writes with the same bytes. Every other node has to be recognised:
-// its bytes would reach the output as another tool wrote them.
+// A plain node is a node that protobuf reads and writes back with equal bytes. Every other node must be detected,
+// because the bytes of a plain node are copied to the output.
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
@@ -30,7 +30,7 @@ onnx::NodeProto conv() {
 
 bool is_plain(const std::string& message) { return read_plain_node(message).has_value(); }
 
-TEST(PlainNode, IsWhatProtobufWrites) {
+TEST(PlainNode, ComesFromProtobuf) {
   const std::string message = conv().SerializeAsString();
   const auto node = read_plain_node(message);
   ASSERT_TRUE(node);
@@ -49,14 +49,14 @@ TEST(PlainNode, FieldsInAnotherOrderAreNotPlain) {
   EXPECT_FALSE(is_plain(message));
 }
 
-TEST(PlainNode, AFieldThatStandsTwiceIsNotPlain) {
+TEST(PlainNode, ADuplicateFieldIsNotPlain) {
   std::string message;
   wire::append_field(message, 4, "Relu");
   wire::append_field(message, 4, "Abs");
   EXPECT_FALSE(is_plain(message));
 }
 
-TEST(PlainNode, ALongerLengthIsNotPlain) {
+TEST(PlainNode, APaddedLengthIsNotPlain) {
   EXPECT_TRUE(is_plain(std::string("\x22\x01R", 3)));
   EXPECT_FALSE(is_plain(std::string("\x22\x81\x00R", 4)));
 }
@@ -75,7 +75,7 @@ TEST(PlainNode, PackedNumbersAreNotPlain) {
   EXPECT_FALSE(is_plain(message));
 }
 
-TEST(PlainNode, WhatNormalFormsLeaveOutOrLookIntoIsNotPlain) {
+TEST(PlainNode, DocStringsTensorsAndGraphsAreNotPlain) {
   onnx::NodeProto documented = conv(), constant = conv(), branch = conv();
   documented.mutable_attribute(0)->set_doc_string("why");
   constant.mutable_attribute(0)->mutable_t()->set_name("t");
@@ -83,7 +83,7 @@ TEST(PlainNode, WhatNormalFormsLeaveOutOrLookIntoIsNotPlain) {
   for (const onnx::NodeProto& node : {documented, constant, branch}) EXPECT_FALSE(is_plain(node.SerializeAsString()));
 }
 
-TEST(PlainNode, AnEntryWithItsValueFirstIsNotPlain) {
+TEST(PlainNode, AnEntryWithTheValueFirstIsNotPlain) {
   std::string entry, message;
   wire::append_field(entry, 2, "v");
   wire::append_field(entry, 1, "k");

@@ -1,4 +1,4 @@
-// Types of values that inference finds: also where the graph is long enough to be taken in pieces.
+// Infers the types of values, also in a graph so long that inference splits it into pieces.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void add_node(onnx::GraphProto& graph, const std::string& op_type, const std::ve
   node.add_output(output);
 }
 
-// x[n, 3] through so many Relu, then a product with w[3, 5] and, if asked, an operator that onnx refuses.
+// x[n, 3], `length` Relu nodes, then MatMul by w[3, 5]. With a fault, one more MatMul that onnx rejects.
 ModelParts long_chain(const TemporaryFolder& folder, int length, bool with_fault = false) {
   onnx::ModelProto model;
   model.set_ir_version(10);
@@ -51,10 +51,10 @@ ModelParts long_chain(const TemporaryFolder& folder, int length, bool with_fault
 }
 
 std::string shape_of(const ValueTypes& types, const std::string& name) {
-  const auto found = types.find(name);
-  if (found == types.end()) return "unknown";
+  const auto type = types.find(name);
+  if (type == types.end()) return "unknown";
   std::string text;
-  for (const auto& dim : found->second->tensor_type().shape().dim()) {
+  for (const auto& dim : type->second->tensor_type().shape().dim()) {
     text += (text.empty() ? "" : ",") + (dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param());
   }
   return text;
@@ -71,17 +71,17 @@ TEST(ValueTypes, FollowFromInputsAndWeights) {
 
 TEST(ValueTypes, FollowFromPieceToPiece) {
   const TemporaryFolder folder;
-  constexpr int length = 100'001;  // more nodes than a piece has
+  constexpr int length = 100'001;  // more nodes than one piece
   const ValueTypes types = value_types(long_chain(folder, length), {{"n", 7}});
   EXPECT_EQ(shape_of(types, "v1"), "7,3");
   EXPECT_EQ(shape_of(types, "v" + std::to_string(length)), "7,3");
   EXPECT_EQ(shape_of(types, "y"), "7,5");
 }
 
-TEST(ValueTypes, OfAPieceThatOnnxRefusesAreThoseThatTheFileStates) {
+TEST(ValueTypes, OfARejectedPieceAreTheTypesInTheFile) {
   const TemporaryFolder folder;
   const ValueTypes types = value_types(long_chain(folder, 100'000, /*with_fault=*/true));
-  EXPECT_EQ(shape_of(types, "v100000"), "n,3");  // of the piece before
+  EXPECT_EQ(shape_of(types, "v100000"), "n,3");  // from the previous piece
   EXPECT_EQ(shape_of(types, "z"), "unknown");
   EXPECT_EQ(shape_of(types, "x"), "n,3");
 }

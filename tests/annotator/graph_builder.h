@@ -1,4 +1,4 @@
-// Small graphs for tests, a line a node:
+// Builds small graphs for tests, one line per node:
 //   GraphBuilder g;
 //   auto x = g.input("x", DType::float32, {2, 3});
 //   g.output(g.node("Relu", {x}));
@@ -19,7 +19,7 @@ inline std::vector<std::string> op_types(const graph::Graph& graph) {
   return types;
 }
 
-// -1 in sizes stands for a dynamic axis, named "d0", "d1", ... by its position.
+// A size of -1 is a dynamic axis, named "d0", "d1", ... by its position.
 class GraphBuilder {
  public:
   graph::Graph graph;
@@ -33,18 +33,18 @@ class GraphBuilder {
     return id;
   }
 
-  // Every node stands for its own operation: 0, 1, 2, ...; `op` overrides.
+  // Each node is its own operation, numbered 0, 1, 2, ...; `op` overrides the number.
   graph::GraphValueId node(const std::string& op_type, const std::vector<graph::GraphValueId>& inputs,
                            std::vector<graph::Attribute> attributes = {}, DType dtype = DType::float32,
                            const std::vector<std::int64_t>& sizes = {}, std::int32_t op = -1) {
-    graph::GraphNode made;
-    made.op_type = op_type;
-    made.inputs = inputs;
-    made.attributes = std::move(attributes);
-    made.origin = {origin::OriginKind::own, {op < 0 ? next_op_++ : op}};
+    graph::GraphNode added;
+    added.op_type = op_type;
+    added.inputs = inputs;
+    added.attributes = std::move(attributes);
+    added.origin = {origin::OriginKind::own, {op < 0 ? next_op_++ : op}};
     const graph::GraphValueId result = typed({}, dtype, sizes);
-    made.outputs = {result};
-    graph.add_node(std::move(made));
+    added.outputs = {result};
+    graph.add_node(std::move(added));
     return result;
   }
 
@@ -68,7 +68,7 @@ class GraphBuilder {
     graph.outputs.push_back(value);
   }
 
-  // "Transpose Relu": the operators in order.
+  // Returns the operators in order, like "Transpose Relu".
   std::string operators() const {
     std::string text;
     for (const graph::GraphNode& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op_type;

@@ -1,4 +1,4 @@
-// Graph: uses, replacement, and what compact() drops and reorders.
+// graph::Graph: compact() and captured values. Also merged origins, and casts of constants.
 #include "annotator/graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ GraphValueId node(Graph& graph, const std::string& op, std::vector<GraphValueId>
   return out;
 }
 
-TEST(Graph, CompactDropsWhatNobodyUses) {
+TEST(Graph, CompactDropsUnusedValues) {
   Graph graph;
   const GraphValueId x = graph.add_value({});
   graph.inputs = {x};
@@ -39,7 +39,7 @@ TEST(Graph, CompactDropsWhatNobodyUses) {
   EXPECT_EQ(graph.integers(used), std::vector<std::int64_t>{2});
 }
 
-TEST(Graph, CompactPutsNodesAddedAtTheEndBeforeTheirReaders) {
+TEST(Graph, CompactMovesAppendedNodesBeforeTheirReaders) {
   Graph graph;
   const GraphValueId x = graph.add_value({});
   graph.inputs = {x};
@@ -53,7 +53,7 @@ TEST(Graph, CompactPutsNodesAddedAtTheEndBeforeTheirReaders) {
   }
 }
 
-TEST(Graph, BodiesKeepWhatTheyCaptureAlive) {
+TEST(Graph, BodiesKeepCapturesAlive) {
   Graph graph;
   const GraphValueId condition = graph.add_value({});
   graph.inputs = {condition};
@@ -61,12 +61,12 @@ TEST(Graph, BodiesKeepWhatTheyCaptureAlive) {
   const GraphValueId dead = node(graph, "Dead", {condition});
   auto body = std::make_shared<Graph>();
   const auto capture = [&](GraphValueId value) {
-    graph::GraphValue seen;
-    seen.captured = value;
-    return body->add_value(std::move(seen));
+    graph::GraphValue inner;
+    inner.captured = value;
+    return body->add_value(std::move(inner));
   };
   const GraphValueId inside = capture(outer);
-  capture(dead);  // seen, but nothing in the body uses it
+  capture(dead);  // captured, but unused in the body
   body->outputs = {node(*body, "Inside", {inside})};
   const GraphValueId result = graph.add_value({});
   graph.add_node(

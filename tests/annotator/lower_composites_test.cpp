@@ -1,5 +1,5 @@
-// Operators that ATen defines by others: opened where they have no converter or theirs refuses, by a definition that
-// stands in for PyTorch's.
+// Composite operators are replaced by their definition if they have no converter or if the converter refuses. The
+// tests supply the definitions in place of PyTorch.
 #include <gtest/gtest.h>
 
 #include "annotator/exporter/export.h"
@@ -20,21 +20,21 @@ Names operators(const graph::Graph& graph) {
   return names;
 }
 
-// The definition of an operator of one tensor: steps that each read the result of the one before, and what it returns.
+// The definition of an operator with one tensor argument. Each step reads the result of the previous step.
 struct Definition {
   std::vector<std::string> steps;
-  std::size_t result;  // 0: its argument, 1: the first step's, ...
+  std::size_t result;  // 0: the argument, 1: the first step's result, ...
 };
 
-// Exports with these operators as composites; counts how often each is asked for.
+// Exports with these definitions, and counts the requests for the definition of each operator.
 struct Composites {
   std::map<std::string, Definition> definitions;
-  std::map<std::string, int> asked = {};
+  std::map<std::string, int> requests = {};
 
   Result<graph::Graph> exported(const Program& program) {
     ExportOptions options;
     options.trace_composite = [&](const CompositeCall& call, Program& steps, Diagnostics&) {
-      ++asked[qualified(call.call)];
+      ++requests[qualified(call.call)];
       const auto definition = definitions.find(qualified(call.call));
       if (definition == definitions.end()) return false;
       ProgramBuilder p;
@@ -50,25 +50,25 @@ struct Composites {
   }
 };
 
-TEST(Composites, AreNotAskedForWhereEveryOperatorHasAConverter) {
+TEST(Composites, AreNotRequestedIfAllOperatorsHaveConverters) {
   ProgramBuilder p;
   p.output(p.op("aten::relu", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3})));
   Composites composites{{{"aten::relu", {{"aten::neg"}, 1}}}};
   EXPECT_EQ(operators(*composites.exported(p.program)), (Names{"Relu"}));
-  EXPECT_TRUE(composites.asked.empty());
+  EXPECT_TRUE(composites.requests.empty());
 }
 
-TEST(Composites, AreNotAskedForWhereNothingReadsThem) {
+TEST(Composites, AreNotRequestedIfUnread) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   p.op("aten::twice", {{"self", v(x)}}, f32({2, 3}));
   p.output(p.op("aten::relu", {{"self", v(x)}}, f32({2, 3})));
   Composites composites{{{"aten::twice", {{"aten::neg"}, 1}}}};
   EXPECT_EQ(operators(*composites.exported(p.program)), (Names{"Relu"}));
-  EXPECT_TRUE(composites.asked.empty());
+  EXPECT_TRUE(composites.requests.empty());
 }
 
-TEST(Composites, HaveTheModuleOfTheCallAndItsOperation) {
+TEST(Composites, HaveTheOperationOfTheCall) {
   ProgramBuilder p;
   p.output(p.op("aten::twice", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3})));
   const Result<graph::Graph> graph = Composites{{{"aten::twice", {{"aten::neg", "aten::exp"}, 2}}}}.exported(p.program);
@@ -76,7 +76,7 @@ TEST(Composites, HaveTheModuleOfTheCallAndItsOperation) {
   for (const graph::GraphNode& node : graph->nodes) EXPECT_EQ(node.origin.ops, std::vector<std::int32_t>{0});
 }
 
-// x' = exp(x); y = part(x'), which is x' itself; y.neg_(); return x', exp(y)   ->   the first is neg(exp(x)), too
+// x' = exp(x); y = part(x'), an alias of x'; y.neg_(); return x', exp(y)   ->   x' is neg(exp(x)) as well
 TEST(Composites, MayReturnViewsThatTheProgramWritesThrough) {
   ProgramBuilder p;
   const ValueId x = p.op("aten::exp", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3}));
@@ -89,7 +89,7 @@ TEST(Composites, MayReturnViewsThatTheProgramWritesThrough) {
   EXPECT_EQ(graph->outputs.front(), graph->nodes[1].outputs.front());
 }
 
-// x' = exp(x); change(x'), which is x'.neg_(); return x'   ->   neg(exp(x))
+// x' = exp(x); change_(x'), defined as x'.neg_(); return x'   ->   neg(exp(x))
 TEST(Composites, MayWriteToTheirArguments) {
   ProgramBuilder p;
   const ValueId x = p.op("aten::exp", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3}));
@@ -99,7 +99,7 @@ TEST(Composites, MayWriteToTheirArguments) {
             (Names{"Exp", "Neg"}));
 }
 
-TEST(Composites, WithAStepWithoutAConverterAreRefusedByTheirOwnName) {
+TEST(Composites, WithAnUnsupportedStepAreRefusedByTheirOwnName) {
   ProgramBuilder p;
   p.output(p.op("aten::twice", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3})));
   const Result<graph::Graph> graph =
@@ -110,8 +110,8 @@ TEST(Composites, WithAStepWithoutAConverterAreRefusedByTheirOwnName) {
   EXPECT_EQ(graph.diagnostics().front().message, "aten::twice");
 }
 
-// Another operator without a converter, whose steps all have one, is opened nevertheless.
-TEST(Composites, OpenedInVainLeaveOthersOpen) {
+// A failed composite does not prevent the replacement of a second one whose steps all have converters.
+TEST(Composites, DoNotBlockOthers) {
   ProgramBuilder p;
   const ValueId h = p.op("aten::twice", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3}));
   p.output(p.op("aten::half", {{"self", v(h)}}, f32({2, 3})));

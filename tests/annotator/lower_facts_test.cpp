@@ -1,4 +1,4 @@
-// Questions that lowering asks of a program, and passes that are called one by one.
+// Queries that lowering makes on a program, and single lowering passes.
 #include <gtest/gtest.h>
 
 #include "annotator/lower/composites.h"
@@ -18,14 +18,14 @@ MemoryPlace place_at(std::int64_t offset, const Sizes& sizes, const Sizes& strid
   return {ValueId(0), offset, sizes, strides};
 }
 
-TEST(LowerOverlaps, AWriteElementByElementMayReadWhereItWrites) {
+TEST(LowerOverlaps, AnElementwiseWriteMayReadItsTarget) {
   const Program program;
-  const MemoryPlace row = place_at(0, {4}, {1}), later = place_at(1, {4}, {1}), apart = place_at(4, {4}, {1});
+  const MemoryPlace row = place_at(0, {4}, {1}), later = place_at(1, {4}, {1}), disjoint = place_at(4, {4}, {1});
   EXPECT_TRUE(lower::reads_what_it_overwrites(program, row, later, true));  // y[:-1] = y[1:]
   EXPECT_TRUE(lower::reads_what_it_overwrites(program, row, row, false));
   EXPECT_FALSE(lower::reads_what_it_overwrites(program, row, row, true));
-  EXPECT_FALSE(lower::reads_what_it_overwrites(program, row, apart, false));
-  // Even and odd elements.
+  EXPECT_FALSE(lower::reads_what_it_overwrites(program, row, disjoint, false));
+  // Even and odd elements do not overlap.
   EXPECT_FALSE(lower::reads_what_it_overwrites(program, place_at(0, {4}, {2}), place_at(1, {4}, {2}), false));
 }
 
@@ -38,7 +38,7 @@ TEST(LowerOverlaps, ABroadcastSourceIsReadManyTimes) {
   EXPECT_TRUE(lower::reads_what_it_overwrites(program, matrix, place_at(0, {3, 4}, {1, 3}), true));
 }
 
-TEST(LowerOverlaps, SizesAreThoseOfTheExample) {
+TEST(LowerOverlaps, SizesComeFromTheExample) {
   ProgramBuilder p;
   const SymbolId symbol = p.symbol("n", 4);
   const Size length = Size::symbol(symbol);
@@ -54,8 +54,8 @@ TEST(LowerState, TheLastWriteToAParameterOrInput) {
   const float zeros[4] = {};
   const ValueId x = p.input("x", f32({4}));
   const ValueId w = p.parameter("w", {DType::float32, {4}, Bytes::copy_of(zeros, sizeof zeros)});
-  const ValueId own = p.op("aten::neg", {{"self", v(x)}}, f32({4}));
-  p.op("aten::add_.Tensor", {{"self", v(own)}, {"other", n(1)}, {"alpha", n(1)}}, f32({4}));  // of no account
+  const ValueId local = p.op("aten::neg", {{"self", v(x)}}, f32({4}));
+  p.op("aten::add_.Tensor", {{"self", v(local)}, {"other", n(1)}, {"alpha", n(1)}}, f32({4}));  // not reported
   p.op("aten::add_.Tensor", {{"self", v(w)}, {"other", n(1)}, {"alpha", n(1)}}, f32({4}));
   const ValueId part =
       p.op("aten::slice.Tensor", {{"self", v(w)}, {"dim", n(0)}, {"start", n(0)}, {"end", n(2)}}, f32({2}));
@@ -66,8 +66,9 @@ TEST(LowerState, TheLastWriteToAParameterOrInput) {
   EXPECT_EQ(states[0].holds, last);
 }
 
-// if c: x [n, 2] else: reshape(x, [4]); `taken`: by the example.
-std::optional<Program> settled_ranks(std::optional<bool> taken, std::vector<Dim> first, Diagnostics& notes) {
+// if c: x [n, 2] else: reshape(x, [4]); `taken` is the value of c in the example.
+std::optional<Program> program_with_example_ranks(std::optional<bool> taken, std::vector<Dim> first,
+                                                  Diagnostics& notes) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({named(2, p.symbol("n", 2)), fixed(2)}));
   const ValueId c = p.input("c", boolean());
@@ -82,14 +83,14 @@ std::optional<Program> settled_ranks(std::optional<bool> taken, std::vector<Dim>
   return lower::with_example_ranks(p.program, notes);
 }
 
-TEST(LowerRanks, TheResultHasTheRankThatTheExampleTakes) {
+TEST(LowerRanks, TheResultHasTheRankOfTheExample) {
   Diagnostics notes;
-  const auto program = settled_ranks(true, {named(2, SymbolId(0)), fixed(2)}, notes);
+  const auto program = program_with_example_ranks(true, {named(2, SymbolId(0)), fixed(2)}, notes);
   ASSERT_TRUE(program);
   const Node& branch = program->body.nodes.front();
   ASSERT_TRUE(program->values[branch.outputs.front()].type.dims);
   EXPECT_EQ(program->values[branch.outputs.front()].type.dims->size(), 2u);
-  // The other side is made empty: nothing along the axis that may be of any length.
+  // The other branch becomes an empty tensor: its dynamic axis has size 0.
   const Node& reshape = branch.blocks[1].nodes.back();
   EXPECT_EQ(reshape.target, "aten::reshape");
   EXPECT_EQ(*reshape.find("shape")->as<ArgumentList>(), (ArgumentList{n(0), n(2)}));
@@ -98,43 +99,43 @@ TEST(LowerRanks, TheResultHasTheRankThatTheExampleTakes) {
   EXPECT_EQ(notes.size(), 1u);
 }
 
-TEST(LowerRanks, NothingIsSettledWhereTheExampleOrAnEmptyAxisIsMissing) {
+TEST(LowerRanks, NothingChangesWithoutAnExampleOrAnEmptyAxis) {
   Diagnostics notes;
-  EXPECT_FALSE(settled_ranks(std::nullopt, {named(2, SymbolId(0)), fixed(2)}, notes));
-  EXPECT_FALSE(settled_ranks(true, {fixed(2), fixed(2)}, notes));  // it cannot be empty
-  EXPECT_FALSE(settled_ranks(true, {fixed(4)}, notes));            // of one rank
+  EXPECT_FALSE(program_with_example_ranks(std::nullopt, {named(2, SymbolId(0)), fixed(2)}, notes));
+  EXPECT_FALSE(program_with_example_ranks(true, {fixed(2), fixed(2)}, notes));  // no axis can be empty
+  EXPECT_FALSE(program_with_example_ranks(true, {fixed(4)}, notes));            // the ranks are equal
   EXPECT_TRUE(notes.empty());
 }
 
-TEST(LowerConstants, WhatNeverHasAnElementNeedsNoOperation) {
-  const auto targets_with = [](const Type& type) {
+TEST(LowerConstants, EmptyTensorsNeedNoOperation) {
+  const auto node_count = [](const Type& type) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({named(2, p.symbol("n", 2)), fixed(3)}));
-    const ValueId made =
+    const ValueId slice =
         p.op("aten::slice.Tensor", {{"self", v(x)}, {"dim", n(1)}, {"start", n(0)}, {"end", n(0)}}, type);
-    p.output(p.op("aten::relu", {{"self", v(made)}}, type));
+    p.output(p.op("aten::relu", {{"self", v(slice)}}, type));
     Failures failures;
     Diagnostics notes;
     return lower::lower(p.program, failures, notes).body.nodes.size();
   };
-  EXPECT_EQ(targets_with(f32({3, 0})), 0u);
-  EXPECT_EQ(targets_with(f32({named(2, SymbolId(0)), fixed(0)})), 2u);  // as many rows as there are
-  EXPECT_EQ(targets_with(f32({3, 1})), 2u);
-  EXPECT_EQ(targets_with(tensor(DType::undefined, {3, 0})), 2u);  // of which dtype?
+  EXPECT_EQ(node_count(f32({3, 0})), 0u);
+  EXPECT_EQ(node_count(f32({named(2, SymbolId(0)), fixed(0)})), 2u);  // the number of rows is dynamic
+  EXPECT_EQ(node_count(f32({3, 1})), 2u);
+  EXPECT_EQ(node_count(tensor(DType::undefined, {3, 0})), 2u);  // the dtype is unknown
 }
 
-// Opens aten::twice(x), which PyTorch is made to define by an addition and a reshape to the sizes it sees.
-Program opened(ProgramBuilder& p, Failures& failures) {
+// Decomposes aten::twice(x), defined here as an addition and a reshape to the example's sizes.
+Program decomposed(ProgramBuilder& p, Failures& failures) {
   const lower::TraceComposite trace = [](const CompositeCall& call, Program& steps, Diagnostics&) {
     if (call.call.target != "aten::twice") return false;
-    ProgramBuilder made;
+    ProgramBuilder builder;
     Type type = call.inputs.front();
-    const ValueId x = made.input("x", type);
-    const ValueId sum = made.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(x)}, {"alpha", n(1)}}, type);
+    const ValueId x = builder.input("x", type);
+    const ValueId sum = builder.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(x)}, {"alpha", n(1)}}, type);
     Type flat = type;
     flat.dims = std::vector<Dim>{fixed((*type.dims)[0].size * (*type.dims)[1].size)};
-    made.output(made.op("aten::reshape", {{"self", v(sum)}, {"shape", list({n((*flat.dims)[0].size)})}}, flat));
-    steps = std::move(made.program);
+    builder.output(builder.op("aten::reshape", {{"self", v(sum)}, {"shape", list({n((*flat.dims)[0].size)})}}, flat));
+    steps = std::move(builder.program);
     return true;
   };
   Diagnostics notes;
@@ -146,28 +147,28 @@ Program opened(ProgramBuilder& p, Failures& failures) {
   return p.program;
 }
 
-TEST(LowerComposites, StepsTakeThePlaceOfTheOperator) {
+TEST(LowerComposites, StepsReplaceTheOperator) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   p.output(p.op("aten::twice", {{"self", v(x)}}, f32({6})));
   Failures failures;
-  const Program program = opened(p, failures);
+  const Program program = decomposed(p, failures);
   EXPECT_TRUE(failures.empty());
   ASSERT_EQ(program.body.nodes.size(), 2u);
   EXPECT_EQ(program.body.nodes[0].target, "aten::add");
   EXPECT_EQ(program.body.nodes[0].find("self")->as<ValueRef>()->id, x);
-  EXPECT_EQ(program.body.nodes[0].origin.op, 0);  // both stand for the one operation
+  EXPECT_EQ(program.body.nodes[0].origin.op, 0);  // both come from aten::twice
   EXPECT_EQ(program.body.nodes[1].origin.op, 0);
   EXPECT_EQ(program.outputs[0].value, v(program.body.nodes[1].outputs.front()));
 }
 
-TEST(LowerComposites, ASizeAmongTheArgumentsIsTheAxis) {
+TEST(LowerComposites, AnExampleSizeBecomesTheAxis) {
   ProgramBuilder p;
   const SymbolId rows = p.symbol("n", 2);
   const ValueId x = p.input("x", f32({named(2, rows), fixed(3)}));
   p.output(p.op("aten::twice", {{"self", v(x)}}, f32({Dim{6, true, none_id}})));
   Failures failures;
-  const Program program = opened(p, failures);
+  const Program program = decomposed(p, failures);
   ASSERT_TRUE(failures.empty()) << to_text(failures.front().diagnostic);
   ASSERT_GE(program.body.nodes.size(), 2u);
   EXPECT_EQ(program.body.nodes[0].target == "aten::add" || program.body.nodes[0].target == "aten::size", true);

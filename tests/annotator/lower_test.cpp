@@ -1,4 +1,4 @@
-// lower::lower(): writes become values, settled branches and no-ops vanish, known values become constants.
+// lower::lower(): writes become values, decided branches and no-ops are removed, known values become constants.
 #include <gtest/gtest.h>
 
 #include "annotator/lower/pass.h"
@@ -25,15 +25,15 @@ Program lowered(const Program& program) {
   return result;
 }
 
-// The node whose result `argument` of `node` is.
-const Node& reads(const Program& program, const Node& node, const std::string& argument) {
+// Returns the node that computes `argument` of `node`.
+const Node& producer_of(const Program& program, const Node& node, const std::string& argument) {
   const ValueId id = node.find(argument)->as<ValueRef>()->id;
   for (const Node& candidate : program.body.nodes) {
     for (const ValueId output : candidate.outputs) {
       if (output == id) return candidate;
     }
   }
-  throw std::runtime_error("no node makes '" + argument + "'");
+  throw std::runtime_error("no node computes '" + argument + "'");
 }
 
 TEST(Lower, AWriteIsANewValueForLaterReaders) {
@@ -43,8 +43,8 @@ TEST(Lower, AWriteIsANewValueForLaterReaders) {
   const ValueId before = p.op("aten::exp", {{"self", v(y)}}, f32({2}));
   const ValueId added = p.op("aten::add_.Tensor", {{"self", v(y)}, {"other", n(1)}, {"alpha", n(1)}}, f32({2}));
   p.output(before);
-  p.output(y);      // the name
-  p.output(added);  // and the result mean the same
+  p.output(y);
+  p.output(added);  // the tensor y
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::exp", "aten::add.Tensor"}));
   const ValueId newest = program.body.nodes[2].outputs.front();
@@ -67,10 +67,10 @@ TEST(Lower, AWriteThroughAViewChangesItsBaseAndItsSiblings) {
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::select.int", "aten::slice.Tensor", "aten::mul.Tensor",
                                      "aten::slice_scatter", "aten::select_scatter", "aten::transpose.int"}));
-  const Node& whole = program.body.nodes[5];
-  EXPECT_EQ(reads(program, whole, "self").target, "aten::neg");
-  EXPECT_EQ(reads(program, whole, "src").target, "aten::slice_scatter");
-  EXPECT_EQ(reads(program, program.body.nodes[6], "self").target, "aten::select_scatter");
+  const Node& scatter = program.body.nodes[5];
+  EXPECT_EQ(producer_of(program, scatter, "self").target, "aten::neg");
+  EXPECT_EQ(producer_of(program, scatter, "src").target, "aten::slice_scatter");
+  EXPECT_EQ(producer_of(program, program.body.nodes[6], "self").target, "aten::select_scatter");
 }
 
 TEST(Lower, ACopyOfEqualTypeNeedsNoNode) {
@@ -84,9 +84,8 @@ TEST(Lower, ACopyOfEqualTypeNeedsNoNode) {
   EXPECT_EQ(targets(lowered(p.program)), (Names{"aten::exp", "aten::neg", "aten::select_scatter"}));
 }
 
-// coords = grid.permute(...).contiguous(); coords[0] += 1; coords[0] *= 2; coords.sum(), as relative positions are
-// made.
-TEST(Lower, SeveralWritesToPartsOfPerhapsAView) {
+// Relative positions: coords = grid.permute(...).contiguous(); coords[0] += 1; coords[0] *= 2; coords.sum().
+TEST(Lower, SeveralWritesToAPossibleView) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
@@ -101,7 +100,7 @@ TEST(Lower, SeveralWritesToPartsOfPerhapsAView) {
                    "aten::select.int", "aten::relu", "aten::select_scatter", "aten::sum"}));
 }
 
-TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
+TEST(Lower, AWriteToAPossibleViewIsRefusedIfTheBaseIsRead) {
   for (const bool base_is_read : {false, true}) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({2, 3}));
@@ -140,7 +139,7 @@ TEST(Lower, InPlaceOperatorsThatWriteNothing) {
   EXPECT_EQ(program.outputs[1].value, v(base));
 }
 
-TEST(Lower, WhatABranchWritesToIsAResultOfIt) {
+TEST(Lower, ABranchReturnsTheTensorsItWrites) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
@@ -157,7 +156,7 @@ TEST(Lower, WhatABranchWritesToIsAResultOfIt) {
   EXPECT_EQ(lowered_branch.blocks[1].outputs[0], v(y));
 }
 
-TEST(Lower, WhatALoopWritesToIsCarried) {
+TEST(Lower, ALoopCarriesWrittenTensors) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({3, 2}));
   const ValueId trips = p.input("trips", integer());
@@ -172,7 +171,7 @@ TEST(Lower, WhatALoopWritesToIsCarried) {
     const ValueId row = p.op("aten::select.int", {{"self", v(y)}, {"dim", n(0)}, {"index", v(iteration)}}, f32({2}));
     p.op("aten::relu_", {{"self", v(row)}}, f32({2}));
   });
-  p.output(view);  // made before the loop, and stale after it
+  p.output(view);  // the view precedes the loop and must be recomputed lowered_body it
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), (Names{"aten::neg", "prim::Loop", "aten::select.int"}));
   const Node& lowered_loop = program.body.nodes[1];
@@ -185,8 +184,8 @@ TEST(Lower, WhatALoopWritesToIsCarried) {
   EXPECT_EQ(*program.body.nodes[2].find("self"), v(lowered_loop.outputs[0]));
 }
 
-// r = exp(y) if condition else y; r.relu_(): y changes where the condition does not hold.
-TEST(Lower, AWriteToWhatABranchMayHaveNamedAgainIsMadeUnderItsCondition) {
+// r = exp(y) if condition else y; r.relu_(): y changes if the condition is false.
+TEST(Lower, AWriteToAPossibleAliasFromABranchIsConditional) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
@@ -209,8 +208,8 @@ TEST(Lower, AWriteToWhatABranchMayHaveNamedAgainIsMadeUnderItsCondition) {
   EXPECT_EQ(program.outputs[1].value, v(written));
 }
 
-// h = y; loop: h.relu_(); h = exp(h): the first iteration alone changes y, and a flag says which it is.
-TEST(Lower, AVariableThatStartsAsAnotherTensorIsFollowedByAFlag) {
+// h = y; loop: h.relu_(); h = exp(h): only the first iteration changes y, and a flag marks it.
+TEST(Lower, AVariableThatStartsAsAnAliasGetsAFlag) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId trips = p.input("trips", integer());
@@ -228,17 +227,17 @@ TEST(Lower, AVariableThatStartsAsAnotherTensorIsFollowedByAFlag) {
   p.output(y);
   const Program program = lowered(p.program);
   const Node& lowered_loop = program.body.nodes[1];
-  const Block& after = lowered_loop.blocks[0];
-  EXPECT_EQ(*lowered_loop.find("initial"), list({v(y), v(y), Argument{true}}));  // h, y, whether h is y
-  ASSERT_EQ(after.nodes.size(), 3u);
-  EXPECT_EQ(after.nodes[1].target, "prim::If");
-  EXPECT_EQ(after.nodes[1].arguments[0].value, v(after.inputs[3]));
-  EXPECT_EQ(after.outputs[2], v(after.nodes[1].outputs[0]));
-  EXPECT_EQ(after.outputs[3], Argument{false});
+  const Block& lowered_body = lowered_loop.blocks[0];
+  EXPECT_EQ(*lowered_loop.find("initial"), list({v(y), v(y), Argument{true}}));  // h, y, and the flag "h is y"
+  ASSERT_EQ(lowered_body.nodes.size(), 3u);
+  EXPECT_EQ(lowered_body.nodes[1].target, "prim::If");
+  EXPECT_EQ(lowered_body.nodes[1].arguments[0].value, v(lowered_body.inputs[3]));
+  EXPECT_EQ(lowered_body.outputs[2], v(lowered_body.nodes[1].outputs[0]));
+  EXPECT_EQ(lowered_body.outputs[3], Argument{false});
   EXPECT_EQ(program.outputs[0].value, v(lowered_loop.outputs[1]));
 }
 
-TEST(Lower, AVariableThatOnlyItsOwnNextValueReadsIsDropped) {
+TEST(Lower, AVariableReadOnlyByItsNextValueIsDropped) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId trips = p.input("trips", integer());
@@ -260,7 +259,7 @@ TEST(Lower, AVariableThatOnlyItsOwnNextValueReadsIsDropped) {
   EXPECT_EQ(program.body.nodes[0].blocks[0].nodes[0].target, "aten::neg");
 }
 
-TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
+TEST(Lower, ABranchThatReshapesAnOuterTensorIsRefused) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
@@ -275,7 +274,7 @@ TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
   EXPECT_EQ(failures[0].diagnostic.where.op, "aten::unsqueeze_");
 }
 
-TEST(Lower, ASettledBranchIsInlined) {
+TEST(Lower, ADecidedBranchIsInlined) {
   for (const bool taken : {false, true}) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({2}));
@@ -294,7 +293,7 @@ TEST(Lower, ASettledBranchIsInlined) {
 }
 
 // found, value = (True, -x) if condition else (False, None); result = relu(value) if found else x
-Program asks_a_flag(bool about_what_came_since) {
+Program branch_on_flag(bool reads_later_node) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
@@ -303,18 +302,19 @@ Program asks_a_flag(bool about_what_came_since) {
   p.fill(first.blocks[0],
          [&] { first.blocks[0].outputs = {Argument{true}, v(p.op("aten::neg", {{"self", v(x)}}, f32({2})))}; });
   first.blocks[1].outputs = {Argument{false}, Argument{None{}}};
-  const ValueId since = p.op("aten::cos", {{"self", v(value)}}, f32({2}));
+  const ValueId later = p.op("aten::cos", {{"self", v(value)}}, f32({2}));
   Node& second = p.nest("prim::If", {{"condition", v(found)}}, {f32({2})}, 2);
   const ValueId result = second.outputs[0];
-  const ValueId read = about_what_came_since ? since : value;
-  p.fill(second.blocks[0], [&] { second.blocks[0].outputs = {v(p.op("aten::relu", {{"self", v(read)}}, f32({2})))}; });
+  const ValueId operand = reads_later_node ? later : value;
+  p.fill(second.blocks[0],
+         [&] { second.blocks[0].outputs = {v(p.op("aten::relu", {{"self", v(operand)}}, f32({2})))}; });
   second.blocks[1].outputs = {v(x)};
   p.output(result);
   return lowered(p.program);
 }
 
-TEST(Lower, ABranchThatAnEarlierOneSettlesIsJoinedWithIt) {
-  const Program program = asks_a_flag(false);
+TEST(Lower, ABranchDecidedByAnEarlierOneIsMerged) {
+  const Program program = branch_on_flag(false);
   ASSERT_EQ(targets(program), Names{"prim::If"});
   const Node& branch = program.body.nodes[0];
   ASSERT_EQ(branch.outputs.size(), 1u);  // neither the flag nor the value is read any more
@@ -324,11 +324,11 @@ TEST(Lower, ABranchThatAnEarlierOneSettlesIsJoinedWithIt) {
   EXPECT_TRUE(branch.blocks[1].nodes.empty());
 }
 
-TEST(Lower, ABranchThatReadsWhatCameSinceStaysBehindIt) {
-  EXPECT_EQ(targets(asks_a_flag(true)), (Names{"prim::If", "aten::cos", "prim::If"}));
+TEST(Lower, ABranchThatReadsALaterNodeIsNotMerged) {
+  EXPECT_EQ(targets(branch_on_flag(true)), (Names{"prim::If", "aten::cos", "prim::If"}));
 }
 
-TEST(Lower, OperatorsThatChangeNothingVanish) {
+TEST(Lower, OperatorsWithoutEffectVanish) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   ValueId y = p.op("aten::dropout", {{"input", v(x)}, {"p", Argument{0.5}}, {"train", Argument{false}}}, f32({2, 3}));
@@ -342,7 +342,7 @@ TEST(Lower, OperatorsThatChangeNothingVanish) {
   EXPECT_EQ(*program.body.nodes[0].find("input"), v(x));
 }
 
-TEST(Lower, WhatAWriteLeavesMayBeKnown) {
+TEST(Lower, AWriteMayHaveAKnownResult) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId zeros = p.op("aten::zeros", {}, f32({2}));
@@ -362,7 +362,7 @@ TEST(Lower, KnownValuesNeedNoOperations) {
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), Names{"aten::add.Tensor"});
   EXPECT_EQ(program.values[tril].source, ValueSource::constant);
-  EXPECT_EQ(p.program.values[tril].source, ValueSource::node) << "the caller's program stays as it is";
+  EXPECT_EQ(p.program.values[tril].source, ValueSource::node) << "the caller's program must not change";
 }
 
 TensorData zeros(DType dtype, std::vector<std::int64_t> shape) {
@@ -371,8 +371,8 @@ TensorData zeros(DType dtype, std::vector<std::int64_t> shape) {
   return data;
 }
 
-// weight.to(float32): four times as large; where nothing but it reads the weight, and also where something does.
-TEST(Lower, AKnownTensorThatWouldMakeTheFileLargerIsComputed) {
+// weight.to(float32) is four times as large as int8. Tested without and with a second reader of the weight.
+TEST(Lower, AKnownTensorThatEnlargesTheFileIsComputed) {
   for (const DType dtype : {DType::int8, DType::float64}) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({4, 100}));
@@ -384,11 +384,11 @@ TEST(Lower, AKnownTensorThatWouldMakeTheFileLargerIsComputed) {
     const Names computed{"aten::to.dtype", "aten::add.Tensor"}, folded{"aten::add.Tensor"};
     EXPECT_EQ(targets(lowered(p.program)), dtype == DType::int8 ? computed : folded);
     p.output(weight);
-    EXPECT_EQ(targets(lowered(p.program)), computed) << "the weight is read besides";
+    EXPECT_EQ(targets(lowered(p.program)), computed) << "the weight has a second reader";
   }
 }
 
-TEST(Lower, NothingIsKnownButNumbersWhereNothingIsFolded) {
+TEST(Lower, OnlyNumbersAreKnownWithoutFolding) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId ones = p.op("aten::ones", {}, f32({2}));

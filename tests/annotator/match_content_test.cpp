@@ -1,4 +1,4 @@
-// Which bytes of a file show which parameter: as they are, transposed, narrower, in blocks, in pieces, gates reordered.
+// Finds parameters by the bytes of a file's tensors: unchanged, transposed, cast, concatenated, split, gates reordered.
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ using match::TensorSource;
 namespace {
 
 using How = TensorSource::How;
-using Numbers = std::vector<std::int32_t>;  // as the bytes of float32: only integers of 32 bits are easy to write down
+using Numbers = std::vector<std::int32_t>;  // stored as float32 bytes, because integers are easier to write
 
-Numbers counted(std::int32_t first, std::size_t count) {
+Numbers consecutive(std::int32_t first, std::size_t count) {
   Numbers numbers(count);
   std::iota(numbers.begin(), numbers.end(), first);
   return numbers;
@@ -39,14 +39,14 @@ class MatchContent : public ::testing::Test {
   }
 
   static StructureTensor tensor(const Numbers& content, std::vector<std::int64_t> dims) {
-    StructureTensor made;
-    made.data_type = onnx::TensorProto::FLOAT;
-    made.dims = std::move(dims);
-    made.bytes = bytes_of(content);
-    return made;
+    StructureTensor result;
+    result.data_type = onnx::TensorProto::FLOAT;
+    result.dims = std::move(dims);
+    result.bytes = bytes_of(content);
+    return result;
   }
 
-  // "0:bytes 2:part"
+  // Returns the sources like "0:bytes 2:part".
   static std::string text(const std::vector<TensorSource>& sources) {
     std::string result;
     for (const TensorSource& source : sources) {
@@ -76,21 +76,21 @@ TEST_F(MatchContent, FindsBlocksOfRowsAndColumns) {
 
 // PyTorch has the gates of an LSTM as i f c o, ONNX as i o f c; a bidirectional layer's tensor has both directions.
 TEST_F(MatchContent, FindsBothDirectionsOfARecurrentLayer) {
-  parameter(counted(1, 8), {4, 2});
-  parameter(counted(11, 8), {4, 2});
+  parameter(consecutive(1, 8), {4, 2});
+  parameter(consecutive(11, 8), {4, 2});
   EXPECT_EQ(find({1, 2, 7, 8, 3, 4, 5, 6}, {1, 4, 2}), "0:bytes");
   EXPECT_EQ(find({1, 2, 7, 8, 3, 4, 5, 6, 11, 12, 17, 18, 13, 14, 15, 16}, {2, 4, 2}), "0:part 1:part");
 }
 
-TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
+TEST_F(MatchContent, FindsCastsOfTheTranspose) {
   match::ReferenceParameter entry;
   entry.dims = {2, 3};
   entry.dtype = DType::float32;
-  const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, turned = {1, 4, 2, 5, 3, 6};
+  const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, transposed = {1, 4, 2, 5, 3, 6};
   entry.digests.bfloat16 = digest_of(cast.data(), 12);
   reference.parameters.add(entry);
   for (const auto& [content, dims] :
-       {std::pair(&cast, std::vector<std::int64_t>{2, 3}), std::pair(&turned, std::vector<std::int64_t>{3, 2})}) {
+       {std::pair(&cast, std::vector<std::int64_t>{2, 3}), std::pair(&transposed, std::vector<std::int64_t>{3, 2})}) {
     StructureTensor narrow;
     narrow.data_type = onnx::TensorProto::BFLOAT16;
     narrow.dims = dims;
@@ -99,15 +99,15 @@ TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
   }
 }
 
-// 1.5, -2, 2^-24 (subnormal in float16), infinity, as both 16-bit types have them.
-TEST_F(MatchContent, FindsWhatWasWidenedToFloat32) {
+// 1.5, -2, 2^-24 (subnormal in float16) and infinity: both 16-bit types hold them exactly.
+TEST_F(MatchContent, FindsTensorsWidenedToFloat32) {
   const std::vector<std::uint32_t> numbers = {0x3fc00000, 0xc0000000, 0x33800000, 0x7f800000};
-  const std::vector<std::uint16_t> brain = {0x3fc0, 0xc000, 0x3380, 0x7f80}, half = {0x3e00, 0xc000, 0x0001, 0x7c00};
+  const std::vector<std::uint16_t> bfloat = {0x3fc0, 0xc000, 0x3380, 0x7f80}, half = {0x3e00, 0xc000, 0x0001, 0x7c00};
   StructureTensor wide;
   wide.data_type = onnx::TensorProto::FLOAT;
   wide.dims = {4};
   wide.bytes = {reinterpret_cast<const char*>(numbers.data()), 16};
-  for (const auto& [dtype, bits] : {std::pair(DType::bfloat16, &brain), std::pair(DType::float16, &half)}) {
+  for (const auto& [dtype, bits] : {std::pair(DType::bfloat16, &bfloat), std::pair(DType::float16, &half)}) {
     reference = {};
     match::ReferenceParameter entry;
     entry.dims = {4};
@@ -123,7 +123,7 @@ TEST_F(MatchContent, FindsWhatWasWidenedToFloat32) {
   }
 }
 
-TEST_F(MatchContent, TakesZerosForACompleteParameterOfTheirSizesAlone) {
+TEST_F(MatchContent, MatchesZerosOnlyToAParameterOfTheirSizes) {
   parameter(Numbers(4), {4});
   const std::vector<TensorSource> found = ParameterContent(reference).find(tensor(Numbers(4), {1, 4}));
   ASSERT_EQ(text(found), "0:bytes");
@@ -134,7 +134,7 @@ TEST_F(MatchContent, TakesZerosForACompleteParameterOfTheirSizesAlone) {
   EXPECT_EQ(find({0, 0, 0, 0, 1, 2, 3, 4}, {8}), "");
 }
 
-TEST_F(MatchContent, ComparesElementsOfOneTypeAlone) {
+TEST_F(MatchContent, ComparesOnlyEqualTypes) {
   parameter({7, 0, 5, 0, 9, 0, 2, 0, 4, 0, 1, 0, 8, 0, 3, 0, 6, 0, 11, 0}, {20});
   const std::vector<std::int64_t> same = {7, 5, 9, 2, 4, 1, 8, 3, 6, 11};
   StructureTensor integers;
@@ -144,8 +144,8 @@ TEST_F(MatchContent, ComparesElementsOfOneTypeAlone) {
   EXPECT_EQ(text(ParameterContent(reference).find(integers)), "");
 }
 
-// An int64 parameter is found again, but for what every graph has: few numbers, one number, a range.
-TEST_F(MatchContent, LeavesOutIntegersOfAnyGraph) {
+// Finds an int64 parameter unless any graph may hold its content: few numbers, one repeated number, a range.
+TEST_F(MatchContent, IgnoresCommonIntegers) {
   const std::vector<std::vector<std::int64_t>> rows = {{7, 5, 9, 2, 4, 1, 8, 3, 6, 11},
                                                        {7, 5, 9, 2},
                                                        std::vector<std::int64_t>(12, 3),
@@ -166,7 +166,7 @@ TEST_F(MatchContent, LeavesOutIntegersOfAnyGraph) {
 }
 
 TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
-  parameter(counted(1, 8), {4, 2});
+  parameter(consecutive(1, 8), {4, 2});
   const Numbers top = {1, 2, 3, 4}, bottom = {5, 6, 7, 8}, left = {1, 3, 5, 7}, other = {9, 9, 9, 9};
   std::vector<StructureTensor> tensors = {tensor(other, {2, 2}), tensor(top, {2, 2}), tensor(bottom, {2, 2})};
   std::vector<std::vector<TensorSource>> found(3);
@@ -175,7 +175,7 @@ TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
   EXPECT_EQ(text(found[1]), "0:bytes");
   EXPECT_EQ(text(found[2]), "0:bytes");
 
-  const Numbers right = {2, 4, 6, 8};  // columns, each a tensor
+  const Numbers right = {2, 4, 6, 8};  // each column is a tensor
   tensors = {tensor(left, {4, 1}), tensor(right, {4, 1})};
   found.assign(2, {});
   ParameterContent(reference).find_split(tensors, found);

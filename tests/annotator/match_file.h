@@ -1,4 +1,4 @@
-// Small ONNX models for the match tests, written in ONNX's own text form and read back as the engine reads files.
+// Small ONNX models for the match tests, parsed from ONNX's text format and read like any ONNX file.
 #pragma once
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Whole matches of small files against small programs: what each kind of change does to the answer.
+// Matches small files against small programs. Each test has one kind of change in the file.
 #include <map>
 
 #include "annotator/match/match.h"
@@ -13,8 +13,8 @@ using match::module_of_path;
 
 namespace {
 
-// Query and key of one input, their product, a softmax, a sum with the input, an activation: each in its own module.
-// `negated`: the product is of the negative ones.
+// Query and key of one input, their product, a softmax, a sum with the input and an activation, each in its module.
+// With `negated`, the product reads -query and -key.
 class Attention : public ProgramBuilder {
  public:
   explicit Attention(bool negated = false) {
@@ -24,9 +24,9 @@ class Attention : public ProgramBuilder {
     for (ValueId* side : {&query, &key}) {
       if (negated) *side = in("attention", [&] { return op("aten::neg", {{"self", v(*side)}}, f32({2, 4})); });
     }
-    const ValueId turned = in("attention", [&] { return op("aten::t", {{"self", v(key)}}, f32({4, 2})); });
-    const ValueId scores =
-        in("attention", [&] { return op("aten::matmul", {{"self", v(query)}, {"other", v(turned)}}, f32({2, 2})); });
+    const ValueId transposed = in("attention", [&] { return op("aten::t", {{"self", v(key)}}, f32({4, 2})); });
+    const ValueId scores = in(
+        "attention", [&] { return op("aten::matmul", {{"self", v(query)}, {"other", v(transposed)}}, f32({2, 2})); });
     const ValueId soft =
         in("attention", [&] { return op("aten::softmax.int", {{"self", v(scores)}, {"dim", n(-1)}}, f32({2, 2})); });
     const ValueId back =
@@ -39,9 +39,9 @@ class Attention : public ProgramBuilder {
 
   template <class Make>
   ValueId in(const std::string& path, Make make) {
-    const ValueId made = make();
+    const ValueId result = make();
     program.body.nodes.back().origin.scope = scope_of(path);
-    return made;
+    return result;
   }
 
   ValueId x, query, key;
@@ -67,7 +67,7 @@ class Attention : public ProgramBuilder {
 
 class MatchModel : public ::testing::Test {
  protected:
-  // By the first output of each node: the paths of its modules, joined by '+'.
+  // Returns the module paths of each node, joined by '+', under the node's first output.
   std::map<std::string, std::string> match(const std::string& text) {
     return match(parse_model(text), attention.program);
   }
@@ -76,15 +76,15 @@ class MatchModel : public ::testing::Test {
     const onnx_file::OnnxSummary model = summary_of(file, folder);
     const match::Reference reference = match::make_reference(program, 18);
     report = match::match_model(model, reference);
-    std::map<std::string, std::string> found;
+    std::map<std::string, std::string> modules;
     for (std::size_t i = 0; i < model.graph.nodes.size(); ++i) {
-      std::string& paths = found[std::string(model.graph.nodes[i].outputs[0])];
+      std::string& paths = modules[std::string(model.graph.nodes[i].outputs[0])];
       for (const match::UnitIndex unit : report.nodes[i].units) {
         const std::string& path = reference.scopes[reference.units[unit].scope].path;
         if (("+" + paths + "+").find("+" + path + "+") == std::string::npos) paths += (paths.empty() ? "" : "+") + path;
       }
     }
-    return found;
+    return modules;
   }
 
   static std::string model(const std::string& nodes) {
@@ -99,24 +99,24 @@ class MatchModel : public ::testing::Test {
   match::MatchReport report;
 };
 
-// Names and bytes are other ones, and the file has key before query: only the product's operands tell them apart.
-TEST_F(MatchModel, TellsTwinsApartByWhoReadsThem) {
-  const auto found = match(model(R"(
+// Names and bytes differ, and the file has key before query: only the product's operands distinguish them.
+TEST_F(MatchModel, DistinguishesTwinsByReader) {
+  const auto modules = match(model(R"(
     a = MatMul(x, w1)   c = Add(a, b1)   k = Transpose(c)
     d = MatMul(x, w2)   q = Add(d, b2)
     s = MatMul(q, k)    p = Softmax(s)   o = MatMul(p, x)   r = Add(o, x)   y = Relu(r))"));
-  EXPECT_EQ(found.at("a"), "key");
-  EXPECT_EQ(found.at("c"), "key");
-  EXPECT_EQ(found.at("k"), "attention");
-  EXPECT_EQ(found.at("d"), "query");
-  EXPECT_EQ(found.at("q"), "query");
-  EXPECT_EQ(found.at("s"), "attention");
-  EXPECT_EQ(found.at("r"), "block");
-  EXPECT_EQ(found.at("y"), "act");
+  EXPECT_EQ(modules.at("a"), "key");
+  EXPECT_EQ(modules.at("c"), "key");
+  EXPECT_EQ(modules.at("k"), "attention");
+  EXPECT_EQ(modules.at("d"), "query");
+  EXPECT_EQ(modules.at("q"), "query");
+  EXPECT_EQ(modules.at("s"), "attention");
+  EXPECT_EQ(modules.at("r"), "block");
+  EXPECT_EQ(modules.at("y"), "act");
 }
 
-// torch.export numbers operators as they come, and the file was exported from another order than was recorded.
-TEST_F(MatchModel, DoesNotTellTwinsApartByTheirNumbers) {
+// torch.export numbers operators in order of execution, and the file has a different order from the recording.
+TEST_F(MatchModel, DoesNotDistinguishTwinsByNumber) {
   onnx::ModelProto file = parse_model(model(R"(
     a = MatMul(x, w1)   c = Add(a, b1)   l = Neg(c)      k = Transpose(l)
     d = MatMul(x, w2)   q = Add(d, b2)   n = Neg(q)
@@ -128,42 +128,43 @@ TEST_F(MatchModel, DoesNotTellTwinsApartByTheirNumbers) {
     scopes->set_key("pkg.torch.onnx.name_scopes");
     scopes->set_value("['', 'attention', 'neg']");
   }
-  const auto found = match(file, Attention(true).program);
-  EXPECT_EQ(found.at("a"), "key");
-  EXPECT_EQ(found.at("d"), "query");
-  EXPECT_EQ(found.at("n"), "attention");
+  const auto modules = match(file, Attention(true).program);
+  EXPECT_EQ(modules.at("a"), "key");
+  EXPECT_EQ(modules.at("d"), "query");
+  EXPECT_EQ(modules.at("n"), "attention");
 }
 
-TEST_F(MatchModel, StepsOverWhatOneSideHasMoreOf) {
-  const auto found = match(model(R"(
+TEST_F(MatchModel, StepsOverExtraNodes) {
+  const auto modules = match(model(R"(
     d = Gemm(x, w2, b2)  a = Gemm(x, w1, b1)  k = Transpose(a)  z = Constant<value = float {0.5}>()  h = Mul(d, z)
     s = MatMul(h, k)     p = Softmax(s)       o = MatMul(p, x)  r = Add(x, o)                        y = Relu(r))"));
-  EXPECT_EQ(found.at("d"), "query");
-  EXPECT_EQ(found.at("a"), "key");
-  EXPECT_EQ(found.at("s"), "attention");
-  EXPECT_EQ(found.at("p"), "attention");
-  EXPECT_EQ(found.at("r"), "block");
+  EXPECT_EQ(modules.at("d"), "query");
+  EXPECT_EQ(modules.at("a"), "key");
+  EXPECT_EQ(modules.at("s"), "attention");
+  EXPECT_EQ(modules.at("p"), "attention");
+  EXPECT_EQ(modules.at("r"), "block");
 }
 
-TEST_F(MatchModel, PutsQuantisedNodesWhereThePlainOnesWere) {
-  const auto found = match(model(R"(
+TEST_F(MatchModel, PutsQuantisedNodesInTheirModules) {
+  const auto modules = match(model(R"(
     xq, xs, xz = DynamicQuantizeLinear(x)
     i = MatMulInteger(xq, w1, xz)  f = Cast<to = 1>(i)  g = Mul(f, xs)  q = Add(g, b1)
     a = MatMul(x, w2)  c = Add(a, b2)  k = Transpose(c)
     s = MatMul(q, k)   p = Softmax(s)  o = MatMul(p, x)  r = Add(o, x)  y = Relu(r))"));
-  EXPECT_EQ(found.at("i"), "query");
-  EXPECT_EQ(found.at("f"), "query");
-  EXPECT_EQ(found.at("g"), "query");
-  EXPECT_EQ(found.at("q"), "query");
+  EXPECT_EQ(modules.at("i"), "query");
+  EXPECT_EQ(modules.at("f"), "query");
+  EXPECT_EQ(modules.at("g"), "query");
+  EXPECT_EQ(modules.at("q"), "query");
 }
 
-TEST_F(MatchModel, KnowsPartsOfAModel) {
-  const auto found = match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[2,2] s, float[2,4] x) => (float[2,4] y) {
+TEST_F(MatchModel, MatchesAPartialFile) {
+  const auto modules =
+      match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[2,2] s, float[2,4] x) => (float[2,4] y) {
     p = Softmax(s) o = MatMul(p, x) r = Add(o, x) y = Relu(r) })");
-  EXPECT_EQ(found.at("p"), "attention");
-  EXPECT_EQ(found.at("o"), "attention");
-  EXPECT_EQ(found.at("r"), "block");
-  EXPECT_EQ(found.at("y"), "act");
+  EXPECT_EQ(modules.at("p"), "attention");
+  EXPECT_EQ(modules.at("o"), "attention");
+  EXPECT_EQ(modules.at("r"), "block");
+  EXPECT_EQ(modules.at("y"), "act");
 }
 
 TEST_F(MatchModel, ReadsModulesInNames) {
@@ -184,7 +185,7 @@ TEST_F(MatchModel, TheEvidenceNamesItsSource) {
   EXPECT_EQ(report.evidence[9].find("block"), std::string::npos) << report.evidence[9];
 }
 
-TEST_F(MatchModel, SaysWhenAFileIsOfAnotherModel) {
+TEST_F(MatchModel, ReportsAFileOfAnotherModel) {
   match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[1,1,8,8] i) => (float[1,1,6,6] t)
     <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Conv(i, w) })");
   EXPECT_TRUE(report.fit.of_another_model());

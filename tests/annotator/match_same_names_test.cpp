@@ -1,4 +1,4 @@
-// What a foreign file and the file before have under the same names.
+// Pairs the values and nodes that have equal names in a foreign file and in an earlier file.
 #include "annotator/match/file_structure.h"
 #include "annotator/match/same_names.h"
 #include "tests/annotator/match_file.h"
@@ -15,9 +15,9 @@ namespace {
 class SameNames : public ::testing::Test {
  protected:
   void read(const std::string& before, const std::string& after) {
-    known = summary_of(parse_model(before), folder_before);
+    earlier_model = summary_of(parse_model(before), folder_before);
     model = summary_of(parse_model(after), folder);
-    reference = match::make_reference(known);
+    reference = match::make_reference(earlier_model);
     file = match::make_structure<Side::foreign>(model);
     names = match::SameNames(file.structure, reference);
   }
@@ -29,18 +29,18 @@ class SameNames : public ::testing::Test {
     return {};
   }
   std::string_view partner(std::string_view name) const {
-    const match::ReferenceValue found = names.value(value(name));
-    return found.exists() ? reference.structure.values[found].name : "none";
+    const match::ReferenceValue result = names.value(value(name));
+    return result.exists() ? reference.structure.values[result].name : "none";
   }
 
   TemporaryFolder folder_before, folder;
-  onnx_file::OnnxSummary known, model;
+  onnx_file::OnnxSummary earlier_model, model;
   match::Reference reference;
   match::FileStructure<Side::foreign> file;
   match::SameNames names;
 };
 
-TEST_F(SameNames, FindsValuesThatBothFilesHave) {
+TEST_F(SameNames, FindsValuesOfBothFiles) {
   read(R"(<ir_version: 10, opset_import: ["": 18]>
          g (float[2] x) => (float[2] y) <float[2] w = {1,2}> { a = Add(x, w) b = Relu(a) y = Neg(b) })",
        R"(<ir_version: 10, opset_import: ["": 18]>
@@ -56,8 +56,8 @@ TEST_F(SameNames, FindsValuesThatBothFilesHave) {
   EXPECT_TRUE(names.is_kept(names.value(value("b"))));
 }
 
-// Two calls lay a function's names out twice.
-TEST_F(SameNames, TakesTheFirstOfSeveralOfOneName) {
+// Two calls of one function repeat its names.
+TEST_F(SameNames, TakesTheFirstOfEqualNames) {
   read(R"(<ir_version: 10, opset_import: ["": 18, "local": 1]>
          g (float[2] x) => (float[2] y) { h = local.twice(x) y = local.twice(h) }
          <domain: "local", opset_import: ["": 18]>
@@ -76,9 +76,9 @@ TEST_F(SameNames, FindsNodesByTheirNames) {
   onnx::ModelProto after = before;
   after.mutable_graph()->mutable_node(0)->set_name("last");
   after.mutable_graph()->mutable_node(1)->set_name("");
-  known = summary_of(before, folder_before);
+  earlier_model = summary_of(before, folder_before);
   model = summary_of(after, folder);
-  reference = match::make_reference(known);
+  reference = match::make_reference(earlier_model);
   file = match::make_structure<Side::foreign>(model);
   names = match::SameNames(file.structure, reference);
   EXPECT_EQ(names.node(ForeignNode(0)), ReferenceNode(1));

@@ -1,4 +1,4 @@
-// Parameters found again by their sketches: rounded, turned, among others in one tensor, or cut.
+// Finds parameters by their sketches: rounded, transposed, concatenated with other parameters, or split.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -9,49 +9,49 @@
 namespace whence::match {
 namespace {
 
-// A matrix whose elements follow from a seed; rows after rows.
+// A row-major matrix.
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   std::vector<float> numbers = {};
 
   static Matrix of_seed(std::int64_t rows, std::int64_t columns, double seed) {
-    Matrix made{rows, columns};
+    Matrix result{rows, columns};
     for (std::int64_t i = 0; i < rows * columns; ++i) {
-      made.numbers.push_back(static_cast<float>(std::sin(seed * static_cast<double>(i * i + 3 * i + 1))));
+      result.numbers.push_back(static_cast<float>(std::sin(seed * static_cast<double>(i * i + 3 * i + 1))));
     }
-    return made;
+    return result;
   }
   float at(std::int64_t row, std::int64_t column) const {
     return numbers[static_cast<std::size_t>(row * columns + column)];
   }
-  Matrix turned() const {
-    Matrix made{columns, rows};
+  Matrix transposed() const {
+    Matrix result{columns, rows};
     for (std::int64_t column = 0; column < columns; ++column) {
-      for (std::int64_t row = 0; row < rows; ++row) made.numbers.push_back(at(row, column));
+      for (std::int64_t row = 0; row < rows; ++row) result.numbers.push_back(at(row, column));
     }
-    return made;
+    return result;
   }
   Matrix above(const Matrix& other) const {
-    Matrix made{rows + other.rows, columns, numbers};
-    made.numbers.insert(made.numbers.end(), other.numbers.begin(), other.numbers.end());
-    return made;
+    Matrix result{rows + other.rows, columns, numbers};
+    result.numbers.insert(result.numbers.end(), other.numbers.begin(), other.numbers.end());
+    return result;
   }
-  Matrix beside(const Matrix& other) const { return turned().above(other.turned()).turned(); }
+  Matrix left_of(const Matrix& other) const { return transposed().above(other.transposed()).transposed(); }
   Matrix part(std::int64_t first_row, std::int64_t row_count) const {
-    Matrix made{row_count, columns};
+    Matrix result{row_count, columns};
     for (std::int64_t i = first_row * columns; i < (first_row + row_count) * columns; ++i) {
-      made.numbers.push_back(numbers[static_cast<std::size_t>(i)]);
+      result.numbers.push_back(numbers[static_cast<std::size_t>(i)]);
     }
-    return made;
+    return result;
   }
-  // As a quantiser leaves it, and scaled row by row.
+  // Rounds like a quantiser, with one scale per row.
   Matrix rounded(float scale) const {
-    Matrix made{rows, columns};
+    Matrix result{rows, columns};
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      made.numbers.push_back(std::round(numbers[i] * 127) * scale *
-                             (i / static_cast<std::size_t>(columns) % 2 == 0 ? 1 : -1));
+      result.numbers.push_back(std::round(numbers[i] * 127) * scale *
+                               (i / static_cast<std::size_t>(columns) % 2 == 0 ? 1 : -1));
     }
-    return made;
+    return result;
   }
 };
 
@@ -69,7 +69,7 @@ class Sketches : public ::testing::Test {
         sketch_of({DType::float32, parameter.dims, Bytes::copy_of(matrix.numbers.data(), matrix.numbers.size() * 4)});
     reference_.parameters.push_back(parameter);
   }
-  // The numbers of the parameters found, in the order of the tensor's parts.
+  // Returns the indices of the matching parameters, in the order of the tensor's parts.
   std::vector<int> find(const Matrix& matrix) {
     StructureTensor tensor;
     tensor.data_type = onnx::TensorProto::FLOAT;
@@ -77,11 +77,11 @@ class Sketches : public ::testing::Test {
     tensor.bytes = {reinterpret_cast<const char*>(matrix.numbers.data()), matrix.numbers.size() * 4};
     const WeightElements elements(StoredNumbers::of(tensor).value(), tensor.dims, nullptr);
     const SketchFindings findings = ParameterSketches(reference_).find(elements);
-    std::vector<int> found;
-    for (const TensorSource& source : findings.sources) found.push_back(source.parameter.number());
-    EXPECT_EQ(findings.recognised, !found.empty());
+    std::vector<int> indices;
+    for (const TensorSource& source : findings.sources) indices.push_back(source.parameter.number());
+    EXPECT_EQ(findings.recognised, !indices.empty());
     comparable_ = findings.comparable;
-    return found;
+    return indices;
   }
 
   const Matrix query_ = Matrix::of_seed(12, 10, 1.7), key_ = Matrix::of_seed(12, 10, 2.9),
@@ -90,41 +90,41 @@ class Sketches : public ::testing::Test {
   bool comparable_ = false;
 };
 
-using Found = std::vector<int>;
+using Indices = std::vector<int>;
 
-TEST_F(Sketches, AsItIsTurnedOrRounded) {
-  EXPECT_EQ(find(query_), Found{0});
-  EXPECT_EQ(find(key_), Found{1});
-  EXPECT_EQ(find(key_.turned()), Found{1});
-  EXPECT_EQ(find(query_.rounded(0.25F)), Found{0});  // neither scales nor signs of rows matter
+TEST_F(Sketches, TransposedOrRounded) {
+  EXPECT_EQ(find(query_), Indices{0});
+  EXPECT_EQ(find(key_), Indices{1});
+  EXPECT_EQ(find(key_.transposed()), Indices{1});
+  EXPECT_EQ(find(query_.rounded(0.25F)), Indices{0});  // neither scales nor signs of rows matter
 }
 
-TEST_F(Sketches, AnotherWeightIsNone) {
-  EXPECT_EQ(find(other_), Found{});
-  EXPECT_TRUE(comparable_);  // it might have been one, by its sizes
-  EXPECT_EQ(find(Matrix::of_seed(7, 5, 1.7)), Found{});
+TEST_F(Sketches, OtherWeightsDoNotMatch) {
+  EXPECT_EQ(find(other_), Indices{});
+  EXPECT_TRUE(comparable_);  // its sizes are those of a parameter
+  EXPECT_EQ(find(Matrix::of_seed(7, 5, 1.7)), Indices{});
   EXPECT_FALSE(comparable_);
 }
 
-TEST_F(Sketches, BlocksOfOneTensorAlongEitherAxis) {
-  EXPECT_EQ(find(query_.above(key_)), (Found{0, 1}));
-  EXPECT_EQ(find(key_.above(query_)), (Found{1, 0}));
-  EXPECT_EQ(find(query_.beside(key_)), (Found{0, 1}));
-  EXPECT_EQ(find(query_.turned().above(key_.turned())), (Found{0, 1}));
-  EXPECT_EQ(find(key_.turned().beside(query_.turned())), (Found{1, 0}));
-  EXPECT_EQ(find(other_.above(key_)), Found{1});
+TEST_F(Sketches, BlocksAlongEitherAxis) {
+  EXPECT_EQ(find(query_.above(key_)), (Indices{0, 1}));
+  EXPECT_EQ(find(key_.above(query_)), (Indices{1, 0}));
+  EXPECT_EQ(find(query_.left_of(key_)), (Indices{0, 1}));
+  EXPECT_EQ(find(query_.transposed().above(key_.transposed())), (Indices{0, 1}));
+  EXPECT_EQ(find(key_.transposed().left_of(query_.transposed())), (Indices{1, 0}));
+  EXPECT_EQ(find(other_.above(key_)), Indices{1});
 }
 
 TEST_F(Sketches, APieceOfOneParameter) {
-  EXPECT_EQ(find(key_.part(0, 6)), Found{1});
-  EXPECT_EQ(find(key_.part(6, 6)), Found{1});
-  EXPECT_EQ(find(query_.part(6, 6).turned()), Found{0});
-  EXPECT_EQ(find(query_.turned().part(5, 5).turned()), Found{0});  // columns of it
+  EXPECT_EQ(find(key_.part(0, 6)), Indices{1});
+  EXPECT_EQ(find(key_.part(6, 6)), Indices{1});
+  EXPECT_EQ(find(query_.part(6, 6).transposed()), Indices{0});
+  EXPECT_EQ(find(query_.transposed().part(5, 5).transposed()), Indices{0});  // five columns
 }
 
-TEST_F(Sketches, ParametersThatAreAlikeAreRivals) {
+TEST_F(Sketches, EqualParametersAreRivals) {
   add(query_);
-  EXPECT_EQ(find(query_), (Found{0, 2}));
+  EXPECT_EQ(find(query_), (Indices{0, 2}));
   for (int i = 0; i < 40; ++i) add(query_);
   StructureTensor tensor;
   tensor.data_type = onnx::TensorProto::FLOAT;
@@ -132,7 +132,7 @@ TEST_F(Sketches, ParametersThatAreAlikeAreRivals) {
   tensor.bytes = {reinterpret_cast<const char*>(query_.numbers.data()), query_.numbers.size() * 4};
   const auto findings = ParameterSketches(reference_).find({StoredNumbers::of(tensor).value(), tensor.dims, nullptr});
   EXPECT_TRUE(findings.recognised);
-  EXPECT_TRUE(findings.sources.empty());  // too many to say anything
+  EXPECT_TRUE(findings.sources.empty());  // too many rivals
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the match engine sees of a file: bodies and functions laid flat, rearrangements and constants told apart.
+// The match engine's view of a file: bodies and functions are flattened, and each node has a kind.
 #include <map>
 #include <type_traits>
 
@@ -16,7 +16,7 @@ using FileStructure = match::FileStructure<Side::foreign>;
 
 namespace {
 
-// Each kind and side has its own index, of the size of an integer.
+// Each kind and side has its own index type, as large as an int32.
 static_assert(!std::is_constructible_v<ForeignNode, match::ForeignValue>);
 static_assert(!std::is_constructible_v<ForeignNode, match::ReferenceNode>);
 static_assert(!std::is_convertible_v<int, ForeignNode> && !std::is_convertible_v<ForeignNode, int>);
@@ -41,7 +41,7 @@ class MatchStructure : public ::testing::Test {
   FileStructure file;
 };
 
-TEST_F(MatchStructure, TellsComputingFromRearrangingFromConstant) {
+TEST_F(MatchStructure, ClassifiesNodes) {
   read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2,3] x) => (float[6] y) <float[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[4] b = {1,2,3,4}> {
       m = MatMul(x, w)
@@ -69,7 +69,7 @@ TEST_F(MatchStructure, LooksThroughRearrangements) {
   EXPECT_EQ(s.heavy_uses(relu)[0].node, ForeignNode(3));
 }
 
-TEST_F(MatchStructure, SeesThatASliceOfEverythingCutsNothing) {
+TEST_F(MatchStructure, ASliceOfEverythingIsTransparent) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[4,3] x) => (float[3,3] y)
       <int64[1] zero = {0}, int64[1] three = {3}, int64[1] all = {9223372036854775807}, int64[1] one = {1}> {
@@ -81,8 +81,8 @@ TEST_F(MatchStructure, SeesThatASliceOfEverythingCutsNothing) {
   EXPECT_EQ(s.nodes[ForeignNode(1)].kind, NodeKind::heavy);
 }
 
-// x * sigmoid(x) is what others call Swish or QuickGelu; x * sigmoid(z) is a gate.
-TEST_F(MatchStructure, SeesWhatGatesItselfAsAnActivation) {
+// x * sigmoid(x) equals the operators Swish and QuickGelu; x * sigmoid(z) is a gate.
+TEST_F(MatchStructure, ASelfGatedProductIsAnActivation) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
     g (float[2] x, float[2] z) => (float[2] y) {
       s = Sigmoid(x) a = Mul(s, x) p = Softplus(x) t = Tanh(p) b = Mul(x, t) c = Mul(z, s)
@@ -94,30 +94,30 @@ TEST_F(MatchStructure, SeesWhatGatesItselfAsAnActivation) {
   EXPECT_NE(s.nodes[ForeignNode(5)].op_class, s.nodes[ForeignNode(6)].op_class);
 }
 
-TEST_F(MatchStructure, LaysBodiesFlat) {
-  const FileStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18]>
+TEST_F(MatchStructure, FlattensBodies) {
+  const FileStructure& flat = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (bool c, float[2] x) => (float[2] y) {
       y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) }, else_branch = e () => (float[2] b) { b = Neg(x) }>
     })");
-  EXPECT_EQ(found.file_nodes.size(), 3U);
-  EXPECT_EQ(found.structure.nodes.size(), 3U);
-  const auto& last = found.structure.nodes[ForeignNode(2)];
+  EXPECT_EQ(flat.file_nodes.size(), 3U);
+  EXPECT_EQ(flat.structure.nodes.size(), 3U);
+  const auto& last = flat.structure.nodes[ForeignNode(2)];
   EXPECT_EQ(last.op_type, "If");
   EXPECT_EQ(last.inputs.size(), 3U);  // its condition and both branches' results
 }
 
-TEST_F(MatchStructure, LaysFunctionsOutAtEachCall) {
-  const FileStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
+TEST_F(MatchStructure, ExpandsFunctionsAtEachCall) {
+  const FileStructure& flat = read(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
     g (float[2] x) => (float[2] y) { h = local.twice(x) y = local.twice(h) }
     <domain: "local", opset_import: ["": 18]>
     twice (a) => (b) { s = Abs(a) b = Neg(s) })");
-  EXPECT_EQ(found.file_nodes.size(), 4U);       // two calls, two nodes of the function
-  EXPECT_EQ(found.structure.nodes.size(), 4U);  // the function's nodes at each call
-  EXPECT_EQ(found.callee_nodes[match::FileNodeIndex(0)].size(), 2U);
-  EXPECT_EQ(found.structure.nodes[ForeignNode(0)].source, found.structure.nodes[ForeignNode(2)].source);
+  EXPECT_EQ(flat.file_nodes.size(), 4U);       // two calls, two nodes of the function
+  EXPECT_EQ(flat.structure.nodes.size(), 4U);  // the function's nodes at each call
+  EXPECT_EQ(flat.callee_nodes[match::FileNodeIndex(0)].size(), 2U);
+  EXPECT_EQ(flat.structure.nodes[ForeignNode(0)].source, flat.structure.nodes[ForeignNode(2)].source);
 }
 
-TEST_F(MatchStructure, RefusesFunctionsThatCallThemselves) {
+TEST_F(MatchStructure, RefusesRecursiveFunctions) {
   summary = summary_of(parse_model(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
     g (float[2] x) => (float[2] y) { y = local.again(x) }
     <domain: "local", opset_import: ["": 18, "local": 1]>
@@ -134,7 +134,7 @@ TEST_F(MatchStructure, RefusesCycles) {
   EXPECT_NE(text.find("cycle"), std::string::npos);
 }
 
-TEST_F(MatchStructure, TakesAnyOrderOfNodes) {
+TEST_F(MatchStructure, AcceptsAnyNodeOrder) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2] x) => (float[2] y) { y = Abs(b) b = Neg(a) a = Relu(x) })")
                                   .structure;

@@ -1,5 +1,5 @@
-// What nodes say of their origin in PyTorch's own keys, and which nodes a name means. Whole files are covered from the
-// command line (tests/views/test_pytorch_keys.py, tests/views/test_former_names.py).
+// Origins that nodes have in PyTorch's own keys, and the nodes that a name refers to. Tests of the command cover
+// complete files (tests/views/test_pytorch_keys.py, tests/views/test_former_names.py).
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
@@ -18,14 +18,15 @@ namespace {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
-// Keeps the message that the node refers to.
-struct Made {
+// A node, and the message that its string views point into.
+struct StoredNode {
   std::string message;
   onnx_file::OnnxNode node;
 };
 
-std::unique_ptr<Made> made(const std::string& op_type, const std::string& name, const std::vector<std::string>& inputs,
-                           const std::string& output, const Entries& metadata) {
+std::unique_ptr<StoredNode> stored_node(const std::string& op_type, const std::string& name,
+                                        const std::vector<std::string>& inputs, const std::string& output,
+                                        const Entries& metadata) {
   onnx::NodeProto proto;
   proto.set_op_type(op_type);
   proto.set_name(name);
@@ -36,7 +37,7 @@ std::unique_ptr<Made> made(const std::string& op_type, const std::string& name, 
     entry.set_key(key);
     entry.set_value(value);
   }
-  auto result = std::make_unique<Made>(Made{proto.SerializeAsString(), {}});
+  auto result = std::make_unique<StoredNode>(StoredNode{proto.SerializeAsString(), {}});
   result->node = onnx_file::read_node(result->message, {.stage = "read"});
   return result;
 }
@@ -47,11 +48,11 @@ Entries pytorch(const std::string& module, const std::string& type, const std::s
 }
 
 metadata::Attribution read(const std::string& op_type, const std::vector<std::string>& inputs, const Entries& keys) {
-  const auto node = made(op_type, "n", inputs, "y", keys);
+  const auto node = stored_node(op_type, "n", inputs, "y", keys);
   return metadata::attribution_of(node->node, nullptr);
 }
 
-TEST(PyTorchKeys, AreInferredWhereNothingContradictsThem) {
+TEST(PyTorchKeys, AreInferredUnlessContradicted) {
   struct Row {
     const char* op_type;
     std::vector<std::string> inputs;
@@ -62,9 +63,9 @@ TEST(PyTorchKeys, AreInferredWhereNothingContradictsThem) {
   };
   const std::vector<Row> rows = {
       {"Relu", {"x"}, pytorch("a.act", "nn.ReLU", "aten.relu.default"), {"a.act"}, "a.act", Confidence::inferred},
-      // A parameter of a module within, as torch.nn.MultiheadAttention reads its out_proj.weight.
+      // A child module's parameter: torch.nn.MultiheadAttention reads its out_proj.weight.
       {"Gemm", {"x", "a.out.weight"}, pytorch("a", "nn.A", "aten.linear.default"), {"a"}, "a", Confidence::inferred},
-      // Not "a.b" within "a.bc": paths compare by segments.
+      // "a.bc" is not in "a.b": paths compare by segments.
       {"Gemm", {"x", "a.bc.weight"}, pytorch("a.b", "nn.B", "aten.linear.default"), {"a"}, "a", Confidence::ancestor},
       {"Gather",
        {"head.weight", "x"},
@@ -79,7 +80,7 @@ TEST(PyTorchKeys, AreInferredWhereNothingContradictsThem) {
        "s",
        Confidence::inferred},
       {"Conv", {"x", "renamed"}, pytorch("s.n", "nn.N", "aten.batch_norm.default"), {"s"}, "s", Confidence::ancestor},
-      // The norm itself, written out.
+      // The decomposed norm.
       {"Mul",
        {"x", "s.n.weight"},
        pytorch("s.n", "nn.N", "aten.batch_norm.default"),
@@ -101,7 +102,7 @@ TEST(PyTorchKeys, AreInferredWhereNothingContradictsThem) {
   }
 }
 
-TEST(PyTorchKeys, AreNotReadBesideTheWordsOfWhence) {
+TEST(PyTorchKeys, AreNotReadNextToWhencesKeys) {
   Entries keys = pytorch("a", "nn.A", "aten.relu.default");
   keys.emplace_back("pkg.whence.confidence", "unattributed");
   EXPECT_FALSE(read("Relu", {"x"}, keys).attributed());
@@ -113,10 +114,10 @@ TEST(PyTorchKeys, AreNotReadBesideTheWordsOfWhence) {
   EXPECT_FALSE(found.by_pytorch);
 }
 
-TEST(PyTorchKeys, SayModulesInEitherOfTwoForms) {
+TEST(PyTorchKeys, HoldModulesInTwoForms) {
   const auto modules = [](const Entries& keys) {
     std::string text;
-    const auto node = made("Relu", "n", {}, "y", keys);
+    const auto node = stored_node("Relu", "n", {}, "y", keys);
     for (const auto& each : metadata::pytorch_scopes(node->node.metadata).modules) {
       text += each.path + "=" + each.type + ";";
     }
@@ -129,11 +130,11 @@ TEST(PyTorchKeys, SayModulesInEitherOfTwoForms) {
   }
 }
 
-TEST(NodeNames, PresentNamesComeBeforeFormerOnesAndTheseBeforeValues) {
+TEST(NodeNames, PresentNamesPrecedeFormerNamesAndThenValues) {
   const std::string original = "pkg.whence.original_name";
-  const auto a = made("Relu", "/a/Relu", {"x"}, "v", {{original, "relu_1"}});
-  const auto b = made("Relu", "relu_1", {"v"}, "w", {{original, "relu_2"}});
-  const auto c = made("Relu", "c", {"w"}, "relu_2", {});
+  const auto a = stored_node("Relu", "/a/Relu", {"x"}, "v", {{original, "relu_1"}});
+  const auto b = stored_node("Relu", "relu_1", {"v"}, "w", {{original, "relu_2"}});
+  const auto c = stored_node("Relu", "c", {"w"}, "relu_2", {});
   const std::vector<const onnx_file::OnnxNode*> nodes = {&a->node, &b->node, &c->node};
   const auto names = [&](std::string_view name) {
     const NamedNodes found = metadata::find_nodes(nodes, name);
@@ -150,11 +151,11 @@ TEST(NodeNames, PresentNamesComeBeforeFormerOnesAndTheseBeforeValues) {
   EXPECT_EQ(names("relu"), "");
 }
 
-TEST(NodeNames, AListIsOfTheAgeThatMoreOfItsNamesHave) {
+TEST(NodeNames, AListHasTheAgeOfMostOfItsNames) {
   const std::string original = "pkg.whence.original_name";
-  const auto a = made("Relu", "/a/Relu", {"x"}, "v", {{original, "Relu_0"}});
-  const auto b = made("Relu", "Relu_0", {"v"}, "w", {{original, "Relu_1"}});
-  const auto c = made("Relu", "kept", {"w"}, "y", {});
+  const auto a = stored_node("Relu", "/a/Relu", {"x"}, "v", {{original, "Relu_0"}});
+  const auto b = stored_node("Relu", "Relu_0", {"v"}, "w", {{original, "Relu_1"}});
+  const auto c = stored_node("Relu", "kept", {"w"}, "y", {});
   const std::vector<const onnx_file::OnnxNode*> nodes = {&a->node, &b->node, &c->node};
   const auto age = [&](const std::vector<std::string>& names) { return metadata::age_of_names(nodes, names); };
   EXPECT_EQ(age({"/a/Relu", "Relu_0", "kept"}).age, NameAge::present);

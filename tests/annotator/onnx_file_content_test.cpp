@@ -1,4 +1,4 @@
-// Files that are no ONNX files by their first bytes, and the bytes of tensors wherever the file keeps them.
+// Detects other kinds of files by their first bytes, and reads the bytes of tensors from any field.
 #include <gtest/gtest.h>
 
 #include "annotator/onnx_file/other_kinds.h"
@@ -18,7 +18,7 @@ std::string kind_of(std::string_view bytes) {
   return kind ? std::string(kind->description) : "";
 }
 
-TEST(OtherKinds, AreToldByTheirFirstBytes) {
+TEST(OtherKinds, HaveKnownFirstBytes) {
   EXPECT_EQ(kind_of("PK\x03\x04..."), "a zip archive");
   EXPECT_EQ(kind_of("{\"a\": 1}"), "JSON");
   EXPECT_EQ(kind_of("\x1f\x8b\x08"sv), "compressed by gzip");
@@ -37,14 +37,14 @@ TEST(OtherKinds, PicklesOfProtocolsTwoToFive) {
   EXPECT_NE(kind_of("\x80\x02"), pickle);
 }
 
-TEST(OtherKinds, OnnxBeginsWithAFieldOfAModel) {
+TEST(OtherKinds, OnnxBeginsWithAModelField) {
   EXPECT_TRUE(begins_as_onnx("\x08\x0a"));
   EXPECT_TRUE(begins_as_onnx("\x3a\x05"));
   EXPECT_FALSE(begins_as_onnx("\x01"));
   EXPECT_FALSE(begins_as_onnx(""));
 }
 
-TEST(TensorBytes, AreThoseOfTheElementsInWhateverField) {
+TEST(TensorBytes, AreReadFromAnyField) {
   onnx::ModelProto model;
   model.set_ir_version(10);
   model.mutable_graph()->set_name("g");
@@ -79,8 +79,8 @@ TEST(TensorBytes, AreThoseOfTheElementsInWhateverField) {
   const TemporaryFolder folder;
   const onnx_file::OnnxSummary summary = summary_of(model, folder);
   onnx_file::TensorBytes bytes(folder / "match.onnx");
-  std::string typed;  // of the tensor before, too
-  const auto of = [&](std::size_t i) { return std::string(bytes.of(summary.graph.initializers.at(i), typed)); };
+  std::string buffer;  // shared by all calls
+  const auto of = [&](std::size_t i) { return std::string(bytes.of(summary.graph.initializers.at(i), buffer)); };
   const auto as_bytes = [](const auto&... numbers) {
     std::string text;
     ((text += std::string(reinterpret_cast<const char*>(&numbers), sizeof numbers)), ...);

@@ -16,14 +16,14 @@ namespace {
 
 class FilePiecesTest : public ::testing::Test {
  protected:
-  // "head", then field 1 with "one" and "two" in it, then "tail".
+  // Writes "head", then field 1 with "one" and "two", then "tail".
   FilePiecesTest() : path_(folder_ / "before") {
     std::ofstream(path_, std::ios::binary) << "head\x0a\x06onetwotail";
     file_ = MappedFile::open(path_);
     text_ = file_->text();
   }
 
-  std::string written(const FilePieces& pieces) {
+  std::string output_of(const FilePieces& pieces) {
     AtomicFile file(folder_ / "after");
     pieces.write(file);
     file.commit();
@@ -39,7 +39,7 @@ class FilePiecesTest : public ::testing::Test {
   std::string_view text_;
 };
 
-TEST_F(FilePiecesTest, CopiesWhatDoesNotChange) {
+TEST_F(FilePiecesTest, CopiesUnchangedParts) {
   FilePieces pieces(file_);
   pieces.copy(text_.substr(0, 4));
   pieces.begin(1, text_.substr(4, 8));
@@ -47,10 +47,10 @@ TEST_F(FilePiecesTest, CopiesWhatDoesNotChange) {
   pieces.copy(text_.substr(9, 3));
   pieces.end();
   pieces.copy(text_.substr(12));
-  EXPECT_EQ(written(pieces), text_);
+  EXPECT_EQ(output_of(pieces), text_);
 }
 
-TEST_F(FilePiecesTest, SettlesLengthsOfMessagesWithinEachOther) {
+TEST_F(FilePiecesTest, ComputesLengthsOfNestedMessages) {
   FilePieces pieces(file_);
   pieces.begin(2, {});
   pieces.put("new");
@@ -65,17 +65,17 @@ TEST_F(FilePiecesTest, SettlesLengthsOfMessagesWithinEachOther) {
   const std::string inner = "one" + std::string(200, 'x') + "two";
   const std::string outer = "new\x0a\xce\x01" + inner + std::string("\x1a\x00", 2);
   EXPECT_EQ(inner.size(), 0xceU);
-  EXPECT_EQ(written(pieces), "\x12\xd6\x01" + outer);
+  EXPECT_EQ(output_of(pieces), "\x12\xd6\x01" + outer);
 }
 
-// The first part alone ends elsewhere than its field; the second begins elsewhere.
-TEST_F(FilePiecesTest, GivesAPartOfAMessageAHeadOfItsOwn) {
-  for (const auto& [start, kept] : {std::pair(6, std::string("one")), std::pair(9, std::string("two"))}) {
+// The first part ends before its field does, and the second part begins after its field does.
+TEST_F(FilePiecesTest, GivesAPartOfAMessageItsOwnHead) {
+  for (const auto& [start, content] : {std::pair(6, std::string("one")), std::pair(9, std::string("two"))}) {
     FilePieces pieces(file_);
     pieces.begin(1, text_.substr(4, 8));
     pieces.copy(text_.substr(static_cast<std::size_t>(start), 3));
     pieces.end();
-    EXPECT_EQ(written(pieces), "\x0a\x03" + kept);
+    EXPECT_EQ(output_of(pieces), "\x0a\x03" + content);
   }
 }
 
@@ -88,7 +88,7 @@ TEST_F(FilePiecesTest, KeepsNewBytesOfAnySize) {
     pieces.copy(text_.substr(0, 4));
     expected += text + "head";
   }
-  EXPECT_EQ(written(pieces), expected);
+  EXPECT_EQ(output_of(pieces), expected);
 }
 
 void store_outside(onnx::TensorProto& tensor, const std::string& location) {
@@ -100,7 +100,7 @@ void store_outside(onnx::TensorProto& tensor, const std::string& location) {
   entry.set_value(location);
 }
 
-TEST(DataLocations, AreFoundWhereverATensorStands) {
+TEST(DataLocations, AreFoundInEveryTensor) {
   onnx::ModelProto model;
   model.set_ir_version(10);
   auto& graph = *model.mutable_graph();
@@ -124,7 +124,7 @@ TEST(DataLocations, AreFoundWhereverATensorStands) {
   EXPECT_EQ(data_locations_in(path), expected);
 }
 
-TEST(DataLocations, AreNoneOfWhatIsNoModel) {
+TEST(DataLocations, AreEmptyWithoutAModel) {
   const TemporaryFolder folder;
   EXPECT_TRUE(data_locations_in(folder / "missing.onnx").empty());
   std::ofstream(folder / "other.onnx") << "PK\x03\x04 an archive";

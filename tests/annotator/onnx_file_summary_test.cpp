@@ -1,4 +1,4 @@
-// Reading the structure of ONNX files: what is kept, and that no damage to the bytes does more than give an error.
+// Reads the structure of ONNX files. Damaged bytes cause an error at most, never a crash.
 #include <fstream>
 #include <random>
 
@@ -23,8 +23,8 @@ std::string write_temporary(const std::string& content) {
 }
 
 onnx::ModelProto model() {
-  onnx::ModelProto made;
-  const auto status = onnx::OnnxParser::Parse(made, R"(
+  onnx::ModelProto result;
+  const auto status = onnx::OnnxParser::Parse(result, R"(
     <ir_version: 10, opset_import: ["" : 18, "pkg.mine" : 1], producer_name: "test", metadata_props: ["k": "v"]>
     graph (float[2] x, bool c) => (float[2] z)
     <float[2] w = {1, 2}>
@@ -39,10 +39,10 @@ onnx::ModelProto model() {
     Twice (a) => (b) { b = Add(a, a) }
   )");
   EXPECT_TRUE(status.IsOK()) << status.ErrorMessage();
-  auto* entry = made.mutable_graph()->mutable_node(0)->add_metadata_props();
+  auto* entry = result.mutable_graph()->mutable_node(0)->add_metadata_props();
   entry->set_key("pkg.whence.op");
   entry->set_value("7");
-  return made;
+  return result;
 }
 
 TEST(OnnxSummary, KeepsTheStructure) {
@@ -63,7 +63,7 @@ TEST(OnnxSummary, KeepsTheStructure) {
   EXPECT_EQ(result->functions[0].domain, "pkg.mine");
 }
 
-TEST(OnnxSummary, CanLeaveTheGraphOut) {
+TEST(OnnxSummary, CanOmitTheGraph) {
   const std::string bytes = model().SerializeAsString();
   const auto result = onnx_file::read_summary_without_graph(write_temporary(bytes));
   ASSERT_TRUE(result);
@@ -75,7 +75,7 @@ TEST(OnnxSummary, CanLeaveTheGraphOut) {
   EXPECT_FALSE(onnx_file::read_summary_without_graph(write_temporary("{}")));
 }
 
-TEST(OnnxSummary, HoldsOneViewOfEqualOperators) {
+TEST(OnnxSummary, StoresEqualOperatorsOnce) {
   onnx::ModelProto chain = model();
   *chain.mutable_graph()->add_node() = chain.graph().node(0);
   const auto result = read_onnx_summary(write_temporary(chain.SerializeAsString()));
@@ -85,7 +85,7 @@ TEST(OnnxSummary, HoldsOneViewOfEqualOperators) {
   EXPECT_EQ(result->functions[0].nodes[0].op_type.data(), result->graph.nodes[0].op_type.data());
 }
 
-TEST(OnnxSummary, NestedNodesFollowTheNodeThatHoldsThem) {
+TEST(OnnxSummary, NestedNodesFollowTheirOwner) {
   const auto result = read_onnx_summary(write_temporary(model().SerializeAsString()));
   ASSERT_TRUE(result);
   std::vector<std::string> types;
@@ -95,23 +95,23 @@ TEST(OnnxSummary, NestedNodesFollowTheNodeThatHoldsThem) {
 }
 
 TEST(OnnxSummary, EveryTruncationIsAnErrorOrAShorterModel) {
-  const std::string whole = model().SerializeAsString();
+  const std::string bytes = model().SerializeAsString();
   std::size_t errors = 0;
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    const auto result = read_onnx_summary(write_temporary(whole.substr(0, size)));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto result = read_onnx_summary(write_temporary(bytes.substr(0, size)));
     if (result) continue;  // cut between two fields of the model
     ++errors;
     EXPECT_EQ(info(result.diagnostics().front().code).exit, ExitCode::malformed);
     EXPECT_FALSE(result.diagnostics().front().remedy.empty());
   }
-  EXPECT_GT(errors, whole.size() / 2);
+  EXPECT_GT(errors, bytes.size() / 2);
 }
 
-TEST(OnnxSummary, DamagedBytesNeverDoMoreThanGiveAnError) {
-  const std::string whole = model().SerializeAsString();
+TEST(OnnxSummary, DamagedBytesCauseAtMostAnError) {
+  const std::string bytes = model().SerializeAsString();
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
-    std::string damaged = whole;
+    std::string damaged = bytes;
     for (int flip = 0; flip < 3; ++flip) damaged[random() % damaged.size()] = static_cast<char>(random());
     const auto result = read_onnx_summary(write_temporary(damaged));
     if (!result) {
@@ -122,7 +122,7 @@ TEST(OnnxSummary, DamagedBytesNeverDoMoreThanGiveAnError) {
 
 TEST(OnnxSummary, DeepNestingIsRefused) {
   std::string nested;
-  // By hand, since protobuf takes no more than 100 levels: node(1) { attribute(5) { g(6) { ... } } }.
+  // Written by hand, because protobuf refuses more than 100 levels: node(1) { attribute(5) { g(6) { ... } } }.
   const auto wrap = [](int field, const std::string& content) {
     std::string length;
     for (std::size_t rest = content.size(); true; rest >>= 7) {

@@ -1,4 +1,4 @@
-// Which recent operators an export writes at which opset, and rows of operators.
+// The opsets at which an export writes recent operators, and the table of all operators.
 #include <gtest/gtest.h>
 
 #include "annotator/operators/onnx_operators.h"
@@ -7,22 +7,22 @@
 namespace whence::operators {
 namespace {
 
-TEST(OperatorForms, ByOpsetAndByWhatRuns) {
-  // CumProd is of opset 26, and ONNX Runtime runs it.
+TEST(OperatorForms, ByOpsetAndRuntime) {
+  // CumProd exists since opset 26, and ONNX Runtime runs it.
   EXPECT_FALSE(writes("CumProd", 25, OperatorForms::runnable));
   EXPECT_TRUE(writes("CumProd", 26, OperatorForms::runnable));
   EXPECT_FALSE(writes("CumProd", 25, OperatorForms::fused));
   EXPECT_TRUE(writes("CumProd", 26, OperatorForms::fused));
   EXPECT_FALSE(writes("CumProd", 26, OperatorForms::plain));
-  // Swish runs at its first opset alone.
+  // ONNX Runtime runs Swish only at its first opset, 24.
   EXPECT_TRUE(writes("Swish", 24, OperatorForms::runnable));
   EXPECT_FALSE(writes("Swish", 25, OperatorForms::runnable));
   EXPECT_TRUE(writes("Swish", 25, OperatorForms::fused));
   EXPECT_FALSE(writes("Swish", 23, OperatorForms::fused));
-  EXPECT_FALSE(writes("Relu", 28, OperatorForms::fused));  // not of the table
+  EXPECT_FALSE(writes("Relu", 28, OperatorForms::fused));  // not in the table
 }
 
-TEST(OperatorForms, EveryRowIsOfItsOpset) {
+TEST(OperatorForms, RowsStartAtTheirOpset) {
   ASSERT_FALSE(recent_operators().empty());
   for (const RecentOperator& row : recent_operators()) {
     EXPECT_TRUE(writes(row.name, row.since, OperatorForms::fused)) << row.name;
@@ -40,11 +40,11 @@ TEST(OnnxOperators, RowsAreFoundByName) {
   EXPECT_EQ(onnx_operator("MatMul").flops, Flops::matrix_product);
   EXPECT_EQ(onnx_operator("NoSuchOperator").facts, 0u);
   EXPECT_EQ(onnx_operator("NoSuchOperator").flops, Flops::uncounted);
-  std::string_view before;
+  std::string_view previous;
   for (const OnnxOperator& row : all_onnx_operators()) {
-    EXPECT_LT(before, row.name);
+    EXPECT_LT(previous, row.name);
     EXPECT_EQ(&onnx_operator(row.name), &row);
-    before = row.name;
+    previous = row.name;
   }
 }
 

@@ -1,4 +1,4 @@
-// The order of modules in a tree: as added or by name, and numbers by their size.
+// The order of siblings in a module tree: as added or by name, with numbers in numeric order.
 #include <gtest/gtest.h>
 
 #include "annotator/origin/module_tree.h"
@@ -23,17 +23,17 @@ std::vector<std::string> ordered(const std::vector<std::string>& added, Siblings
 
 using Paths = std::vector<std::string>;
 
-TEST(ModuleTree, NumbersStandInTheirOrder) {
+TEST(ModuleTree, NumbersAreInNumericOrder) {
   const Paths added = {"m.10.b", "m.2", "m.10.a", "m.0"};
   EXPECT_EQ(ordered(added, Siblings::as_added), (Paths{"", "m", "m.0", "m.2", "m.10", "m.10.b", "m.10.a"}));
   EXPECT_EQ(ordered(added, Siblings::by_name), (Paths{"", "m", "m.0", "m.2", "m.10", "m.10.a", "m.10.b"}));
 }
 
-TEST(ModuleTree, NamesBetweenNumbersKeepTheirPlaces) {
+TEST(ModuleTree, NamesBetweenNumbersDoNotMove) {
   EXPECT_EQ(ordered({"3", "stem", "1", "2x", "0"}, Siblings::as_added), (Paths{"", "0", "stem", "1", "2x", "3"}));
 }
 
-TEST(ModuleTree, ANumberThatIsTooLargeIsAName) {
+TEST(ModuleTree, AHugeNumberIsAName) {
   const std::string large(30, '9');
   EXPECT_EQ(ordered({large, "7", "1"}, Siblings::as_added), (Paths{"", large, "1", "7"}));
 }

@@ -1,4 +1,4 @@
-// Python values as Python itself would write them.
+// Writes values in the form of Python's repr().
 #include <limits>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Stamps as text and back, and texts that are none.
+// Writes and parses stamps and ranges, and rejects other text.
 #include <gtest/gtest.h>
 
 #include "annotator/origin/stamp.h"
@@ -29,14 +29,14 @@ TEST(Stamp, RefusesOtherText) {
   }
 }
 
-TEST(Ranges, AreReadAsTheyWereWritten) {
+TEST(Ranges, AreReadBackUnchanged) {
   EXPECT_EQ(origin::to_ranges({0, 1, 2, 7, 9, 10}), "0-2,7,9-10");
   EXPECT_EQ(parse_ranges("0-2,7,9-10"), (std::vector<std::int32_t>{0, 1, 2, 7, 9, 10}));
   EXPECT_EQ(origin::to_ranges({}), "");
   EXPECT_EQ(parse_ranges(""), std::vector<std::int32_t>{});
 }
 
-TEST(Ranges, RefuseWhatNobodyWrites) {
+TEST(Ranges, RefuseInvalidText) {
   for (const char* text : {"3-1", "5,5", "5,4", "-1", "1-", "1,", "a", "1;2", "0-2147483647", "99999999999"}) {
     EXPECT_FALSE(parse_ranges(text)) << text;
   }

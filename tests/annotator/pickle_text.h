@@ -1,4 +1,4 @@
-// Pickles of protocol 2 for tests, put together value by value. Source of the codes: Python's pickletools.
+// Builds pickles of protocol 2 for tests, value by value. Source of the opcodes: Python's pickletools.
 //   pickle(dict({{"w", tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})}}))
 #pragma once
 
@@ -38,7 +38,7 @@ inline std::string call(const std::string& function, const std::string& argument
   return function + arguments + "R";
 }
 
-// A tensor as torch.save writes it.
+// Returns a tensor in the form that torch.save writes.
 inline std::string tensor_call(const std::string& storage, const std::string& storage_class, int offset,
                                const std::vector<int>& sizes, const std::vector<int>& strides) {
   const std::string id =

@@ -1,4 +1,4 @@
-// Words for devices, and the execution providers that serve them.
+// Names of devices, and the execution providers that serve them.
 #include <gtest/gtest.h>
 
 #include "annotator/placement/device.h"
@@ -11,7 +11,7 @@ using placement::serves;
 
 namespace {
 
-TEST(Device, WordsThatOnnxRuntimeKnows) {
+TEST(Device, NamesFromOnnxRuntime) {
   for (const char* const device : {"cpu", "gpu", "cuda", "npu", "accelerator", "gpu:nvidia", "gpu:0", "gpu:12",
                                    "QNNExecutionProvider", "MyOwnExecutionProvider"}) {
     EXPECT_NO_THROW(require_device(device)) << device;
@@ -23,7 +23,7 @@ TEST(Device, WordsThatOnnxRuntimeKnows) {
   EXPECT_NE(expect_error(Code::usage, [] { require_device("cud"); }).find("did you mean cuda"), std::string::npos);
 }
 
-TEST(Device, ProvidersThatServeIt) {
+TEST(Device, ServedByProviders) {
   const std::pair<const char*, const char*> right[] = {{"CPUExecutionProvider", "cpu"},
                                                        {"CUDAExecutionProvider", "cuda"},
                                                        {"CUDAExecutionProvider", "gpu"},

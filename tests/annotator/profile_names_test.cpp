@@ -1,4 +1,4 @@
-// Nodes in the names of TensorRT's layers, rows of separated values, amounts as text.
+// Parses the node names in TensorRT's layer names, reads CSV rows, and writes amounts as text.
 #include <gtest/gtest.h>
 
 #include "annotator/profile/amount_text.h"
@@ -17,7 +17,7 @@ TEST(TensorrtNames, FusedLayersNameTheirNodesInOrder) {
       {"a || b || c", {"a", "b", "c"}},
       {"a + PWN(b, PWN(c))", {"a", "b", "c"}},
       {"PWN(a, b", {"a", "b"}},
-      {"a(x + y) + b", {"a(x + y)", "b"}},  // in brackets: a part of the name
+      {"a(x + y) + b", {"a(x + y)", "b"}},  // brackets belong to the name
       {"a_myl109_2", {"a"}},
       {"a_myl109_2_b", {"a_myl109_2_b"}},
       {"Reformatting CopyNode for Input Tensor 0 to /a/Conv + /a/Relu", {"/a/Conv", "/a/Relu"}},
@@ -42,7 +42,7 @@ TEST(TensorrtNames, RegionsHaveTwoEnds) {
       "{ForeignNode[T_2 + (Unnamed Layer* 7) [Shuffle]...c + (Unnamed Layer* 8) [Shuffle]]} + e");
   EXPECT_EQ(held.regions, (std::vector<Ends>{{"T_2", "c"}}));
   EXPECT_EQ(held.names, Names{"e"});
-  held = nodes_of_tensorrt_name("{ForeignNode[/a/MatMul]}");  // of one node
+  held = nodes_of_tensorrt_name("{ForeignNode[/a/MatMul]}");  // a region of one node
   EXPECT_EQ(held.regions, (std::vector<Ends>{{"/a/MatMul", "/a/MatMul"}}));
 }
 
@@ -67,7 +67,7 @@ TEST(CsvRows, QuotedCellsAndLineEnds) {
   EXPECT_EQ(rows.at("name"), "a, b");
   EXPECT_EQ(rows.at("time"), "1");
   EXPECT_EQ(rows.row(), 2u);
-  ASSERT_TRUE(rows.next());  // over the empty row, which counts
+  ASSERT_TRUE(rows.next());  // skips the empty row, which is counted
   EXPECT_EQ(rows.at("name"), "say \"hi\"");
   EXPECT_EQ(rows.row(), 4u);
   ASSERT_TRUE(rows.next());
@@ -88,7 +88,7 @@ TEST(CsvRows, OtherSeparatorsAndNoEndOfLine) {
   EXPECT_FALSE(CsvRows("", ',').next());
 }
 
-TEST(AmountText, PerRunInTheUnitThatPeopleRead) {
+TEST(AmountText, PerRunInTheDisplayedUnit) {
   EXPECT_EQ(amount_text(2469, 2, Unit::microseconds), "1.234");  // 1234.5 microseconds; the tie goes to the even digit
   EXPECT_EQ(amount_text(3000, 1, Unit::microseconds), "3.000");
   EXPECT_EQ(amount_text(12345, 10, Unit::cycles), "1,235");

@@ -1,4 +1,4 @@
-// The nodes that names of a runtime's layers stand for.
+// Finds the nodes that the names of a runtime's layers refer to.
 #include "annotator/profile/node_finder.h"
 #include "tests/annotator/stamped_summary.h"
 
@@ -27,18 +27,18 @@ class ProfileNodes : public StampedFileTest {
   bool same_operator_ = true;
 };
 
-TEST_F(ProfileNodes, ByTheirNamesOrWhatToolsAppend) {
+TEST_F(ProfileNodes, ByNameWithOrWithoutSuffix) {
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul", "MatMul", ProfileRule::name), "encoder.layer.0.query");
   EXPECT_TRUE(same_operator_);
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul", "FusedMatMul", ProfileRule::name), "encoder.layer.0.query");
   EXPECT_FALSE(same_operator_);
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul/MatMulAddFusion", "Gemm", ProfileRule::derived),
             "encoder.layer.0.query");
-  EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul_1", "MatMul", ProfileRule::none), "none");  // another node
+  EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul_1", "MatMul", ProfileRule::none), "none");  // a different node
   EXPECT_EQ(module_of("nothing", "MatMul", ProfileRule::none), "none");
 }
 
-TEST_F(ProfileNodes, InListsAlsoByTheirResultsAndWithoutDots) {
+TEST_F(ProfileNodes, InListsAlsoByResultsAndWithoutDots) {
   EXPECT_EQ(listed("/encoder/layer.0/query/Add"), Numbers{1});
   EXPECT_EQ(listed("/encoder/layer.0/query/MatMul_output_0"), Numbers{0});
   EXPECT_EQ(listed("/encoder/layer.0/query/Add/fused"), Numbers{1});

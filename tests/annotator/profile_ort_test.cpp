@@ -51,27 +51,27 @@ TEST_F(OrtProfile, TheFirstOfSeveralRunsIsWarmUp) {
   EXPECT_EQ(profile.layers[1].amount, 6);
 }
 
-TEST_F(OrtProfile, WarmUpRunsAsAskedFor) {
+TEST_F(OrtProfile, RequestedWarmUpRuns) {
   const std::vector<std::string> events = {kernel("a", "MatMul", 10, 50), run(0, 90), kernel("a", "MatMul", 110, 30),
                                            run(100, 60)};
   EXPECT_EQ(read(events, {.warmup_runs = 0}).layers[0].amount, 80);
   EXPECT_EQ(read(events, {.warmup_runs = 0}).runs, 2);
   expect_error(Code::usage, [&] { read(events, {.warmup_runs = 2}); });
-  EXPECT_EQ(read({kernel("a", "MatMul", 10, 50), run(0, 90)}).layers[0].amount, 50);  // the only one counts
+  EXPECT_EQ(read({kernel("a", "MatMul", 10, 50), run(0, 90)}).layers[0].amount, 50);  // a single run is measured
 }
 
-TEST_F(OrtProfile, TimeOfBodiesIsTakenOutOfWhatRunsThem) {
+TEST_F(OrtProfile, BodyTimeIsSubtractedFromTheOperator) {
   for (const char* const outer : {"If", "Loop", "Scan"}) {
     const RuntimeProfile profile =
         read({kernel("branch", outer, 10, 50), kernel("inner", "Relu", 20, 15), kernel("other", "Relu", 20, 15, 2),
               kernel("next", "Relu", 70, 5), run(0, 90)});
     std::map<std::string, std::int64_t> amounts;
     for (const Layer& layer : profile.layers) amounts[layer.name] = layer.amount;
-    EXPECT_EQ(amounts["branch"], 35) << outer;  // not what another thread did
+    EXPECT_EQ(amounts["branch"], 35) << outer;  // time on another thread is not subtracted
     EXPECT_EQ(amounts["inner"], 15);
     EXPECT_EQ(amounts["next"], 5);
   }
-  // An operator that holds no bodies has all of its time.
+  // An operator without bodies keeps its full time.
   EXPECT_EQ(read({kernel("a", "MatMul", 10, 50), kernel("b", "Relu", 20, 15), run(0, 90)}).layers[0].amount, 50);
 }
 
@@ -82,14 +82,14 @@ TEST_F(OrtProfile, MemoryIsTheLargestOfAllRuns) {
   };
   const RuntimeProfile profile = read({kernel("a", "MatMul", 10, 5, 1, memory(4, 8, 300)), run(0, 90),
                                        kernel("a", "MatMul", 110, 5, 1, memory(6, 2, 300)), run(100, 60)});
-  const LayerMemory found = profile.layers[0].memory.value();
-  EXPECT_EQ(found.inputs, 6);
-  EXPECT_EQ(found.outputs, 8);
-  EXPECT_EQ(found.parameters, 7);
-  EXPECT_EQ(found.peak, 300);
+  const LayerMemory layer = profile.layers[0].memory.value();
+  EXPECT_EQ(layer.inputs, 6);
+  EXPECT_EQ(layer.outputs, 8);
+  EXPECT_EQ(layer.parameters, 7);
+  EXPECT_EQ(layer.peak, 300);
 }
 
-TEST_F(OrtProfile, FilesThatSayTooLittle) {
+TEST_F(OrtProfile, IncompleteFiles) {
   expect_error(Code::corrupt_file, [&] { read({R"({"cat":"Node","name":"a_kernel_time","args":{}})", run(0, 90)}); });
   expect_error(Code::wrong_kind, [&] { read({"1"}); });
   std::ofstream(folder_ / "q.json") << "[{";

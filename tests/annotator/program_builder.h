@@ -1,6 +1,7 @@
-// Small programs for tests, written as one would read them:
-//   ProgramBuilder p; ValueId x = p.input("x", f32({2, 3})); p.output(p.op("aten::relu", {{"self", v(x)}}, f32({2,
-//   3})));
+// Builds small programs for tests, in the order of execution:
+//   ProgramBuilder p;
+//   ValueId x = p.input("x", f32({2, 3}));
+//   p.output(p.op("aten::relu", {{"self", v(x)}}, f32({2, 3})));
 #pragma once
 
 #include <initializer_list>
@@ -34,7 +35,7 @@ inline Type boolean() { return {ValueKind::boolean, DType::boolean, std::nullopt
 
 class ProgramBuilder {
  public:
-  // The root, and in it one module "layer" whose call is scope 1.
+  // Adds the root module and its child "layer"; the call of "layer" is scope 1.
   ProgramBuilder() {
     program.modules.push_back({});
     const ModuleId layer = add_module(program, "layer", "", root_module);
@@ -59,14 +60,14 @@ class ProgramBuilder {
   ValueId parameter(const std::string& name, TensorData data) {
     Type type = tensor(data.dtype, std::vector<Dim>());
     for (const std::int64_t size : data.shape) type.dims->push_back(fixed(size));
-    Parameter made;
-    made.name = name;
-    made.data = std::move(data);
-    const ParameterId id = program.parameters.add(std::move(made));
+    Parameter added;
+    added.name = name;
+    added.data = std::move(data);
+    const ParameterId id = program.parameters.add(std::move(added));
     return value(name, std::move(type), ValueSource::parameter, id.number());
   }
 
-  // One operation of module "layer", with one result.
+  // Adds an operation of module "layer" with one result.
   ValueId op(const std::string& key, std::vector<NamedArgument> arguments, Type type) {
     return ops(key, std::move(arguments), {std::move(type)}).front();
   }
@@ -84,23 +85,23 @@ class ProgramBuilder {
     return outputs;
   }
 
-  // Says that a value is known.
+  // Marks a value as known.
   void known(ValueId id, TensorData content) {
     program.values[id].known = program.constants.add({.data = std::move(content), .name = "", .ops = {}});
   }
 
   ValueId value(const std::string& name, Type type, ValueSource source, std::int32_t index) {
-    Value made;
-    made.name = name + "_" + std::to_string(program.values.size());
-    made.type = std::move(type);
-    made.source = source;
-    made.index = index;
-    return program.values.add(std::move(made));
+    Value added;
+    added.name = name + "_" + std::to_string(program.values.size());
+    added.type = std::move(type);
+    added.source = source;
+    added.index = index;
+    return program.values.add(std::move(added));
   }
 
   void output(ValueId id, const std::string& name = "") { program.outputs.push_back({name, v(id)}); }
 
-  // A node with nested blocks: fill() puts operations into one of them.
+  // Adds a node with nested blocks; fill() adds operations to one block.
   Node& nest(const std::string& target, std::vector<NamedArgument> arguments, std::vector<Type> types,
              std::size_t blocks) {
     ops(target, std::move(arguments), std::move(types));

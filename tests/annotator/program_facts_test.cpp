@@ -1,4 +1,4 @@
-// Whether an axis may be 1 long is told from what its size is, not from what it is called.
+// Whether the size of an axis may be 1 depends on the kind of its symbol, not on the symbol's name.
 #include "annotator/program/program_facts.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ Symbol symbol(const char* name, SymbolKind kind, Size size = Size::unknown()) {
   return {name, 4, {}, {}, kind, std::move(size)};
 }
 
-TEST(ProgramFacts, ANameSaysNothingOfASize) {
+TEST(ProgramFacts, NamesDoNotMatter) {
   Program program;
   const Size u1 = Size::symbol(SymbolId(0)), batch = Size::symbol(SymbolId(1));
   program.symbols.items() = {symbol("u1", SymbolKind::axis),
@@ -22,10 +22,10 @@ TEST(ProgramFacts, ANameSaysNothingOfASize) {
   const auto may = [&](int id) { return may_become_one(program, {4, true, SymbolId(id)}); };
   EXPECT_FALSE(may(0));
   EXPECT_TRUE(may(1));
-  EXPECT_TRUE(may(2));  // where u1 is 0
+  EXPECT_TRUE(may(2));  // if u1 is 0
   EXPECT_TRUE(may(3));
   EXPECT_FALSE(may(4));  // even
-  EXPECT_TRUE(may(5));   // a sidecar that does not say
+  EXPECT_TRUE(may(5));   // from a sidecar without kinds
   EXPECT_TRUE(may_become_one(program, {4, true, none_id}));
   EXPECT_FALSE(may_become_one(program, {4, false, none_id}));
   program.symbols[SymbolId(1)].min = 2;

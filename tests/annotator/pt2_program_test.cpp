@@ -1,5 +1,4 @@
-// Archives of torch.export, written by hand as PyTorch 2.13 writes them: what becomes of nodes, sizes and the
-// signature.
+// Reads nodes, sizes and the signature of torch.export archives, written here by hand in the form of PyTorch 2.13.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-const std::string length = "Symbol('s0', positive=True, integer=True)";  // of the first axis of x
+const std::string length = "Symbol('s0', positive=True, integer=True)";  // the first axis of x
 
 std::string joined(const Texts& texts) {
   std::string all;
@@ -26,7 +25,7 @@ std::string joined(const Texts& texts) {
 
 std::string tensor_named(const std::string& name) { return R"({"as_tensor":{"name":")" + name + "\"}}"; }
 
-// A float32 tensor; a size is a number, or a text over the symbols, 3 in the example.
+// Metadata of a float32 tensor. A size is a number, or an expression whose value in the example is 3.
 std::string tensor_meta(const Texts& sizes) {
   Texts all, strides;
   for (const std::string& size : sizes) {
@@ -93,14 +92,14 @@ class Pt2Program : public ::testing::Test {
     EXPECT_TRUE(program) << (program ? "" : to_text(program.diagnostics().front()));
     return std::move(*program);
   }
-  Code refused(const Archive& archive) {
+  Code refusal_code(const Archive& archive) {
     const auto program = read(archive);
     EXPECT_FALSE(program);
     return program ? Code::internal : program.diagnostics().front().code;
   }
 
   TemporaryFolder folder_;
-  // relu(x), of x [s0, 4]
+  // relu(x) with x [s0, 4]
   Archive relu_ = {.nodes = {node("relu.default", {input("self", tensor_named("x"))}, tensor_named("y"))},
                    .tensors = {{"x", {length, "4"}}, {"y", {length, "4"}}}};
 };
@@ -118,7 +117,7 @@ TEST_F(Pt2Program, NodesSizesAndModules) {
   const Program program = require(relu_);
   ASSERT_EQ(program.body.nodes.size(), 1u);
   const Node& relu = program.body.nodes[0];
-  EXPECT_EQ(qualified(relu), "aten::relu");  // "default" is no overload
+  EXPECT_EQ(qualified(relu), "aten::relu");  // without the overload "default"
   EXPECT_EQ(sizes_text(program, relu.outputs[0]), "s0,4");
   EXPECT_EQ(program.module_path(relu.origin.scope), "act");
   EXPECT_EQ(program.inputs.at(0).name, "x");
@@ -128,7 +127,7 @@ TEST_F(Pt2Program, NodesSizesAndModules) {
   EXPECT_EQ(program.symbols[SymbolId(0)].max, 64);
 }
 
-TEST_F(Pt2Program, NamesThatExportGivesOperatorsAreThoseOfScripts) {
+TEST_F(Pt2Program, OperatorsHaveTheirNamesInScripts) {
   Archive archive = relu_;
   archive.sym_ints = R"("n":{"as_expr":{"expr_str":")" + length + R"(","hint":{"as_int":3}}})";
   archive.nodes = {node("sym_size.int", {input("self", tensor_named("x")), input("dim", R"({"as_int":0})")},
@@ -150,7 +149,7 @@ TEST_F(Pt2Program, DefaultsAreFilledFromTheSchema) {
   EXPECT_EQ(*alpha, Argument{std::int64_t{1}});
 }
 
-TEST_F(Pt2Program, StateThatItWritesBackIsReported) {
+TEST_F(Pt2Program, StateWriteBackIsReported) {
   const auto notes = [&](const std::string& spec) {
     Archive archive = relu_;
     archive.output_specs.insert(archive.output_specs.begin(), spec);
@@ -170,7 +169,7 @@ TEST_F(Pt2Program, StateThatItWritesBackIsReported) {
   EXPECT_TRUE(notes(R"({"user_input_mutation":{"arg":{"name":"y"},"user_input_name":"x"}})").starts_with(state));
 }
 
-TEST_F(Pt2Program, GuardsThatAreDecisionsStay) {
+TEST_F(Pt2Program, GuardsBecomeConstraints) {
   Archive archive = relu_;
   archive.guards = {R"("L['x'].size()[0] < 40")"};
   const auto program = read(archive);
@@ -184,27 +183,27 @@ TEST_F(Pt2Program, GuardsThatAreDecisionsStay) {
   EXPECT_FALSE(holds_at(50));
 }
 
-TEST_F(Pt2Program, WhatIsNotAsItShouldBeIsRefused) {
+TEST_F(Pt2Program, InvalidArchivesAreRefused) {
   Archive archive = relu_;
   archive.schema = 9;
-  EXPECT_EQ(refused(archive), Code::newer_version);
+  EXPECT_EQ(refusal_code(archive), Code::newer_version);
   archive.schema = 7;
-  EXPECT_EQ(refused(archive), Code::unsupported_feature);
+  EXPECT_EQ(refusal_code(archive), Code::unsupported_feature);
   archive = relu_;
   archive.nodes = {node("relu.default", {input("self", tensor_named("z"))}, tensor_named("y"))};
-  EXPECT_EQ(refused(archive), Code::corrupt_file);
+  EXPECT_EQ(refusal_code(archive), Code::corrupt_file);
   archive = relu_;
   archive.tensors.pop_back();
-  EXPECT_EQ(refused(archive), Code::corrupt_file);
+  EXPECT_EQ(refusal_code(archive), Code::corrupt_file);
   archive = relu_;
   archive.nodes = {node("relu", {input("self", tensor_named("x"))}, tensor_named("y"))};  // no overload
-  EXPECT_EQ(refused(archive), Code::corrupt_file);
+  EXPECT_EQ(refusal_code(archive), Code::corrupt_file);
   archive = relu_;
   archive.output_specs = {R"({"user_output":{"arg":{"as_tensor":{"name":"z"}}}})"};
-  EXPECT_EQ(refused(archive), Code::corrupt_file);
+  EXPECT_EQ(refusal_code(archive), Code::corrupt_file);
 }
 
-TEST(Pt2Arguments, AreWrittenAsTorchFxDoes) {
+TEST(Pt2Arguments, AreWrittenLikeTorchFx) {
   const auto text = [](const std::string& json) {
     const auto document = JsonDocument::parse(json);
     const pt2::Reading reading{"a.pt2", "node"};

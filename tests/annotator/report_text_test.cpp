@@ -1,4 +1,4 @@
-// A report in Markdown, and the data of its page.
+// Makes a report as Markdown and the data of its page.
 #include <nlohmann/json.hpp>
 
 #include "annotator/report/report.h"
@@ -10,13 +10,13 @@ namespace {
 class ReportText : public StampedFileTest {
  protected:
   report::Report make() {
-    auto made = report::make_report(path, &sidecar.program, {});
-    EXPECT_TRUE(made) << (made ? "" : to_text(made.diagnostics().front()));
-    return std::move(*made);
+    auto result = report::make_report(path, &sidecar.program, {});
+    EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
+    return std::move(*result);
   }
 };
 
-// The count that a packed column states.
+// Returns the count that a packed column states.
 std::string count_of_column(const std::string& packed, const std::string& name) {
   const std::size_t at = packed.find("id=\"whence-column-" + name + "\"");
   const std::size_t count = packed.find("data-count=\"", at);
@@ -26,7 +26,7 @@ std::string count_of_column(const std::string& packed, const std::string& name) 
 TEST_F(ReportText, FiguresAreSummedUpTheTree) {
   const report::Report report = make();
   ASSERT_EQ(report.operations.size(), 8u);
-  // [2,4] times [4,512], then an addition, three elementwise of 1024; moves take none, the If none of its own.
+  // MatMul of [2,4] by [4,512], then elementwise operators on 1024 elements. Shape and Reshape count nothing.
   EXPECT_EQ(report.operations[0], 2 * 2 * 512 * 4);
   EXPECT_EQ(report.operations[1], 1024);
   EXPECT_EQ(report.operations[2], 0);
@@ -60,7 +60,7 @@ TEST_F(ReportText, ThePageHasARowForEveryNode) {
 TEST_F(ReportText, MarkdownNamesModulesAndTheirCoverage) {
   const std::string text = report::to_markdown(make());
   EXPECT_TRUE(text.starts_with("## `stamped.onnx`\n\n8 nodes\n")) << text;
-  // MatMul, Add, the helper, of which only a module around is known, and the node that the head has a part in.
+  // Four nodes: MatMul, Add, the helper with an ancestor module only, and the node fused with the head.
   EXPECT_NE(text.find("| `encoder` | `Encoder` | 4 | 75.0 % | 0 | 9,216 |"), std::string::npos) << text;
   EXPECT_NE(text.find("| `Shape` | 1 | 0.0 % |"), std::string::npos) << text;
 }

@@ -1,4 +1,4 @@
-// Nodes evaluated on constants: results of nothing, results that are too large, and what runtimes must report.
+// Evaluates nodes on constants: empty results, results over the limit, and errors that a runtime must report.
 #include <gtest/gtest.h>
 
 #include "annotator/program/tensor_values.h"
@@ -9,8 +9,8 @@ namespace {
 
 TensorData number(std::int64_t value) { return program::integer_scalar(value, DType::int64); }
 
-std::optional<TensorData> evaluated(const std::string& op_type, const std::vector<TensorData>& inputs,
-                                    std::uint64_t most_bytes = 1024) {
+std::optional<TensorData> evaluate_node(const std::string& op_type, const std::vector<TensorData>& inputs,
+                                        std::uint64_t max_bytes = 1024) {
   graph::GraphNode node;
   node.op_type = op_type;
   node.inputs.resize(inputs.size());
@@ -18,7 +18,7 @@ std::optional<TensorData> evaluated(const std::string& op_type, const std::vecto
   simplify::Constants constants;
   for (const TensorData& input : inputs) constants.push_back(&input);
   EXPECT_TRUE(simplify::can_evaluate(node));
-  return simplify::evaluate(node, constants, most_bytes);
+  return simplify::evaluate(node, constants, max_bytes);
 }
 
 std::vector<std::int64_t> integers_in(const TensorData& data) {
@@ -28,37 +28,37 @@ std::vector<std::int64_t> integers_in(const TensorData& data) {
   return all;
 }
 
-TEST(SimplifyEvaluate, ResultsOfNothingAreResults) {
-  const auto range = evaluated("Range", {number(3), number(3), number(1)});
+TEST(SimplifyEvaluate, EmptyResultsAreResults) {
+  const auto range = evaluate_node("Range", {number(3), number(3), number(1)});
   ASSERT_TRUE(range);
   EXPECT_EQ(range->shape, std::vector<std::int64_t>{0});
-  const auto tiled = evaluated("Tile", {program::integer_vector({1, 2}), program::integer_vector({0})});
+  const auto tiled = evaluate_node("Tile", {program::integer_vector({1, 2}), program::integer_vector({0})});
   ASSERT_TRUE(tiled);
   EXPECT_EQ(tiled->shape, std::vector<std::int64_t>{0});
 }
 
-TEST(SimplifyEvaluate, ResultsThatAreTooLargeAreNotMade) {
-  EXPECT_TRUE(evaluated("Range", {number(0), number(128), number(1)}));  // 1024 bytes
-  EXPECT_FALSE(evaluated("Range", {number(0), number(129), number(1)}));
+TEST(SimplifyEvaluate, LargeResultsAreNotComputed) {
+  EXPECT_TRUE(evaluate_node("Range", {number(0), number(128), number(1)}));  // 1024 bytes
+  EXPECT_FALSE(evaluate_node("Range", {number(0), number(129), number(1)}));
   EXPECT_FALSE(
-      evaluated("Expand", {number(1), program::integer_vector({std::int64_t{1} << 40, std::int64_t{1} << 40})}));
+      evaluate_node("Expand", {number(1), program::integer_vector({std::int64_t{1} << 40, std::int64_t{1} << 40})}));
 }
 
-TEST(SimplifyEvaluate, WhatRuntimesMustReportIsLeftToThem) {
-  EXPECT_FALSE(evaluated("Div", {number(1), number(0)}));
-  EXPECT_FALSE(evaluated("Gather", {program::integer_vector({1, 2}), number(2)}));
-  EXPECT_FALSE(evaluated("Range", {number(0), number(3), number(0)}));
-  EXPECT_EQ(integers_in(evaluated("Gather", {program::integer_vector({1, 2}), number(-1)}).value()),
+TEST(SimplifyEvaluate, ErrorsAreLeftToTheRuntime) {
+  EXPECT_FALSE(evaluate_node("Div", {number(1), number(0)}));
+  EXPECT_FALSE(evaluate_node("Gather", {program::integer_vector({1, 2}), number(2)}));
+  EXPECT_FALSE(evaluate_node("Range", {number(0), number(3), number(0)}));
+  EXPECT_EQ(integers_in(evaluate_node("Gather", {program::integer_vector({1, 2}), number(-1)}).value()),
             std::vector<std::int64_t>{2});
 }
 
 TEST(SimplifyEvaluate, IntegersWrapAndDivideTowardsZero) {
   constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(integers_in(evaluated("Add", {number(largest), number(1)}).value()).front(),
+  EXPECT_EQ(integers_in(evaluate_node("Add", {number(largest), number(1)}).value()).front(),
             std::numeric_limits<std::int64_t>::min());
-  EXPECT_EQ(integers_in(evaluated("Div", {number(-7), number(2)}).value()).front(), -3);
-  EXPECT_EQ(integers_in(evaluated("Mod", {number(-7), number(3)}).value()).front(), 2);
-  EXPECT_EQ(integers_in(evaluated("ReduceSum", {program::integer_vector({1, 2, 4})}).value()),
+  EXPECT_EQ(integers_in(evaluate_node("Div", {number(-7), number(2)}).value()).front(), -3);
+  EXPECT_EQ(integers_in(evaluate_node("Mod", {number(-7), number(3)}).value()).front(), 2);
+  EXPECT_EQ(integers_in(evaluate_node("ReduceSum", {program::integer_vector({1, 2, 4})}).value()),
             std::vector<std::int64_t>{7});
 }
 

@@ -1,4 +1,4 @@
-// The pipeline as a whole: bodies, order, what it costs, and that simple input comes back as it was.
+// The complete pipeline: bodies, unused nodes, its time, and graphs that need no change.
 #include <chrono>
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-TEST(Simplify, LeavesASimpleGraphAsItIs) {
+TEST(Simplify, KeepsASimpleGraph) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3});
   const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, float32, {2, 4});
@@ -26,7 +26,7 @@ TEST(Simplify, LeavesASimpleGraphAsItIs) {
   EXPECT_EQ(g.graph.nodes[1].origin.ops, std::vector<std::int32_t>{1});
 }
 
-TEST(Simplify, ReachesIntoBodies) {
+TEST(Simplify, EntersBodies) {
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});
   const auto x = g.node("Relu", {g.input("x", float32, {2})}, {}, float32, {2});
@@ -49,7 +49,7 @@ TEST(Simplify, ReachesIntoBodies) {
   EXPECT_EQ(body.nodes[0].op_type, "Neg");
 }
 
-TEST(Simplify, KeepsWhatOnlyABodyReads) {
+TEST(Simplify, KeepsValuesReadInABody) {
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});
   const auto x = g.input("x", float32, {2});
@@ -69,7 +69,7 @@ TEST(Simplify, KeepsWhatOnlyABodyReads) {
   EXPECT_EQ(body.values[body.nodes[0].inputs[0]].captured, g.graph.nodes[0].outputs[0]);
 }
 
-TEST(Simplify, DropsWhatNobodyNeeds) {
+TEST(Simplify, DropsUnusedNodes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   g.node("Exp", {g.node("Neg", {x}, {}, float32, {2})}, {}, float32, {2});
@@ -78,7 +78,7 @@ TEST(Simplify, DropsWhatNobodyNeeds) {
   EXPECT_EQ(g.operators(), "Relu");
 }
 
-// A chain with something for every rule to do, and constants that everyone uses.
+// A chain to which several rules apply, with equal constants in every block.
 GraphBuilder long_chain(int blocks) {
   GraphBuilder g;
   auto value = g.input("x", float32, {-1, 4, 6});
@@ -106,7 +106,7 @@ double seconds(int blocks) {
 }
 
 // 100,000 nodes take about half a second; a rule that scans the graph at each change would take minutes.
-TEST(Simplify, TakesTimeInProportionToTheGraph) {
+TEST(Simplify, TakesLinearTime) {
   seconds(100);
   EXPECT_LT(seconds(12500), 10);
 }

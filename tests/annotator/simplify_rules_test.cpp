@@ -1,5 +1,5 @@
-// Every rule of annotator/simplify on the smallest graph that shows it, and on the nearest one that it must leave
-// alone.
+// Applies every rule of annotator/simplify to the smallest graph that it changes, and to the most similar graph that
+// it must not change.
 #include <cmath>
 #include <cstring>
 
@@ -49,7 +49,7 @@ TEST(RemoveNoOp, DropsIdentityBetweenNodes) {
   EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
 }
 
-TEST(RemoveNoOp, GivesTheOutputsNameToWhatStands) {
+TEST(RemoveNoOp, KeepsTheNameOfTheOutput) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   g.output(g.node("Identity", {g.node("Relu", {x}, {}, float32, {2})}, {}, float32, {2}), "wanted");
@@ -57,7 +57,7 @@ TEST(RemoveNoOp, GivesTheOutputsNameToWhatStands) {
   EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "wanted");
 }
 
-TEST(RemoveNoOp, KeepsTheNodeThatMakesAnInputAnOutput) {
+TEST(RemoveNoOp, KeepsAnIdentityFromInputToOutput) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   g.output(g.node("Identity", {x}, {}, float32, {2}));
@@ -91,7 +91,7 @@ TEST(RemoveNoOp, DropsCastToTheSameDtypeOnly) {
   EXPECT_EQ(simplified(g), "Cast");
 }
 
-TEST(RemoveNoOp, DropsReshapeToTheShapeThatIs) {
+TEST(RemoveNoOp, DropsReshapeToTheSameShape) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 8});
   const auto same = g.node("Reshape", {x, g.integers({0, 4, -1})}, {}, float32, {-1, 4, 8});
@@ -126,8 +126,8 @@ TEST(RemoveNoOp, KeepsNeutralArithmeticThatBroadcasts) {
   EXPECT_EQ(simplified(g), "Add Sub");
 }
 
-// A mask that keeps everything, expanded to a batch that is dynamic.
-TEST(RemoveNoOp, DropsWhereByAConditionThatHoldsEverywhere) {
+// A mask of equal elements, expanded to a dynamic batch.
+TEST(RemoveNoOp, DropsWhereWithAConstantCondition) {
   for (const bool holds : {true, false}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {4, 3}), y = g.input("y", float32, {4, 3});
@@ -141,7 +141,7 @@ TEST(RemoveNoOp, DropsWhereByAConditionThatHoldsEverywhere) {
   }
 }
 
-TEST(RemoveNoOp, DropsWhereByPlacesThatAreAllBehindTheFirst) {
+TEST(RemoveNoOp, DropsWhereByIndicesThatAreAllInRange) {
   for (const std::int64_t bound : {0, 1}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {4, 3}), y = g.input("y", float32, {4, 3});
@@ -153,7 +153,7 @@ TEST(RemoveNoOp, DropsWhereByPlacesThatAreAllBehindTheFirst) {
   }
 }
 
-TEST(RemoveNoOp, KeepsWhereThatChoosesInPlacesOrWidens) {
+TEST(RemoveNoOp, KeepsWhereThatSelectsOrBroadcasts) {
   for (const bool widens : {true, false}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {widens ? 1 : 4, 3}), y = g.input("y", float32, {4, 3});
@@ -165,7 +165,7 @@ TEST(RemoveNoOp, KeepsWhereThatChoosesInPlacesOrWidens) {
   }
 }
 
-TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
+TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutWithoutEffect) {
   GraphBuilder g;
   auto value = g.input("x", float32, {2, 3});
   value = g.node("Slice", {value, g.integers({0}), g.integers({9223372036854775807}), g.integers({1})}, {}, float32,
@@ -179,7 +179,7 @@ TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
 
 // ---- chains
 
-TEST(RemoveNoOp, KeepsASliceThatTurnsTheOrderRound) {
+TEST(RemoveNoOp, KeepsASliceThatReversesTheOrder) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3});
   const auto one = g.node("Neg", {x}, {}, float32, {2, 3});
@@ -217,7 +217,7 @@ TEST(TransposeChain, ComposesThePermutations) {
   EXPECT_EQ(perm(g.graph.nodes[0]), (Ints{1, 0, 2}));
 }
 
-TEST(TransposeChain, VanishesWhenItGoesBackAndForth) {
+TEST(TransposeChain, VanishesIfTheSecondUndoesIt) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3});
   const auto there = g.node("Transpose", {x}, {{"perm", Ints{1, 0}}}, float32, {3, 2});
@@ -261,7 +261,7 @@ TEST(ReshapeChain, SkipsTheFirst) {
   EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
 }
 
-TEST(ReshapeChain, WritesOutTheSizesThatItCopied) {
+TEST(ReshapeChain, ReplacesTheCopiedSizes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto first = g.node("Reshape", {x, g.integers({24, -1})}, {}, float32, {24, -1});
@@ -270,7 +270,7 @@ TEST(ReshapeChain, WritesOutTheSizesThatItCopied) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{24, 3, -1}));
 }
 
-TEST(ReshapeChain, LeavesTheOneDynamicSizeThatItCopiedOpen) {
+TEST(ReshapeChain, InfersTheOneDynamicSizeThatItCopied) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 4, 6})}, {}, float32, {-1, 4, 6});
@@ -279,7 +279,7 @@ TEST(ReshapeChain, LeavesTheOneDynamicSizeThatItCopiedOpen) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 4, 2, 3}));
 }
 
-TEST(ReshapeChain, KeepsACopyOfADynamicSizeBesideAnother) {
+TEST(ReshapeChain, KeepsACopyOfOneOfTwoDynamicSizes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, float32, {-1, 24});
@@ -287,7 +287,7 @@ TEST(ReshapeChain, KeepsACopyOfADynamicSizeBesideAnother) {
   EXPECT_EQ(refusals(g), "reshape_chain: the shape copies a dynamic size\n");
 }
 
-TEST(ReshapeChain, TakesAnUnsqueezeIn) {
+TEST(ReshapeChain, AbsorbsAnUnsqueeze) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 2, 3})}, {}, float32, {-1, 2, 3});
@@ -296,8 +296,8 @@ TEST(ReshapeChain, TakesAnUnsqueezeIn) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 1, 2, 3}));
 }
 
-// [2, n, 3, 4] x [2, n, 4, 5] as PyTorch's bmm has it, of batches that begin with `sizes`.
-std::string batched(const Ints& sizes, const Ints& of_result) {
+// PyTorch's bmm on flattened batches: [*sizes, 3, 4] x [*sizes, 4, 5], reshaped to [*result_sizes, 3, 5].
+std::string simplified_bmm(const Ints& sizes, const Ints& result_sizes) {
   GraphBuilder g;
   const auto with = [](Ints start, const Ints& end) {
     start.insert(start.end(), end.begin(), end.end());
@@ -307,15 +307,15 @@ std::string batched(const Ints& sizes, const Ints& of_result) {
   const auto flat_a = g.node("Reshape", {a, g.integers({-1, 3, 4})}, {}, float32, {6, 3, 4});
   const auto flat_b = g.node("Reshape", {b, g.integers({-1, 4, 5})}, {}, float32, {6, 4, 5});
   const auto product = g.node("MatMul", {flat_a, flat_b}, {}, float32, {6, 3, 5});
-  const Ints shape = with(of_result, {3, 5});
+  const Ints shape = with(result_sizes, {3, 5});
   g.output(g.node("Reshape", {product, g.integers(shape)}, {}, float32, shape));
   return simplified(g);
 }
 
-TEST(MatmulReshape, MultipliesBatchesOfAnyRank) { EXPECT_EQ(batched({2, 3}, {2, 3}), "MatMul"); }
+TEST(MatmulReshape, MultipliesBatchesOfAnyRank) { EXPECT_EQ(simplified_bmm({2, 3}, {2, 3}), "MatMul"); }
 
-TEST(MatmulReshape, KeepsBatchesThatAreSplitOtherwise) {
-  EXPECT_EQ(batched({2, 3}, {3, 2}), "Reshape Reshape MatMul Reshape");
+TEST(MatmulReshape, KeepsBatchesOfOtherSizes) {
+  EXPECT_EQ(simplified_bmm({2, 3}, {3, 2}), "Reshape Reshape MatMul Reshape");
 }
 
 TEST(MatmulReshape, MultipliesRowsByOneMatrix) {
@@ -327,26 +327,26 @@ TEST(MatmulReshape, MultipliesRowsByOneMatrix) {
   EXPECT_EQ(simplified(g), "MatMul");
 }
 
-TEST(GemmTranspose, TakesTheTransposeIn) {
+TEST(GemmTranspose, AbsorbsATranspose) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3}), w = g.input("w", float32, {4, 3});
-  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {3, 4});
-  g.output(g.node("Gemm", {x, turned}, {}, float32, {2, 4}));
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {3, 4});
+  g.output(g.node("Gemm", {x, transposed}, {}, float32, {2, 4}));
   EXPECT_EQ(simplified(g), "Gemm");
   EXPECT_EQ(g.graph.nodes[0].int_attribute("transB", 0), 1);
   EXPECT_EQ(g.graph.nodes[0].inputs[1], w);
 }
 
-TEST(GemmTranspose, TurnsTheWeightBack) {
+TEST(GemmTranspose, UndoesATransB) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3}), w = g.input("w", float32, {3, 4});
-  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {4, 3});
-  g.output(g.node("Gemm", {x, turned}, {{"transB", std::int64_t{1}}}, float32, {2, 4}));
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {4, 3});
+  g.output(g.node("Gemm", {x, transposed}, {{"transB", std::int64_t{1}}}, float32, {2, 4}));
   EXPECT_EQ(simplified(g), "Gemm");
   EXPECT_EQ(g.graph.nodes[0].int_attribute("transB", 1), 0);
 }
 
-std::string bounded(const char* inner, float first, const char* outer, float second) {
+std::string simplified_bounds(const char* inner, float first, const char* outer, float second) {
   GraphBuilder g;
   const auto inside = g.node(inner, {g.input("x", float32, {2}), g.number(first)}, {}, float32, {2});
   g.output(g.node(outer, {g.number(second), inside}, {}, float32, {2}));
@@ -354,13 +354,13 @@ std::string bounded(const char* inner, float first, const char* outer, float sec
 }
 
 TEST(ClipChain, JoinsTwoBounds) {
-  EXPECT_EQ(bounded("Max", 0, "Min", 6), "Clip");
-  EXPECT_EQ(bounded("Min", 6, "Max", 0), "Clip");
+  EXPECT_EQ(simplified_bounds("Max", 0, "Min", 6), "Clip");
+  EXPECT_EQ(simplified_bounds("Min", 6, "Max", 0), "Clip");
 }
 
 TEST(ClipChain, KeepsBoundsThatCross) {
-  EXPECT_EQ(bounded("Max", 6, "Min", 0), "Max Min");
-  EXPECT_EQ(bounded("Max", 0, "Max", 6), "Max Max");
+  EXPECT_EQ(simplified_bounds("Max", 6, "Min", 0), "Max Min");
+  EXPECT_EQ(simplified_bounds("Max", 0, "Max", 6), "Max Max");
 }
 
 TEST(ScalarChain, MultipliesFactorsThatStayExact) {
@@ -382,7 +382,7 @@ TEST(ScalarChain, KeepsFactorsThatRound) {
 
 // ---- folding
 
-TEST(FoldShape, NeedsOnlyTheSizesThatAreAskedFor) {
+TEST(FoldShape, NeedsOnlyTheGatheredSizes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto shape = g.node("Shape", {x}, {}, int64, {3});
@@ -393,7 +393,7 @@ TEST(FoldShape, NeedsOnlyTheSizesThatAreAskedFor) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[2].inputs[1]), (Ints{4, 6}));
 }
 
-TEST(FoldConstants, ComputesWhatRuntimesWould) {
+TEST(FoldConstants, ComputesLikeRuntimes) {
   struct Case {
     const char* op_type;
     Ints a, b, expected;
@@ -430,8 +430,9 @@ TEST(FoldConstants, FoldsWholeShapeComputations) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 12}));
 }
 
-// A table that two stored vectors span stays a product of them; one of a number alone takes nothing from the model.
-TEST(FoldConstants, ATableIsStoredOnlyWhereNothingOfItIs) {
+// A table computed from two stored vectors is not stored, because it would enlarge the file. A table computed from one
+// number replaces nothing in the model and is stored.
+TEST(FoldConstants, ATableOfStoredVectorsIsNotStored) {
   for (const bool stored : {true, false}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {30, 30});
@@ -446,7 +447,7 @@ TEST(FoldConstants, ATableIsStoredOnlyWhereNothingOfItIs) {
   }
 }
 
-TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
+TEST(FoldLayout, TransposesAWeightWithOneReader) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {1, 2});
   const auto w = g.parameter("w", {3, 2}, {1, 2, 3, 4, 5, 6});
@@ -457,7 +458,7 @@ TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
   EXPECT_EQ(g.graph.values[g.graph.nodes[0].inputs[1]].name, "w.T");
 }
 
-// spectral_norm: the weight as a matrix serves a number alone, by which the weight is divided.
+// spectral_norm reads the weight as a matrix only to compute one number, the divisor of the weight.
 TEST(FoldLayout, ReadsALargeWeightInAnotherLayoutForASmallConstant) {
   GraphBuilder g;
   const auto weight = g.parameter("w", {2, 3, 100}, std::vector<float>(600, 0.5F));
@@ -542,7 +543,7 @@ TEST(ConvBatchNorm, ScalesTheOutputChannelsOfATransposedGroupedConvolution) {
   EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 2, 3, 4}));
 }
 
-TEST(ConvBatchNorm, NeedsTheResultForItself) {
+TEST(ConvBatchNorm, NeedsAResultWithOneReader) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {1, 1, 1, 1});
   const auto y = g.node("Conv", {x, g.parameter("w", {1, 1, 1, 1}, {2})}, {}, float32, {1, 1, 1, 1});
@@ -568,7 +569,7 @@ TEST(ConvBatchNorm, FoldsASharedWeightOnceForAllItsCalls) {
   EXPECT_EQ(g.graph.initializers.size(), 2U);
 }
 
-TEST(ConvBatchNorm, LeavesAWeightThatMeetsTwoNormalizations) {
+TEST(ConvBatchNorm, LeavesAWeightWithTwoNormalizations) {
   GraphBuilder g;
   const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
   auto value = g.input("x", float32, {1, 1, 1, 1});
@@ -582,7 +583,7 @@ TEST(ConvBatchNorm, LeavesAWeightThatMeetsTwoNormalizations) {
 
 // ---- sharing
 
-TEST(ShareConstants, KeepsOneOfEqualOnes) {
+TEST(ShareConstants, KeepsOneOfEqualConstants) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto a = g.node("Mul", {x, g.number(3)}, {}, float32, {2});
@@ -591,7 +592,7 @@ TEST(ShareConstants, KeepsOneOfEqualOnes) {
   EXPECT_EQ(g.graph.initializers.size(), 1U);
 }
 
-TEST(ShareConstants, LeavesParametersTheirIdentity) {
+TEST(ShareConstants, DoesNotMergeParameters) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto a = g.node("Mul", {x, g.parameter("a", {2}, {3, 4})}, {}, float32, {2});
@@ -600,7 +601,7 @@ TEST(ShareConstants, LeavesParametersTheirIdentity) {
   EXPECT_EQ(g.graph.initializers.size(), 2U);
 }
 
-TEST(ShareNodes, MergesEqualHelpersIntoOneOfBoth) {
+TEST(ShareNodes, MergesEqualHelpers) {
   GraphBuilder g;
   const auto mask = g.input("mask", DType::boolean, {2});
   const auto x = g.input("x", float32, {2});
@@ -612,8 +613,8 @@ TEST(ShareNodes, MergesEqualHelpersIntoOneOfBoth) {
   EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 2}));
 }
 
-// Operations 0 and 1 each compute `op_type` of x, and operation 2 multiplies them; by scope of each.
-std::string two_of(const std::string& op_type, const std::vector<int>& scopes) {
+// Simplifies op_type(x) * op_type(x), which are operations 0, 1 and 2; `scopes` has the scope of each operation.
+std::string simplified_twins(const std::string& op_type, const std::vector<int>& scopes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto a = g.node(op_type, {x}, {}, float32, {2}), b = g.node(op_type, {x}, {}, float32, {2});
@@ -624,20 +625,21 @@ std::string two_of(const std::string& op_type, const std::vector<int>& scopes) {
   return g.operators();
 }
 
-TEST(ShareNodes, LeavesWhatTwoModulesCompute) {
-  EXPECT_EQ(two_of("Sigmoid", {1, 2, 0}), "Sigmoid Sigmoid Mul");
-  EXPECT_EQ(two_of("Sigmoid", {}), "Sigmoid Sigmoid Mul");  // unknown
+TEST(ShareNodes, KeepsNodesOfTwoModules) {
+  EXPECT_EQ(simplified_twins("Sigmoid", {1, 2, 0}), "Sigmoid Sigmoid Mul");
+  EXPECT_EQ(simplified_twins("Sigmoid", {}), "Sigmoid Sigmoid Mul");  // the scopes are unknown
 }
 
-TEST(ShareNodes, MergesWhatOneModuleComputesTwice) {
-  EXPECT_EQ(two_of("Sigmoid", {1, 1, 0}), "Sigmoid Mul");
-  EXPECT_EQ(two_of("RandomUniformLike", {1, 1, 0}), "RandomUniformLike RandomUniformLike Mul");
+TEST(ShareNodes, MergesRepeatedNodesOfOneModule) {
+  EXPECT_EQ(simplified_twins("Sigmoid", {1, 1, 0}), "Sigmoid Mul");
+  EXPECT_EQ(simplified_twins("RandomUniformLike", {1, 1, 0}), "RandomUniformLike RandomUniformLike Mul");
 }
 
 }  // namespace
 // ---- operators of recent opsets
 
-std::string of_opset(GraphBuilder& g, int opset, operators::OperatorForms forms = operators::OperatorForms::fused) {
+std::string simplified_at(GraphBuilder& g, int opset,
+                          operators::OperatorForms forms = operators::OperatorForms::fused) {
   simplify::simplify(g.graph, {.opset = opset, .operators = forms});
   return g.operators();
 }
@@ -646,20 +648,20 @@ GraphValueId gated(GraphBuilder& g, GraphValueId x, const Ints& sizes) {
   return g.node("Mul", {g.node("Sigmoid", {x}, {}, float32, sizes), x}, {}, float32, sizes);
 }
 
-TEST(Swish, IsAGateOfItsOwnInput) {
+TEST(Swish, GatesItsOwnInput) {
   for (const auto& [opset, expected] : {std::pair{23, "Sigmoid Mul"}, std::pair{24, "Swish"}}) {
     GraphBuilder g;
     g.output(gated(g, g.input("x", float32, {-1, 3}), {-1, 3}));
-    EXPECT_EQ(of_opset(g, opset), expected);
+    EXPECT_EQ(simplified_at(g, opset), expected);
     EXPECT_EQ(g.graph.nodes.back().origin.ops.size(), g.graph.nodes.size() == 1 ? 2U : 1U);
   }
 }
 
-TEST(Swish, IsLeftOutWhereTheRuntimeLacksIt) {
+TEST(Swish, IsLeftOutIfTheRuntimeLacksIt) {
   for (const auto forms : {operators::OperatorForms::runnable, operators::OperatorForms::plain}) {
     GraphBuilder g;
     g.output(gated(g, g.input("x", float32, {3}), {3}));
-    EXPECT_EQ(of_opset(g, 25, forms), "Sigmoid Mul");
+    EXPECT_EQ(simplified_at(g, 25, forms), "Sigmoid Mul");
   }
 }
 
@@ -667,14 +669,14 @@ TEST(Swish, KeepsTheGateOfAnotherInput) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {3}), y = g.input("y", float32, {3});
   g.output(g.node("Mul", {y, g.node("Sigmoid", {x}, {}, float32, {3})}, {}, float32, {3}));
-  EXPECT_EQ(of_opset(g, 28), "Sigmoid Mul");
+  EXPECT_EQ(simplified_at(g, 28), "Sigmoid Mul");
 }
 
-TEST(SwiGlu, TakesWhatTheSwishMultiplies) {
+TEST(SwiGlu, AbsorbsAProductWithASwish) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 3}), y = g.input("y", float32, {-1, 3});
   g.output(g.node("Mul", {y, gated(g, x, {-1, 3})}, {}, float32, {-1, 3}));
-  EXPECT_EQ(of_opset(g, 28), "SwiGLU");
+  EXPECT_EQ(simplified_at(g, 28), "SwiGLU");
   EXPECT_EQ(g.graph.nodes[0].inputs, (std::vector<GraphValueId>{x, y}));
 }
 
@@ -682,11 +684,11 @@ TEST(SwiGlu, DoesNotBroadcast) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3}), y = g.input("y", float32, {3});
   g.output(g.node("Mul", {y, gated(g, x, {2, 3})}, {}, float32, {2, 3}));
-  EXPECT_EQ(of_opset(g, 28), "Swish Mul");
+  EXPECT_EQ(simplified_at(g, 28), "Swish Mul");
 }
 
-// x / sqrt(mean(x^2) + eps) over `axes`, times `weight`.
-void normalized(GraphBuilder& g, const Ints& axes, const std::vector<float>& weight) {
+// Builds x / sqrt(mean(x^2) + eps) over `axes`, times `weight`.
+void add_rms_norm(GraphBuilder& g, const Ints& axes, const std::vector<float>& weight) {
   const auto x = g.input("x", float32, {-1, 2, 3});
   const auto square = g.node("Mul", {x, x}, {}, float32, {-1, 2, 3});
   const auto mean = g.node("ReduceMean", {square, g.integers(axes)}, {}, float32, {-1, 2, 1});
@@ -697,61 +699,62 @@ void normalized(GraphBuilder& g, const Ints& axes, const std::vector<float>& wei
   g.output(g.node("Mul", {g.parameter("w", {size}, weight), normal}, {}, float32, {-1, 2, 3}));
 }
 
-TEST(RmsNormalization, IsFoundWithItsWeight) {
+TEST(RmsNormalization, IsDetectedWithItsWeight) {
   GraphBuilder g;
-  normalized(g, {-1}, {1, 2, 3});
-  EXPECT_EQ(of_opset(g, 23), "RMSNormalization");
+  add_rms_norm(g, {-1}, {1, 2, 3});
+  EXPECT_EQ(simplified_at(g, 23), "RMSNormalization");
   EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(g.graph.nodes[0].origin.ops.size(), 6U);
 }
 
 TEST(RmsNormalization, LeavesAWeightThatBroadcasts) {
   GraphBuilder g;
-  normalized(g, {2}, {2});
-  EXPECT_EQ(of_opset(g, 23), "RMSNormalization Mul");
+  add_rms_norm(g, {2}, {2});
+  EXPECT_EQ(simplified_at(g, 23), "RMSNormalization Mul");
 }
 
-TEST(RmsNormalization, IsOfTheLastAxes) {
+TEST(RmsNormalization, NeedsTheLastAxes) {
   GraphBuilder g;
-  normalized(g, {1}, {1, 2, 3});
-  EXPECT_EQ(of_opset(g, 23), "Mul ReduceMean Add Sqrt Div Mul");
+  add_rms_norm(g, {1}, {1, 2, 3});
+  EXPECT_EQ(simplified_at(g, 23), "Mul ReduceMean Add Sqrt Div Mul");
 }
 
-// x [batch, 2, length, 4] turned by angles [1, 1, length, 4], which are f [1, 1, length, 2] and `g_` joined.
-void rotated(GraphBuilder& g, bool equal_halves) {
-  const Ints whole{-1, 2, 5, 4}, half{-1, 2, 5, 2}, angles{1, 1, 5, 4};
-  const auto x = g.input("x", float32, whole), f = g.input("f", float32, {1, 1, 5, 2});
+// Rotates x [batch, 2, 5, 4] by angles [1, 1, 5, 4], the concatenation of two halves [1, 1, 5, 2].
+void add_rotation(GraphBuilder& g, bool equal_halves) {
+  const Ints full{-1, 2, 5, 4}, half{-1, 2, 5, 2}, angles{1, 1, 5, 4};
+  const auto x = g.input("x", float32, full), f = g.input("f", float32, {1, 1, 5, 2});
   const auto other = equal_halves ? f : g.input("f2", float32, {1, 1, 5, 2});
   const auto both = g.node("Concat", {f, other}, {{"axis", -1}}, float32, angles);
   const auto piece = [&](std::int64_t from, std::int64_t to) {
     return g.node("Slice", {x, g.integers({from}), g.integers({to}), g.integers({3})}, {}, float32, half);
   };
   const auto first = piece(0, 2), second = g.node("Neg", {piece(2, 4)}, {}, float32, half);
-  const auto turned = g.node("Concat", {second, first}, {{"axis", -1}}, float32, whole);
-  const auto by_cos = g.node("Mul", {x, g.node("Cos", {both}, {}, float32, angles)}, {}, float32, whole);
-  const auto by_sin = g.node("Mul", {turned, g.node("Sin", {both}, {}, float32, angles)}, {}, float32, whole);
-  g.output(g.node("Add", {by_cos, by_sin}, {}, float32, whole));
+  const auto swapped = g.node("Concat", {second, first}, {{"axis", -1}}, float32, full);
+  const auto by_cos = g.node("Mul", {x, g.node("Cos", {both}, {}, float32, angles)}, {}, float32, full);
+  const auto by_sin = g.node("Mul", {swapped, g.node("Sin", {both}, {}, float32, angles)}, {}, float32, full);
+  g.output(g.node("Add", {by_cos, by_sin}, {}, float32, full));
 }
 
 TEST(RotaryEmbedding, TakesHalfOfTheAngles) {
   GraphBuilder g;
-  rotated(g, true);
-  const std::string text = of_opset(g, 23);
+  add_rotation(g, true);
+  const std::string text = simplified_at(g, 23);
   EXPECT_NE(text.find("RotaryEmbedding"), std::string::npos) << text;
-  for (const char* gone : {"Neg", "Slice", "Mul", "Add"}) EXPECT_EQ(text.find(gone), std::string::npos) << text;
+  for (const char* op : {"Neg", "Slice", "Mul", "Add"}) EXPECT_EQ(text.find(op), std::string::npos) << text;
 }
 
-TEST(RotaryEmbedding, IsLeftWhereTheHalvesMayDiffer) {
+TEST(RotaryEmbedding, IsNotUsedIfTheHalvesDiffer) {
   GraphBuilder g;
-  rotated(g, false);
+  add_rotation(g, false);
   const auto report = simplify::simplify(g.graph, {.opset = 23});
   EXPECT_EQ(g.operators().find("RotaryEmbedding"), std::string::npos);
   ASSERT_FALSE(report.refusals.empty());
   EXPECT_EQ(report.refusals[0].why, "the angles are not known to hold each number twice");
 }
 
-// Three new entries of a cache of 8, at places from `start` on.
-std::string written(const std::vector<std::int64_t>& steps, std::int64_t batch, std::int64_t starts = 1) {
+// Writes three new entries at start + steps into a cache of 8 entries.
+std::string simplified_cache_write(const std::vector<std::int64_t>& steps, std::int64_t batch,
+                                   std::int64_t starts = 1) {
   GraphBuilder g;
   const auto cache = g.input("cache", float32, {batch, 8, 4}), now = g.input("now", float32, {batch, 3, 4});
   const auto start = g.input("start", int64, {starts});
@@ -759,39 +762,40 @@ std::string written(const std::vector<std::int64_t>& steps, std::int64_t batch, 
   const auto column = g.node("Unsqueeze", {places, g.integers({1})}, {}, int64, {3, 1});
   const auto index = g.node("Expand", {column, g.integers({2, 3, 4})}, {}, int64, {batch, 3, 4});
   g.output(g.node("ScatterElements", {cache, index, now}, {{"axis", std::int64_t{1}}}, float32, {batch, 8, 4}));
-  return of_opset(g, 24);
+  return simplified_at(g, 24);
 }
 
-TEST(TensorScatter, WritesConsecutivePlaces) {
-  EXPECT_EQ(written({0, 1, 2}, 2), "Expand TensorScatter");
-  EXPECT_EQ(written({0, 1, 2}, 1), "TensorScatter");
+TEST(TensorScatter, WritesConsecutiveEntries) {
+  EXPECT_EQ(simplified_cache_write({0, 1, 2}, 2), "Expand TensorScatter");
+  EXPECT_EQ(simplified_cache_write({0, 1, 2}, 1), "TensorScatter");
 }
 
-TEST(TensorScatter, LeavesOtherPlaces) {
-  EXPECT_EQ(written({0, 2, 4}, 2), "Add Unsqueeze Expand ScatterElements");
-  EXPECT_EQ(written({1, 2, 3}, 2), "Add Unsqueeze Expand ScatterElements");
-  EXPECT_EQ(written({0, 1, 2}, 2, 3), "Add Unsqueeze Expand ScatterElements");  // each with a start of its own
+TEST(TensorScatter, LeavesOtherIndices) {
+  EXPECT_EQ(simplified_cache_write({0, 2, 4}, 2), "Add Unsqueeze Expand ScatterElements");
+  EXPECT_EQ(simplified_cache_write({1, 2, 3}, 2), "Add Unsqueeze Expand ScatterElements");
+  EXPECT_EQ(simplified_cache_write({0, 1, 2}, 2, 3),
+            "Add Unsqueeze Expand ScatterElements");  // each entry has its own start
 }
 
-// Attention over keys and values that are each joined of a past and of what came now.
+// Builds attention over keys and values that are each the concatenation of a past and a new part.
 GraphValueId attention(GraphBuilder& g, std::vector<graph::Attribute> attributes, std::int64_t past_of_values = 4) {
   const Ints now{1, 2, 3, 8}, all{1, 2, 7, 8};
   const auto q = g.input("q", float32, now);
-  const auto joined_to_past = [&](const std::string& name, std::int64_t past) {
+  const auto concat_past = [&](const std::string& name, std::int64_t past) {
     const std::vector<GraphValueId> parts{g.input("past_" + name, float32, {1, 2, past, 8}),
                                           g.input(name, float32, {1, 2, 7 - past, 8})};
     return g.node("Concat", parts, {{"axis", 2}}, float32, all);
   };
-  const auto k = joined_to_past("k", 4), v = joined_to_past("v", past_of_values);
+  const auto k = concat_past("k", 4), v = concat_past("v", past_of_values);
   g.output(g.node("Attention", {q, k, v}, std::move(attributes), float32, now));
   g.output(k, "present_k");
   return v;
 }
 
-TEST(AttentionInputs, TakeThePast) {
+TEST(AttentionInputs, AbsorbThePast) {
   GraphBuilder g;
   attention(g, {});
-  EXPECT_EQ(of_opset(g, 23), "Attention");
+  EXPECT_EQ(simplified_at(g, 23), "Attention");
   const graph::GraphNode& node = g.graph.nodes[0];
   ASSERT_EQ(node.inputs.size(), 6U);
   ASSERT_EQ(node.outputs.size(), 3U);
@@ -802,20 +806,20 @@ TEST(AttentionInputs, TakeThePast) {
 TEST(AttentionInputs, LeaveAPastUnderACausalMask) {
   GraphBuilder g;
   attention(g, {{"is_causal", std::int64_t{1}}});
-  EXPECT_EQ(of_opset(g, 23), "Concat Concat Attention");
+  EXPECT_EQ(simplified_at(g, 23), "Concat Concat Attention");
 }
 
-TEST(AttentionInputs, LeavePastsOfOtherLengths) {
+TEST(AttentionInputs, LeavePastsOfUnequalLength) {
   GraphBuilder g;
   attention(g, {}, 2);
-  EXPECT_EQ(of_opset(g, 23), "Concat Concat Attention");
+  EXPECT_EQ(simplified_at(g, 23), "Concat Concat Attention");
 }
 
-TEST(AttentionInputs, LeaveKeysThatOthersRead) {
+TEST(AttentionInputs, LeaveKeysWithOtherReaders) {
   GraphBuilder g;
   const auto v = attention(g, {});
   g.output(g.node("Relu", {v}, {}, float32, {1, 2, 7, 8}), "z");
-  EXPECT_EQ(of_opset(g, 23).find("Concat Concat Attention"), 0U) << g.operators();
+  EXPECT_EQ(simplified_at(g, 23).find("Concat Concat Attention"), 0U) << g.operators();
 }
 
 }  // namespace whence

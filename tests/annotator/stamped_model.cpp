@@ -12,19 +12,19 @@ namespace keys = origin::keys;
 namespace {
 
 ModuleId module(Program& program, std::string path, std::string type, ModuleId parent) {
-  Module made;
-  made.path = std::move(path);
-  made.type = std::move(type);
-  made.parent = parent;
-  return program.modules.add(std::move(made));
+  Module added;
+  added.path = std::move(path);
+  added.type = std::move(type);
+  added.parent = parent;
+  return program.modules.add(std::move(added));
 }
 
 ValueId value(Program& program, std::string name, ValueSource source, std::int32_t index) {
-  Value made;
-  made.name = std::move(name);
-  made.source = source;
-  made.index = index;
-  return program.values.add(std::move(made));
+  Value added;
+  added.name = std::move(name);
+  added.source = source;
+  added.index = index;
+  return program.values.add(std::move(added));
 }
 
 ValueId operation(Program& program, std::string target, std::string overload, std::vector<NamedArgument> arguments,

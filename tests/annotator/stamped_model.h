@@ -1,4 +1,4 @@
-// A small program and an ONNX file that could have been exported from it: what the tests of annotation/ annotate and strip.
+// A small program and an ONNX file as exported from it, for tests that annotate, strip or view it.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ Sidecar stamped_sidecar();
 
 struct StampedFile {
   bool external_data = false;
-  std::string program = program_digest(stamped_sidecar().program);  // of the stamp
+  std::string program = program_digest(stamped_sidecar().program);  // the program named in the file's stamp
 };
 
-// Nodes: MatMul and Add (operation 0), a helper shared by 0 and 1, a fused node of 1 and 2, Relu of operation 3, and an
-// If of operation 4 with one node in each branch. Named as export names them.
+// Writes these nodes: MatMul and Add (operation 0), a helper shared by 0 and 1, a fused node of 1 and 2, Relu
+// (operation 3), and an If (operation 4) with one node in each branch. The nodes have the names of an export.
 void write_stamped_file(const std::string& path, const StampedFile& options = {});
 
 }  // namespace whence

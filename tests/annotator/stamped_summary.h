@@ -1,4 +1,4 @@
-// The stamped file (stamped_model.h) as the rooms read it, for tests of what they make of it.
+// A test fixture with the stamped file (stamped_model.h) and its summary.
 #pragma once
 
 #include <string>

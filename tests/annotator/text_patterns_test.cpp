@@ -1,4 +1,4 @@
-// Patterns of a command line: globs over qualified names, regular expressions, lists of both.
+// Patterns on the command line: globs over qualified names, regular expressions, and lists of both.
 #include <gtest/gtest.h>
 
 #include "annotator/text/patterns.h"
@@ -68,7 +68,7 @@ TEST(Patterns, SetsHoldCharactersOfOneSegment) {
       {"layer[!0-3]", "layer4", true},
       {"layer[!0-3]", "layer", false},
       {"a[!x]b", "a.b", false},   // a dot ends a segment
-      {"a[+-9]b", "a.b", false},  // also where it lies within a range
+      {"a[+-9]b", "a.b", false},  // also if a range includes it
       {"a[+-9]b", "a-b", true},
       {"a[+-9]b", "a/b", true},
       {"[]a]", "]", true},
@@ -85,7 +85,7 @@ TEST(Patterns, SetsHoldCharactersOfOneSegment) {
     EXPECT_EQ(matches_path(row.pattern, row.path), row.matches) << row.pattern << " " << row.path;
 }
 
-TEST(Patterns, ExpressionsMatchTheWholeName) {
+TEST(Patterns, ExpressionsMatchCompleteNames) {
   EXPECT_TRUE(matches_path("re:encoder\\.layer\\.\\d+", "encoder.layer.11"));
   EXPECT_FALSE(matches_path("re:layer", "encoder.layer"));
   EXPECT_FALSE(matches_path("re:encoder|head", "encoder.layer"));
@@ -95,14 +95,14 @@ TEST(Patterns, ExpressionsMatchTheWholeName) {
   EXPECT_TRUE(matches_path("re:caf[\xc3\xa9\xc3\xa8]", "caf\xc3\xa8"));
 }
 
-TEST(Patterns, SeveralSayWhichMatch) {
+TEST(Patterns, ListsThoseThatMatch) {
   const Patterns paths = Patterns::of_paths({"**.query", "head", "re:.*\\.query", "encoder.**"});
   EXPECT_EQ(paths.matching("encoder.query"), (std::vector<std::size_t>{0, 2, 3}));
   EXPECT_EQ(paths.matching("decoder"), std::vector<std::size_t>());
   EXPECT_FALSE(Patterns::of_paths({}).match(""));
 }
 
-TEST(Patterns, NamesStandForThemselves) {
+TEST(Patterns, NamesMatchThemselves) {
   const Patterns names = Patterns::of_names({"Conv", "Mat*", "re:Reduce.*"});
   EXPECT_TRUE(names.match("Conv"));
   EXPECT_FALSE(names.match("ConvTranspose"));
@@ -115,7 +115,7 @@ TEST(Patterns, NamesThatAreNotUtf8AreComparedAsShown) {
   EXPECT_TRUE(matches_path("re:a\\.\\\\xff", "a.\xff"));
 }
 
-TEST(Patterns, BadOnesAreRefusedWithThePiece) {
+TEST(Patterns, InvalidPatternsAreRefused) {
   const std::pair<const char*, const char*> rows[] = {{"re:enc(oder", "missing ): enc(oder"},
                                                       {"re:a[z-b]", "invalid character class range: z-b"},
                                                       {"re:a**", "bad repetition operator: **"},
@@ -132,7 +132,7 @@ TEST(Patterns, BadOnesAreRefusedWithThePiece) {
   }
 }
 
-TEST(Patterns, OnesThatNeedTooMuchMemoryAreRefused) {
+TEST(Patterns, PatternsOverTheMemoryLimitAreRefused) {
   EXPECT_THROW(Patterns::of_names(std::vector<std::string>(20, "re:(a{1000}){900}")), Error);
 }
 

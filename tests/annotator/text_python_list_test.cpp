@@ -1,4 +1,4 @@
-// PyTorch's keys hold Python lists as repr() prints them.
+// Parses Python lists in the form of repr(), as PyTorch's metadata keys contain them.
 #include <gtest/gtest.h>
 
 #include "annotator/text/python_list.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(PythonList, ReadsWhatReprPrints) {
+TEST(PythonList, ReadsReprText) {
   EXPECT_EQ(parse_python_list("[]"), Texts{});
   EXPECT_EQ(parse_python_list("['']"), Texts{""});
   EXPECT_EQ(parse_python_list("['', 'encoder.layer.0', 'add_1']"), (Texts{"", "encoder.layer.0", "add_1"}));

@@ -1,4 +1,4 @@
-// Tables, numbers and foreign text as they reach a terminal.
+// Tables and numbers as text for a terminal.
 #include <gtest/gtest.h>
 
 #include "annotator/text/table.h"
@@ -12,7 +12,7 @@ using text::Table;
 
 namespace {
 
-TEST(Table, AlignsColumnsAndLeavesNoTrailingBlanks) {
+TEST(Table, AlignsColumnsWithoutTrailingBlanks) {
   Table table({}, {Align::left, Align::right, Align::left});
   table.header({"module", "nodes", "type"});
   table.row({"a", "1,000", ""});
@@ -23,7 +23,7 @@ TEST(Table, AlignsColumnsAndLeavesNoTrailingBlanks) {
             "bé          7\n");
 }
 
-TEST(Table, ColoursCountNothing) {
+TEST(Table, ColoursHaveNoWidth) {
   text::Palette palette;
   palette.red = "\033[31m";
   palette.reset = "\033[0m";
@@ -42,7 +42,7 @@ TEST(Numbers, AreGroupedByThousands) {
   EXPECT_EQ(grouped(-999), "-999");
 }
 
-TEST(Numbers, APercentageIsNeverRoundedUpToAll) {
+TEST(Numbers, APercentageIsNeverRoundedUpTo100) {
   EXPECT_EQ(percent(1), "100.0 %");
   EXPECT_EQ(percent(0.99999), "99.9 %");
   EXPECT_EQ(percent(0.875), "87.5 %");

@@ -1,4 +1,4 @@
-// Lists in one text.
+// Splits a text at a separator.
 #include <gtest/gtest.h>
 
 #include "annotator/text/words.h"

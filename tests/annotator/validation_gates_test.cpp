@@ -1,4 +1,4 @@
-// Thresholds and counts. Whole files are covered from the command line (tests/validate).
+// Thresholds, baselines and counts. Tests of the command cover complete files (tests/validate).
 #include <gtest/gtest.h>
 
 #include "annotator/validation/gates.h"
@@ -14,7 +14,7 @@ using validation::parse_threshold;
 
 namespace {
 
-TEST(Counts, CoveredLeavesOutAncestors) {
+TEST(Counts, CoveredExcludesAncestors) {
   Counts counts;
   for (std::size_t i = 0; i < confidence_count; ++i) counts.by[i] = static_cast<std::int64_t>(i) + 1;
   EXPECT_EQ(counts.total(), 15);
@@ -36,8 +36,8 @@ TEST(Threshold, NamesAConfidenceAndAPercentage) {
   }
 }
 
-// Counts of exact nodes and of nodes without a module.
-Counts counted(std::int64_t exact, std::int64_t unattributed) {
+// Returns counts of exact nodes and of nodes without a module.
+Counts exact_counts(std::int64_t exact, std::int64_t unattributed) {
   Counts counts;
   counts.by = {exact, 0, 0, 0, unattributed};
   return counts;
@@ -45,8 +45,8 @@ Counts counted(std::int64_t exact, std::int64_t unattributed) {
 
 using ModuleRows = std::vector<std::pair<std::string, Counts>>;
 
-// The modules that a baseline's shortfall names, and the number of nodes lost.
-std::pair<std::vector<std::string>, std::int64_t> lost(const ModuleRows& before, const ModuleRows& now) {
+// Returns the modules that the shortfall against a baseline names, and the number of losses_of nodes.
+std::pair<std::vector<std::string>, std::int64_t> losses_of(const ModuleRows& before, const ModuleRows& now) {
   validation::Baseline baseline{.file = "before.onnx", .all = before.front().second, .modules = before, .naming = {}};
   validation::Coverage coverage;
   coverage.all = now.front().second;
@@ -61,27 +61,27 @@ std::pair<std::vector<std::string>, std::int64_t> lost(const ModuleRows& before,
 
 TEST(Baseline, NamesTheInnermostModulesThatLostNodes) {
   using Lost = std::pair<std::vector<std::string>, std::int64_t>;
-  const ModuleRows before = {{"", counted(20, 0)},
-                             {"a", counted(12, 0)},
-                             {"a.b", counted(8, 0)},
-                             {"a.b.c", counted(4, 0)},
-                             {"d", counted(8, 0)}};
+  const ModuleRows before = {{"", exact_counts(20, 0)},
+                             {"a", exact_counts(12, 0)},
+                             {"a.b", exact_counts(8, 0)},
+                             {"a.b.c", exact_counts(4, 0)},
+                             {"d", exact_counts(8, 0)}};
   const auto with = [&](std::vector<std::pair<std::size_t, std::int64_t>> losses) {
     ModuleRows now = before;
-    for (const auto& [row, nodes] : losses) now[row].second = counted(now[row].second.by[0] - nodes, nodes);
+    for (const auto& [row, nodes] : losses) now[row].second = exact_counts(now[row].second.by[0] - nodes, nodes);
     return now;
   };
-  EXPECT_EQ(lost(before, before), Lost{});
-  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 3}})), (Lost{{"a.b.c"}, 3}));
-  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}})), (Lost{{"a.b"}, 3}));
-  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 1}})), (Lost{{"a.b", "a.b.c"}, 3}));
-  EXPECT_EQ(lost(before, with({{0, 5}, {1, 2}})), (Lost{{"", "a"}, 5}));
-  EXPECT_EQ(lost(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // those that lost most first
-  // Nodes that are gone are not lost.
+  EXPECT_EQ(losses_of(before, before), Lost{});
+  EXPECT_EQ(losses_of(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 3}})), (Lost{{"a.b.c"}, 3}));
+  EXPECT_EQ(losses_of(before, with({{0, 3}, {1, 3}, {2, 3}})), (Lost{{"a.b"}, 3}));
+  EXPECT_EQ(losses_of(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 1}})), (Lost{{"a.b", "a.b.c"}, 3}));
+  EXPECT_EQ(losses_of(before, with({{0, 5}, {1, 2}})), (Lost{{"", "a"}, 5}));
+  EXPECT_EQ(losses_of(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // largest loss first
+  // Nodes that the new file lacks do not count as lost.
   ModuleRows fewer = before;
-  fewer[0].second = counted(18, 0);
-  fewer[4].second = counted(6, 0);
-  EXPECT_EQ(lost(before, fewer), Lost{});
+  fewer[0].second = exact_counts(18, 0);
+  fewer[4].second = exact_counts(6, 0);
+  EXPECT_EQ(losses_of(before, fewer), Lost{});
 }
 
 TEST(Checks, CodesAreUniqueAndAscending) {

@@ -1,4 +1,4 @@
-// What a validation finds of a file and its sidecar, and the forms in which other tools read it.
+// Validates a file with its sidecar, and writes the result in the formats of other tools.
 #include <nlohmann/json.hpp>
 
 #include "annotator/validation/operation_fates.h"
@@ -22,8 +22,8 @@ class ValidationReport : public StampedFileTest {
     EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
     return std::move(*result);
   }
-  // The number of shortfalls of a threshold, or of modules that are required.
-  std::size_t short_of(const std::string& threshold, const std::vector<std::string>& required = {}) {
+  // Returns the number of shortfalls against a threshold or against a list of required modules.
+  std::size_t shortfall_count(const std::string& threshold, const std::vector<std::string>& required = {}) {
     validation::ValidateOptions options;
     if (!threshold.empty()) options.gates.minima = {validation::parse_threshold(threshold)};
     options.gates.required = required;
@@ -41,37 +41,37 @@ std::int64_t covered_at(const Validation& validation, const std::string& module)
 TEST_F(ValidationReport, CountsNodesAtAndBelowEachModule) {
   const Validation found = validate();
   EXPECT_EQ(found.nodes, 8);
-  // MatMul and Add; the helper and the fused node of the layer and more; two Relus of the head in one fused node and
-  // one of its own; an If with a node in each branch, of the root.
+  // query: MatMul and Add. The layer adds the helper and the fused node. head: the fused node and a Relu. The root adds
+  // the If with one node in each branch.
   EXPECT_EQ(covered_at(found, "encoder.layer.0.query"), 2);
   EXPECT_EQ(covered_at(found, "encoder.layer.0"), covered_at(found, "encoder"));
-  EXPECT_EQ(covered_at(found, ""), 7);      // of the helper, only a module around is known
-  EXPECT_EQ(covered_at(found, "head"), 2);  // the fused one and its own
+  EXPECT_EQ(covered_at(found, ""), 7);      // the helper has only an ancestor module
+  EXPECT_EQ(covered_at(found, "head"), 2);  // the fused node and the Relu
   std::map<std::string, std::int64_t> operators;
   for (const auto& [name, counts] : found.coverage.operators) operators[name] = counts.total();
   EXPECT_EQ(operators["MatMul"], 1);
   EXPECT_EQ(operators["Neg"], 1);  // in a branch
 }
 
-TEST_F(ValidationReport, WithoutASidecarStampsSayNothing) {
+TEST_F(ValidationReport, StampsNeedASidecar) {
   const Validation found = validate({}, false);
   EXPECT_EQ(found.coverage.all.covered(), 0);
   EXPECT_EQ(found.coverage.unattributed.size(), 8u);
   EXPECT_FALSE(found.has_sidecar);
 }
 
-TEST_F(ValidationReport, GatesAreOfTheFileOfModulesAndOfOperators) {
-  EXPECT_EQ(short_of("covered=87"), 0u);
-  EXPECT_EQ(short_of("covered=100@head"), 0u);
-  EXPECT_EQ(short_of("covered=88"), 1u);  // seven of eight
-  EXPECT_EQ(short_of("matched=50"), 1u);
-  EXPECT_EQ(short_of("matched=50@op:Relu"), 1u);
-  EXPECT_EQ(short_of("covered=1@nowhere"), 1u);
-  EXPECT_EQ(short_of("", {"head", "encoder.layer.0.query"}), 0u);
-  EXPECT_EQ(short_of("", {"decoder"}), 1u);
+TEST_F(ValidationReport, GatesApplyToFilesModulesAndOperators) {
+  EXPECT_EQ(shortfall_count("covered=87"), 0u);
+  EXPECT_EQ(shortfall_count("covered=100@head"), 0u);
+  EXPECT_EQ(shortfall_count("covered=88"), 1u);  // seven of eight
+  EXPECT_EQ(shortfall_count("matched=50"), 1u);
+  EXPECT_EQ(shortfall_count("matched=50@op:Relu"), 1u);
+  EXPECT_EQ(shortfall_count("covered=1@nowhere"), 1u);
+  EXPECT_EQ(shortfall_count("", {"head", "encoder.layer.0.query"}), 0u);
+  EXPECT_EQ(shortfall_count("", {"decoder"}), 1u);
 }
 
-TEST_F(ValidationReport, ABaselineMayNotBeBetter) {
+TEST_F(ValidationReport, TheFileMustReachTheBaseline) {
   const Validation before = validate();
   std::ofstream(folder / "before.json") << "{}";
   validation::ValidateOptions options;
@@ -85,7 +85,7 @@ TEST_F(ValidationReport, ABaselineMayNotBeBetter) {
   EXPECT_EQ(before.coverage.all.covered(), same.baseline.value().all.covered());
 }
 
-TEST_F(ValidationReport, OperationsArrivedOrWereFused) {
+TEST_F(ValidationReport, OperationsArriveOrAreFused) {
   const metadata::Recorded recorded(sidecar.program);
   const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
   const auto fates = validation::operation_fates(context);
@@ -98,7 +98,7 @@ TEST_F(ValidationReport, OperationsArrivedOrWereFused) {
 TEST_F(ValidationReport, OperationsWithoutANodeHaveAReason) {
   using validation::Elimination;
   using validation::Fate;
-  // Behind the last operation: a dropout that is returned, and a sine that nobody reads.
+  // After the last operation, adds a returned dropout and an unused sine.
   Program program = sidecar.program;
   const Argument last = program.outputs.front().value;
   for (const char* const target : {"aten::dropout", "aten::sin"}) {
@@ -121,7 +121,7 @@ TEST_F(ValidationReport, OperationsWithoutANodeHaveAReason) {
   EXPECT_EQ(fates[6].reason, Elimination::unused) << name_of(fates[6].reason);
 }
 
-TEST_F(ValidationReport, TheTextHasAsManyModulesAsPeopleRead) {
+TEST_F(ValidationReport, TheTextListsAtMostSixtyModules) {
   Validation many;
   many.file = "m.onnx";
   many.coverage.all.by = {100, 0, 0, 0, 0};
@@ -138,7 +138,7 @@ TEST_F(ValidationReport, TheTextHasAsManyModulesAsPeopleRead) {
     EXPECT_EQ(text.find("and 11 more: --all") != std::string::npos, lines == 59) << text;
     return lines;
   };
-  EXPECT_EQ(lines_of({.depth = 2}), 59);  // sixty with the root
+  EXPECT_EQ(lines_of({.depth = 2}), 59);  // sixty rows with the root
   EXPECT_EQ(lines_of({.depth = 0}), 0);
   EXPECT_EQ(lines_of({.depth = 0, .all = true}), 70);
 }
@@ -151,7 +151,7 @@ TEST_F(ValidationReport, AParameterArrivesByItsName) {
   EXPECT_EQ(fates[ParameterId(0)].arrival, validation::Arrival::name);
 }
 
-TEST_F(ValidationReport, AParameterUnderAnotherNameArrivesByItsShapeIfThatIsItsAlone) {
+TEST_F(ValidationReport, ARenamedParameterArrivesByItsShapeIfTheShapeIsUnique) {
   using validation::Arrival;
   const auto arrival = [&](std::vector<std::int64_t> shape, bool twice) {
     Program program = sidecar.program;
@@ -170,13 +170,13 @@ TEST_F(ValidationReport, AParameterUnderAnotherNameArrivesByItsShapeIfThatIsItsA
     return validation::parameter_fates(context, path, validation::operation_fates(context))[ParameterId(0)].arrival;
   };
   EXPECT_EQ(arrival({4, 512}, false), Arrival::shape);
-  EXPECT_NE(arrival({4, 512}, true), Arrival::shape);  // which of the two?
+  EXPECT_NE(arrival({4, 512}, true), Arrival::shape);  // two parameters have this shape
   EXPECT_NE(arrival({4, 511}, false), Arrival::shape);
 }
 
 class Problems : public ::testing::Test {
  protected:
-  // One warning, one that is allowed, one gate.
+  // Two warnings, one allowed warning, and one gate.
   Problems() {
     const validation::Check* check = validation::find_check("V101");
     found.file = "a<b>.onnx";
@@ -193,7 +193,7 @@ class Problems : public ::testing::Test {
   Validation found;
 };
 
-TEST_F(Problems, WhatIsAllowedIsNone) {
+TEST_F(Problems, OmitAllowedFindings) {
   const auto problems = validation::problems_of(found);
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_EQ(problems[0].subject, "/a:1, x%");
@@ -226,7 +226,7 @@ TEST_F(Problems, SarifNamesRulesAndPlaces) {
   EXPECT_FALSE(elsewhere.contains("uriBaseId"));
 }
 
-TEST_F(Problems, JunitCountsRulesThatWereLookedFor) {
+TEST_F(Problems, JunitCountsRulesThatWereChecked) {
   const std::string text = validation::to_junit(found);
   EXPECT_NE(text.find("<testsuites tests=\"3\" failures=\"2\">"), std::string::npos) << text;
   EXPECT_NE(text.find("a&lt;b&gt;.onnx"), std::string::npos);
@@ -234,7 +234,7 @@ TEST_F(Problems, JunitCountsRulesThatWereLookedFor) {
   EXPECT_NE(text.find("name=\"V102 "), std::string::npos);
 }
 
-TEST_F(Problems, GithubsCommandsAreEscaped) {
+TEST_F(Problems, GithubCommandsAreEscaped) {
   const std::string text = validation::to_github(found, "a:b,c.onnx");
   EXPECT_EQ(std::ranges::count(text, '\n'), 3);
   EXPECT_TRUE(text.starts_with("::" + std::string(validation::find_check("V101")->level()) +
@@ -243,7 +243,7 @@ TEST_F(Problems, GithubsCommandsAreEscaped) {
   EXPECT_NE(text.find("/a:1, x%25"), std::string::npos) << text;
 }
 
-TEST(Tolerance, AsManyOrAShareOfNodes) {
+TEST(Tolerance, CountsOrSharesOfNodes) {
   const validation::Rule& rule = *validation::find_check("V101");
   const auto covers = [&](const char* text, std::int64_t findings, std::int64_t nodes) {
     return validation::parse_tolerance(text).covers(rule, findings, nodes);

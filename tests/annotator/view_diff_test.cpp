@@ -1,4 +1,4 @@
-// Two files compared: which nodes stayed, which replaced which.
+// Compares two files: nodes that are unchanged, replaced, fused, added or removed.
 #include <gtest/gtest.h>
 
 #include "annotator/view/diff.h"
@@ -13,7 +13,7 @@ using view::Change;
 
 class Diff : public ::testing::Test {
  protected:
-  // Nodes in ONNX's text form, of x: float[2,4].
+  // Parses nodes in ONNX's text format that read x: float[2,4].
   onnx_file::OnnxSummary model(const std::string& nodes) {
     const onnx::ModelProto proto = parse_model(
         "<ir_version: 10, opset_import: [\"\" : 20, \"com.microsoft\" : 1]> agraph (float[2,4] x) => (float[2,4] y) "
@@ -24,7 +24,7 @@ class Diff : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << proto.SerializeAsString();
     return std::move(*onnx_file::read_onnx_summary(path));
   }
-  // "changed Gemm; removed Relu"
+  // Returns the changes like "changed Gemm; removed Relu".
   std::string changes(const std::string& a, const std::string& b) {
     const onnx_file::OnnxSummary before = model(a), after = model(b);
     const view::ModelDiff diff = view::diff_models(before, after, nullptr);
@@ -42,7 +42,7 @@ class Diff : public ::testing::Test {
   int count_ = 0;
 };
 
-TEST_F(Diff, FilesThatAreTheSame) {
+TEST_F(Diff, EqualFiles) {
   EXPECT_EQ(changes("h = MatMul (x, w) y = Add (h, b)", "h = MatMul (x, w) y = Add (h, b)"), "");
 }
 
@@ -54,27 +54,28 @@ TEST_F(Diff, AddedRemovedAndChangedNodes) {
             "");  // the default
 }
 
-TEST_F(Diff, SeveralNodesInThePlaceOfOneAndBack) {
+TEST_F(Diff, FusionOfNodesAndItsReverse) {
   EXPECT_EQ(changes("h = MatMul (x, w) k = Add (h, b) y = Relu (k)", "k = Gemm (x, w, b) y = Relu (k)"),
             "fused Gemm <- MatMul <- Add");
-  const std::string apart = changes("k = Gemm (x, w, b) y = Relu (k)", "h = MatMul (x, w) k = Add (h, b) y = Relu (k)");
-  EXPECT_NE(apart.find("MatMul"), std::string::npos) << apart;
-  EXPECT_NE(apart.find("Add"), std::string::npos) << apart;
-  EXPECT_EQ(apart.find("removed"), std::string::npos) << apart;
+  const std::string reverse =
+      changes("k = Gemm (x, w, b) y = Relu (k)", "h = MatMul (x, w) k = Add (h, b) y = Relu (k)");
+  EXPECT_NE(reverse.find("MatMul"), std::string::npos) << reverse;
+  EXPECT_NE(reverse.find("Add"), std::string::npos) << reverse;
+  EXPECT_EQ(reverse.find("removed"), std::string::npos) << reverse;
 }
 
-TEST_F(Diff, AnOperatorBetweenTheSameValuesReplacesTheOther) {
+TEST_F(Diff, AnOperatorBetweenTheSameValuesIsAReplacement) {
   EXPECT_EQ(changes("h = Relu (x) y = Neg (h)", "h = Elu (x) y = Neg (h)"), "replaced Elu <- Relu");
 }
 
-// Nodes of modules, as split_by_modules sees them.
+// Returns a node with these modules, as an argument of split_by_modules().
 view::DiffNode of_modules(const onnx_file::OnnxNode& node, std::vector<std::string> modules,
                           origin::Confidence confidence = origin::Confidence::matched) {
-  view::DiffNode made{.node = &node, .attribution = {}};
-  made.attribution.confidence = modules.empty() ? origin::Confidence::unattributed : confidence;
-  made.attribution.module = modules.empty() ? "" : modules.front();
-  made.attribution.modules = std::move(modules);
-  return made;
+  view::DiffNode result{.node = &node, .attribution = {}};
+  result.attribution.confidence = modules.empty() ? origin::Confidence::unattributed : confidence;
+  result.attribution.module = modules.empty() ? "" : modules.front();
+  result.attribution.modules = std::move(modules);
+  return result;
 }
 
 using Groups = std::vector<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>>;
@@ -93,20 +94,20 @@ TEST(FusionParts, NodesOfOneModuleBelongTogether) {
   EXPECT_EQ(split({of_modules(node, {"a"}), of_modules(node, {"a"}), of_modules(node, {"b"})},
                   {of_modules(node, {"b"}), of_modules(node, {"a"})}),
             (Groups{{{0, 1}, {1}}, {{2}, {0}}}));
-  // A node of several modules joins their nodes.
+  // A node of several modules merges the groups of these modules.
   EXPECT_EQ(split({of_modules(node, {"a"}), of_modules(node, {"b"})}, {of_modules(node, {"a", "b"})}),
             (Groups{{{0, 1}, {0}}}));
 }
 
-TEST(FusionParts, WhatIsKnownLessJoinsWhatIsLeft) {
+TEST(FusionParts, VagueNodesJoinTheRemainingNodes) {
   const onnx_file::OnnxNode node;
-  // Of the second new node only a module around is known; the first is taken.
+  // The second new node has only an ancestor module; the first new node already has a partner.
   EXPECT_EQ(split({of_modules(node, {"m.a"}), of_modules(node, {"m.b"})},
                   {of_modules(node, {"m.a"}), of_modules(node, {"m"}, origin::Confidence::ancestor)}),
             (Groups{{{0}, {0}}, {{1}, {1}}}));
   EXPECT_EQ(split({of_modules(node, {"a"}), of_modules(node, {"b"})}, {of_modules(node, {"a"}), of_modules(node, {})}),
             (Groups{{{0}, {0}}, {{1}, {1}}}));
-  // Nothing is left for the last: it was added.
+  // No partner remains for the last node, so it was added.
   EXPECT_EQ(split({of_modules(node, {"a"})}, {of_modules(node, {"a"}), of_modules(node, {"c"})}),
             (Groups{{{0}, {0}}, {{}, {1}}}));
 }

@@ -1,4 +1,4 @@
-// Drawings of a small file: groups of modules within each other, nodes in them, edges with their values.
+// Draws a small file: nested groups of modules with their nodes, and edges with their values.
 #include "annotator/view/drawing_files.h"
 #include "annotator/view/node_graph.h"
 #include "tests/annotator/stamped_summary.h"
@@ -8,7 +8,7 @@ namespace {
 
 class Drawings : public StampedFileTest {
  protected:
-  std::string drawn(void (*write)(const view::NodeGraph&, const view::PutText&)) {
+  std::string drawing_text(void (*write)(const view::NodeGraph&, const view::PutText&)) {
     const view::NodeGraph graph = view::node_graph_of(model, &sidecar.program);
     std::string text;
     write(graph, [&](std::string_view piece) { text += piece; });
@@ -23,7 +23,7 @@ int count_of(const std::string& text, const std::string& piece) {
 }
 
 TEST_F(Drawings, GraphmlNestsModulesAndNamesTheirClasses) {
-  const std::string text = drawn(view::write_graphml);
+  const std::string text = drawing_text(view::write_graphml);
   EXPECT_EQ(count_of(text, "<graph "), count_of(text, "</graph>"));
   EXPECT_EQ(count_of(text, "<node "), count_of(text, "</node>"));
   for (const char* const type : {"my.Encoder", "my.Layer", "torch.nn.modules.linear.Linear", "my.Head"}) {
@@ -36,7 +36,7 @@ TEST_F(Drawings, GraphmlNestsModulesAndNamesTheirClasses) {
 }
 
 TEST_F(Drawings, DotHasAClusterForEachModule) {
-  const std::string text = drawn(view::write_dot);
+  const std::string text = drawing_text(view::write_dot);
   EXPECT_TRUE(text.starts_with("digraph")) << text.substr(0, 100);
   // The root, encoder, encoder.layer, encoder.layer.0, query and head.
   EXPECT_EQ(count_of(text, "subgraph cluster_"), 6);

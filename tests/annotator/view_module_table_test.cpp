@@ -1,4 +1,4 @@
-// Modules below each other in a table, and groups of operations.
+// Tables of nested modules, and groups of nodes by operation.
 #include <gtest/gtest.h>
 
 #include "annotator/view/module_table.h"
@@ -12,14 +12,14 @@ using view::OperationGroups;
 
 namespace {
 
-TEST(ModuleTable, ShowsWhatAPathHasBeyondItsAncestor) {
+TEST(ModuleTable, ShowsPathsRelativeToAncestors) {
   ModuleTable table({}, {{"nodes", text::Align::right}});
   table.module("", {"10"});
   table.module("encoder", {"9"});
   table.module("encoder.layer.0", {"4"}, {}, " (two names)");
   table.below("Add", {"1"});
   table.module("encoder.layer.1", {"5"});
-  table.module("encoders", {"1"});  // no part of encoder
+  table.module("encoders", {"1"});  // not a child of encoder
   table.apart("(no module)", {"2"});
   table.module("encoder.layer.0", {"4"});
   EXPECT_EQ(table.text(),
@@ -34,11 +34,11 @@ TEST(ModuleTable, ShowsWhatAPathHasBeyondItsAncestor) {
             "encoder.layer.0              4\n");
 }
 
-TEST(OperationGroups, NodesOfOneOperationOfBothFiles) {
+TEST(OperationGroups, PairNodesOfOneOperation) {
   OperationGroups groups;
   groups.add({"a"}, 0, &NodePairs::Fusion::a);
   groups.add({"b"}, 1, &NodePairs::Fusion::a);
-  groups.add({"c"}, 2, &NodePairs::Fusion::a);  // of which nothing is left
+  groups.add({"c"}, 2, &NodePairs::Fusion::a);  // no node in the second file
   groups.add({}, 3, &NodePairs::Fusion::a);
   groups.add({"b"}, 4, &NodePairs::Fusion::b);
   groups.add({"a"}, 5, &NodePairs::Fusion::b);

@@ -1,4 +1,5 @@
-// Floating-point operations of a node from the sizes of its values, worked out by hand.
+// Counts the floating-point operations of a node from the sizes of its values; the expected counts are computed by
+// hand.
 #include <gtest/gtest.h>
 
 #include "annotator/view/operation_count.h"
@@ -14,7 +15,7 @@ namespace {
 
 class OperationCount : public ::testing::Test {
  protected:
-  // `node`: in ONNX's text form, of values with these sizes.
+  // Counts for a node in ONNX's text format whose values have these sizes.
   std::optional<std::int64_t> count(const std::string& node, const std::vector<std::pair<std::string, Sizes>>& sizes) {
     read(node);
     ValueShapes shapes;
@@ -35,7 +36,7 @@ class OperationCount : public ::testing::Test {
   bool lacks_ = false;
 };
 
-TEST_F(OperationCount, ProductsTwiceTheMultiplyAdds) {
+TEST_F(OperationCount, ProductsCountMultiplyAddsTwice) {
   EXPECT_EQ(count("y = MatMul (a, b)", {{"a", {5, 2, 3}}, {"b", {3, 4}}, {"y", {5, 2, 4}}}), 2 * 5 * 2 * 4 * 3);
   EXPECT_EQ(count("y = MatMul (a, b)", {{"a", {3}}, {"b", {3}}, {"y", {}}}), 2 * 3);
   EXPECT_EQ(count("y = Gemm (a, b)", {{"a", {2, 3}}, {"b", {3, 4}}, {"y", {2, 4}}}), 2 * 2 * 4 * 3);
@@ -49,7 +50,7 @@ TEST_F(OperationCount, ProductsTwiceTheMultiplyAdds) {
 }
 
 TEST_F(OperationCount, ConvolutionsByTheirGroupsChannelsAndKernel) {
-  // 8 channels to 6 in 2 groups, a kernel of 3 x 5, 7 x 9 places.
+  // From 8 to 6 channels in 2 groups, a 3 x 5 kernel, 7 x 9 output positions.
   EXPECT_EQ(count("y = Conv (x, w)", {{"x", {1, 8, 9, 13}}, {"w", {6, 4, 3, 5}}, {"y", {1, 6, 7, 9}}}),
             2 * (6 * 7 * 9) * (4 * 3 * 5));
   EXPECT_EQ(count("y = ConvTranspose (x, w)", {{"x", {1, 6, 7, 9}}, {"w", {6, 4, 3, 5}}, {"y", {1, 8, 9, 13}}}),
@@ -60,13 +61,13 @@ TEST_F(OperationCount, ConvolutionsByTheirGroupsChannelsAndKernel) {
   EXPECT_EQ(count("y = AveragePool <kernel_shape = [2, 3]> (x)", {{"x", {1, 2, 4, 6}}, {"y", {1, 2, 3, 4}}}), 24 * 6);
 }
 
-TEST_F(OperationCount, EinsumByTheAxesThatAreMultiplied) {
+TEST_F(OperationCount, EinsumByItsMultipliedAxes) {
   EXPECT_EQ(count("y = Einsum <equation = \"bij, bjk -> bik\"> (a, b)",
                   {{"a", {5, 2, 3}}, {"b", {5, 3, 4}}, {"y", {5, 2, 4}}}),
             2 * 5 * 2 * 3 * 4);
-  // Nothing is summed up: one product an element.
+  // No axis is summed: one product per element.
   EXPECT_EQ(count("y = Einsum <equation = \"i,j->ij\"> (a, b)", {{"a", {2}}, {"b", {3}}, {"y", {2, 3}}}), 6);
-  // k is summed up in the first operand before.
+  // k is summed in the first operand before the product.
   EXPECT_EQ(count("y = Einsum <equation = \"ik,i->i\"> (a, b)", {{"a", {2, 7}}, {"b", {2}}, {"y", {2}}}), 2);
   EXPECT_EQ(count("y = Einsum <equation = \"...i,ij->...j\"> (a, b)", {{"a", {2, 3}}, {"b", {3, 4}}, {"y", {2, 4}}}),
             std::nullopt);
@@ -74,18 +75,18 @@ TEST_F(OperationCount, EinsumByTheAxesThatAreMultiplied) {
 }
 
 TEST_F(OperationCount, AttentionsAndRecurrentLayers) {
-  // 2 x 3 queries of 8 over 5 keys, values of 6: both products.
+  // Two products: 2 x 3 queries of size 8 over 5 keys, and values of size 6.
   const std::vector<std::pair<std::string, Sizes>> three = {
       {"q", {2, 3, 8}}, {"k", {2, 5, 8}}, {"v", {2, 5, 6}}, {"y", {2, 3, 6}}, {"p", {2, 1, 4, 8}}};
   EXPECT_EQ(count("y = Attention (q, k, v)", three), 2 * 5 * (2 * 3 * 8 + 2 * 3 * 6));
   EXPECT_EQ(count("y = Attention (q, k, v, \"\", p, p)", three), 2 * (5 + 4) * (2 * 3 * 8 + 2 * 3 * 6));
   EXPECT_EQ(count("y = com.microsoft.Attention (q, k, v)", three), std::nullopt);
-  // 7 steps of 2 rows: 4 gates of 3 from inputs of 5 and states of 3.
+  // 7 steps of 2 rows: 4 gates of size 3 from inputs of size 5 and states of size 3.
   EXPECT_EQ(count("y = LSTM (x, w, r)", {{"x", {7, 2, 5}}, {"w", {1, 12, 5}}, {"r", {1, 12, 3}}, {"y", {7, 1, 2, 3}}}),
             2 * 14 * (12 * 5 + 12 * 3));
 }
 
-TEST_F(OperationCount, ElementwiseReductionsAndMovesByTheirElements) {
+TEST_F(OperationCount, ElementwiseReductionsAndMovesByElements) {
   EXPECT_EQ(count("y = Add (a, b)", {{"a", {2, 1}}, {"b", {3}}, {"y", {2, 3}}}), 6);
   EXPECT_EQ(count("y = ReduceSum (x)", {{"x", {4, 5}}, {"y", {1, 1}}}), 20);
   EXPECT_EQ(count("y = Softmax (x)", {{"x", {4, 5}}, {"y", {4, 5}}}), 5 * 20);
@@ -100,7 +101,7 @@ TEST_F(OperationCount, UnknownWithoutSizes) {
   EXPECT_EQ(count("y = mine.Add (a, b)", {{"y", {2}}}), std::nullopt);
   EXPECT_FALSE(lacks_);  // sizes would not help
   const std::int64_t large = std::int64_t{1} << 40;
-  EXPECT_EQ(count("y = Add (a, b)", {{"y", {large, large}}}), std::nullopt);  // beyond 64 bits
+  EXPECT_EQ(count("y = Add (a, b)", {{"y", {large, large}}}), std::nullopt);  // more than 64 bits
   EXPECT_EQ(count("y = Add (a, b)", {{"y", {-1}}}), std::nullopt);
 }
 

@@ -1,4 +1,4 @@
-// The files that write_onnx() makes, read back with ONNX itself.
+// Reads the files that write_onnx() writes with the onnx library.
 #include <algorithm>
 #include <numeric>
 
@@ -55,7 +55,7 @@ TEST(WriteOnnx, PassesTheStrictChecker) {
   EXPECT_EQ(model.graph().node(1).metadata_props(0).value(), "1");
 }
 
-TEST(WriteOnnx, IsWhatProtobufWouldWrite) {
+TEST(WriteOnnx, EqualsProtobufsOutput) {
   const TemporaryFolder folder;
   const GraphBuilder g = linear();
   write_onnx(g.graph, folder / "m.onnx", {.opset = 18, .metadata = {{"a", "b"}}});
@@ -104,7 +104,7 @@ TEST(WriteOnnx, RefusesAStructureAboveTheLimit) {
   EXPECT_EQ(folder.file_count(), 0U);
 }
 
-TEST(WriteOnnx, LeavesTheTargetWhenItFails) {
+TEST(WriteOnnx, KeepsTheTargetOnFailure) {
   const TemporaryFolder folder;
   GraphBuilder g = linear();
   std::ofstream(folder / "m.onnx") << "before";
@@ -144,7 +144,7 @@ TEST(WriteOnnx, LeavesUnnamedSizesOpen) {
   EXPECT_EQ(dim.value_case(), onnx::TensorShapeProto_Dimension::VALUE_NOT_SET);
 }
 
-TEST(WriteOnnx, WritesBodiesWithWhatTheyCapture) {
+TEST(WriteOnnx, WritesBodiesWithCaptures) {
   const TemporaryFolder folder;
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});

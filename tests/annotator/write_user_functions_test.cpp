@@ -1,4 +1,4 @@
-// Functions that the user brings: which operators they convert, and at which opset they can be read.
+// Functions from the user: the operators that they convert, and the opsets at which they can be used.
 #include "annotator/write/user_functions.h"
 #include "tests/annotator/match_file.h"
 #include "tests/schema/expect_error.h"
@@ -9,8 +9,8 @@ using write::UserFunctions;
 
 namespace {
 
-// A function `op` of whence.mylib with these nodes, written for an opset, read by an export of another; the opset that
-// it names then.
+// Writes a function whence.mylib.op with these nodes at opset `from`, reads it for an export at opset `to`, and returns
+// the opset of the function after reading.
 std::int64_t opset_after(const std::string& nodes, int from, int to) {
   const TemporaryFolder folder;
   const onnx::ModelProto model = parse_model(
@@ -24,16 +24,16 @@ std::int64_t opset_after(const std::string& nodes, int from, int to) {
   return functions->find("whence.mylib", "op")->opset_import(0).version();
 }
 
-TEST(UserFunctions, AreRaisedWhereEveryNodeMeansTheSame) {
+TEST(UserFunctions, AreRaisedIfNoNodeChangesItsMeaning) {
   EXPECT_EQ(opset_after("b = Neg (a)", 13, 18), 18);
   EXPECT_EQ(opset_after("b = Neg (a)", 18, 18), 18);
   EXPECT_EQ(opset_after("b = ReduceMean <axes = [0]> (a)", 13, 18), 13);  // axes are an input since 18
-  EXPECT_EQ(opset_after("b, c = Split (a)", 13, 18), 13);                 // since 18 it has to say how many parts
+  EXPECT_EQ(opset_after("b, c = Split (a)", 13, 18), 13);                 // num_outputs is required since 18
   EXPECT_EQ(opset_after("n = Constant <value = int64[2] {2, 2}> () b, c = Split (a, n)", 13, 18), 18);
   EXPECT_EQ(opset_after("b = Softmax (a)", 11, 18), 11);  // over one axis since 13
 }
 
-TEST(UserFunctions, ThatCannotBeUsedAreRefused) {
+TEST(UserFunctions, AreRefusedIfUnusable) {
   expect_error(Code::converter_refused, [] { opset_after("b = Neg (a)", 20, 18); });
   expect_error(Code::corrupt_file, [] { opset_after("b = whence.mylib.op (a)", 18, 18); });
   const TemporaryFolder folder;

@@ -34,7 +34,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 import command
-from ops.case import given, same
+from ops.case import fixed, same
 from ops.comparing import flat, open_session, run_reference
 from processes import Results, run_each
 from results import assert_same_results
@@ -112,7 +112,7 @@ class Sample:
         if self.structured:
             yield "multiples", [tensor * 1.25 if tensor.is_floating_point() else tensor for tensor in self.tensors]
         else:
-            yield "other values", [given(tensor).second for tensor in self.tensors]
+            yield "other values", [fixed(tensor).second for tensor in self.tensors]
 
 
 def first_line(error) -> str:

@@ -1,4 +1,4 @@
-"""Files that are not what a command reads, made from good ones."""
+"""Derives files that no command can read from valid files."""
 
 import json
 import warnings
@@ -34,14 +34,14 @@ def plain_zip(folder: Path, good: Path) -> Path:
 
 
 def state_dict(folder: Path, good: Path) -> Path:
-    """What torch.save writes of weights alone: the most common mistake."""
+    """Weights without a model, as torch.save writes them: the most common mistake."""
     path = folder / "state_dict.pt"
     torch.save(torch.nn.Linear(2, 2).state_dict(), path)
     return path
 
 
 def corrupt_archive(folder: Path, good: Path) -> Path:
-    """The archive's code with bytes overwritten; the zip's directory is intact."""
+    """Overwrites bytes of the archive's code; the zip's directory stays intact."""
     path = folder / "corrupt.pt"
     content = bytearray(good.read_bytes())
     with zipfile.ZipFile(good) as archive:
@@ -53,7 +53,7 @@ def corrupt_archive(folder: Path, good: Path) -> Path:
 
 
 def corrupt_onnx(folder: Path, good: Path) -> Path:
-    """A node's operator type claims more bytes than its node has."""
+    """Makes the length of a node's operator type exceed the node."""
     path = folder / "corrupt.onnx"
     content = bytearray(good.read_bytes())
     at = content.find(b"\x22\x04Gemm")  # NodeProto.op_type, field 4, 4 bytes long
@@ -85,7 +85,7 @@ def saves_files(folder: Path, good: Path) -> Path:
 
 
 def unknown_operator(folder: Path, good: Path) -> Path:
-    """An operator that no ONNX expresses, twice, in a module of its own."""
+    """A submodule that calls an operator without an ONNX equivalent twice."""
 
     class Solver(torch.nn.Module):
         def forward(self, x):

@@ -1,10 +1,10 @@
-"""Damages the records of TorchScript archives, keeps the zip's checksums right, and runs the command on each: it has to
-end with a result or with an error of its own, within a time and a size.
+"""Damages the records of TorchScript archives, keeps the zip's checksums valid, and runs the command on each archive:
+it must end with a result or with its own error, within limits of time and memory.
 
     python tests/cli/mutate_archives.py --count 1000 --seed 0 --keep findings small.pt
 
-Prints a line for each finding (a defect, a crash of LibTorch, too long, too large) and how often each code came; --keep
-stores the archives of findings.
+Prints a line for each finding (a defect, a crash of LibTorch, too long, too large) and the number of runs with each
+code. --keep stores the archives of findings.
 """
 
 import argparse
@@ -36,32 +36,32 @@ WORDS = (b"None", b"True", b"-1", b"0", b"9223372036854775807", b"1.0e400", b"[]
 
 
 def mutate_bytes(content: bytes, chance: random.Random) -> bytes:
-    """Any record: bytes changed, removed or said twice."""
+    """Changes, removes or repeats bytes of any record."""
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         at = chance.randrange(len(content))
         end = min(len(content), at + chance.choice((1, 1, 2, 4, 8, 64)))
-        how = chance.randrange(4)
+        kind = chance.randrange(4)
         middle = (bytes(chance.randrange(256) for _ in range(end - at)), b"", content[at:end] * 2,
-                  bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1:end])[how]
+                  bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1:end])[kind]
         content = content[:at] + middle + content[end:] or b"\0"
     return content
 
 
 def mutate_pickle(content: bytes, chance: random.Random) -> bytes:
-    """One instruction of a pickle: another argument, gone, said twice, or in another's place."""
+    """Changes the argument of one pickle instruction, removes or repeats it, or swaps it with another one."""
     try:
         starts = [at for _, _, at in pickletools.genops(content)]
-    except Exception:  # noqa: BLE001: pickletools raises what it likes
+    except Exception:  # noqa: BLE001: pickletools raises many classes
         return mutate_bytes(content, chance)
     pieces = [content[start:end] for start, end in itertools.pairwise([*starts, len(content)])]
     at = chance.randrange(1, max(2, len(pieces) - 1))
     piece = pieces[at]
-    how = chance.randrange(6)
-    if how <= 2 and len(piece) > 1:
+    kind = chance.randrange(6)
+    if kind <= 2 and len(piece) > 1:
         pieces[at] = with_number(piece, chance)
-    elif how == 3:
+    elif kind == 3:
         pieces[at] = b""
-    elif how == 4:
+    elif kind == 4:
         pieces[at] = piece * chance.choice((2, 2, 3, 1000))
     else:
         other = chance.randrange(1, len(pieces))
@@ -72,7 +72,7 @@ def mutate_pickle(content: bytes, chance: random.Random) -> bytes:
 def with_number(piece: bytes, chance: random.Random) -> bytes:
     opcode, number = piece[:1], chance.choice(NUMBERS)
     if opcode in b"qhK":
-        if chance.random() < 0.5:  # the long form of the same
+        if chance.random() < 0.5:  # the long form of the opcode
             return {b"q": b"r", b"h": b"j", b"K": b"J"}[opcode] + struct.pack("<I", number)
         return opcode + bytes([number & 255])
     if opcode in b"rjJX":
@@ -85,19 +85,19 @@ def with_number(piece: bytes, chance: random.Random) -> bytes:
 
 
 def mutate_code(content: bytes, chance: random.Random) -> bytes:
-    """One word of a program's text: another one, gone, said twice, or many brackets."""
+    """Replaces, removes, repeats or brackets one word of a program's text, or swaps or repeats lines."""
     words = re.split(rb"(\W)", content)
     at = chance.randrange(len(words))
-    how = chance.randrange(6)
-    if how == 0:
+    kind = chance.randrange(6)
+    if kind == 0:
         words[at] = chance.choice(WORDS)
-    elif how == 1:
+    elif kind == 1:
         words[at] = b""
-    elif how == 2:
+    elif kind == 2:
         words[at] = words[chance.randrange(len(words))]
-    elif how == 3:
+    elif kind == 3:
         words[at] *= chance.choice((2, 100))
-    elif how == 4:
+    elif kind == 4:
         depth = chance.choice((5, 50, 500))
         words[at] = b"(" * depth + words[at] + b")" * depth
     else:
@@ -108,22 +108,22 @@ def mutate_code(content: bytes, chance: random.Random) -> bytes:
     return b"".join(words)
 
 
-def mutated(archive: zipfile.ZipFile, target: Path, chance: random.Random) -> str:
-    """Writes the archive with one record damaged; returns the record's name and how it was."""
+def mutate(archive: zipfile.ZipFile, target: Path, chance: random.Random) -> str:
+    """Writes the archive with one damaged record. Returns the record's name and the kind of damage."""
     names = [name for name in archive.namelist() if archive.getinfo(name).file_size
              and (name.endswith((".py", "pkl")) or chance.random() < 0.05)]
-    chosen = chance.choice(names)
-    content = archive.read(chosen)
-    special = mutate_code if chosen.endswith(".py") else mutate_pickle if chosen.endswith("pkl") else mutate_bytes
+    record = chance.choice(names)
+    content = archive.read(record)
+    special = mutate_code if record.endswith(".py") else mutate_pickle if record.endswith("pkl") else mutate_bytes
     damage = special if chance.random() < 0.75 else mutate_bytes
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
         for name in archive.namelist():
-            copy.writestr(name, damage(content, chance) if name == chosen else archive.read(name))
-    return f"{chosen} by {damage.__name__}"
+            copy.writestr(name, damage(content, chance) if name == record else archive.read(name))
+    return f"{record} by {damage.__name__}"
 
 
 def outcome(server: CommandServer, archive: Path, folder: Path, seconds: float) -> tuple[str, str]:
-    """What the command came to: a code or a finding; its message."""
+    """Exports the archive. Returns `ok`, an error code or a finding, and the standard error."""
     words = [str(command.BINARY), "export", str(archive), "-o", str(folder / "out.onnx")]
     try:
         done = server.run(words, dict(os.environ), seconds)
@@ -144,26 +144,26 @@ def main() -> int:
     arguments.add_argument("archives", nargs="+", type=Path)
     arguments.add_argument("--count", type=int, default=1000)
     arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument("--seconds", type=float, default=60, help="for one run")
-    arguments.add_argument("--memory", type=int, default=6, help="GiB for one run")
+    arguments.add_argument("--seconds", type=float, default=60, help="time limit of one run")
+    arguments.add_argument("--memory", type=int, default=6, help="GiB of memory for one run")
     arguments.add_argument("--keep", type=Path, help="folder for the archives of findings")
-    given = arguments.parse_args()
-    resource.setrlimit(resource.RLIMIT_DATA, (given.memory << 30, given.memory << 30))
-    archives = [zipfile.ZipFile(io.BytesIO(path.read_bytes())) for path in given.archives]
+    options = arguments.parse_args()
+    resource.setrlimit(resource.RLIMIT_DATA, (options.memory << 30, options.memory << 30))
+    archives = [zipfile.ZipFile(io.BytesIO(path.read_bytes())) for path in options.archives]
     server, counts = CommandServer(command.SERVER), collections.Counter()
-    for number in range(given.seed, given.seed + given.count):
+    for number in range(options.seed, options.seed + options.count):
         chance = random.Random(number)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "damaged.pt"
-            which = chance.randrange(len(archives))
-            how = mutated(archives[which], path, chance)
-            result, said = outcome(server, path, Path(folder), given.seconds)
+            index = chance.randrange(len(archives))
+            damage = mutate(archives[index], path, chance)
+            result, errors = outcome(server, path, Path(folder), options.seconds)
             counts[result] += 1
             if result.startswith("FINDING"):
-                print(f"{number} {given.archives[which].name} {how}: {result} {said.strip()[:300]}", flush=True)
-                if given.keep:
-                    given.keep.mkdir(parents=True, exist_ok=True)
-                    (given.keep / f"{number}.pt").write_bytes(path.read_bytes())
+                print(f"{number} {options.archives[index].name} {damage}: {result} {errors.strip()[:300]}", flush=True)
+                if options.keep:
+                    options.keep.mkdir(parents=True, exist_ok=True)
+                    (options.keep / f"{number}.pt").write_bytes(path.read_bytes())
     print(*(f"{count:6} {name}" for name, count in counts.most_common()), sep="\n")
     return int(any(name.startswith("FINDING") for name in counts))
 

@@ -1,5 +1,5 @@
-// Loaded into the command by LD_PRELOAD, so that tests see what users would see of a defect in it. What happens is
-// chosen by $WHENCE_TEST_FAULT: a number is the signal that comes when a result is about to be put in its place.
+// Preloaded into the command (LD_PRELOAD), so that tests see a defect as users would see it. $WHENCE_TEST_FAULT chooses
+// the fault: a number is the signal that is raised when a result is about to be renamed to its final name.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 
 namespace {
 
-bool chosen(const char* fault) {
+bool is_fault(const char* fault) {
   const char* value = std::getenv("WHENCE_TEST_FAULT");
   return value != nullptr && std::strcmp(value, fault) == 0;
 }
@@ -38,13 +38,13 @@ void send_signal() {
   pause();
 }
 
-// "shorten": a file becomes empty as soon as it is mapped to be read, as when somebody writes it anew.
+// "shorten": a file is emptied as soon as it is mapped for reading, as if another process rewrote it.
 void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
   using Map = void* (*)(void*, size_t, int, int, int, off_t);
   static const auto real = reinterpret_cast<Map>(dlsym(RTLD_NEXT, "mmap"));
   void* data = real(at, size, protection, flags, fd, offset);
   struct stat status {};
-  if (fd >= 0 && protection == PROT_READ && chosen("shorten") && fstat(fd, &status) == 0) {
+  if (fd >= 0 && protection == PROT_READ && is_fault("shorten") && fstat(fd, &status) == 0) {
     char link[64], path[4096];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     const ssize_t length = readlink(link, path, sizeof path - 1);
@@ -53,18 +53,19 @@ void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offse
       if (std::strcmp(path + length - 5, ".onnx") == 0 && truncate(path, 0) != 0) std::abort();
     }
   }
-  if (fd >= 0 && protection == (PROT_READ | PROT_WRITE) && (flags & MAP_PRIVATE) != 0 && chosen("sent")) send_signal();
+  if (fd >= 0 && protection == (PROT_READ | PROT_WRITE) && (flags & MAP_PRIVATE) != 0 && is_fault("sent"))
+    send_signal();
   return data;
 }
 
 }  // extern "C"
 
-// "throw": an exception that nobody foresaw, where the command compares the files that it was given.
+// "throw": throws an unexpected exception where the command compares the paths of its files.
 #define WEAKLY_CANONICAL "_ZNSt10filesystem16weakly_canonicalERKNS_7__cxx114pathERSt10error_code"
 using std::filesystem::path;
 path weakly_canonical(const path& file, std::error_code& error) asm(WEAKLY_CANONICAL);
 path weakly_canonical(const path& file, std::error_code& error) {
-  if (chosen("throw")) throw std::runtime_error("an exception that nobody foresaw");
+  if (is_fault("throw")) throw std::runtime_error("an unexpected exception");
   using Real = path (*)(const path&, std::error_code&);
   return reinterpret_cast<Real>(dlsym(RTLD_NEXT, WEAKLY_CANONICAL))(file, error);
 }

@@ -1,4 +1,4 @@
-"""The command as a whole: help, version, tables, suggestions."""
+"""Tests help, version, suggestions, the lists of codes and operators, and summaries of the command."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_help_lists_every_subcommand():
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_every_subcommand_explains_itself(name):
+def test_every_subcommand_has_a_help_text(name):
     text = command.run(name, "--help").stdout
     assert text.startswith(f"usage: whence {name} ")
     assert "--json" in text
@@ -36,15 +36,15 @@ def test_help_names_both_kinds_of_archive(name):
     assert ".pt2" in text and ".pt" in text.replace(".pt2", "")
 
 
-def test_a_subcommand_in_python_says_how_to_install_it_where_it_is_not(tmp_path):
+def test_a_missing_python_package_names_the_command_to_install_it(tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
-    for named in (python, tmp_path / "no such python"):
-        text = command.run("accuracy", "m.onnx", "--values", "v", code=2, env={"WHENCE_PYTHON": str(named)}).stderr
-        assert text.startswith("E0101") and str(named) in text and "pip install whence-onnx" in text
-    told = command.run("accuracy", "m.onnx", "--json", code=2, env={"WHENCE_PYTHON": str(python)}).stdout
-    assert json.loads(told)["diagnostics"][0]["code"] == "E0101"
+    for program in (python, tmp_path / "no such python"):
+        text = command.run("accuracy", "m.onnx", "--values", "v", code=2, env={"WHENCE_PYTHON": str(program)}).stderr
+        assert text.startswith("E0101") and str(program) in text and "pip install whence-onnx" in text
+    output = command.run("accuracy", "m.onnx", "--json", code=2, env={"WHENCE_PYTHON": str(python)}).stdout
+    assert json.loads(output)["diagnostics"][0]["code"] == "E0101"
 
 
 @pytest.mark.parametrize("arguments", [["accuracy", "m.onnx", "--values", "v"], ["annotate", "m.onnx", "--values", "v", "-o", "o.onnx"],
@@ -52,11 +52,11 @@ def test_a_subcommand_in_python_says_how_to_install_it_where_it_is_not(tmp_path)
 def test_a_python_without_pytorch(tmp_path, arguments):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
     env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(command.ROOT / "python")])}
-    told = command.run(*arguments, code=4, env=env).stderr
-    assert told.startswith("E0307") and "torch" in told and "$WHENCE_PYTHON" in told and "Traceback" not in told
+    output = command.run(*arguments, code=4, env=env).stderr
+    assert output.startswith("E0307") and "torch" in output and "$WHENCE_PYTHON" in output and "Traceback" not in output
 
 
-def test_a_subcommand_in_python_has_errors_and_exit_codes_like_the_others(tmp_path):
+def test_subcommands_in_python_have_the_same_errors_and_exit_codes(tmp_path):
     (tmp_path / "empty.onnx").write_bytes(b"")
     for arguments, code in [(["missing.onnx"], 2), ([tmp_path / "empty.onnx"], 3)]:
         result = command.run("accuracy", *arguments, "--values", "v.safetensors", code=code)
@@ -77,15 +77,15 @@ def test_no_arguments_is_a_usage_error():
 
 
 @pytest.mark.parametrize("wrong, meant", [("recrod", "record"), ("exprot", "export"), ("valid", "validate"), ("--hlep", None)])
-def test_unknown_subcommands_are_answered_with_the_nearest(wrong, meant):
+def test_unknown_subcommands_suggest_the_nearest_one(wrong, meant):
     text = command.run(wrong, code=2).stderr
     assert text.startswith("E0101")
     assert f"`whence {meant}`" in text if meant else "--help" in text
 
 
-def test_errors_as_json_even_of_the_command_line():
-    found = command.run_json("export", "--frobnicate", code=2)["diagnostics"]
-    assert found[0]["code"] == "E0101"
+def test_usage_errors_as_json():
+    diagnostics = command.run_json("export", "--frobnicate", code=2)["diagnostics"]
+    assert diagnostics[0]["code"] == "E0101"
     assert command.run_json("nothing", code=2)["diagnostics"][0]["code"] == "E0101"
 
 
@@ -123,30 +123,30 @@ def test_ops_by_name():
     every = command.run("ops").stdout.split()
     assert command.run("ops", "add").stdout.split() == [name for name in every if name.split(".")[0] == "aten::add"]
     assert [each["operator"] for each in command.run_json("ops", "add.Tensor")["operators"]] == ["aten::add.Tensor"]
-    refused = command.run("ops", "gelo", code=4).stderr
-    assert refused.startswith("E0301") and "did you mean aten::gelu?" in refused
+    error = command.run("ops", "gelo", code=4).stderr
+    assert error.startswith("E0301") and "did you mean aten::gelu?" in error
     assert "--missing" in command.run("ops", "my::own_operator", code=4).stderr
 
 
 @pytest.mark.parametrize("name", ["show", "ops"])
-def test_help_with_a_name_is_that_ones(name):
+def test_help_of_a_subcommand(name):
     assert command.run("help", name).stdout == command.run(name, "--help").stdout
     assert "did you mean `whence show`?" in command.run("help", "shwo", code=2).stderr
 
 
-def test_a_number_that_is_none(small_export):
+def test_an_invalid_number(small_export):
     assert "give a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
 
 
 def test_summaries_as_json(small_archive, small_export, tmp_path):
-    made = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out", tmp_path / "small.json",
-                            "--dynamic", "x:0=batch")
-    assert made["nodes"] == 3 and made["operators"] == ["Gemm", "Relu"] and made["opset"] == 20
-    assert made["inputs"] == ["x float32[batch,4]"] and made["outputs"] == ["output float32[batch,2]"]
-    assert made["size"] == (tmp_path / "small.onnx").stat().st_size
-    assert made["sidecar"] == str(tmp_path / "small.json")
-    recorded = command.run_json("record", small_archive, "-o", tmp_path / "r.json")
-    assert recorded["modules"] == 3 and recorded["operations"] == 3 and recorded["parameters"] == 58 and recorded["ran"]
+    summary = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out",
+                               tmp_path / "small.json", "--dynamic", "x:0=batch")
+    assert summary["nodes"] == 3 and summary["operators"] == ["Gemm", "Relu"] and summary["opset"] == 20
+    assert summary["inputs"] == ["x float32[batch,4]"] and summary["outputs"] == ["output float32[batch,2]"]
+    assert summary["size"] == (tmp_path / "small.onnx").stat().st_size
+    assert summary["sidecar"] == str(tmp_path / "small.json")
+    summary = command.run_json("record", small_archive, "-o", tmp_path / "r.json")
+    assert summary["modules"] == 3 and summary["operations"] == 3 and summary["parameters"] == 58 and summary["ran"]
 
 
 def test_export_annotates_in_one_step(small_archive, tmp_path):
@@ -158,19 +158,19 @@ def test_export_annotates_in_one_step(small_archive, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.onnx", "p.onnx", "s.json", "two.onnx"]
 
 
-def test_the_sidecar_is_bound_to_the_file_that_was_written(small_archive, tmp_path):
+def test_the_sidecar_names_the_written_file(small_archive, tmp_path):
     command.run("export", small_archive, "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json")
     assert '"m.onnx"' in (tmp_path / "m.json").read_text()
 
 
 def test_recording_without_running(small_archive, tmp_path):
-    recorded = command.run_json("record", small_archive, "-o", tmp_path / "r.json", "--no-run")
-    assert not recorded["ran"] and recorded["operations"] == 3
+    summary = command.run_json("record", small_archive, "-o", tmp_path / "r.json", "--no-run")
+    assert not summary["ran"] and summary["operations"] == 3
     assert json.loads((tmp_path / "r.json").read_text())["ran"] is False
 
 
 def test_help_and_version_are_quick():
-    """Printed, not asserted: a busy machine is not a defect. Under 20 ms is what is aimed at."""
+    """Prints the times without asserting them: a busy machine is not a defect. The goal is under 20 ms."""
     for option in ("--help", "--version"):
         seconds = []
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""Completions and manual pages are made of the tables of options, and work in the shells themselves."""
+"""Tests that completions and manual pages come from the tables of options, and work in real shells."""
 
 import json
 import os
@@ -17,11 +17,11 @@ import command
 from cli.test_command_line import SUBCOMMANDS
 
 
-def needs(program: str) -> str:
-    found = shutil.which(program)
-    if found is None:
+def require_program(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
         pytest.skip(f"{program} is not installed: apt-get install {program}")
-    return found
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -32,32 +32,32 @@ def commands() -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("scripts")
-    made = {shell: folder / name for shell, name in (("bash", "whence"), ("zsh", "_whence"), ("fish", "whence.fish"))}
-    for shell, path in made.items():
+    paths = {shell: folder / name for shell, name in (("bash", "whence"), ("zsh", "_whence"), ("fish", "whence.fish"))}
+    for shell, path in paths.items():
         path.write_text(command.run("completions", shell).stdout)
         assert command.run_json("completions", shell)["script"] == path.read_text()
-    return made
+    return paths
 
 
 def test_every_option_of_the_help_is_described(commands):
     assert set(commands) == set(SUBCOMMANDS)
-    for name, described in commands.items():
+    for name, description in commands.items():
         text = command.run(name, "--help").stdout
         text = text[:text.find("\nexamples:")]
         listed = set(re.findall(r"^  (?:-\w \[ )?--([a-z0-9-]+)", text, re.MULTILINE))
-        options = {each["name"] for each in described["options"]}
+        options = {each["name"] for each in description["options"]}
         assert {"help", "json"} <= options and listed <= options, name
 
 
-def test_options_of_subcommands_in_python_are_those_of_their_parsers():
-    made = subprocess.run([sys.executable, command.ROOT / "tools/setup/python_commands.py"], capture_output=True, text=True,
+def test_options_of_python_subcommands_match_their_parsers():
+    done = subprocess.run([sys.executable, command.ROOT / "tools/setup/python_commands.py"], capture_output=True, text=True,
                           check=True, env=os.environ)
-    kept = command.ROOT / "tools/whence/python_commands.json"
-    assert json.loads(made.stdout) == json.loads(kept.read_text()), (
-        f"PYTHONPATH=python build/venv/bin/python tools/setup/python_commands.py > {kept}")
+    table = command.ROOT / "tools/whence/python_commands.json"
+    assert json.loads(done.stdout) == json.loads(table.read_text()), (
+        f"PYTHONPATH=python build/venv/bin/python tools/setup/python_commands.py > {table}")
 
 
-def test_a_part_in_python_adds_its_options(commands):
+def test_parts_in_python_add_their_options(commands):
     options = {name: {each["name"] for each in commands[name]["options"]} for name in ("record", "accuracy", "validate")}
     assert {"values", "operations", "full", "no-run"} <= options["record"]
     assert {"values", "max-error", "runtime"} <= options["accuracy"]
@@ -66,13 +66,13 @@ def test_a_part_in_python_adds_its_options(commands):
 
 @pytest.mark.parametrize("arguments", [["completions"], ["completions", "tcsh"], ["completions", "bash", "zsh"], ["man", "exprot"],
                                        ["man", "export", "show"]])
-def test_what_is_not_there_is_refused(arguments):
-    said = command.run(*arguments, code=2).stderr
-    assert said.startswith("E0101") and "; try: " in said
-    assert "`whence man export`" in said or arguments[-1] != "exprot"
+def test_unknown_names_are_refused(arguments):
+    error = command.run(*arguments, code=2).stderr
+    assert error.startswith("E0101") and "; try: " in error
+    assert "`whence man export`" in error or arguments[-1] != "exprot"
 
 
-# (words, one of the answers, not among them)
+# (words, expected completions, a word that is not completed)
 LINES = [(["ex"], ["explain", "export", "extract"], "show"),
          (["export", "--ann"], ["--annotate"], "--json"),
          (["accuracy", "--max"], ["--max-error"], "--html"),
@@ -94,7 +94,7 @@ def in_bash(script, words: list[str], folder) -> list[str]:
 
 
 def in_fish(script, words: list[str], folder) -> list[str]:
-    fish = needs("fish")
+    fish = require_program("fish")
     done = subprocess.run([fish, "--no-config", "-c", f"source {script}; complete -C 'whence {' '.join(words)}'"],
                           capture_output=True, text=True, check=True, cwd=folder)
     assert not done.stderr
@@ -105,22 +105,22 @@ def in_fish(script, words: list[str], folder) -> list[str]:
 @pytest.mark.parametrize("shell", [in_bash, in_fish])
 def test_words_are_completed(scripts, tmp_path, shell, words, expected, other):
     (tmp_path / "model.onnx").touch()
-    found = shell(scripts["bash" if shell is in_bash else "fish"], words, tmp_path)
-    assert set(expected) <= set(found) and other not in found
+    completions = shell(scripts["bash" if shell is in_bash else "fish"], words, tmp_path)
+    assert set(expected) <= set(completions) and other not in completions
 
 
 @pytest.mark.parametrize("words, expected, other", [
     (["validate", "--format", "=", "s"], "sarif", "text"), (["validate", "--format", "="], "junit", "--json"),
     (["carry", "m.onnx", "-o", "o.onnx", "--", "pytho"], "python3", "--json"),
     (["carry", "m.onnx", "-o", "o.onnx", "--", "python3", "mo"], "model.onnx", "more")], ids=str)
-def test_words_that_bash_divides(scripts, tmp_path, words, expected, other):
+def test_words_that_bash_splits(scripts, tmp_path, words, expected, other):
     (tmp_path / "model.onnx").touch()
-    found = in_bash(scripts["bash"], words, tmp_path)
-    assert expected in found and other not in found
+    completions = in_bash(scripts["bash"], words, tmp_path)
+    assert expected in completions and other not in completions
 
 
-def at_a_terminal(arguments: list[str], steps: list[tuple[str, str]], folder) -> None:
-    """Types into a shell, and after each of the keys waits for what it is to show."""
+def type_into(arguments: list[str], steps: list[tuple[str, str]], folder) -> None:
+    """Types keys into a shell. After each step, waits until the expected text is shown."""
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(folder)
@@ -132,7 +132,7 @@ def at_a_terminal(arguments: list[str], steps: list[tuple[str, str]], folder) ->
             shown, end = "", time.monotonic() + 30
             while expected not in shown:
                 ready = select.select([terminal], [], [], max(end - time.monotonic(), 0))[0]
-                assert ready, f"{keys!r} showed {shown!r}, and not {expected!r}"
+                assert ready, f"{keys!r} showed {shown!r}, not {expected!r}"
                 shown += os.read(terminal, 4096).decode(errors="replace")
     finally:
         os.close(terminal)
@@ -140,31 +140,31 @@ def at_a_terminal(arguments: list[str], steps: list[tuple[str, str]], folder) ->
         os.waitpid(process, 0)
 
 
-CLEAR = "\x15"  # Ctrl-U: the line is empty again
+CLEAR = "\x15"  # Ctrl-U clears the line
 
 
-def test_a_key_in_bash(scripts, tmp_path):
-    at_a_terminal([needs("bash"), "--norc", "--noprofile", "-i"],
-                  [(f"source {scripts['bash']}; echo rea''dy\n", "ready\r\n"), ("whence explai\t", "whence explain "),
-                   (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
-                   (f"{CLEAR}whence validate --format=jun\t", "--format=junit ")], tmp_path)
+def test_tab_in_bash(scripts, tmp_path):
+    type_into([require_program("bash"), "--norc", "--noprofile", "-i"],
+              [(f"source {scripts['bash']}; echo rea''dy\n", "ready\r\n"), ("whence explai\t", "whence explain "),
+               (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
+               (f"{CLEAR}whence validate --format=jun\t", "--format=junit ")], tmp_path)
 
 
-def test_a_key_in_zsh(scripts, tmp_path):
-    zsh = needs("zsh")
+def test_tab_in_zsh(scripts, tmp_path):
+    zsh = require_program("zsh")
     (tmp_path / "model.onnx").touch()
     subprocess.run([zsh, "-n", scripts["zsh"]], check=True)
     setup = f"fpath=({scripts['zsh'].parent} $fpath); autoload -Uz compinit; compinit -u -D; echo rea''dy\n"
-    at_a_terminal([zsh, "-f", "-i"],
-                  [(setup, "ready\r\n"), ("whence explai\t", "whence explain "),
-                   (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
-                   (f"{CLEAR}whence validate --format sar\t", "--format sarif "),
-                   (f"{CLEAR}whence validate --format=jun\t", "--format=junit "),
-                   (f"{CLEAR}whence show mod\t", "whence show model.onnx ")], tmp_path)
+    type_into([zsh, "-f", "-i"],
+              [(setup, "ready\r\n"), ("whence explai\t", "whence explain "),
+               (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
+               (f"{CLEAR}whence validate --format sar\t", "--format sarif "),
+               (f"{CLEAR}whence validate --format=jun\t", "--format=junit "),
+               (f"{CLEAR}whence show mod\t", "whence show model.onnx ")], tmp_path)
 
 
-def test_manual_pages_are_read_without_a_warning(commands, tmp_path):
-    groff = needs("groff")
+def test_manual_pages_format_without_warnings(commands, tmp_path):
+    groff = require_program("groff")
     files = command.run_json("man", "--all", tmp_path / "man1")["files"]
     assert len(files) == len(commands) + 1
     for path in files:
@@ -179,11 +179,11 @@ def test_manual_pages_are_read_without_a_warning(commands, tmp_path):
     assert command.run_json("man")["page"] == (tmp_path / "man1" / "whence.1").read_text()
 
 
-def test_man_itself_shows_a_page(tmp_path):
-    man = needs("man")
+def test_man_shows_a_page(tmp_path):
+    man = require_program("man")
     command.run("man", "--all", tmp_path / "man1")
     shown = subprocess.run([man, "--warnings", "-l", tmp_path / "man1" / "whence-annotate.1"], capture_output=True, text=True,
                            env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
     if "has been minimized" in shown.stdout:
-        pytest.skip("man is not installed: this system has a stand-in for it")
+        pytest.skip("man is not installed: this system has a placeholder for it")
     assert "whence-annotate" in shown.stdout.replace("\u2010", "-") and not shown.stderr

@@ -1,4 +1,5 @@
-"""A defect in whence says that it is one: E0901 and the signal itself, or exit code 70. Two signals are not defects."""
+"""whence reports its own defects as E0901, and ends with the signal itself or exit code 70. A crash of LibTorch and an
+input that becomes shorter are other errors."""
 
 import json
 import os
@@ -25,7 +26,7 @@ def preloaded(tmp_path_factory):
 
 
 def run(preloaded, fault, *arguments) -> subprocess.CompletedProcess:
-    """The command as a process of its own, where `fault` happens."""
+    """Runs the command as a separate process with an injected fault."""
     environment = {**os.environ, "LD_PRELOAD": str(preloaded), "WHENCE_TEST_FAULT": str(fault)}
     return subprocess.run([str(command.BINARY), *map(str, arguments)], capture_output=True, text=True,
                           env=environment, check=False)
@@ -42,19 +43,19 @@ def test_a_signal_is_a_defect_and_ends_the_process(preloaded, number, small_expo
     assert "internal" in result.stderr and "please report this" in result.stderr
     assert result.stdout == ""
     assert target.read_text() == "as it was"
-    assert os.listdir(tmp_path) == ["out.onnx"]  # nothing half done
+    assert os.listdir(tmp_path) == ["out.onnx"]  # no temporary file
 
 
 @pytest.fixture(params=[signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def number(request):
-    """A signal that ends a process, also where this one was started to ignore it (nohup), which children inherit."""
+    """A signal that ends a process. Restores its default: under nohup, children would inherit SIG_IGN."""
     before = signal.signal(request.param, signal.SIG_DFL)
     yield request.param
     signal.signal(request.param, before)
 
 
-def test_a_command_that_is_stopped_leaves_nothing_half_done(preloaded, number, small_export, tmp_path):
-    """The signal comes as the file gets its name, and waits until it has it; test_faults.py has the other moments."""
+def test_a_stopped_command_leaves_no_temporary_file(preloaded, number, small_export, tmp_path):
+    """The signal arrives during the rename and is delivered after it; test_faults.py tests the other moments."""
     target, expected = tmp_path / "out.onnx", tmp_path / "expected.onnx"
     command.run("strip", small_export[0], "-o", expected)
     target.write_text("as it was")
@@ -88,7 +89,7 @@ def test_a_mapped_input_that_becomes_shorter_is_no_defect(preloaded, small_expor
 
 
 def test_a_crash_of_libtorch_while_it_reads_an_archive(small_archive, tmp_path):
-    """So many brackets that LibTorch's parser, which calls itself for each, overflows the stack."""
+    """Nests so many brackets that LibTorch's recursive parser overflows the stack."""
     depth = 400_000
     archive = tmp_path / "deep.pt"
     with zipfile.ZipFile(small_archive) as source, zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as copy:
@@ -97,8 +98,8 @@ def test_a_crash_of_libtorch_while_it_reads_an_archive(small_archive, tmp_path):
             if name.endswith(".py"):
                 content = re.sub(rb"return ([^\n]*)", rb"return " + b"(" * depth + rb"\1" + b")" * depth, content)
             copy.writestr(name, content)
-    first = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0208")
-    assert "LibTorch" in first["message"]
+    error = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0208")
+    assert "LibTorch" in error["message"]
 
 
 def with_members(archive, target, change):
@@ -108,32 +109,32 @@ def with_members(archive, target, change):
     return target
 
 
-def far_place(content: bytes) -> bytes:
-    """Source lines whose texts lie at places that do not exist: at addresses that no process has. All but the first, by
-    which the record itself is read: which of the others is asked for depends on what PyTorch compiled before."""
-    place = b"\x8a\x08" + (2 ** 45).to_bytes(8, "little")
-    indices = [each.start() for each in re.finditer(rb"K[\x00-\x20](?=K)", content)][2:]  # of tuples of texts
+def with_far_offsets(content: bytes) -> bytes:
+    """Replaces the text indices of source lines by offsets beyond any address. Keeps the first, with which the record
+    itself is read; which of the others LibTorch reads depends on what PyTorch compiled before."""
+    offset = b"\x8a\x08" + (2 ** 45).to_bytes(8, "little")
+    indices = [each.start() for each in re.finditer(rb"K[\x00-\x20](?=K)", content)][2:]  # in tuples of texts
     assert indices
     for at in reversed(indices):
-        content = content[:at] + place + content[at + 2:]
+        content = content[:at] + offset + content[at + 2:]
     return content
 
 
 def test_a_crash_of_libtorch_while_it_reads_source_lines(small_archive, tmp_path):
-    """LibTorch reads them when the first is asked for, and takes the places of texts from them without a check."""
+    """LibTorch reads source lines on first use, and does not check the text offsets in them."""
     archive = with_members(small_archive, tmp_path / "far.pt",
-                           lambda name, content: far_place(content) if name.endswith(".debug_pkl") else content)
+                           lambda name, content: with_far_offsets(content) if name.endswith(".debug_pkl") else content)
     refused(["show", archive], tmp_path, "E0208")
 
 
 def test_a_crash_of_libtorch_while_it_reads_source_lines_of_a_function(tmp_path):
-    """The functions that modules call lie in files of their own, whose lines are asked for last. A process of its own
-    compiles them: which lines an archive has, and which are asked for, depends on what was compiled before."""
+    """Functions that modules call are stored in separate files, and LibTorch reads their lines last. A new process
+    compiles them: which lines an archive has, and which are read, depends on what was compiled before."""
     script = "import sys, torch; torch.jit.script(torch.nn.BatchNorm1d(4).eval()).save(sys.argv[1])"
     subprocess.run([sys.executable, "-W", "ignore", "-c", script, tmp_path / "good.pt"], check=True, timeout=120)
 
     def change(name, content):
-        return far_place(content) if name.endswith("nn/functional.py.debug_pkl") else content
+        return with_far_offsets(content) if name.endswith("nn/functional.py.debug_pkl") else content
 
     archive = with_members(tmp_path / "good.pt", tmp_path / "far.pt", change)
     assert archive.read_bytes() != (tmp_path / "good.pt").read_bytes()
@@ -144,13 +145,13 @@ def test_a_crash_of_libtorch_while_it_reads_source_lines_of_a_function(tmp_path)
 def test_a_damaged_member_is_found_by_its_checksum(small_archive, ending, tmp_path):
     with zipfile.ZipFile(small_archive) as source:
         info = next(each for each in source.infolist() if each.filename.endswith(ending))
-    whole, header = small_archive.read_bytes(), info.header_offset
-    lengths = int.from_bytes(whole[header + 26:header + 28], "little") + int.from_bytes(whole[header + 28:header + 30], "little")
+    data, header = small_archive.read_bytes(), info.header_offset
+    lengths = int.from_bytes(data[header + 26:header + 28], "little") + int.from_bytes(data[header + 28:header + 30], "little")
     at = header + 30 + lengths + info.compress_size // 2
     archive = tmp_path / "damaged.pt"
-    archive.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
-    first = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0204")
-    assert info.filename.rpartition("/")[2] in first["message"] and "checksum" in first["message"]
+    archive.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+    error = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert info.filename.rpartition("/")[2] in error["message"] and "checksum" in error["message"]
 
 
 def test_a_signal_from_outside_is_not_a_crash_of_libtorch(preloaded, small_archive, tmp_path):

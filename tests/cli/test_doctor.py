@@ -1,4 +1,4 @@
-"""`whence doctor`: what is installed, what works with it, and what to install for the rest."""
+"""`whence doctor` reports what is installed, which uses are ready, and what to install for the other uses."""
 
 import json
 import os
@@ -17,12 +17,12 @@ CLEAN = {"WHENCE_TORCH_DIR": "", "TORCH_DIR": ""}
 
 
 def doctor(*arguments, code: int = 0, **env: str) -> dict:
-    """In a process of its own: the command's place says where its recorder is."""
+    """Runs doctor as a separate process: the path of the command determines its recorder."""
     return json.loads(command.run("doctor", "--json", *arguments, code=code, env=CLEAN | env, own_process=True).stdout)
 
 
 def environment(folder, packages: dict[str, str], modules: dict[str, str]) -> str:
-    """A Python that has these distributions and modules alone."""
+    """Creates a Python that has only these distributions and modules."""
     site = folder / "site"
     for name, version in packages.items():
         info = site / f"{name.replace('-', '_')}-{version}.dist-info"
@@ -38,8 +38,8 @@ def environment(folder, packages: dict[str, str], modules: dict[str, str]) -> st
 
 
 def use(report: dict, words: str) -> dict:
-    (found,) = [each for each in report["uses"] if words in each["use"]]
-    return found
+    (entry,) = [each for each in report["uses"] if words in each["use"]]
+    return entry
 
 
 def test_this_environment():
@@ -70,7 +70,7 @@ def test_as_text():
     assert set(re.findall(r"^  (\w.*)$", page, re.MULTILINE)) <= set(re.findall(r"^  (\w.*)$", text, re.MULTILINE))
 
 
-def test_an_empty_environment_is_told_what_to_install(tmp_path):
+def test_an_empty_environment_lists_what_to_install(tmp_path):
     python = environment(tmp_path, {}, {"nothing": ""})
     report = doctor("--python", python)
     assert report["torch"] is None and report["packages"] == [] and report["package"] is None
@@ -83,7 +83,7 @@ def test_an_empty_environment_is_told_what_to_install(tmp_path):
     assert "torch       not installed\n" in text and missing["install"] in text
 
 
-def test_another_pytorch_than_the_recorders_is_a_finding(tmp_path):
+def test_another_version_of_pytorch_is_a_finding(tmp_path):
     modules = {"torch": "", "torch/lib": ""}
     python = environment(tmp_path, {"torch": "2.9.1"}, modules)
     folder = tmp_path / "site" / "torch"
@@ -102,7 +102,7 @@ def test_another_pytorch_than_the_recorders_is_a_finding(tmp_path):
 
 
 def test_without_a_folder_for_temporary_files(tmp_path, monkeypatch):
-    """As in a root that holds nothing but the command; what is written goes to the folder it was started in, and away."""
+    """Temporary files go to the working directory, and are removed."""
     python = environment(tmp_path, {}, {"nothing": ""})
     monkeypatch.chdir(tmp_path / "site")
     assert doctor("--python", python, TMPDIR=str(tmp_path / "none"))["torch"] is None
@@ -125,7 +125,7 @@ def test_another_version_of_the_package_is_a_finding(tmp_path):
 
 
 @pytest.mark.parametrize("text, code, label", [(None, 2, "E0102"), ("#!/bin/sh\necho too old >&2; exit 3\n", 3, "E0210")])
-def test_a_python_that_is_none(tmp_path, text, code, label):
+def test_an_invalid_python(tmp_path, text, code, label):
     python = tmp_path / "python"
     if text:
         python.write_text(text)
@@ -133,12 +133,12 @@ def test_a_python_that_is_none(tmp_path, text, code, label):
     assert [each["code"] for each in doctor("--python", python, code=code)["diagnostics"]] == [label]
 
 
-def test_without_any_python_the_command_speaks_for_itself(tmp_path):
+def test_the_command_reports_without_a_python(tmp_path):
     report = doctor(code=0, WHENCE_PYTHON=str(tmp_path / "python"), PATH=str(tmp_path))
     assert report["python"] is None and report["packages"] == [] and use(report, "annotate, validate")["ready"]
 
 
-def test_the_package_looks_at_its_own_python(tmp_path):
+def test_the_package_reports_its_own_python(tmp_path):
     other = environment(tmp_path, {"netron": "9.0"}, {"netron": ""})
     for options, names in (([], {"onnx", "onnxruntime"}), ([f"--python={other}"], {"netron"}), (["--python", other], {"netron"})):
         done = subprocess.run([sys.executable, "-m", "whence", "doctor", "--json", *options], capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""What can go wrong, as a user meets it: each row a code, an exit code, a remedy, and a target that stays as it was."""
+"""Errors as users see them: each case has a code, an exit code and a remedy, and leaves the target unchanged."""
 
 import json
 import os
@@ -17,19 +17,19 @@ from cli import broken_files
 EXITS = {"E01": 2, "E02": 3, "E03": 4, "E04": 5, "E05": 6}
 
 
-def refused(arguments, folder, expected: str, target="target", behind=()) -> dict:
-    """Runs whence, which must fail with the code `expected` and leave the folder as it is. Returns the diagnostic. `behind`:
-    arguments that stand behind the options."""
+def refused(arguments, folder, expected: str, target="target", trailing=()) -> dict:
+    """Runs whence, which must fail with the code `expected` and leave the folder unchanged. Returns the diagnostic.
+    `trailing`: arguments after the options."""
     target = folder / target
     target.write_text("as it was")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
-    text = command.run(*arguments, *behind, code=EXITS[expected[:3]])
+    text = command.run(*arguments, *trailing, code=EXITS[expected[:3]])
     assert text.stderr.startswith(expected), text.stderr
     assert "; try: " in text.stderr
     assert text.stdout == ""
 
-    first = json.loads(command.run(*arguments, "--json", *behind, code=EXITS[expected[:3]]).stdout)["diagnostics"][0]
+    first = json.loads(command.run(*arguments, "--json", *trailing, code=EXITS[expected[:3]]).stdout)["diagnostics"][0]
     assert first["code"] == expected
     assert first["message"] and first["remedy"] and first["severity"] == "error"
 
@@ -38,7 +38,7 @@ def refused(arguments, folder, expected: str, target="target", behind=()) -> dic
     return first
 
 
-# ---- files that are not what they should be -----------------------------------------------------------------------
+# ---- invalid files ------------------------------------------------------------------------------------------------
 
 ARCHIVES = [
     ("missing", "E0102"),
@@ -94,7 +94,7 @@ def test_onnx_files(subcommand, kind, code, small_export, tmp_path):
     refused([subcommand, *arguments], tmp_path, code)
 
 
-# What people give in place of a model, by its first bytes; what it is called; a word of the remedy.
+# (content that users pass instead of a model, its kind in the message, a word of the remedy)
 OTHERS = [
     (b"PK\x03\x04" + bytes(40), "a zip archive", "whence export"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS", "git lfs pull"),
@@ -114,16 +114,16 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("content, what, remedy", OTHERS, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_is_not_an_onnx_model_is_called_what_it_looks_like(content, what, remedy, tmp_path):
+@pytest.mark.parametrize("content, kind, remedy", OTHERS, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_error_names_the_kind_of_an_unsupported_file(content, kind, remedy, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
-    found = refused(["validate", path], tmp_path, "E0203")
-    assert "is not an ONNX model: " in found["message"] and what in found["message"] and remedy in found["remedy"]
+    error = refused(["validate", path], tmp_path, "E0203")
+    assert "is not an ONNX model: " in error["message"] and kind in error["message"] and remedy in error["remedy"]
 
 
 @pytest.mark.parametrize("subcommand", READERS)
-def test_a_length_that_points_outside_is_corruption(subcommand, small_export, tmp_path):
+def test_a_length_that_is_too_large_is_corruption(subcommand, small_export, tmp_path):
     model, sidecar = small_export
     arguments = READERS[subcommand](broken_files.corrupt_onnx(tmp_path, model), sidecar, tmp_path / "target")
     text = command.run(subcommand, *arguments, code=3).stderr
@@ -143,7 +143,7 @@ def test_sidecars(subcommand, kind, code, small_export, tmp_path):
     refused([subcommand, model, "--sidecar", wrong, *target], tmp_path, code)
 
 
-def test_a_sidecar_that_reads_a_value_before_an_operation_gives_it(small_export, tmp_path):
+def test_a_sidecar_that_reads_a_value_before_its_producer(small_export, tmp_path):
     model, sidecar = small_export
     document = json.loads(sidecar.read_text())
     at = document["operations"]["columns"].index("outputs")
@@ -156,7 +156,7 @@ def test_a_sidecar_that_reads_a_value_before_an_operation_gives_it(small_export,
     assert "is read before it is defined" in found["message"]
 
 
-def test_a_sidecar_that_gives_a_value_twice(small_export, tmp_path):
+def test_a_sidecar_with_a_duplicate_value(small_export, tmp_path):
     model, sidecar = small_export
     document = json.loads(sidecar.read_text())
     at = document["operations"]["columns"].index("outputs")
@@ -172,8 +172,8 @@ def test_a_sidecar_with_a_branch_that_has_inputs(small_export, tmp_path):
     model, _ = small_export
     wrong = tmp_path / "wrong.json"
     wrong.write_bytes((command.ROOT / "tests" / "fuzz" / "findings" / "sidecar" / "branch-with-inputs").read_bytes())
-    found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
-    assert "two branches" in found["message"]
+    error = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "two branches" in error["message"]
 
 
 def test_a_sidecar_of_another_program(small_export, tmp_path):
@@ -184,7 +184,7 @@ def test_a_sidecar_of_another_program(small_export, tmp_path):
 
 
 def test_a_sidecar_of_another_model_on_an_annotated_file(small_export, tmp_path):
-    """Taking the annotation off would not make it fit; of another record of the same model it would."""
+    """Stripping the file would not help here. It would for another record of the same model."""
     model, sidecar = small_export
     annotated = tmp_path / "annotated.onnx"
     command.run("annotate", model, "--sidecar", sidecar, "-o", annotated)
@@ -193,11 +193,11 @@ def test_a_sidecar_of_another_model_on_an_annotated_file(small_export, tmp_path)
     torch.jit.trace(other, torch.ones(1, 3, 9, 9)).save(str(tmp_path / "other.pt"))
     command.run("record", tmp_path / "other.pt", "-o", tmp_path / "other.whence.json")
     arguments = ["annotate", annotated, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"]
-    found = refused(arguments, tmp_path, "E0206")
-    assert "describes another model" in found["message"] and "strip" not in found["remedy"]
+    error = refused(arguments, tmp_path, "E0206")
+    assert "describes another model" in error["message"] and "strip" not in error["remedy"]
 
 
-# ---- example inputs of numpy ----------------------------------------------------------------------------------------
+# ---- example inputs from numpy files --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
@@ -208,7 +208,7 @@ def test_npz(save, small_archive, tmp_path):
     assert [dim.dim_value for dim in shape.dim] == [700, 4]
 
 
-def test_npz_that_is_damaged(small_archive, tmp_path):
+def test_damaged_npz(small_archive, tmp_path):
     numpy.savez_compressed(tmp_path / "a.npz", x=numpy.arange(800, dtype=numpy.float32).reshape(200, 4))
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -227,13 +227,13 @@ def npy(shape: str, descr: str = "'<f4'") -> bytes:
     npy("(" + "1, " * 70 + ")"), b"\x93NUMPY\x02\x00\xff\xff\xff\xff", b"no array"],
     ids=["long", "product", "product with 0", "negative", "open", "list", "short", "big-endian", "record", "cut", "axes",
          "header", "text"])
-def test_npz_that_holds_what_is_no_array(content, small_archive, tmp_path):
+def test_npz_without_a_valid_array(content, small_archive, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("x.npy", content)
     refused(["export", small_archive, "-o", tmp_path / "target", "--inputs", tmp_path / "a.npz"], tmp_path, "E0204")
 
 
-# ---- inputs that do not fit ---------------------------------------------------------------------------------------
+# ---- inputs that do not match the model -----------------------------------------------------------------------------
 
 INPUTS = [
     (["--input", "y=float32[3,4]"], "E0104", "x"),
@@ -252,8 +252,8 @@ INPUTS = [
 @pytest.mark.parametrize("options, code, remedy", INPUTS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 @pytest.mark.parametrize("subcommand", ["record", "export"])
 def test_inputs(subcommand, options, code, remedy, small_archive, tmp_path):
-    found = refused([subcommand, small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
-    assert remedy in found["remedy"]
+    error = refused([subcommand, small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
+    assert remedy in error["remedy"]
 
 
 EXPORT_OPTIONS = [
@@ -272,8 +272,8 @@ EXPORT_OPTIONS = [
 
 @pytest.mark.parametrize("options, code, remedy", EXPORT_OPTIONS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_export_options(options, code, remedy, small_archive, tmp_path):
-    found = refused(["export", small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
-    assert remedy in found["remedy"]
+    error = refused(["export", small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
+    assert remedy in error["remedy"]
 
 
 def test_two_outputs_may_not_be_one_file(small_archive, tmp_path):
@@ -281,7 +281,7 @@ def test_two_outputs_may_not_be_one_file(small_archive, tmp_path):
             "E0101")
 
 
-def test_devices_are_written_to(small_archive):
+def test_devices_as_outputs(small_archive):
     command.run("record", small_archive, "-o", "/dev/null")
     command.run("export", small_archive, "-o", "/dev/null")
 
@@ -294,16 +294,16 @@ def test_the_output_may_not_be_the_input(small_archive, tmp_path):
     assert archive.read_bytes() == small_archive.read_bytes()
 
 
-def test_every_unsupported_operator_is_named_with_place_and_count(small_archive, tmp_path):
+def test_unsupported_operators_have_a_source_line_and_count(small_archive, tmp_path):
     archive = broken_files.unknown_operator(tmp_path, small_archive)
-    found = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0301")
-    assert "aten::linalg_eigvalsh" in found["message"]
-    assert found["count"] == 2
-    assert found["where"]["module"] == "solver"
-    assert "broken_files.py" in found["where"]["source"]
+    error = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0301")
+    assert "aten::linalg_eigvalsh" in error["message"]
+    assert error["count"] == 2
+    assert error["where"]["module"] == "solver"
+    assert "broken_files.py" in error["where"]["source"]
 
 
-def traced(forward, example, path):
+def trace(forward, example, path):
     class Model(torch.nn.Module):
         def forward(self, x):
             return forward(x)
@@ -313,22 +313,22 @@ def traced(forward, example, path):
 
 
 def test_a_size_that_tracing_made_a_constant(tmp_path):
-    archive = traced(lambda x: x.reshape(int(x.shape[0]), 2, 2), torch.ones(3, 4), tmp_path / "m.pt")
-    found = refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
-    assert "test_errors.py" in found["where"]["source"]
+    archive = trace(lambda x: x.reshape(int(x.shape[0]), 2, 2), torch.ones(3, 4), tmp_path / "m.pt")
+    error = refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
+    assert "test_errors.py" in error["where"]["source"]
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_size_that_only_broadcasting_lets_pass(rows, tmp_path):
-    archive = traced(lambda x: x + torch.zeros(3, 4), torch.ones(rows, 4), tmp_path / "m.pt")
+def test_a_size_that_fits_only_by_broadcasting(rows, tmp_path):
+    archive = trace(lambda x: x + torch.zeros(3, 4), torch.ones(rows, 4), tmp_path / "m.pt")
     refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
 
 
-def test_an_operator_that_onnx_expresses_from_a_later_opset_only(tmp_path):
-    archive = traced(lambda x: torch.nn.functional.grid_sample(x, x[:, :1, :, :2].expand(-1, 4, -1, -1).transpose(1, 2)),
+def test_an_operator_that_needs_a_later_opset(tmp_path):
+    archive = trace(lambda x: torch.nn.functional.grid_sample(x, x[:, :1, :, :2].expand(-1, 4, -1, -1).transpose(1, 2)),
                      torch.rand(1, 2, 4, 4), tmp_path / "m.pt")
-    found = refused(["export", archive, "-o", tmp_path / "target", "--opset", "15"], tmp_path, "E0302")
-    assert "--opset" in found["remedy"]
+    error = refused(["export", archive, "-o", tmp_path / "target", "--opset", "15"], tmp_path, "E0302")
+    assert "--opset" in error["remedy"]
 
 
 def test_dynamic_axes_without_example_inputs(tmp_path):
@@ -339,7 +339,7 @@ def test_dynamic_axes_without_example_inputs(tmp_path):
 def test_weights_outside_the_models_folder(tmp_path):
     import onnx
 
-    archive = traced(lambda x: x @ torch.arange(64.0 * 64).reshape(64, 64), torch.ones(2, 64), tmp_path / "m.pt")
+    archive = trace(lambda x: x @ torch.arange(64.0 * 64).reshape(64, 64), torch.ones(2, 64), tmp_path / "m.pt")
 
     (tmp_path / "inner").mkdir()
     (tmp_path / "outer").mkdir()
@@ -375,8 +375,8 @@ WRITERS = ["record", "export", "export --annotate", "export --sidecar-out", "ann
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_folder_that_does_not_exist(name, small_archive, small_export, tmp_path):
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
-    found = refused([*arguments, tmp_path / "nowhere" / "out"], tmp_path, "E0401")
-    assert "nowhere" in json.dumps(found)
+    error = refused([*arguments, tmp_path / "nowhere" / "out"], tmp_path, "E0401")
+    assert "nowhere" in json.dumps(error)
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -388,7 +388,7 @@ def test_a_folder_in_place_of_a_file(name, small_archive, small_export, tmp_path
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_over_the_size_limit(name, small_archive, small_export, tmp_path):
-    """As on a full disk, a write fails in the middle; but without a disk to fill."""
+    """A write fails halfway, as on a full disk."""
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
     (tmp_path / "target").write_text("as it was")
     result = subprocess.run(
@@ -406,7 +406,7 @@ def full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit covers the rest")
+        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit covers the other cases")
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
     if mounted.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")

@@ -1,5 +1,5 @@
-"""What a fault at any call to the system leaves behind: the old files or the new ones, and nothing that the next run does
-not remove. docs/reliability.md says what is promised; faults.cpp lets the faults happen."""
+"""Injects a fault at every system call of a command: it leaves the old files or the new ones, and the next run removes
+its temporary files. docs/reliability.md describes the guarantees; faults.cpp injects the faults."""
 
 import os
 import re
@@ -21,7 +21,7 @@ import command
 from cli.test_files import a_model
 from command_server.client import WITHOUT_LIBTORCH, CommandServer
 
-# Calls that change what is on the disk: only there is it of interest that a process dies. An `open` may make a file.
+# Calls that change the disk: processes are killed only at these. An `open` may create a file.
 CHANGING = ("open", "write", "copy_file_range", "fsync", "rename", "link", "unlink", "rmdir", "mkdir", "chmod", "close")
 ERRORS = {
     "open": ("EACCES", "ENOSPC", "EMFILE", "EIO", "EROFS"),
@@ -43,16 +43,16 @@ ERRORS = {
     "stat": ("EACCES", "EIO"),
     "fstat": ("EIO",),
 }
-REMOVALS = ("unlink", "rmdir", "opendir")  # where one of these fails, a temporary stays until the next run
+REMOVALS = ("unlink", "rmdir", "opendir")  # if one of these fails, a temporary file stays until the next run
 
 
 @dataclass
 class Writer:
-    """A command that writes `targets`, in the order in which they get their names."""
+    """A command that writes `targets` and renames them in this order."""
 
-    words: str  # with in/ and out/, folders that stand beside each other
+    words: str  # with paths in the folders in/ and out/
     targets: tuple[str, ...]
-    full: bool = False  # LibTorch has to be loaded for each run, which takes a second
+    full: bool = False  # each run loads LibTorch, which takes a second
 
 
 DATA = ("one.onnx.data", "one.onnx")
@@ -94,15 +94,15 @@ EVERY = [pytest.param(name, marks=[pytest.mark.matrix] if writer.full else []) f
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    made = tmp_path_factory.mktemp("faults") / "faults.so"
+    path = tmp_path_factory.mktemp("faults") / "faults.so"
     source = command.ROOT / "tests" / "cli" / "faults.cpp"
-    subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
-    return made
+    subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", path, source, "-ldl"], check=True)
+    return path
 
 
 @pytest.fixture(scope="module")
 def server(library):
-    """Forks the processes that have the library, which are thousands."""
+    """Forks the thousands of processes that preload the library."""
     if not command.has_server():
         return None
     return CommandServer(command.SERVER, WITHOUT_LIBTORCH, {"LD_PRELOAD": str(library)})
@@ -110,7 +110,7 @@ def server(library):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory, small_archive, small_export):
-    """The folder `in` of every writer."""
+    """Fills the folder `in` of every writer."""
     folder = tmp_path_factory.mktemp("inputs") / "in"
     folder.mkdir()
     command.run("annotate", small_export[0], "-o", folder / "named.onnx")
@@ -134,15 +134,15 @@ def inputs(tmp_path_factory, small_archive, small_export):
 
 @dataclass
 class Stage:
-    """A folder with `in` and `out`, where a writer runs again and again."""
+    """A folder with `in` and `out`, in which a writer runs many times."""
 
     writer: Writer
     root: Path
     library: Path
     server: CommandServer | None
-    old: dict[str, bytes] | None = None  # what the targets hold before
+    old: dict[str, bytes] | None = None  # contents of the targets before a run
     new: dict[str, bytes] | None = None
-    said: str = ""  # by the last run with a fault, on standard error
+    stderr: str = ""  # of the last run with a fault
 
     @property
     def out(self) -> Path:
@@ -170,7 +170,7 @@ class Stage:
         return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     def calls(self) -> list[tuple[int, str, str]]:
-        """The counted calls of a run without a fault: number, name, path."""
+        """Returns the counted calls of a run without a fault: number, name, path."""
         self.reset()
         log = self.root / "log"
         log.unlink(missing_ok=True)
@@ -187,10 +187,10 @@ class Stage:
         return [name for name in os.listdir(self.out) if name.startswith(".whence-")]
 
     def state(self, code: int = 0) -> str:
-        """For each target, in the order in which they get their names: o(ld) or n(ew)."""
+        """Returns o(ld) or n(ew) for each target, in the order of their renames."""
         files = self.files()
         if code != 0 and "one.md" in self.old and b"**Nothing was written" in files["one.md"]:
-            files["one.md"] = self.old["one.md"]  # the report of an export that failed says why
+            files["one.md"] = self.old["one.md"]  # the report of a failed export contains the reason
         assert set(files) <= {*self.writer.targets, "other.dot"}, files.keys()
         letters = ""
         for name in self.writer.targets:
@@ -201,17 +201,17 @@ class Stage:
 
 
 def without_times(name: str, content: bytes | None) -> bytes | None:
-    """The report of an export says how long it took."""
+    """Removes the durations from the report of an export."""
     return re.sub(rb"\d+\.\d\d\d", b"", content) if content and name.endswith(".md") else content
 
 
 @pytest.fixture
 def stage(request, library, server, inputs, tmp_path):
-    made = Stage(WRITERS[request.param], tmp_path, library, server)
+    result = Stage(WRITERS[request.param], tmp_path, library, server)
     shutil.copytree(inputs, tmp_path / "in")
-    made.reset()
-    made.old = made.files()
-    return made
+    result.reset()
+    result.old = result.files()
+    return result
 
 
 def changing(calls) -> list[int]:
@@ -220,8 +220,8 @@ def changing(calls) -> list[int]:
 
 @pytest.mark.parametrize("stage", EVERY, indirect=True)
 def test_killed_at_every_call(stage):
-    """All targets are old or new, those that refer to others are the last to be new, and the next run in the folder,
-    whatever it writes, makes them all old or all new and removes the dead one's temporaries."""
+    """Each target is old or new, and targets that refer to others become new last. The next run of any command in the
+    folder makes all targets old or all new, and removes the temporary files of the killed process."""
     states = set()
     points = changing(stage.calls())
     for number in points:
@@ -235,12 +235,12 @@ def test_killed_at_every_call(stage):
         assert set(after) in ({"o"}, {"n"}) and (state != "o" * len(state) or after == state)
         assert stage.temporaries() == []
         assert stage.run().returncode == 0 and set(stage.state()) == {"n"} and stage.temporaries() == []
-    assert len(states) == len(stage.writer.targets) + 1 and len(points) > 5  # it died between any two names, too
+    assert len(states) == len(stage.writer.targets) + 1 and len(points) > 5  # including kills between two renames
 
 
 @pytest.mark.parametrize("stage", QUICK, indirect=True)
 def test_stopped_by_a_signal_at_every_call(stage):
-    """SIGTERM leaves no temporary and no mixture: while files get their names, it waits."""
+    """SIGTERM leaves no temporary file and no mixture: during the renames, the signal is held back."""
     for number in changing(stage.calls()):
         stage.reset()
         done = stage.run(f"SIGTERM {number}")
@@ -251,20 +251,20 @@ def test_stopped_by_a_signal_at_every_call(stage):
 def require_old_or_new(stage, call: str, fault: str):
     stage.reset()
     done = stage.run(fault)
-    stage.said = done.stderr
-    said = f"{fault} at {call}: exit {done.returncode}\n{done.stderr}"
-    command.require_no_defect(done.returncode, done.stderr, said)
-    assert done.returncode in (0, 2, 3, 4, 5, 6), said  # 6: weights that cannot be looked at may lie outside the folder
-    assert set(stage.state(done.returncode)) == {"n" if done.returncode == 0 else "o"}, said
-    assert done.returncode == 0 or re.match(r"E0[1-5]\d\d ", done.stderr) and "; try: " in done.stderr, said
+    stage.stderr = done.stderr
+    message = f"{fault} at {call}: exit {done.returncode}\n{done.stderr}"
+    command.require_no_defect(done.returncode, done.stderr, message)
+    assert done.returncode in (0, 2, 3, 4, 5, 6), message  # 6: weights without a status may lie outside the folder
+    assert set(stage.state(done.returncode)) == {"n" if done.returncode == 0 else "o"}, message
+    assert done.returncode == 0 or re.match(r"E0[1-5]\d\d ", done.stderr) and "; try: " in done.stderr, message
     if call in REMOVALS or done.returncode == 0:
         stage.run()
-    assert stage.temporaries() == [], said
+    assert stage.temporaries() == [], message
 
 
 @pytest.mark.parametrize("stage", QUICK, indirect=True)
 def test_an_error_at_every_call(stage):
-    """One error for each call; all of them in the test below."""
+    """Tries one error at each call; the test below tries all of them."""
     for number, call, _ in stage.calls():
         errors = ERRORS[call]
         require_old_or_new(stage, call, f"{errors[number % len(errors)]} {number}")
@@ -280,7 +280,7 @@ def test_every_error_at_every_call(stage):
 
 @pytest.mark.parametrize("stage", QUICK, indirect=True)
 def test_what_gets_a_name_is_on_the_disk(stage):
-    """After a loss of power: no name leads to bytes that were never written, and a run that ended well has lasted."""
+    """After a power loss, no name refers to unwritten bytes, and the files of a successful run are complete."""
     unwritten, folder_is_written = set(), False
     for _, call, path in stage.calls():
         paths = [name for name in path.split(" ") if name.startswith("out")]
@@ -289,19 +289,19 @@ def test_what_gets_a_name_is_on_the_disk(stage):
         elif call == "fsync":
             unwritten -= set(paths)
             folder_is_written = paths == ["out"]
-        elif call in ("rename", "link") and ".whence-" in paths[1]:  # of a draft
+        elif call in ("rename", "link") and ".whence-" in paths[1]:  # to another temporary name
             if paths[0] in unwritten:
                 unwritten.add(paths[1])
         elif call in ("rename", "link"):
-            assert paths[0] not in unwritten, f"{paths[1]} would have got bytes that are not on the disk"
+            assert paths[0] not in unwritten, f"{paths[1]} was named before its bytes were on the disk"
             folder_is_written = False
-    assert folder_is_written, "the folder was not brought to the disk after the last name"
+    assert folder_is_written, "the folder was not synced after the last rename"
 
 
-# ---- two at once ---------------------------------------------------------------------------------------------------
+# ---- two processes at once -----------------------------------------------------------------------------------------
 
-def pair(folder) -> str:
-    """Names the export that `one.onnx` and its weights are of: both of one, or the assertion fails."""
+def writer_of(folder) -> str:
+    """Returns which of the two runs wrote `one.onnx` and its weights; fails if each wrote one of them."""
     weights = {name: (folder.parent / name / "one.onnx.data").read_bytes() for name in ("first", "second")}
     models = {name: (folder.parent / name / "one.onnx").read_bytes() for name in ("first", "second")}
     found = [name for name in weights if (folder / "one.onnx").read_bytes() == models[name]
@@ -312,8 +312,8 @@ def pair(folder) -> str:
 
 @pytest.mark.parametrize("stage", ["annotate data"], indirect=True)
 def test_two_writers_of_one_model_and_its_weights(stage):
-    """The first is stopped at every call while the second runs: its temporaries stay, and the model that stands in the
-    end has its own weights."""
+    """Stops the first process at every call while the second runs: the temporary files of the first stay, and the final
+    model has its own weights."""
     a_model(stage.root / "in", 2, "other.onnx", first="o.bin")
     words = {"first": stage.writer.words, "second": stage.writer.words.replace("data.onnx", "other.onnx")}
     points = changing(stage.calls())
@@ -327,26 +327,26 @@ def test_two_writers_of_one_model_and_its_weights(stage):
         arguments, environment = stage.command(f"stop {number}")
         first = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        held = stage.temporaries()
+        before = stage.temporaries()
         arguments, environment = stage.command(words=words["second"])
         second = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                   text=True)
         try:
-            second.wait(0.2)  # it waits where the first is giving names
+            second.wait(0.2)  # it waits while the first renames files
         except subprocess.TimeoutExpired:
             pass
-        assert set(held) <= set(stage.temporaries()), "a living process lost its temporaries"
+        assert set(before) <= set(stage.temporaries()), "a running process lost its temporary files"
         first.send_signal(signal.SIGCONT)
         assert second.wait(30) == 0, second.stderr.read()
         assert first.wait(30) in (0, 5), first.stderr.read()
-        winners.append(pair(stage.out))
+        winners.append(writer_of(stage.out))
         assert stage.temporaries() == []
     assert set(winners) == {"first", "second"}
 
 
 @pytest.mark.parametrize("stage", ["annotate data"], indirect=True)
 def test_weights_that_are_replaced_after_they_were_compared(stage):
-    """The first finds its weights in place and keeps them; the second puts other ones there before it is done."""
+    """The first process keeps the equal weights on the disk; the second replaces them before the first ends."""
     a_model(stage.root / "in", 2, "other.onnx", first="o.bin")
     stage.calls()
     stage.reset()
@@ -364,9 +364,9 @@ def test_weights_that_are_replaced_after_they_were_compared(stage):
     shutil.copytree(stage.out, stage.root / "second")
     first.send_signal(signal.SIGCONT)
     assert first.wait(30) == 5
-    said = first.stderr.read()
-    assert said.startswith("E0401") and "one.onnx.data was replaced by another process" in said
-    assert pair(stage.out) == "second"
+    message = first.stderr.read()
+    assert message.startswith("E0401") and "one.onnx.data was replaced by another process" in message
+    assert writer_of(stage.out) == "second"
 
 
 @pytest.mark.parametrize("stage", ["annotate data"], indirect=True)
@@ -381,8 +381,8 @@ def test_a_file_that_another_program_changed_since_is_not_put_back(stage):
     assert (stage.out / "one.onnx.data").read_bytes() == data and stage.temporaries() == []
 
 
-def test_a_journal_that_came_with_a_folder_moves_nothing(tmp_path, small_export):
-    """Files with such names in an archive from elsewhere are not of this disk."""
+def test_a_journal_copied_with_a_folder_moves_nothing(tmp_path, small_export):
+    """The files may come from an unpacked archive: their journals were not written on this disk."""
     target, other = tmp_path / "victim.onnx", tmp_path / ".whence-1-1.old"
     target.write_text("mine")
     other.write_text("theirs")
@@ -394,17 +394,17 @@ def test_a_journal_that_came_with_a_folder_moves_nothing(tmp_path, small_export)
     assert target.read_text() == "mine" and sorted(os.listdir(tmp_path)) == ["one.dot", "victim.onnx"]
 
 
-# ---- inputs that change, little memory -----------------------------------------------------------------------------
+# ---- inputs that change, limited memory ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("stage", [name for name in QUICK if name not in ("annotate in place", "completions")], indirect=True)
 def test_an_input_that_becomes_shorter(stage):
-    """Each time a file is mapped, it loses its bytes: SIGBUS, and no defect. Completions read no file."""
+    """Truncates a file at each mmap: SIGBUS is not reported as a defect. Completions read no file."""
     kept = {path: path.read_bytes() for path in (stage.root / "in").iterdir()}
     codes = set()
     for number, call, path in stage.calls():
         if call == "mmap" and path.startswith("in/"):
             require_old_or_new(stage, call, f"short {number}")
-            codes |= {stage.said[:5]} if stage.said else set()
+            codes |= {stage.stderr[:5]} if stage.stderr else set()
             for name, content in kept.items():
                 name.write_bytes(content)
     assert codes and codes <= {"E0201", "E0202", "E0203", "E0204", "E0209"}, codes
@@ -431,15 +431,15 @@ COPYING = {"annotate copy": "annotate in/large.onnx -o out/one.onnx", "strip cop
 
 
 def limited(arguments: list[str], mebibytes: int) -> subprocess.CompletedProcess:
-    """RLIMIT_DATA counts what a process allocates, and not the files that it maps to read."""
+    """Limits the memory that a process allocates: RLIMIT_DATA excludes files that are mapped for reading."""
     size = mebibytes << 20
     return subprocess.run(arguments, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (size, size)))
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """A model with 1 GiB of weights beside it, most of which are on no disk."""
+def large_dir(tmp_path_factory):
+    """A model with 1 GiB of external weights in a sparse file."""
     folder = tmp_path_factory.mktemp("large")
     for name in ("in", "out"):
         (folder / name).mkdir()
@@ -448,7 +448,7 @@ def large(tmp_path_factory):
     model = onnx.load(folder / "in/large.onnx", load_external_data=False)
     weight = model.graph.initializer[0]
     weight.dims[:] = [4, 1 << 26]
-    model.graph.node[0].input[1] = model.graph.node[2].input[1]  # nobody multiplies by it
+    model.graph.node[0].input[1] = model.graph.node[2].input[1]  # no node reads the large weight
     for entry in weight.external_data:
         entry.value = {"offset": "4096", "length": str(1 << 30)}.get(entry.key, entry.value)
     (folder / "in/large.onnx").write_bytes(model.SerializeToString())
@@ -458,15 +458,16 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*LIMITED, *(pytest.param(name, marks=pytest.mark.matrix) for name in COPYING)])
-def test_512_mib_are_enough(name, large):
+def test_512_mib_are_enough(name, large_dir):
     words = {**LIMITED, **COPYING}[name].split()
-    arguments = [str(command.BINARY), *(str(large / word) if re.match("(in|out)/", word) else word for word in words)]
+    arguments = [str(command.BINARY),
+                 *(str(large_dir / word) if re.match("(in|out)/", word) else word for word in words)]
     done = limited(arguments, 512)
     assert done.returncode in ((0, 1) if name in ("validate", "diff") else (0,)), done.stderr
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory):
+def long_dir(tmp_path_factory):
     """A model of 100,000 nodes."""
     folder = tmp_path_factory.mktemp("long")
     nodes = [onnx.helper.make_node("Relu", [f"v{number}"], [f"v{number + 1}"], name=f"/block.{number // 10}/Relu_{number}")
@@ -484,14 +485,14 @@ LONG = ["annotate plain.onnx", "strip long.onnx", "functions long.onnx --depth 1
 
 
 @pytest.mark.parametrize("words", [LONG[0], *(pytest.param(words, marks=pytest.mark.matrix) for words in LONG[1:])])
-def test_memory_runs_out(words, long, tmp_path):
-    """Allocations fail from some size on: an error, and the file as it was."""
+def test_memory_runs_out(words, long_dir, tmp_path):
+    """If an allocation fails, the command reports an error and leaves the file unchanged."""
     target, ends = tmp_path / "out", set()
     for mebibytes in (34, 48, 64, 96, 160, 512, 2048):
         if limited([str(command.BINARY), "--version"], mebibytes).returncode != 0:
             continue  # the allocator itself does not start
         target.write_bytes(b"old")
-        arguments = [str(long / word) if word.endswith(".onnx") else word for word in words.split()]
+        arguments = [str(long_dir / word) if word.endswith(".onnx") else word for word in words.split()]
         done = limited([str(command.BINARY), *arguments, "-o", str(target)], mebibytes)
         command.require_no_defect(done.returncode, done.stderr, f"{mebibytes} MiB")
         assert done.returncode in (0, 4) and (done.returncode == 0 or "E0306" in done.stderr), done.stderr
@@ -513,16 +514,16 @@ class Doubles(torch.nn.Module):
         return y
 
 
-def test_what_the_runs_at_other_sizes_cannot_hold_in_memory_is_left_out(tmp_path):
-    """The command gives itself such a limit, as long as it runs."""
+def test_runs_at_other_sizes_that_exceed_the_memory_are_skipped(tmp_path):
+    """The command sets this limit for itself while it runs."""
     torch.jit.script(Doubles()).save(tmp_path / "m.pt")
     arguments = [str(command.BINARY), "export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3,1]",
                  "--input", "y=float32[2,3]", "--dynamic", "x:0=m,y:0=k"]
     done = limited(arguments, 3 << 10)
     assert done.returncode == 0, done.stderr
     x, y = torch.rand(5, 1), torch.rand(3, 3)
-    given = {"x": x.numpy(), "y": y.numpy()}
-    assert (onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, given)[0] == Doubles()(x, y).numpy()).all()
+    feeds = {"x": x.numpy(), "y": y.numpy()}
+    assert (onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, feeds)[0] == Doubles()(x, y).numpy()).all()
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         limit = "unlimited"
         while running.poll() is None and limit == "unlimited":

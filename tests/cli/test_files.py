@@ -1,5 +1,5 @@
-"""Nothing is lost: what is written takes the place of no file that is read, of no weights, and of nothing that stands
-in the way; and when one file of several cannot be written, all stay as they were."""
+"""No data is lost: outputs replace no inputs, no weights and no unrelated files, and if one of several files cannot be
+written, all stay unchanged."""
 
 import hashlib
 import os
@@ -19,15 +19,15 @@ X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
 
 def tensor(name: str, value: np.ndarray, folder, location: str) -> TensorProto:
-    """A weight whose bytes lie in a file, behind those that are there already."""
+    """Appends the bytes of a weight to a data file. Returns the weight with its location."""
     (folder / location).parent.mkdir(parents=True, exist_ok=True)
     with (folder / location).open("ab") as file:
         offset = file.tell()
         file.write(value.tobytes())
-    made = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=value.shape, data_location=TensorProto.EXTERNAL)
+    weight = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=value.shape, data_location=TensorProto.EXTERNAL)
     for key, text in (("location", location), ("offset", str(offset)), ("length", str(value.nbytes))):
-        made.external_data.add(key=key, value=text)
-    return made
+        weight.external_data.add(key=key, value=text)
+    return weight
 
 
 def save(path, nodes, initializers, functions=(), opsets=()):
@@ -40,7 +40,7 @@ def save(path, nodes, initializers, functions=(), opsets=()):
 
 
 def a_model(folder, seed: int, name: str = "model.onnx", first: str = "w.bin", second: str | None = None):
-    """y = relu(x @ w) @ v, under the names that PyTorch's older exporter gives."""
+    """Writes y = relu(x @ w) @ v with the node names of PyTorch's older exporter."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
     weights = [tensor(each, random.standard_normal((4, 4), dtype=np.float32), folder, location)
@@ -57,7 +57,7 @@ def result(path) -> np.ndarray:
 
 
 def files(folder) -> dict:
-    """Everything in a folder, by what it holds."""
+    """Returns the hash of every file in a folder, by path."""
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -79,8 +79,8 @@ WRITERS = {
 }
 
 
-def prepared(model, writer: str):
-    """Commands that work on modules need a file that says them."""
+def prepare(model, writer: str):
+    """Annotates the model if the command works on modules."""
     if writer in ("functions", "extract", "place"):
         command.run("annotate", model, "-o", model)
     return model
@@ -91,7 +91,7 @@ def prepared(model, writer: str):
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("data", ["w.bin", "model.onnx_data", "sub/w.bin"])
 def test_two_models_with_one_name_for_their_weights(writer, data, tmp_path):
-    one, two = (prepared(a_model(tmp_path / name, seed, first=data), writer) for seed, name in enumerate("ab"))
+    one, two = (prepare(a_model(tmp_path / name, seed, first=data), writer) for seed, name in enumerate("ab"))
     out = tmp_path / "out"
     out.mkdir()
     (out / "w.bin").write_text("somebody's")
@@ -112,8 +112,8 @@ def test_two_models_with_one_name_for_their_weights(writer, data, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_in_the_models_folder_its_weights_stay(writer, tmp_path):
-    model = prepared(a_model(tmp_path, 1), writer)
+def test_weights_in_the_models_folder_stay(writer, tmp_path):
+    model = prepare(a_model(tmp_path, 1), writer)
     a_model(tmp_path, 2, "neighbour.onnx", first="n.bin")
     expected, before = result(model), files(tmp_path)
     for output in ("other.onnx", *([] if writer == "extract" else ["model.onnx"])):
@@ -127,13 +127,13 @@ def test_in_the_models_folder_its_weights_stay(writer, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_copied_data_is_the_outputs_own(writer, tmp_path):
-    model = prepared(a_model(tmp_path, 1), writer)
+def test_copied_data_is_a_separate_file(writer, tmp_path):
+    model = prepare(a_model(tmp_path, 1), writer)
     expected, before = result(model), files(tmp_path)
     shared = command.run_json(*WRITERS[writer], model, "-o", tmp_path / "shared.onnx")["diagnostics"]
-    said = [each for each in shared if "not copied" in each["message"]]
-    assert [each["severity"] for each in said] == ["note"] and "--copy-data" in said[0]["remedy"]
-    assert "w.bin" in said[0]["message"] and "shared.onnx" in said[0]["message"]
+    notes = [each for each in shared if "not copied" in each["message"]]
+    assert [each["severity"] for each in notes] == ["note"] and "--copy-data" in notes[0]["remedy"]
+    assert "w.bin" in notes[0]["message"] and "shared.onnx" in notes[0]["message"]
     copied = command.run_json(*WRITERS[writer], model, "-o", tmp_path / "other.onnx", "--copy-data")["diagnostics"]
     assert not [each for each in copied if "not copied" in each["message"]]
     assert locations(tmp_path / "other.onnx") == {"other.onnx.data"}
@@ -146,7 +146,7 @@ def test_copied_data_is_the_outputs_own(writer, tmp_path):
 
 
 def test_stripped_copies_share_nothing(tmp_path):
-    """Without the option, strip gives weights the names back that they had, and the file there holds them."""
+    """Without the option, strip restores the location of the weights if that file contains them."""
     a_model(tmp_path, 1)
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "copy.onnx", "--copy-data")
     command.run("strip", tmp_path / "copy.onnx", "-o", tmp_path / "stripped.onnx", "--copy-data")
@@ -158,7 +158,7 @@ def test_stripped_copies_share_nothing(tmp_path):
 
 
 def test_holes_of_data_files_stay_holes(tmp_path):
-    """Weights of a gigabyte, of which a file system holds some pages."""
+    """The weights have a gigabyte, but the file system stores only a few pages of them."""
     folder = tmp_path / "a"
     folder.mkdir()
     size = 1 << 30
@@ -171,7 +171,7 @@ def test_holes_of_data_files_stay_holes(tmp_path):
     weight.external_data.add(key="location", value="w.bin")
     model = save(folder / "model.onnx", [helper.make_node("Relu", ["x"], ["y"], name="/act/Relu")], [weight])
     if os.stat(folder / "w.bin").st_blocks * 512 > size // 16:
-        pytest.skip("the file system knows no holes")
+        pytest.skip("the file system has no holes")
     (tmp_path / "out").mkdir()
     for output in (tmp_path / "out" / "one.onnx", folder / "one.onnx"):
         command.run("annotate", model, "-o", output, "--copy-data")
@@ -181,7 +181,7 @@ def test_holes_of_data_files_stay_holes(tmp_path):
             assert data.read(6) == b"front\0"
             data.seek(size // 2 - 1)
             assert data.read(8) == b"\0middle\0"
-        # Once more, the weights that lie there are compared: holes of both are not read, which would fill them in memory.
+        # The second run compares both data files, and skips their holes: reading would allocate pages for them.
         command.run("annotate", model, "-o", output, "--copy-data")
         for compared in (folder / "w.bin", f"{output}.data"):
             assert os.stat(compared).st_blocks * 512 < size // 16
@@ -192,25 +192,25 @@ def test_holes_of_data_files_stay_holes(tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_something_in_the_way_of_the_weights(writer, tmp_path):
-    model = prepared(a_model(tmp_path / "a", 1), writer)
+def test_a_file_in_place_of_the_weights(writer, tmp_path):
+    model = prepare(a_model(tmp_path / "a", 1), writer)
     out = tmp_path / "out"
     out.mkdir()
     (out / "one.onnx.data").write_text("somebody's")
     (out / "one.onnx").write_text("before")
     before = files(tmp_path)
-    refused = command.run_json(*WRITERS[writer], model, "-o", out / "one.onnx", code=5)["diagnostics"][0]
-    assert refused["code"] == "E0401" and "--overwrite" in refused["remedy"]
-    assert "one.onnx.data" in refused["message"]
+    failure = command.run_json(*WRITERS[writer], model, "-o", out / "one.onnx", code=5)["diagnostics"][0]
+    assert failure["code"] == "E0401" and "--overwrite" in failure["remedy"]
+    assert "one.onnx.data" in failure["message"]
     assert files(tmp_path) == before and len(os.listdir(out)) == 2
     command.run(*WRITERS[writer], model, "-o", out / "one.onnx", "--overwrite")
     np.testing.assert_array_equal(result(out / "one.onnx"), result(model))
     kept = os.stat(out / "one.onnx.data").st_mtime_ns
-    command.run(*WRITERS[writer], model, "-o", out / "one.onnx")  # the same bytes are in nobody's way
+    command.run(*WRITERS[writer], model, "-o", out / "one.onnx")  # equal bytes are kept
     assert os.stat(out / "one.onnx.data").st_mtime_ns == kept
 
 
-def test_a_link_in_the_way_of_the_weights_is_not_followed(tmp_path):
+def test_a_link_in_place_of_the_weights_is_not_followed(tmp_path):
     model = a_model(tmp_path / "a", 1)
     out = tmp_path / "out"
     out.mkdir()
@@ -221,18 +221,18 @@ def test_a_link_in_the_way_of_the_weights_is_not_followed(tmp_path):
     assert (tmp_path / "theirs").read_text() == "somebody's" and os.listdir(out) == ["one.onnx.data"]
 
 
-def test_weights_that_would_replace_what_is_read(tmp_path, small_export):
+def test_weights_do_not_replace_an_input(tmp_path, small_export):
     out = tmp_path / "out"
     out.mkdir()
     os.link(small_export[1], out / "one.onnx.data")
     before = files(out)
-    refused = command.run("annotate", a_model(tmp_path / "a", 1), "--sidecar", out / "one.onnx.data", "-o",
+    failure = command.run("annotate", a_model(tmp_path / "a", 1), "--sidecar", out / "one.onnx.data", "-o",
                           out / "one.onnx", "--overwrite", "--allow-different-weights", code=None)
-    assert refused.returncode in (2, 3) and files(out) == before
+    assert failure.returncode in (2, 3) and files(out) == before
 
 
-def test_several_data_files_and_tensors_in_odd_places(tmp_path):
-    """In an initializer, an attribute, the branch of an If and the body of a function."""
+def test_several_data_files_and_nested_tensors(tmp_path):
+    """The tensors are in an initializer, an attribute, the branch of an If and the body of a function."""
     folder = tmp_path / "a"
     folder.mkdir()
     w, v, b, c = (np.random.default_rng(seed).standard_normal((4, 4), dtype=np.float32) for seed in range(4))
@@ -265,7 +265,7 @@ def test_several_data_files_and_tensors_in_odd_places(tmp_path):
                                     for end in ["", *(f".{name}" for name in names)]}
 
 
-def test_strip_gives_the_bytes_back_from_another_folder(tmp_path):
+def test_strip_restores_the_bytes_in_another_folder(tmp_path):
     model = a_model(tmp_path / "a", 1, first="w.bin", second="model.onnx_v")
     for folder in ("out", "further", "back", "taken"):
         (tmp_path / folder).mkdir()
@@ -281,7 +281,7 @@ def test_strip_gives_the_bytes_back_from_another_folder(tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "taken/three.onnx"), result(model))
 
 
-def test_strip_leaves_no_key_where_the_weights_stay(tmp_path):
+def test_strip_leaves_no_key_if_the_weights_stay(tmp_path):
     model = a_model(tmp_path / "a", 1)
     (tmp_path / "out").mkdir()
     command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
@@ -292,7 +292,7 @@ def test_strip_leaves_no_key_where_the_weights_stay(tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "out/two.onnx"), result(model))
 
 
-def test_former_names_lead_nowhere_else(tmp_path):
+def test_former_names_stay_in_folder(tmp_path):
     model = a_model(tmp_path / "a", 1)
     command.run("annotate", model, "-o", model)
     content = onnx.load(model, load_external_data=False)
@@ -311,14 +311,14 @@ def test_unusual_names(name, tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "out" / name), result(model))
 
 
-def test_a_name_that_is_too_long_for_its_weights(tmp_path):
+def test_a_name_too_long_for_its_weights(tmp_path):
     model = a_model(tmp_path / "a", 1)
     (tmp_path / "out").mkdir()
-    refused = command.run("annotate", model, "-o", tmp_path / "out" / ("n" * 248 + ".onnx"), code=5)
-    assert "shorter name" in refused.stderr and os.listdir(tmp_path / "out") == []
+    failure = command.run("annotate", model, "-o", tmp_path / "out" / ("n" * 248 + ".onnx"), code=5)
+    assert "shorter name" in failure.stderr and os.listdir(tmp_path / "out") == []
 
 
-# ---- links: ONNX Runtime says what may be read ---------------------------------------------------------------------
+# ---- links: ONNX Runtime decides what may be read ------------------------------------------------------------------
 
 def plain(root):
     return a_model(root / "m", 1)
@@ -410,7 +410,7 @@ def no_name(root):
 
 
 def linked_model(root):
-    """The data lies beside the model's own file, not beside the link to it."""
+    """The data is in the folder of the model itself, not in the folder of the link."""
     model = a_model(root / "m", 1)
     (root / "l").mkdir()
     (root / "l/model.onnx").symlink_to(model)
@@ -424,7 +424,7 @@ def linked_folder(root):
 
 
 def hugging_face_cache(root):
-    """Links under the names that the model says, to files called after their content."""
+    """Links with the names in the model, to files that are named by their content."""
     model = a_model(root / "m", 1, first="model.onnx_data")
     for name, blob in (("model.onnx", "aa"), ("model.onnx_data", "bb")):
         (root / "blobs").mkdir(exist_ok=True)
@@ -447,7 +447,7 @@ def runs(path) -> bool:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_onnx_runtime_refuses_is_refused(layout, tmp_path):
+def test_refuses_what_onnx_runtime_refuses(layout, tmp_path):
     model, out = layout(tmp_path), tmp_path / "out"
     out.mkdir()
     loads = runs(model)
@@ -468,8 +468,8 @@ def test_what_onnx_runtime_refuses_is_refused(layout, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_no_writer_copies_what_lies_outside(writer, tmp_path):
-    model = prepared(a_model(tmp_path / "m", 1), writer)
+def test_no_writer_copies_data_outside(writer, tmp_path):
+    model = prepare(a_model(tmp_path / "m", 1), writer)
     (tmp_path / "secret").mkdir()
     os.rename(tmp_path / "m/w.bin", tmp_path / "secret/w.bin")
     (tmp_path / "m/w.bin").symlink_to("../secret/w.bin")
@@ -480,8 +480,8 @@ def test_no_writer_copies_what_lies_outside(writer, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_weights_that_are_cut_off_are_not_copied(writer, tmp_path):
-    model = prepared(a_model(tmp_path / "m", 1), writer)
+def test_truncated_weights_are_not_copied(writer, tmp_path):
+    model = prepare(a_model(tmp_path / "m", 1), writer)
     data = tmp_path / "m/w.bin"
     data.write_bytes(data.read_bytes()[:-1])
     (tmp_path / "out").mkdir()
@@ -493,15 +493,15 @@ def test_weights_that_are_cut_off_are_not_copied(writer, tmp_path):
 @pytest.mark.parametrize("key, text", [("offset", "x"), ("length", "4 bytes"),
                                        ("length", "18446744073709551615")])
 @pytest.mark.parametrize("writer", WRITERS)
-def test_weights_at_an_offset_that_is_not_a_number_are_not_copied(writer, key, text, tmp_path):
-    model = prepared(a_model(tmp_path / "a", 1), writer)
+def test_weights_at_an_invalid_range_are_not_copied(writer, key, text, tmp_path):
+    model = prepare(a_model(tmp_path / "a", 1), writer)
     content = onnx.load(model, load_external_data=False)
     for entry in content.graph.initializer[-1].external_data:
         entry.value = text if entry.key == key else "8" if entry.key == "offset" else entry.value
     model.write_bytes(content.SerializeToString())
     (tmp_path / "out").mkdir()
-    refused = command.run(*WRITERS[writer], model, "-o", tmp_path / "out" / "one.onnx", code=3)
-    assert refused.stderr.startswith("E020") and text in refused.stderr
+    failure = command.run(*WRITERS[writer], model, "-o", tmp_path / "out" / "one.onnx", code=3)
+    assert failure.stderr.startswith("E020") and text in failure.stderr
     assert not list((tmp_path / "out").iterdir())
 
 
@@ -514,7 +514,7 @@ def test_an_output_that_is_not_a_file(output, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["m"] and not os.path.exists("/dev/null.data")
 
 
-def test_copied_weights_are_read_by_no_more_users(tmp_path):
+def test_copied_weights_keep_their_file_mode(tmp_path):
     model = a_model(tmp_path / "m", 1)
     (tmp_path / "m/w.bin").chmod(0o600)
     (tmp_path / "out").mkdir()
@@ -522,7 +522,7 @@ def test_copied_weights_are_read_by_no_more_users(tmp_path):
     assert (tmp_path / "out/one.onnx.data").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_output_that_is_a_link_stays_one(small_export, tmp_path):
+def test_an_output_link_stays_a_link(small_export, tmp_path):
     for folder in ("real", "named"):
         (tmp_path / folder).mkdir()
     (tmp_path / "real/file.onnx").write_text("before")
@@ -532,14 +532,14 @@ def test_an_output_that_is_a_link_stays_one(small_export, tmp_path):
     onnxruntime.InferenceSession(tmp_path / "real/file.onnx")
 
 
-def test_weights_do_not_go_through_a_link_into_another_folder(tmp_path):
-    """The file that the link leads to would miss them, or the link would."""
+def test_weights_do_not_follow_a_link_to_another_folder(tmp_path):
+    """Otherwise the weights would be missing beside the link or beside its target."""
     model, other = a_model(tmp_path / "a", 1), a_model(tmp_path / "b", 2)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "model.onnx").symlink_to(other)
     before = files(tmp_path)
-    refused = command.run("annotate", model, "-o", tmp_path / "links" / "model.onnx", code=2)
-    assert "is a link into another folder" in refused.stderr and str(other) in refused.stderr
+    failure = command.run("annotate", model, "-o", tmp_path / "links" / "model.onnx", code=2)
+    assert "is a link into another folder" in failure.stderr and str(other) in failure.stderr
     assert files(tmp_path) == before
     (tmp_path / "a" / "link.onnx").symlink_to("one.onnx")
     command.run("annotate", model, "-o", tmp_path / "a" / "one.onnx")
@@ -547,7 +547,7 @@ def test_weights_do_not_go_through_a_link_into_another_folder(tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "a" / "one.onnx"), result(other))
 
 
-def test_an_output_folder_that_is_a_link_to_the_models(tmp_path):
+def test_a_link_to_the_models_folder_as_output_folder(tmp_path):
     model = a_model(tmp_path / "a", 1)
     (tmp_path / "link").symlink_to("a")
     command.run("annotate", model, "-o", tmp_path / "link/one.onnx")
@@ -558,7 +558,7 @@ def test_an_output_folder_that_is_a_link_to_the_models(tmp_path):
 # ---- outputs that are inputs ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("use", ["annotate", "strip", "report", "dot"])
-def test_the_output_is_not_the_weights_of_a_model_beside_it(use, tmp_path):
+def test_the_output_is_not_the_weights_of_another_model(use, tmp_path):
     model, neighbour = a_model(tmp_path / "a", 1), a_model(tmp_path / "b", 2)
     before = files(tmp_path)
     result = command.run(use, model, "-o", neighbour.parent / "w.bin", code=2)
@@ -568,7 +568,7 @@ def test_the_output_is_not_the_weights_of_a_model_beside_it(use, tmp_path):
 
 @pytest.mark.parametrize("writer", [*WRITERS, "export"])
 def test_an_onnx_file_is_not_written_under_a_sidecars_name(writer, small_archive, tmp_path):
-    source = small_archive if writer == "export" else prepared(a_model(tmp_path / "m", 1), writer)
+    source = small_archive if writer == "export" else prepare(a_model(tmp_path / "m", 1), writer)
     before = files(tmp_path)
     words = WRITERS.get(writer, ["export"])
     error = command.run(*words, source, "-o", tmp_path / "model.whence.json", code=2).stderr
@@ -591,8 +591,8 @@ def test_strip_counts_the_nodes_of_a_file_that_was_not_annotated(tmp_path):
     assert "0 of 3 nodes stripped" in command.run("strip", model, "-o", tmp_path / "out.onnx").stdout
 
 
-def same(kind: str, path, folder):
-    """Other ways to name a file."""
+def path_by(kind: str, path, folder):
+    """Returns the file itself, a link or a hard link to it."""
     if kind == "itself":
         return path
     (folder / "names").mkdir(exist_ok=True)
@@ -610,17 +610,17 @@ VIEWS = {
 @pytest.mark.parametrize("kind", ["itself", "link", "hard_link"])
 @pytest.mark.parametrize("name", [*WRITERS, *VIEWS])
 def test_the_output_is_not_the_models_weights(name, kind, tmp_path):
-    model = prepared(a_model(tmp_path / "a", 1), name)
-    output = same(kind, tmp_path / "a/w.bin", tmp_path)
+    model = prepare(a_model(tmp_path / "a", 1), name)
+    output = path_by(kind, tmp_path / "a/w.bin", tmp_path)
     before = files(tmp_path)
-    refused = command.run(*{**WRITERS, **VIEWS}[name], model, "-o", output, code=2)
-    assert refused.stderr.startswith("E0101") and "weights" in refused.stderr
+    failure = command.run(*{**WRITERS, **VIEWS}[name], model, "-o", output, code=2)
+    assert failure.stderr.startswith("E0101") and "weights" in failure.stderr
     assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_model_called_as_the_weights_were(writer, tmp_path):
-    model = prepared(a_model(tmp_path / "a", 1), writer)
+def test_a_model_named_like_its_weights(writer, tmp_path):
+    model = prepare(a_model(tmp_path / "a", 1), writer)
     (tmp_path / "other").mkdir()
     command.run(*WRITERS[writer], model, "-o", tmp_path / "other/w.bin")
     np.testing.assert_array_equal(result(tmp_path / "other/w.bin"), result(model))
@@ -636,8 +636,8 @@ def wide_archive(tmp_path_factory):
     return path
 
 
-def export_with_everything(archive, folder) -> dict:
-    """An export that reads and writes all that it can: the paths of what is read, by option."""
+def export_inputs(archive, folder) -> dict:
+    """Writes the inputs of an export that uses every option. Returns their paths by option."""
     import torch
 
     torch.save((torch.ones(2, 4),), folder / "inputs.pt")
@@ -653,16 +653,16 @@ def export_with_everything(archive, folder) -> dict:
 
 @pytest.mark.parametrize("kind", ["itself", "link", "hard_link"])
 @pytest.mark.parametrize("option", ["--output", "--sidecar-out", "--report"])
-def test_no_output_of_export_is_what_it_reads(option, kind, small_archive, tmp_path):
-    read = export_with_everything(small_archive, tmp_path)
-    written = {"--output": tmp_path / "m.onnx", "--sidecar-out": tmp_path / "m.json", "--report": tmp_path / "m.md"}
-    for what, path in read.items():
-        name = same(kind, path, tmp_path)
+def test_no_output_of_export_is_an_input(option, kind, small_archive, tmp_path):
+    inputs = export_inputs(small_archive, tmp_path)
+    outputs = {"--output": tmp_path / "m.onnx", "--sidecar-out": tmp_path / "m.json", "--report": tmp_path / "m.md"}
+    for label, path in inputs.items():
+        name = path_by(kind, path, tmp_path)
         before = files(tmp_path)
-        words = [word for each, file in ({**written, option: name}).items() for word in (each, file)]
-        refused = command.run("export", read["the archive"], "--inputs", read["--inputs"], "--converters",
-                              read["--converters"], *words, code=2)
-        assert refused.stderr.startswith("E0101") and what in refused.stderr and option in refused.stderr
+        words = [word for each, file in ({**outputs, option: name}).items() for word in (each, file)]
+        failure = command.run("export", inputs["the archive"], "--inputs", inputs["--inputs"], "--converters",
+                              inputs["--converters"], *words, code=2)
+        assert failure.stderr.startswith("E0101") and label in failure.stderr and option in failure.stderr
         assert files(tmp_path) == before
         if kind != "itself":
             name.unlink()
@@ -687,28 +687,28 @@ def test_no_two_outputs_are_one_file(wide_archive, tmp_path):
                                          ("m.onnx.weight", ["--external-data-per-tensor"])])
 @pytest.mark.parametrize("option", ["--sidecar-out", "--report"])
 def test_no_output_of_export_is_its_weights(option, data, words, overwrite, before, wide_archive, tmp_path):
-    if before == "the same":  # an earlier export left them
+    if before == "the same":  # written by an earlier export
         command.run("export", wide_archive, "-o", tmp_path / "m.onnx", *words)
         (tmp_path / "m.onnx").unlink()
         assert (tmp_path / data).exists()
     elif before:
         (tmp_path / data).write_text(before)
-    there = files(tmp_path)
-    refused = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", *words, *overwrite, option, tmp_path / data,
+    before_export = files(tmp_path)
+    failure = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", *words, *overwrite, option, tmp_path / data,
                           code=2)
     assert refused.stderr.startswith("E0101") and data in refused.stderr
     assert files(tmp_path) == there
 
 
 @pytest.mark.parametrize("option", ["--sidecar", "--from"])
-def test_annotate_does_not_replace_what_it_is_told_by(option, small_export, tmp_path):
+def test_annotate_does_not_replace_its_sources(option, small_export, tmp_path):
     model, sidecar = tmp_path / "m.onnx", tmp_path / "m.whence.json"
     model.write_bytes(small_export[0].read_bytes())
     sidecar.write_bytes(small_export[1].read_bytes())
     command.run("annotate", model, "-o", tmp_path / "before.onnx")
-    given = sidecar if option == "--sidecar" else tmp_path / "before.onnx"
+    source = sidecar if option == "--sidecar" else tmp_path / "before.onnx"
     before = files(tmp_path)
-    assert option in command.run("annotate", model, option, given, "-o", given, code=2).stderr
+    assert option in command.run("annotate", model, option, source, "-o", source, code=2).stderr
     assert "sidecar" in command.run("annotate", model, "-o", sidecar, code=2).stderr  # found beside the model
     assert files(tmp_path) == before
 
@@ -717,18 +717,18 @@ def test_annotate_does_not_replace_what_it_is_told_by(option, small_export, tmp_
 
 @pytest.mark.parametrize("option", ["--sidecar-out", "--report"])
 def test_an_export_whose_second_file_cannot_be_written(option, wide_archive, tmp_path):
-    """/dev/full is a disk without room."""
+    """/dev/full acts as a full disk."""
     for name in ("m.onnx", "m.json", "m.md"):
         (tmp_path / name).write_text("before")
     before = files(tmp_path)
     others = {"--sidecar-out": tmp_path / "m.json", option: "/dev/full"}
     words = [word for pair in others.items() for word in pair]
-    refused = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", *words, code=5)
-    assert refused.stderr.startswith("E0401") and "No space" in refused.stderr
+    failure = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", *words, code=5)
+    assert failure.stderr.startswith("E0401") and "No space" in failure.stderr
     assert files(tmp_path) == before and len(os.listdir(tmp_path)) == 3
 
 
-def test_a_report_that_is_not_in_the_way_says_why_an_export_was_refused(wide_archive, tmp_path):
+def test_a_report_explains_why_an_export_was_refused(wide_archive, tmp_path):
     (tmp_path / "m.onnx.data").write_text("somebody's")
     command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", "--report", tmp_path / "m.onnx.md",
                 code=5)
@@ -737,14 +737,14 @@ def test_a_report_that_is_not_in_the_way_says_why_an_export_was_refused(wide_arc
 
 
 @pytest.mark.parametrize("annotate", [[], ["--annotate"]])
-def test_an_export_with_something_in_the_way_of_its_weights(annotate, wide_archive, tmp_path):
+def test_an_export_with_a_file_in_place_of_its_weights(annotate, wide_archive, tmp_path):
     (tmp_path / "m.onnx.data").write_text("somebody's")
     (tmp_path / "m.onnx").write_text("before")
     before = files(tmp_path)
     words = ["export", wide_archive, "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json",
              "--external-data", *annotate]
-    refused = command.run(*words, code=5)
-    assert refused.stderr.startswith("E0401") and ".whence-" not in refused.stderr
+    failure = command.run(*words, code=5)
+    assert failure.stderr.startswith("E0401") and ".whence-" not in failure.stderr
     assert files(tmp_path) == before
     command.run(*words, "--overwrite")
     command.run(*words)  # the same bytes
@@ -775,8 +775,8 @@ def test_weights_that_do_not_fit_on_the_disk(size, tmp_path):
         assert files(out) == {"one.onnx": hashlib.sha256(b"before").hexdigest()}
 
 
-def test_a_killed_run_leaves_files_as_they_were(tmp_path):
-    """Killed at many moments: the model and its weights are those before or those after, and always fit."""
+def test_a_killed_run_leaves_matching_files(tmp_path):
+    """Kills a run at several moments: the model and its weights are both old or both new."""
     folder = tmp_path / "a"
     one = a_model(folder, 1)
     with (folder / "w.bin").open("ab") as file:

@@ -1,4 +1,4 @@
-"""Where reports go: `-` for standard input, `-o` for every format, several formats in one run."""
+"""Tests `-` for standard input, `-o` with every format, and several formats in one run."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ def path(tmp_path):
     return model(chain(known("enc.0"), known("enc.1", "inferred"), known("enc.1"), {}), tmp_path / "m.onnx")
 
 
-def piped(path, *arguments, code: int = 0) -> subprocess.CompletedProcess:
+def run_piped(path, *arguments, code: int = 0) -> subprocess.CompletedProcess:
     with open(path, "rb") as file:
         result = subprocess.run([str(command.BINARY), *map(str, arguments)], stdin=file, capture_output=True, text=True)
     assert result.returncode == code, result.stderr
@@ -31,12 +31,12 @@ READS = {"show": ["show", "-"], "explain": ["explain", "-", "n1"], "select": ["s
 
 @pytest.mark.parametrize("name", READS)
 def test_a_dash_is_standard_input(path, tmp_path, name):
-    """The same answer as from the file; the name of what came is `stdin`."""
-    def words(given, out):
+    """The output equals that for the file, except for the name `stdin`."""
+    def words(source, out):
         return [str(tmp_path / out) + word.removeprefix("-out-") if word.startswith("-out-") else word
-                for word in (path if each == "-other-" else given if each == "-" else each for each in READS[name])]
+                for word in (path if each == "-other-" else source if each == "-" else each for each in READS[name])]
 
-    from_file, from_pipe = command.run(*words(path, "a")), piped(path, *words("-", "b"))
+    from_file, from_pipe = command.run(*words(path, "a")), run_piped(path, *words("-", "b"))
     assert from_pipe.stdout.replace("stdin", "m.onnx").replace(str(tmp_path / "b"), str(tmp_path / "a")) == from_file.stdout
     for left in tmp_path.glob("a.*"):
         right = tmp_path / f"b{left.suffix}"
@@ -45,18 +45,18 @@ def test_a_dash_is_standard_input(path, tmp_path, name):
 
 def test_a_sidecar_and_a_configuration_may_be_piped(path, tmp_path):
     (tmp_path / "gate.json").write_text('{"min": ["covered=100"]}')
-    assert "V501" in piped(tmp_path / "gate.json", "validate", path, "--config", "-", code=1).stdout
+    assert "V501" in run_piped(tmp_path / "gate.json", "validate", path, "--config", "-", code=1).stdout
     fixture = next((command.ROOT / "schema" / "fixtures").rglob("*.json"))
-    assert piped(fixture, "show", "-").stdout == command.run("show", fixture).stdout
+    assert run_piped(fixture, "show", "-").stdout == command.run("show", fixture).stdout
 
 
-def test_what_cannot_be_standard_input(path):
-    assert "given twice" in piped(path, "diff", "-", "-", code=2).stderr
+def test_invalid_use_of_standard_input(path):
+    assert "given twice" in run_piped(path, "diff", "-", "-", code=2).stderr
     assert "E0201" in subprocess.run([str(command.BINARY), "show", "-"], stdin=subprocess.DEVNULL, capture_output=True,
                                      text=True).stderr
 
 
-def test_nothing_of_standard_input_is_left(path, tmp_path):
+def test_standard_input_leaves_no_file(path, tmp_path):
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     with open(path, "rb") as file:
@@ -101,13 +101,13 @@ def test_several_formats_in_one_run(path, tmp_path):
     assert "<html" in (tmp_path / "m.html").read_text() and (tmp_path / "m.md").read_text().startswith("#")
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, message", [
     (["--format", "text", "--format", "json"], "several formats would go to standard output"),
     (["-o", "a", "-o", "b", "--format", "json"], "--output was given 2 times, --format 1 times"),
     (["--format", "sarif", "-o", "same", "--format", "json", "-o", "same"], "one file"),
     (["--format", "xml", "-o", "a"], "unknown format 'xml'"), (["-o", "-"], "/dev/stdout")])
-def test_formats_and_outputs_that_do_not_fit(path, tmp_path, monkeypatch, options, said):
+def test_formats_without_matching_outputs(path, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     result = command.run("validate", path, *options, code=2)
-    assert result.stderr.startswith("E0101") and said in result.stderr
+    assert result.stderr.startswith("E0101") and message in result.stderr
     assert not [name for name in ("a", "b", "same") if (tmp_path / name).exists()]

@@ -1,5 +1,5 @@
-"""Archives that would make LibTorch's unpickler take memory or time without bound, or read what is not there: each is
-refused before LibTorch sees it. mutate_archives.py looks for more of them."""
+"""Archives that would make LibTorch's unpickler use unbounded memory or time, or read out of bounds: each is refused
+before LibTorch reads it. mutate_archives.py searches for more of them."""
 
 import resource
 import struct
@@ -14,17 +14,17 @@ from cli.test_crashes import with_members
 from cli.test_errors import refused
 
 
-def long(number: int) -> bytes:
+def long_number(number: int) -> bytes:
     return b"\x8a\x08" + struct.pack("<q", number)
 
 
 def tensor(elements: int, offset: int, sizes: tuple, strides: tuple) -> bytes:
-    """A tensor whose storage is the record 0, of 128 bytes."""
+    """Pickles a tensor with record 0, of 128 bytes, as its storage."""
     def numbers(values):
-        return b"(" + b"".join(map(long, values)) + b"t"
+        return b"(" + b"".join(map(long_number, values)) + b"t"
 
-    storage = b"(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpu" + long(elements) + b"tQ"
-    return (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + long(offset) + numbers(sizes) + numbers(strides)
+    storage = b"(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpu" + long_number(elements) + b"tQ"
+    return (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + long_number(offset) + numbers(sizes) + numbers(strides)
             + b"\x89ccollections\nOrderedDict\n)RtR")
 
 
@@ -33,47 +33,47 @@ def pickle(body: bytes) -> bytes:
 
 
 PICKLES = {
-    "a memo index far beyond": pickle(b")r\xff\xff\xff\xff"),
+    "a memo index far too large": pickle(b")r\xff\xff\xff\xff"),
     "a memo index after a gap": pickle(b")q\2"),
-    "a value that was never remembered": pickle(b"h\7"),
+    "a memo index that is not set": pickle(b"h\7"),
     "a text of 4 GiB": pickle(b"X\xff\xff\xff\xffabc"),
-    "a list that holds itself": pickle(b"]q\0(h\0e"),
-    "a dict that holds itself": pickle(b"}q\0(K\1h\0u"),
-    "a list with a dict that holds it": pickle(b"]q\0(}q\1(K\1h\0ue"),
+    "a list that contains itself": pickle(b"]q\0(h\0e"),
+    "a dict that contains itself": pickle(b"}q\0(K\1h\0u"),
+    "a list with a dict that contains it": pickle(b"]q\0(}q\1(K\1h\0ue"),
     "a key without a value": pickle(b"}(K\1u"),
-    "values in values": pickle(b"(" * 3000 + b"t" * 3000),
-    "values that double": pickle(b"K\1q\0" + b"".join(b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))),
+    "nested tuples": pickle(b"(" * 3000 + b"t" * 3000),
+    "tuples that double": pickle(b"K\1q\0" + b"".join(b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))),
     "a storage larger than its record": pickle(tensor(33, 0, (33,), (1,))),
     "a storage of no size": pickle(tensor(-1, 0, (1,), (1,))),
     "a tensor beyond its storage": pickle(tensor(32, 30, (3,), (1,))),
-    "a tensor by its strides beyond its storage": pickle(tensor(32, 0, (4, 4), (11, 1))),
+    "strides beyond the storage": pickle(tensor(32, 0, (4, 4), (11, 1))),
     "sizes whose product has too many bits": pickle(tensor(32, 0, (1 << 32, 1 << 32), (1 << 32, 1))),
     "a tensor before its storage": pickle(tensor(32, -1, (1,), (1,))),
     "a negative size": pickle(tensor(32, 0, (-1,), (1,))),
     "a negative stride": pickle(tensor(32, 5, (2,), (-1,))),
-    "another number of strides": pickle(tensor(32, 0, (2, 2), (1,))),
+    "more sizes than strides": pickle(tensor(32, 0, (2, 2), (1,))),
     "a call of a number": pickle(b"K\0)R"),
-    "a list that begins nowhere": pickle(b"t"),
+    "a tuple without a mark": pickle(b"t"),
     "a value too many": pickle(b"))"),
     "no value": pickle(b""),
     "no end": b"\x80\2)",
     "another protocol": b"\x80\4).",
-    "an instruction that is not known": pickle(b"\xff"),
+    "an unknown instruction": pickle(b"\xff"),
 }
 MEMBERS = ("/data.pkl", "/constants.pkl", "/traced_inputs.pkl", ".debug_pkl")
 
 
 @pytest.mark.parametrize("name", PICKLES)
-def test_a_pickle_that_no_pickler_writes(name, small_archive, tmp_path):
+def test_invalid_pickles_are_refused(name, small_archive, tmp_path):
     archive = with_members(small_archive, tmp_path / "hostile.pt",
                            lambda member, content: PICKLES[name] if member.endswith("/data.pkl") else content)
-    first = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0204")
-    assert "data.pkl" in first["message"] and "LibTorch cannot read" in first["message"]
+    error = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "data.pkl" in error["message"] and "LibTorch cannot read" in error["message"]
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_every_pickle_that_libtorch_reads_is_checked(member, small_archive, tmp_path):
-    hostile = PICKLES["a memo index far beyond"]
+    hostile = PICKLES["a memo index far too large"]
     archive = with_members(small_archive, tmp_path / "hostile.pt",
                            lambda name, content: hostile if name.endswith(member) else content)
     arguments = [str(command.BINARY), "export", str(archive), "-o", str(tmp_path / "out")]
@@ -83,7 +83,7 @@ def test_every_pickle_that_libtorch_reads_is_checked(member, small_archive, tmp_
     assert "memo" in done.stderr
 
 
-def test_pickles_of_the_user_are_not_looked_at(small_archive, tmp_path):
+def test_pickles_of_the_user_are_not_checked(small_archive, tmp_path):
     archive = tmp_path / "with_extra.pt"
     archive.write_bytes(small_archive.read_bytes())
     with zipfile.ZipFile(archive, "a", zipfile.ZIP_STORED) as file:
@@ -93,7 +93,7 @@ def test_pickles_of_the_user_are_not_looked_at(small_archive, tmp_path):
 
 
 class Everything(torch.nn.Module):
-    """Attributes of every kind that a pickle of an archive has."""
+    """Has attributes of every kind that the pickle of an archive can contain."""
 
     table: dict[str, torch.Tensor]
     names: list[str]
@@ -113,6 +113,6 @@ class Everything(torch.nn.Module):
         return self.same(self.first(x)) + self.table["a"] * self.real + self.scalar + self.expanded
 
 
-def test_what_torch_writes_is_read(tmp_path):
+def test_valid_archives_are_read(tmp_path):
     torch.jit.script(Everything().eval()).save(str(tmp_path / "all.pt"))
     command.run("export", tmp_path / "all.pt", "-o", tmp_path / "all.onnx", "--input", "x=float32[2,4]")

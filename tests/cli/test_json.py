@@ -9,7 +9,7 @@ import pytest
 import command
 from cli.test_command_line import SUBCOMMANDS
 
-# A line for each use; {f} is the folder with the files that the fixture makes.
+# A command line for each use; {f} is the folder of the fixture's files.
 LINES = """
 record {f}/small.pt -o {f}/r.json
 export {f}/small.pt -o {f}/e.onnx
@@ -48,23 +48,23 @@ completions zsh
 completions fish -o {f}/whence.fish
 carry {f}/m.onnx -o {f}/c.onnx -- cp {{in}} {{out}}
 """.strip().splitlines()
-IN_PYTHON = {"accuracy", "sensitivity", "fleet", "recorder"}  # tests/numbers and tests/python read theirs
+IN_PYTHON = {"accuracy", "sensitivity", "fleet", "recorder"}  # tests/numbers and tests/python test these
 
 
 @pytest.fixture(scope="module")
 def folder(small_archive, tmp_path_factory):
-    place = tmp_path_factory.mktemp("json")
-    (place / "small.pt").write_bytes(small_archive.read_bytes())
-    command.run("export", small_archive, "-o", place / "m.onnx", "--annotate")
-    command.run("strip", place / "m.onnx", "-o", place / "plain.onnx")
+    path = tmp_path_factory.mktemp("json")
+    (path / "small.pt").write_bytes(small_archive.read_bytes())
+    command.run("export", small_archive, "-o", path / "m.onnx", "--annotate")
+    command.run("strip", path / "m.onnx", "-o", path / "plain.onnx")
     options = onnxruntime.SessionOptions()
-    options.enable_profiling, options.profile_file_prefix = True, str(place / "run")
-    session = onnxruntime.InferenceSession(place / "m.onnx", options, providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
+    options.enable_profiling, options.profile_file_prefix = True, str(path / "run")
+    session = onnxruntime.InferenceSession(path / "m.onnx", options, providers=["CPUExecutionProvider"])
+    (value,) = session.get_inputs()
     for _ in range(3):
-        session.run(None, {given.name: np.ones([each if isinstance(each, int) else 2 for each in given.shape], np.float32)})
-    (place / "profile.json").write_text(open(session.end_profiling()).read())
-    return place
+        session.run(None, {value.name: np.ones([each if isinstance(each, int) else 2 for each in value.shape], np.float32)})
+    (path / "profile.json").write_text(open(session.end_profiling()).read())
+    return path
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -76,9 +76,9 @@ def test_one_object(line, folder):
     assert isinstance(json.loads(result.stdout), dict)
 
 
-def test_every_subcommand_is_asked():
+def test_every_subcommand_is_run():
     assert {line.split()[0] for line in LINES} == set(SUBCOMMANDS) - IN_PYTHON
 
 
-def test_the_version():
+def test_version():
     assert command.run_json("--version") == {"version": command.run("--version").stdout.split()[1]}

@@ -1,4 +1,4 @@
-"""What show, explain and diff do on a terminal: one aligned tree, colours, long text as it is."""
+"""Tests show, explain and diff on a terminal: one aligned tree, colours, long text without a pager."""
 
 import fcntl
 import os
@@ -20,38 +20,38 @@ COLOUR = re.compile(r"\x1b\[\d+m")
 
 @pytest.fixture
 def path(tmp_path):
-    """Thirty modules in a list: 32 rows of a tree, with the root and the list, behind one of titles."""
+    """Thirty modules in a list: 32 rows of a tree, with the root and the list, after a row of titles."""
     return model(chain(*(known(f"layers.{i}") for i in range(30))), tmp_path / "m.onnx")
 
 
 @pytest.fixture
 def other(tmp_path):
-    """The same with each node in a module within: every module differs."""
+    """The same model, but each node is in an inner module: every module differs."""
     return model(chain(*(known(f"layers.{i}.inner") for i in range(30))), tmp_path / "other.onnx")
 
 
 def on_terminal(*arguments, rows=24, columns=120, code=0, **environment) -> str:
-    """What whence writes to a pseudo-terminal of that size."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    """Returns the output of whence on a pseudo-terminal of this size."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    process = subprocess.Popen([command.BINARY, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
+    process = subprocess.Popen([command.BINARY, *map(str, arguments)], stdin=terminal, stdout=terminal, stderr=terminal,
                                env={**inherited, "TERM": "xterm", **environment}, start_new_session=True)
-    os.close(theirs)
-    written, until = b"", time.monotonic() + 30
-    while time.monotonic() < until:
-        if not select.select([ours], [], [], 0.2)[0]:
+    os.close(terminal)
+    output, deadline = b"", time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not select.select([controller], [], [], 0.2)[0]:
             continue
         try:
-            got = os.read(ours, 65536)
+            chunk = os.read(controller, 65536)
         except OSError:  # the other end is closed
             break
-        if not got:
+        if not chunk:
             break
-        written += got
-    os.close(ours)
-    assert process.wait(timeout=10) == code, written
-    return written.decode().replace("\r\n", "\n")
+        output += chunk
+    os.close(controller)
+    assert process.wait(timeout=10) == code, output
+    return output.decode().replace("\r\n", "\n")
 
 
 # ---- the tree -------------------------------------------------------------------------------------------------------
@@ -68,14 +68,14 @@ def test_one_tree_in_show_diff_and_explain(path, other):
                                                      "        inner"]
 
 
-def test_branches_that_are_shown_alone_begin_with_their_whole_name(other):
+def test_selected_branches_begin_with_their_qualified_name(other):
     lines = command.run("show", other, "--select", "layers.*").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:5]] == ["layers.0", "inner", "layers.1", "inner"]
     assert lines[1].startswith("layers.0 ") and lines[2].startswith("  inner ")
 
 
 @pytest.mark.parametrize("arguments", [["show", "A"], ["diff", "A", "B", "--all"], ["explain", "A", "n0"]])
-def test_columns_stand_below_their_titles(path, other, arguments):
+def test_columns_are_below_their_titles(path, other, arguments):
     files = {"A": path, "B": other}
     lines = command.run(*(files.get(word, word) for word in arguments)).stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.strip().startswith("module"))
@@ -83,7 +83,7 @@ def test_columns_stand_below_their_titles(path, other, arguments):
     if "nodes" not in header:
         assert lines[start + 1].index("(root)") == header.index("module")
         return
-    end = header.index("nodes") + len("nodes")  # numbers end where their titles do
+    end = header.index("nodes") + len("nodes")  # numbers are right-aligned with their titles
     assert all(line[:end].rstrip()[-1].isdigit() and len(line[:end].rstrip()) == end
                for line in lines[start + 1:start + 20])
 
@@ -109,7 +109,7 @@ def test_colours_on_a_terminal_unless_no_color_is_set(path, other, name):
 # ---- text that is longer than the screen ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["show", "explain", "diff"])
-def test_all_of_it_is_printed_at_once(path, other, name):
+def test_long_text_is_not_paged(path, other, name):
     arguments = {"show": ["show", path], "explain": ["explain", path, "n0"], "diff": ["diff", path, other]}[name]
     assert on_terminal(*arguments, rows=5, NO_COLOR="1", PAGER="echo paged") == command.run(*arguments).stdout
     result = command.run(*arguments, "--no-pager", code=2)

@@ -1,5 +1,5 @@
-"""The command and the wheel for aarch64, which `make wheel-aarch64` compiles on this machine, under qemu: what it does in an
-empty root, byte for byte, and the tests of the command line with it in the command's place."""
+"""Runs the aarch64 command, which `make wheel-aarch64` compiles on this machine, under qemu: its output in an empty
+root equals that of the dynamic command, pip chooses its wheel, and it passes the tests of the command line."""
 
 import os
 import shutil
@@ -41,44 +41,44 @@ def run(*arguments, **options) -> str:
     return result.stdout
 
 
-def test_it_is_for_that_processor_and_asks_for_no_library(binary):
+def test_the_binary_is_static_and_for_aarch64(binary):
     headers = run("readelf", "--wide", "--file-header", "--program-headers", "--dynamic", binary)
     assert "AArch64" in headers and "INTERP" not in headers and "NEEDED" not in headers
 
 
-def test_in_an_empty_root_it_writes_what_the_dynamic_command_writes_here(binary, tmp_path):
+def test_an_empty_root_has_the_output_of_the_dynamic_command(binary, tmp_path):
     inside, outside = tmp_path / "root", tmp_path / "folder"
     inside.mkdir(), outside.mkdir()
     shutil.copy(binary, inside / "whence")
     shutil.copy(QEMU, inside / "qemu")
 
-    def in_root(*arguments):
+    def run_in_root(*arguments):
         result = in_empty_root(inside, *arguments, program=("/qemu", "/whence"))
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
 
-    def here(*arguments):
+    def run_here(*arguments):
         return run(command.BINARY, *arguments, cwd=outside)
 
-    assert portable.check(in_root, inside) == portable.check(here, outside)
+    assert portable.check(run_in_root, inside) == portable.check(run_here, outside)
 
 
 @pytest.mark.parametrize("platform", ["musllinux_1_1", "musllinux_1_2", "manylinux_2_17", "manylinux2014", "manylinux_2_28"])
-def test_pip_chooses_the_wheel_of_that_processor(binary, platform, tmp_path):
-    mine, other = make_wheel(tmp_path / "wheels", binary, "aarch64"), make_wheel(tmp_path / "wheels", command.BINARY, "x86_64")
-    assert mine.stat().st_size < 15_000_000 and mine != other
+def test_pip_chooses_the_aarch64_wheel(binary, platform, tmp_path):
+    arm, x86 = make_wheel(tmp_path / "wheels", binary, "aarch64"), make_wheel(tmp_path / "wheels", command.BINARY, "x86_64")
+    assert arm.stat().st_size < 15_000_000 and arm != x86
     run(sys.executable, "-m", "pip", "download", "-q", "--no-index", "--no-deps", "--only-binary", ":all:", "--find-links",
-        mine.parent, "--platform", f"{platform}_aarch64", "--dest", tmp_path / "chosen", "whence-onnx")
-    assert [path.name for path in (tmp_path / "chosen").iterdir()] == [mine.name]
+        arm.parent, "--platform", f"{platform}_aarch64", "--dest", tmp_path / "chosen", "whence-onnx")
+    assert [path.name for path in (tmp_path / "chosen").iterdir()] == [arm.name]
 
 
 def test_the_tests_of_the_command_line(binary, tmp_path):
-    """Called through a wrapper. TorchScript archives are handed to this machine's command."""
+    """Calls the command through a wrapper. TorchScript archives are passed to this machine's command."""
     wrapper = tmp_path / "bin" / "whence"
     wrapper.parent.mkdir()
     wrapper.write_text(WRAPPER.format(recorder=command.ROOT / "build" / "lib" / "libwhence_recorder.so", qemu=QEMU, binary=binary))
     wrapper.chmod(0o755)
     tests = [command.ROOT / "tests" / name for name in COMMAND_LINE]
-    said = run(sys.executable, "-m", "pytest", *tests, "-q", "-n", "auto", "--dist", "loadgroup", cwd=command.ROOT,
+    output = run(sys.executable, "-m", "pytest", *tests, "-q", "-n", "auto", "--dist", "loadgroup", cwd=command.ROOT,
                env={**os.environ, "WHENCE": str(wrapper)}, timeout=3000)
-    assert " passed" in said and "failed" not in said
+    assert " passed" in output and "failed" not in output

@@ -1,5 +1,5 @@
-"""Random scripted programs that keep lists under several names: in variables, dicts, tuples, Optionals and behind a
-method; changed in branches and loops on data."""
+"""Random scripted programs that alias lists: through variables, dicts, tuples, Optionals and a method, with changes in
+branches and loops that depend on data."""
 
 import random
 
@@ -7,7 +7,7 @@ LISTS = ["a", "b", "c"]
 
 
 class Writer:
-    """`writes`: tensors in the lists are written to as well."""
+    """Generates statements; with `writes`, some write in place to tensors in the lists."""
 
     def __init__(self, seed, writes):
         self.random = random.Random(seed)
@@ -20,7 +20,7 @@ class Writer:
         row = f"x[{self.random.randrange(6)}]"
         return f"{row} * 2" if self.writes else row
 
-    def simple(self):
+    def statement(self):
         a, b = self.list(), self.list()
         if self.writes and self.random.random() < 0.25:
             return self.random.choice([f"{a}[0].add_({b}[-1])", f"{a}[-1].mul_(2)", f"{a} = [{b}[-1], {b}[0] + 1]"])
@@ -57,7 +57,7 @@ class Writer:
         for _ in range(self.random.randint(1, size)):
             kind = self.random.random()
             if depth == 0 or kind < 0.6:
-                lines += self.simple().split("\n")
+                lines += self.statement().split("\n")
             elif kind < 0.85:
                 lines.append(f"if {self.condition()} > 0:")
                 lines += ["    " + line for line in self.block(depth - 1, 3)]
@@ -73,7 +73,7 @@ class Writer:
 
 
 def program(seed, writes=False):
-    """The source of a class Lists; forward(x, n), x [6, 2] float32, n [4] int64, returns what its lists hold."""
+    """Returns the source of a class Lists; forward(x float32[6, 2], n int64[4]) returns each list stacked."""
     body = Writer(seed, writes).block(2, 7)
     forward = [
         *(["x = x * 1"] if writes else []),

@@ -1,8 +1,8 @@
-"""Writes torchvision_results.pt: calls of torchvision's operators and what torchvision itself gives for them.
+"""Writes torchvision_results.pt: calls of torchvision's operators and torchvision's own results for them.
 
     pip install torchvision; python tests/export/make_torchvision_results.py
 
-A list of (operator, arguments, results). Read by test_detection.py, where torchvision need not be installed.
+The file is a list of (operator, arguments, results). test_detection.py reads it, so the tests need no torchvision.
 """
 
 from pathlib import Path
@@ -23,18 +23,18 @@ def calls() -> list[tuple]:
     rand = lambda *sizes: torch.rand(*sizes, generator=generator) * 4 - 2  # noqa: E731
     regions = torch.cat([torch.tensor([[0.0], [1], [1], [0], [1]]), boxes(5, generator)], 1)
     images = rand(2, 12, 8, 9)
-    made = [("nms", [boxes(40, generator), rand(40).round(decimals=1), limit]) for limit in (0.0, 0.3, 0.7)]
+    cases = [("nms", [boxes(40, generator), rand(40).round(decimals=1), limit]) for limit in (0.0, 0.3, 0.7)]
     for dtype in (torch.float32, torch.float64):
         x, rois = images.to(dtype), regions.to(dtype)
         for ratio in (-1, 2):
-            made += [("roi_align", [x, rois, 0.75, 3, 2, ratio, aligned]) for aligned in (False, True)]
-            made.append(("ps_roi_align", [x, rois, 0.75, 2, 3, ratio]))
-        made.append(("roi_pool", [x, rois, 0.75, 3, 2]))
+            cases += [("roi_align", [x, rois, 0.75, 3, 2, ratio, aligned]) for aligned in (False, True)]
+            cases.append(("ps_roi_align", [x, rois, 0.75, 2, 3, ratio]))
+        cases.append(("roi_pool", [x, rois, 0.75, 3, 2]))
     for masked in (True, False):
         mask = rand(2, 12, 4, 9) if masked else torch.zeros(2, 1)
-        made.append(("deform_conv2d", [images, rand(6, 6, 3, 2), rand(2, 24, 4, 9), mask, rand(6), 2, 1, 1, 1, 1, 2, 2, 2,
-                                       masked]))
-    return made
+        cases.append(("deform_conv2d", [images, rand(6, 6, 3, 2), rand(2, 24, 4, 9), mask, rand(6), 2, 1, 1, 1, 1,
+                                        2, 2, 2, masked]))
+    return cases
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Changes one thing at a time in the programs of torch.export archives, one archive for each row of tests/ops, and runs
-the command on each: it has to end with a file or with an error of its own and a remedy, within a time and a size.
+"""Changes one thing at a time in the programs of torch.export archives, one archive for each row of tests/ops, and
+exports each: whence must write a file or report an error of its own with a remedy, within limits of time and memory.
 
     python tests/export/mutate_programs.py --count 20 --seed 0 --keep findings --family pooling --family windows
 
-What is changed: numbers, lists, strings and kinds of arguments, results of nodes, sizes and dtypes of tensors, bounds of
+The changes: numbers, lists, strings and kinds of arguments, results of nodes, sizes and dtypes of tensors, bounds of
 sizes. --count samples the changes of a row by the seed; without it, all of them are tried. Prints a line for each
-finding (a defect, too long, too large) and how often each code came; --keep stores the archives of findings.
+finding (a defect, too slow, too large) and the count of each code; --keep stores the archives of findings.
 """
 
 import argparse
@@ -39,14 +39,14 @@ NUMBERS = (0, 1, -1, -7, 1000, 1 << 20, 1 << 33, 1 << 62, -(1 << 62), (1 << 63) 
 FRACTIONS = (0.0, -1.0, 1e300, "Infinity", "-Infinity", "NaN")
 TEXTS = ("", "mean", "no such word")
 SIZES = (0, 1, 3, -1, 1 << 20, 1 << 33, 1 << 58, 1 << 62)
-DTYPES = (0, 1, 5, 6, 7, 10, 12, 13, 99, -1)  # numbers of torch._export.serde; some stand for nothing
+DTYPES = (0, 1, 5, 6, 7, 10, 12, 13, 99, -1)  # numbers of torch._export.serde; some are undefined
 TENSOR_LISTS = ("as_tensors", "as_optional_tensors", "as_nested_tensors")
 LEFT_OUT = object()
 
 
 @dataclass(frozen=True)
 class Change:
-    """`value` in place of what `path` leads to."""
+    """Replaces the part at `path` with `value`."""
     path: tuple
     value: object
 
@@ -56,7 +56,7 @@ class Change:
 
 
 def graphs(part, path=()) -> Iterator[tuple[tuple, dict]]:
-    """The graph and those within it, each with the path that leads to it."""
+    """Yields each graph, nested ones included, with its path in the document."""
     if isinstance(part, dict):
         if "nodes" in part and "tensor_values" in part:
             yield path, part
@@ -67,8 +67,8 @@ def graphs(part, path=()) -> Iterator[tuple[tuple, dict]]:
             yield from graphs(value, (*path, index))
 
 
-def of_list(path: tuple, values: list) -> Iterator[Change]:
-    """Other lengths; of an empty list, ones and a number of them that no operator takes."""
+def list_changes(path: tuple, values: list) -> Iterator[Change]:
+    """Yields changes of the length; an empty list gets 1, 2 or 9 ones (no operator takes 9)."""
     if values:
         for other in ([], values[:-1], values[:1], [*values, values[-1]], values + values, values[:1] * 9):
             if other != values:
@@ -78,8 +78,8 @@ def of_list(path: tuple, values: list) -> Iterator[Change]:
             yield Change(path, [1] * length)
 
 
-def of_value(part, path: tuple, key: str = "") -> Iterator[Change]:
-    """Other numbers, words and lengths within one argument; graphs within it are visited by themselves."""
+def value_changes(part, path: tuple, key: str = "") -> Iterator[Change]:
+    """Yields changes of the numbers, words and lengths within one argument; `graphs` visits nested graphs."""
     if key == "as_graph":
         return
     if isinstance(part, bool):
@@ -91,51 +91,53 @@ def of_value(part, path: tuple, key: str = "") -> Iterator[Change]:
     elif isinstance(part, str) and key in ("as_string", "as_strings"):
         yield from (Change(path, text) for text in TEXTS if text != part)
     elif isinstance(part, list):
-        yield from of_list(path, part)
+        yield from list_changes(path, part)
         for index, value in enumerate(part):
-            yield from of_value(value, (*path, index), key)
+            yield from value_changes(value, (*path, index), key)
     elif isinstance(part, dict):
         for inner, value in part.items():
-            yield from of_value(value, (*path, inner), inner)
+            yield from value_changes(value, (*path, inner), inner)
 
 
 def other_kinds(argument: dict, tensor: str) -> Iterator[dict]:
-    """What an argument of another kind looks like."""
+    """Yields an argument of every other kind."""
     named = {"name": tensor}
-    given = {"as_none": True, "as_int": 3, "as_float": 0.5, "as_bool": True, "as_string": "mean", "as_scalar_type": 7,
-             "as_ints": [1, 2], "as_floats": [0.5], "as_bools": [True, False], "as_tensor": named, "as_tensors": [named],
-             "as_optional_tensors": [{"as_none": True}, {"as_tensor": named}],
-             "as_complex": {"real": 1.0, "imag": 2.0}, "as_sym_int": {"as_int": 2}, "as_sym_ints": [{"as_int": 2}]}
-    yield from ({kind: value} for kind, value in given.items() if kind not in argument)
+    samples = {"as_none": True, "as_int": 3, "as_float": 0.5, "as_bool": True, "as_string": "mean",
+               "as_scalar_type": 7, "as_ints": [1, 2], "as_floats": [0.5], "as_bools": [True, False],
+               "as_tensor": named, "as_tensors": [named],
+               "as_optional_tensors": [{"as_none": True}, {"as_tensor": named}],
+               "as_complex": {"real": 1.0, "imag": 2.0}, "as_sym_int": {"as_int": 2}, "as_sym_ints": [{"as_int": 2}]}
+    yield from ({kind: value} for kind, value in samples.items() if kind not in argument)
     if argument.get("as_tensor", named) != named:
         yield {"as_tensor": named}
     for kind in set(TENSOR_LISTS) & set(argument):
         yield {kind: [{"as_none": True}] if kind == "as_optional_tensors" else []}
 
 
-def of_nodes(path: tuple, graph: dict) -> Iterator[Change]:
-    """Arguments and results of the graph's operations."""
+def node_changes(path: tuple, graph: dict) -> Iterator[Change]:
+    """Yields changes of the arguments and results of the graph's nodes."""
     tensors = list(graph["tensor_values"]) or ["x"]
     for at, node in enumerate(graph["nodes"]):
         here = (*path, "nodes", at)
-        for index, given in enumerate(node["inputs"]):
+        for index, argument in enumerate(node["inputs"]):
             place = (*here, "inputs", index, "arg")
-            yield from of_value(given["arg"], place)
+            yield from value_changes(argument["arg"], place)
             yield from (Change(place, other) for tensor in {tensors[0], tensors[-1]}
-                        for other in other_kinds(given["arg"], tensor))
+                        for other in other_kinds(argument["arg"], tensor))
             yield Change((*here, "inputs", index), LEFT_OUT)
-        yield from of_list((*here, "outputs"), node["outputs"])
-        for index, given in enumerate(node["outputs"]):
+        yield from list_changes((*here, "outputs"), node["outputs"])
+        for index, result in enumerate(node["outputs"]):
             yield Change((*here, "outputs", index), {"as_none": True})
-            yield from of_value(given, (*here, "outputs", index))
+            yield from value_changes(result, (*here, "outputs", index))
 
 
-def of_tensors(path: tuple, graph: dict) -> Iterator[Change]:
-    """Sizes, ranks and dtypes of the graph's tensors."""
+def tensor_changes(path: tuple, graph: dict) -> Iterator[Change]:
+    """Yields changes of the sizes, ranks and dtypes of the graph's tensors."""
     for name, tensor in graph["tensor_values"].items():
         here, sizes = (*path, "tensor_values", name), tensor["sizes"]
         for axis, size in enumerate(sizes):
-            yield from (Change((*here, "sizes", axis), {"as_int": other}) for other in SIZES if size != {"as_int": other})
+            yield from (Change((*here, "sizes", axis), {"as_int": other}) for other in SIZES
+                        if size != {"as_int": other})
         ranks = [sizes[:-1], sizes[1:], [*sizes, {"as_int": 1}], [{"as_int": 7}, *sizes], [], [{"as_int": 2}] * 9]
         for other in ranks:
             if other != sizes:
@@ -144,17 +146,17 @@ def of_tensors(path: tuple, graph: dict) -> Iterator[Change]:
 
 
 def changes(document: dict) -> list[Change]:
-    found = []
+    collected = []
     for path, graph in graphs(document):
-        found += [*of_nodes(path, graph), *of_tensors(path, graph)]
+        collected += [*node_changes(path, graph), *tensor_changes(path, graph)]
     for symbol, bounds in document["range_constraints"].items():
-        found += of_value(bounds, ("range_constraints", symbol))
-    return found
+        collected += value_changes(bounds, ("range_constraints", symbol))
+    return collected
 
 
 @contextlib.contextmanager
 def applied(change: Change, document: dict) -> Iterator[None]:
-    """The document with the change, and as it was again."""
+    """Changes the document within the context and restores it afterwards."""
     part, key = document, change.path[-1]
     for step in change.path[:-1]:
         part = part[step]
@@ -171,41 +173,41 @@ def applied(change: Change, document: dict) -> Iterator[None]:
 
 
 def archive_of(case: Case) -> zipfile.ZipFile | None:
-    """What torch.export saves of a row; None where it cannot."""
+    """Exports a row with torch.export; returns None if PyTorch cannot export it."""
     content = io.BytesIO()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.export.save(case.exported_program(), content)
-    except Exception:  # noqa: BLE001, PyTorch refuses by every kind of exception
+    except Exception:  # noqa: BLE001, PyTorch raises every kind of exception
         return None
     return zipfile.ZipFile(content)
 
 
 class Sweep:
-    """Runs the command on changed archives, in memory where there is some, and keeps what came.
+    """Runs the command on changed archives, stored in /dev/shm if it exists, and collects the outcomes.
 
-    seconds, memory  what one run may take; memory in bytes
+    seconds, memory  limits of one run; memory in bytes
     keep             folder for the archives of findings
     """
 
     def __init__(self, seconds: float = 10, memory: int = 1 << 30, keep: Path | None = None):
         self.server, self.seconds, self.keep = CommandServer(command.SERVER, WITHOUT_LIBTORCH), seconds, keep
-        resource.prlimit(self.server.process.pid, resource.RLIMIT_DATA, (memory, memory))  # its children's, too
+        resource.prlimit(self.server.process.pid, resource.RLIMIT_DATA, (memory, memory))  # inherited by its children
         self.counts, self.findings = collections.Counter(), []
 
     def run(self, archive: zipfile.ZipFile, name: str, count: int | None, chance: random.Random) -> None:
-        """All changes of an archive, or `count` of them."""
+        """Tries all changes of an archive, or a sample of `count`."""
         members = {each: archive.read(each) for each in archive.namelist() if "sample_inputs" not in each}
         program = next(each for each in members if each.endswith(PROGRAM))
         document = json.loads(members.pop(program))
-        chosen = changes(document)
-        if count is not None and count < len(chosen):
-            chosen = chance.sample(chosen, count)
+        sample = changes(document)
+        if count is not None and count < len(sample):
+            sample = chance.sample(sample, count)
         in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(dir=in_memory) as folder:
             path = Path(folder) / "changed.pt2"
-            for change in chosen:
+            for change in sample:
                 with applied(change, document), zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as copy:
                     copy.writestr(program, json.dumps(document))
                     for member, content in members.items():
@@ -213,12 +215,12 @@ class Sweep:
                 self.judge(path, f"{name}: {change}")
 
     def judge(self, path: Path, what: str) -> None:
-        result, said = outcome(self.server, path, path.parent, self.seconds)
-        if not result.startswith(("FINDING", "ok")) and "try:" not in said:
+        result, stderr = outcome(self.server, path, path.parent, self.seconds)
+        if not result.startswith(("FINDING", "ok")) and "try:" not in stderr:
             result = f"FINDING {result} without a remedy"
         self.counts[result] += 1
         if result.startswith("FINDING"):
-            self.findings.append(f"{what}: {result} {' '.join(said.split())[:300]}")
+            self.findings.append(f"{what}: {result} {' '.join(stderr.split())[:300]}")
             print(self.findings[-1], flush=True)
             if self.keep:
                 self.keep.mkdir(parents=True, exist_ok=True)
@@ -226,8 +228,8 @@ class Sweep:
         (path.parent / "out.onnx").unlink(missing_ok=True)
 
 
-def swept(family: str, sweep: Sweep, count: int | None, seed: int) -> int:
-    """Sweeps the rows of a family that PyTorch exports; returns how many there are."""
+def sweep_family(family: str, sweep: Sweep, count: int | None, seed: int) -> int:
+    """Sweeps the rows of a family that PyTorch exports; returns their number."""
     exported = 0
     for number, case in enumerate(FAMILIES[family]):
         if archive := archive_of(case):
@@ -239,15 +241,15 @@ def swept(family: str, sweep: Sweep, count: int | None, seed: int) -> int:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--family", action="append", choices=FAMILIES, help="a table of tests/ops/cases")
-    arguments.add_argument("--count", type=int, help="changes of each row")
+    arguments.add_argument("--count", type=int, help="number of changes tried per row")
     arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument("--seconds", type=float, default=10, help="for one run")
-    arguments.add_argument("--memory", type=int, default=1, help="GiB for one run")
+    arguments.add_argument("--seconds", type=float, default=10, help="time limit of one run")
+    arguments.add_argument("--memory", type=int, default=1, help="memory limit of one run in GiB")
     arguments.add_argument("--keep", type=Path, help="folder for the archives of findings")
-    given = arguments.parse_args()
-    sweep = Sweep(given.seconds, given.memory << 30, given.keep)
-    for family in given.family or FAMILIES:
-        rows = swept(family, sweep, given.count, given.seed)
+    options = arguments.parse_args()
+    sweep = Sweep(options.seconds, options.memory << 30, options.keep)
+    for family in options.family or FAMILIES:
+        rows = sweep_family(family, sweep, options.count, options.seed)
         print(f"{family}: {rows} rows; {sweep.counts.total()} archives so far", file=sys.stderr, flush=True)
     print(*(f"{count:6} {name}" for name, count in sweep.counts.most_common()), sep="\n")
     return int(bool(sweep.findings))

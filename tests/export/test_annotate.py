@@ -1,4 +1,4 @@
-"""`whence annotate` and `whence strip` on whole models: PyTorch's own words, the same results, the same bytes back."""
+"""`whence annotate` and `whence strip` on complete models: PyTorch's own keys, equal results, restored bytes."""
 
 import ast
 import functools
@@ -18,7 +18,7 @@ MODELS = ["bert_tiny", "resnet50", "shared_block"]
 
 @functools.cache
 def annotated(name: str) -> tuple:
-    """(plain file, sidecar, annotated file)"""
+    """Exports and annotates a model; returns (plain file, sidecar, annotated file)."""
     plain = zoo.folder() / f"{name}.plain.onnx"
     sidecar, output = plain.with_suffix(".whence.json"), zoo.folder() / f"{name}.annotated.onnx"
     command.run("export", zoo.trace(name), "-o", plain, "--inputs", zoo.inputs_file(name), "--sidecar-out", sidecar)
@@ -33,7 +33,7 @@ def metadata(node: onnx.NodeProto) -> dict:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_node_says_where_it_comes_from(name):
+def test_every_node_has_its_origin(name):
     model = onnx.load(annotated(name)[2])
     onnx.checker.check_model(model, full_check=True)
     modules = {path for path, _ in zoo.MODELS[name].model().named_modules()}
@@ -46,7 +46,7 @@ def test_every_node_says_where_it_comes_from(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_results_stay_the_same(name):
+def test_annotation_does_not_change_results(name):
     plain, _, output = annotated(name)
     inputs = {key: value.numpy() for key, value in zoo.MODELS[name].inputs(zoo.MODELS[name].first).items()}
     results = [onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, inputs)
@@ -56,7 +56,7 @@ def test_results_stay_the_same(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_strip_gives_back_the_bytes(name, tmp_path):
+def test_strip_restores_the_original_bytes(name, tmp_path):
     plain, sidecar, output = annotated(name)
     again, stripped = tmp_path / "again.onnx", tmp_path / "stripped.onnx"
     command.run("annotate", output, "--sidecar", sidecar, "-o", again)
@@ -65,25 +65,25 @@ def test_strip_gives_back_the_bytes(name, tmp_path):
     assert stripped.read_bytes() == plain.read_bytes()
 
 
-def test_speaks_as_pytorch_does(tmp_path):
-    """The keys of linear layers and normalizations equal those of PyTorch's own exporter, word for word."""
+def test_keys_equal_pytorchs(tmp_path):
+    """Linear layers and normalizations get exactly the keys that PyTorch's own exporter writes."""
     model, inputs = zoo.MODELS["bert_tiny"].model(), zoo.MODELS["bert_tiny"].inputs(zoo.MODELS["bert_tiny"].first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(model, (), tmp_path / "torch.onnx", kwargs=inputs, dynamo=True, verbose=False)
     words = ("namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes")
 
-    def spoken(path) -> set:
+    def key_values(path) -> set:
         nodes = [metadata(node) for node in onnx.load(path, load_external_data=False).graph.node]
-        wanted = ("aten.linear.default", "aten.layer_norm.default")
-        return {tuple(keys[word] for word in words) for keys in nodes if keys.get("namespace", "").endswith(wanted)}
+        targets = ("aten.linear.default", "aten.layer_norm.default")
+        return {tuple(keys[word] for word in words) for keys in nodes if keys.get("namespace", "").endswith(targets)}
 
-    ours, theirs = spoken(annotated("bert_tiny")[2]), spoken(tmp_path / "torch.onnx")
-    assert len(theirs) == 18
-    assert ours == theirs
+    actual, expected = key_values(annotated("bert_tiny")[2]), key_values(tmp_path / "torch.onnx")
+    assert len(expected) == 18
+    assert actual == expected
 
 
-def test_calls_of_one_module_are_told_apart():
+def test_calls_of_one_module_are_distinguished():
     nodes = [metadata(node) for node in onnx.load(annotated("shared_block")[2]).graph.node]
     calls = {}
     for keys in nodes:
@@ -91,7 +91,7 @@ def test_calls_of_one_module_are_told_apart():
     assert max(len(seen) for seen in calls.values()) > 1
 
 
-def test_external_data_follows_into_another_folder(small_archive, tmp_path):
+def test_external_data_is_copied_to_another_folder(small_archive, tmp_path):
     plain, sidecar, other = tmp_path / "m.onnx", tmp_path / "m.whence.json", tmp_path / "other"
     other.mkdir()
     archive = tmp_path / "wide.pt"
@@ -103,7 +103,7 @@ def test_external_data_follows_into_another_folder(small_archive, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
 
 
-def test_finds_the_sidecar_beside_the_model(small_export, tmp_path):
+def test_finds_the_sidecar_next_to_the_model(small_export, tmp_path):
     model, _ = small_export
     report = command.run_json("annotate", model, "-o", tmp_path / "out.onnx", "--keys", "module,source", "--no-names")
     assert report["nodes"] == report["exact"] + report["ancestor"] > 0
@@ -111,7 +111,7 @@ def test_finds_the_sidecar_beside_the_model(small_export, tmp_path):
     assert set(metadata(node)) == {"pkg.whence.op", "pkg.whence.module", "pkg.whence.source", "pkg.whence.confidence"}
 
 
-def test_matches_what_carries_no_stamps(small_export, tmp_path):
+def test_matches_nodes_without_stamps(small_export, tmp_path):
     model, sidecar = small_export
     foreign = onnx.load(model)
     del foreign.metadata_props[:]
@@ -132,5 +132,6 @@ def test_refuses_the_sidecar_of_another_program(small_export, tmp_path):
 
 def test_refuses_unknown_keys(small_export, tmp_path):
     model, sidecar = small_export
-    result = command.run("annotate", model, "--sidecar", sidecar, "-o", tmp_path / "out.onnx", "--keys", "modul", code=2)
+    result = command.run("annotate", model, "--sidecar", sidecar, "-o", tmp_path / "out.onnx", "--keys", "modul",
+                         code=2)
     assert "pkg.whence.module" in result.stderr

@@ -1,5 +1,5 @@
-"""Models that users bring, exported, annotated, and annotated again after ONNX Runtime and onnxslim: numbers against
-PyTorch on other values and sizes than were recorded, modules against those of the nodes that a tool left as they were."""
+"""Common architectures, exported, annotated, and annotated again after ONNX Runtime and onnxslim. Results are compared
+with PyTorch at values and sizes that were not recorded, modules with the nodes that the tool did not change."""
 
 import json
 import warnings
@@ -17,7 +17,7 @@ from models.values import is_near, other_values, saved
 QUICK = ("llama_with_cache", "sam")
 NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.matrix) for name in ARCHITECTURES]
 
-# Of the nodes of each confidence, how many may be in another module than it says: what the word promises.
+# The largest share of nodes of each confidence that may be attributed to a wrong module.
 MAY_BE_WRONG = {"exact": 0, "matched": 0.005, "inferred": 0.03, "ancestor": 0.005}
 
 
@@ -40,7 +40,7 @@ def keys(node: onnx.NodeProto) -> dict:
 
 
 class Export:
-    """model.onnx with every node annotated, model.json, and bare.onnx: the same without any metadata."""
+    """model.onnx with every node annotated, model.json, and bare.onnx: the same graph without metadata."""
 
     def __init__(self, name: str, form: str, folder):
         self.entry, self.folder = ARCHITECTURES[name], folder
@@ -59,28 +59,29 @@ def assert_equals_pytorch(export: Export, inputs: dict) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(export.folder / "model.onnx", options, providers=["CPUExecutionProvider"])
-    got = session.run(None, {value.name: inputs[value.name].numpy() for value in session.get_inputs()})
-    for ours, theirs in zip(got, zoo.run(export.entry.model(), inputs), strict=True):
-        assert is_near(ours, theirs), (ours.dtype, theirs.dtype, ours.shape, theirs.shape)
+    results = session.run(None, {value.name: inputs[value.name].numpy() for value in session.get_inputs()})
+    for actual, expected in zip(results, zoo.run(export.entry.model(), inputs), strict=True):
+        assert is_near(actual, expected), (actual.dtype, expected.dtype, actual.shape, expected.shape)
 
 
-def assert_words_are_kept(before, after) -> None:
-    """By the nodes that compute the same value of the same values by the same operator as before the tool, and of which
-    the export knows exactly whose they are (of what serves several modules it says their common ancestor)."""
+def assert_confidence_is_right(before, after) -> None:
+    """Judges the nodes with the same operator, inputs and outputs as before the tool that were `exact` in the export
+    (a node that serves several modules is `ancestor` there)."""
     truth = {(node.op_type, *node.input, *node.output): keys(node)["module"] for node in onnx.load(before).graph.node
              if keys(node)["confidence"] == "exact"}
-    said: dict[str, list] = {word: [] for word in MAY_BE_WRONG}
+    answers_by_word: dict[str, list] = {word: [] for word in MAY_BE_WRONG}
     for node in onnx.load(after).graph.node:
         module = truth.get((node.op_type, *node.input, *node.output))
         found = keys(node)
         if module is None or found.get("confidence", "unattributed") == "unattributed":
             continue
-        above = (module + ".").startswith(found["module"] + ".") or not found["module"]
-        of_both = module in json.loads(found.get("modules", "[]"))  # the tool merged equal nodes of several modules
-        right = above if found["confidence"] == "ancestor" else found["module"] == module or of_both
-        said[found["confidence"]].append((right, node.name, module, found["module"]))
-    assert sum(map(len, said.values())) > 20
-    for word, answers in said.items():
+        is_ancestor = (module + ".").startswith(found["module"] + ".") or not found["module"]
+        # The tool merges equal nodes of several modules.
+        is_one_of_several = module in json.loads(found.get("modules", "[]"))
+        right = is_ancestor if found["confidence"] == "ancestor" else found["module"] == module or is_one_of_several
+        answers_by_word[found["confidence"]].append((right, node.name, module, found["module"]))
+    assert sum(map(len, answers_by_word.values())) > 20
+    for word, answers in answers_by_word.items():
         wrong = [answer[1:] for answer in answers if not answer[0]]
         assert len(wrong) <= max(MAY_BE_WRONG[word] * len(answers), 1 if MAY_BE_WRONG[word] else 0), (word, wrong)
 
@@ -101,7 +102,7 @@ def test_exported_and_annotated_again(name, form, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             change(tmp_path / "bare.onnx", tmp_path / "changed.onnx")
-        for how, given in (("--sidecar", "model.json"), ("--from", "model.onnx")):
-            command.run("annotate", tmp_path / "changed.onnx", how, tmp_path / given, "-o", tmp_path / "again.onnx",
-                        "--overwrite")
-            assert_words_are_kept(tmp_path / "model.onnx", tmp_path / "again.onnx")
+        for option, reference in (("--sidecar", "model.json"), ("--from", "model.onnx")):
+            command.run("annotate", tmp_path / "changed.onnx", option, tmp_path / reference,
+                        "-o", tmp_path / "again.onnx", "--overwrite")
+            assert_confidence_is_right(tmp_path / "model.onnx", tmp_path / "again.onnx")

@@ -1,4 +1,4 @@
-"""The stored table of PyTorch's node counts is current, and export needs no inputs file when the trace knows shapes."""
+"""The stored table of PyTorch's node counts is current, and export needs no inputs file if the trace has shapes."""
 
 import onnx
 import pytest
@@ -11,12 +11,12 @@ def test_the_stored_table_covers_the_zoo():
     assert baselines.stored()["nodes"].keys() == zoo.MODELS.keys()
 
 
-def test_bert_tinys_row_is_what_pytorch_gives_today():
+def test_row_of_bert_tiny_is_current():
     assert baselines.stored()["nodes"]["bert_tiny"] == baselines.measure("bert_tiny")
 
 
 @pytest.mark.parametrize("name", ["bert_tiny", "shared_block"])
-def test_the_traces_own_shapes_serve_when_no_inputs_are_given(name, tmp_path):
+def test_shapes_of_the_trace_replace_an_inputs_file(name, tmp_path):
     with_inputs, without = tmp_path / "with.onnx", tmp_path / "without.onnx"
     command.run("export", zoo.trace(name), "-o", with_inputs, "--inputs", zoo.inputs_file(name))
     command.run("export", zoo.trace(name), "-o", without)

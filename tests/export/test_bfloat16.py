@@ -1,4 +1,4 @@
-"""Models of bfloat16 run in ONNX Runtime on the CPU, which has kernels of it for few operators."""
+"""bfloat16 models run in ONNX Runtime on the CPU, which has bfloat16 kernels for few operators."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from function_module import FunctionModule
 
 os.environ.setdefault("WHENCE", str(command.BINARY))
 
-# Operators that run in bfloat16 as they are, each in a file of one node: inputs, what it computes.
+# Operators that run in bfloat16 without casts, each as a model of one node: inputs, expression.
 MOVES = {
     "CastLike": ("bfloat16[2] x, bfloat16[1] y", "CastLike(x, y)"),
     "Cast": ("bfloat16[2] x", "Cast <to: int = 1> (x)"),
@@ -58,7 +58,7 @@ class Block(nn.Module):
 
 
 def run(path, x):
-    """x goes in as float32 and is cast in front, as numpy has no bfloat16."""
+    """Runs the file with a float32 input and a Cast in front, because numpy has no bfloat16."""
     model = onnx.load(path)
     cast = onnx.helper.make_node("Cast", ["x_float32"], [model.graph.input[0].name], to=onnx.TensorProto.BFLOAT16)
     shape = [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
@@ -79,26 +79,26 @@ def block():
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_a_model_runs_on_the_cpu_and_says_how(block, backend, tmp_path):
+def test_a_model_runs_on_the_cpu_with_a_warning(block, backend, tmp_path):
     x = torch.randn(2, 5, 8).bfloat16()
     with pytest.warns(whence.WhenceWarning, match="of bfloat16 computes? in float32 between casts.*keep_bfloat16=True"):
         whence.export(block, x, tmp_path / "m.onnx", backend, dynamic_shapes=({0: "n", 1: "t"},))
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
     other = torch.randn(3, 7, 8).bfloat16()
     with torch.no_grad():
-        expected = block(other)
-    for got, wanted in zip(run(tmp_path / "m.onnx", other), expected, strict=True):
-        np.testing.assert_allclose(got, wanted.float(), rtol=0.02, atol=0.03)  # bfloat16 has 8 bits
+        results = block(other)
+    for actual, expected in zip(run(tmp_path / "m.onnx", other), results, strict=True):
+        np.testing.assert_allclose(actual, expected.float(), rtol=0.02, atol=0.03)  # bfloat16 has 8 bits
     model = onnx.load(tmp_path / "m.onnx")
     weights = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     assert weights["up.bias"] == weights["down.bias"] == onnx.TensorProto.BFLOAT16
     coverage = command.run_json("validate", tmp_path / "m.onnx")["coverage"]
-    assert coverage["exact"] + coverage["ancestor"] == len(model.graph.node)  # a cast for two modules is their parent's
-    assert coverage["ancestor"] < 6
+    assert coverage["exact"] + coverage["ancestor"] == len(model.graph.node)
+    assert coverage["ancestor"] < 6  # a cast for two modules belongs to their parent
 
 
 def test_results_are_rounded_where_pytorch_rounds_them(tmp_path):
-    """256 + 1 is 256 in bfloat16, and 257 if float32 goes on to the next operator."""
+    """256 + 1 is 256 in bfloat16, but 257 if the next operator reads the float32 value."""
     class Sum(nn.Module):
         def forward(self, x):
             return ((x + 1) - 256).float()
@@ -115,7 +115,7 @@ def test_results_are_rounded_where_pytorch_rounds_them(tmp_path):
     assert session.run(None, {"wide": np.array([256, 300], np.float32)})[0].tolist() == [0, 44]
 
 
-class BothTurns(nn.Module):
+class SharedCast(nn.Module):
     def __init__(self):
         super().__init__()
         self.a, self.b = FunctionModule(lambda x: x + 1), FunctionModule(lambda x: x - 1)
@@ -124,15 +124,15 @@ class BothTurns(nn.Module):
         return self.a(x), self.b(x)
 
 
-def test_a_cast_that_two_modules_read_is_of_both(tmp_path):
+def test_a_cast_that_two_modules_read_belongs_to_their_ancestor(tmp_path):
     with pytest.warns(whence.WhenceWarning, match="operators of bfloat16"):
-        program = whence.export(BothTurns().eval(), torch.ones(2).bfloat16(), tmp_path / "m.onnx")
+        program = whence.export(SharedCast().eval(), torch.ones(2).bfloat16(), tmp_path / "m.onnx")
     (cast,) = [node for node in program.model_proto.graph.node if node.op_type == "Cast" and node.input[0] == "x"]
-    said = {entry.key: entry.value for entry in cast.metadata_props}
-    assert said["pkg.whence.module"] == "" and said["pkg.whence.confidence"] == "ancestor"
+    keys = {entry.key: entry.value for entry in cast.metadata_props}
+    assert keys["pkg.whence.module"] == "" and keys["pkg.whence.confidence"] == "ancestor"
 
 
-def test_kept_as_it_is(block, tmp_path):
+def test_keep_bfloat16_adds_no_casts(block, tmp_path):
     x = torch.randn(2, 5, 8).bfloat16()
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
@@ -146,9 +146,9 @@ def test_branches_and_loops(tmp_path):
     scripted = torch.jit.script(Steps().eval())
     scripted.save(str(tmp_path / "m.pt"))
     torch.save((torch.randn(3, 4),), tmp_path / "x.pt")
-    said = command.run("export", tmp_path / "m.pt", "--inputs", tmp_path / "x.pt", "--dynamic", "x:0=n",
-                       "-o", tmp_path / "m.onnx")
-    assert "--keep-bfloat16" in str(said)
+    result = command.run("export", tmp_path / "m.pt", "--inputs", tmp_path / "x.pt", "--dynamic", "x:0=n",
+                         "-o", tmp_path / "m.onnx")
+    assert "--keep-bfloat16" in str(result)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for x in (torch.randn(5, 4), -torch.rand(2, 4)):
         np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], scripted(x), rtol=0.02, atol=0.02)
@@ -167,7 +167,7 @@ class Steps(nn.Module):
 
 
 @pytest.mark.parametrize("opset", [13, 16, 18, 20, 21, 23])
-def test_the_list_of_what_runs_as_it_is(opset):
+def test_listed_operators_run_in_bfloat16(opset):
     header = (command.ROOT / "annotator" / "exporter" / "bfloat16.h").read_text()
     listed = re.findall('"([A-Za-z]+)"', header.split("runs_in_bfloat16")[1].split("};")[0])
     assert sorted(listed) == listed and set(listed) == set(MOVES)

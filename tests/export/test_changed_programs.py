@@ -1,5 +1,5 @@
-"""Programs of the tables in tests/ops with one thing changed, as mutate_programs.py makes them: whence exports each or
-refuses it with a code and a remedy, and no change ends in a defect, a hang or full memory."""
+"""Programs of the tables in tests/ops with one thing changed by mutate_programs.py: whence exports each or refuses it
+with a code and a remedy. No change leads to a defect, a hang or exhausted memory."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from export.mutate_programs import PROGRAM, Sweep, applied, archive_of, changes, swept
+from export.mutate_programs import PROGRAM, Sweep, applied, archive_of, changes, sweep_family
 from ops.table import CASES, FAMILIES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -24,7 +24,7 @@ def document_of(archive: zipfile.ZipFile) -> dict:
     return json.loads(archive.read(next(each for each in archive.namelist() if each.endswith(PROGRAM))))
 
 
-def test_each_change_is_another_program_and_is_undone(good):
+def test_each_change_alters_the_program_and_is_undone(good):
     document = document_of(good)
     before, found = copy.deepcopy(document), changes(document_of(good))
     assert len(found) > 150
@@ -34,32 +34,33 @@ def test_each_change_is_another_program_and_is_undone(good):
         assert document == before, change
 
 
-class Answers:
-    """In the place of the command's server: one answer, or none in time."""
+class StubServer:
+    """Replaces the command's server: returns one result, or times out if the code is None."""
 
-    def __init__(self, code: int | None, said: str):
-        self.code, self.said = code, said
+    def __init__(self, code: int | None, stderr: str):
+        self.code, self.stderr = code, stderr
 
     def run(self, arguments, environment, seconds) -> subprocess.CompletedProcess:
         if self.code is None:
             raise subprocess.TimeoutExpired(arguments, seconds)
-        return subprocess.CompletedProcess(arguments, self.code, "", self.said)
+        return subprocess.CompletedProcess(arguments, self.code, "", self.stderr)
 
 
-@pytest.mark.parametrize("code, said, found", [
+@pytest.mark.parametrize("code, stderr, found", [
     (0, "", ""), (4, "E0302 converter refused: no; try: yes", ""), (3, "E0204 corrupt file: no; try: yes", ""),
     (70, "E0901 internal: no; try: yes", "exit 70"), (-11, "E0901 internal: no; try: yes", "exit -11"),
-    (-9, "", "exit -9"), (4, "E0302 converter refused: no", "without a remedy"), (4, "no; try: yes", "without an error"),
-    (4, "E0306 over limit: out of memory; try: yes", "too large"), (None, "", "too long"),
+    (-9, "", "exit -9"), (4, "E0302 converter refused: no", "without a remedy"),
+    (4, "no; try: yes", "without an error"), (4, "E0306 over limit: out of memory; try: yes", "too large"),
+    (None, "", "too long"),
 ])
-def test_what_ends_badly_is_found(code, said, found, tmp_path):
+def test_bad_outcomes_are_findings(code, stderr, found, tmp_path):
     sweep = Sweep()
-    sweep.server = Answers(code, said)
+    sweep.server = StubServer(code, stderr)
     sweep.judge(tmp_path / "changed.pt2", "a change")
     assert found in sweep.findings[0] if found else not sweep.findings
 
 
-def test_some_changes_of_some_rows():
+def test_sampled_changes_of_sampled_rows():
     chance, sweep = random.Random(0), Sweep()
     for case in chance.sample(CASES, 16):
         if archive := archive_of(case):
@@ -68,7 +69,7 @@ def test_some_changes_of_some_rows():
     assert sweep.counts.total() > 80 and sweep.counts["ok"] and len(sweep.counts) > 2, sweep.counts
 
 
-# TorchScript source has no form in torch.export.
+# torch.export has no form for TorchScript source.
 EXPORTED = [family for family, cases in FAMILIES.items() if any(not isinstance(case.function, str) for case in cases)]
 
 
@@ -76,7 +77,7 @@ EXPORTED = [family for family, cases in FAMILIES.items() if any(not isinstance(c
 @pytest.mark.parametrize("family", EXPORTED)
 def test_changes_of_every_row(family):
     sweep = Sweep()
-    rows = swept(family, sweep, 10, 0)
+    rows = sweep_family(family, sweep, 10, 0)
     assert not sweep.findings, "\n".join(sweep.findings)
     assert rows and sweep.counts.total() >= 5 * rows, sweep.counts
     later_opsets = family == "onnx_native"  # than the default, at which the sweep exports

@@ -1,4 +1,4 @@
-"""Complex tensors inside a model, as pairs of real ones: arithmetic, moves, constants; what is refused, and where."""
+"""Complex tensors as pairs of real numbers: arithmetic, rearrangement, constants, and refusals with their location."""
 
 import onnxruntime
 import pytest
@@ -10,13 +10,13 @@ real, complex_of = torch.view_as_real, torch.view_as_complex
 
 
 class Model(torch.nn.Module):
-    def __init__(self, function, turns=None):
+    def __init__(self, function, rotations=None):
         super().__init__()
         self.function = function
-        self.register_buffer("turns", turns)
+        self.register_buffer("rotations", rotations)
 
     def forward(self, x, y):
-        return self.function(x, y) if self.turns is None else self.function(x, self.turns)
+        return self.function(x, y) if self.rotations is None else self.function(x, self.rotations)
 
 
 def compared(model, tmp_path, archive):
@@ -38,8 +38,8 @@ def compared(model, tmp_path, archive):
         torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), model(x, y), rtol=1e-4, atol=1e-4)
 
 
-def written(z, w):
-    """As Fourier layers keep the low frequencies of a spectrum: the others are zeros."""
+def low_frequencies(z, w):
+    """Keeps the low frequencies of a spectrum and sets the others to zero, as Fourier layers do."""
     kept = torch.zeros(z.shape[0], 3, 4, dtype=torch.complex64)
     kept[:, :2, 1:] = z[:, :2, 1:] * w[:, :2, 1:]
     kept[:, 2] = w[:, 2]
@@ -64,8 +64,8 @@ FUNCTIONS = {
     "roots": lambda x, y: real(complex_of(x).sqrt() + complex_of(y).reciprocal() * complex_of(x).sgn()),
     "logarithm": lambda x, y: real(complex_of(x).log()),
     "padding": lambda x, y: real(torch.nn.functional.pad(complex_of(x), (1, 2, 0, 1))),
-    "written": lambda x, y: real(written(complex_of(x), complex_of(y))),
-    "written real": lambda x, y: real(written(complex_of(x), y[..., 0])),
+    "written": lambda x, y: real(low_frequencies(complex_of(x), complex_of(y))),
+    "written real": lambda x, y: real(low_frequencies(complex_of(x), y[..., 0])),
     "filled": lambda x, y: real(torch.full_like(complex_of(x), 2 - 1j) * complex_of(y)
                                 + torch.ones_like(complex_of(x))),
     "contracted": lambda x, y: real(torch.einsum("bij,bkj->bik", complex_of(x), complex_of(y))),
@@ -76,44 +76,44 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("archive", ["pt", "pt2"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_pairs_compute_what_pytorch_computes(name, archive, tmp_path):
+def test_pairs_equal_pytorch(name, archive, tmp_path):
     compared(Model(FUNCTIONS[name]), tmp_path, archive)
 
 
 @pytest.mark.parametrize("archive", ["pt", "pt2"])
-def test_rotary_embedding_with_complex_turns(archive, tmp_path):
-    """As Llama's original code has it: the turns are a complex buffer."""
-    turns = torch.polar(torch.ones(3, 4), torch.randn(3, 4))
-    compared(Model(lambda x, t: real(complex_of(x) * t).flatten(2), turns), tmp_path, archive)
+def test_rotary_embedding_with_a_complex_buffer(archive, tmp_path):
+    """As in Llama's original code, the rotations are a complex buffer."""
+    rotations = torch.polar(torch.ones(3, 4), torch.randn(3, 4))
+    compared(Model(lambda x, t: real(complex_of(x) * t).flatten(2), rotations), tmp_path, archive)
 
 
 @pytest.mark.parametrize("function, words", [
     (lambda x, y: real(torch.linalg.inv(complex_of(x[:, :, :3]))), "linalg_inv"),
     (lambda x, y: real(complex_of(x).roll(1)), "works on all axes"),
 ])
-def test_what_has_no_pairs_is_refused_by_name(function, words, tmp_path):
+def test_an_operator_without_a_form_for_pairs_is_refused_by_name(function, words, tmp_path):
     x = torch.randn(2, 3, 4, 2)
     torch.export.save(torch.export.export(Model(function), (x, x), strict=False), tmp_path / "m.pt2")
-    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", code=4).stderr
-    assert words in said and "test_complex.py" in said and "view_as_real" in said, said
+    stderr = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", code=4).stderr
+    assert words in stderr and "test_complex.py" in stderr and "view_as_real" in stderr, stderr
 
 
 @pytest.mark.parametrize("archive", ["pt", "pt2"])
 def test_complex_inputs_and_outputs_are_pairs_in_the_file(archive, tmp_path):
-    class Turned(torch.nn.Module):
+    class Rotation(torch.nn.Module):
         def forward(self, z, x):
             return z * 1j + x, z.abs()
 
     z, x = torch.randn(2, 3, dtype=torch.complex64), torch.randn(2, 3)
     saved, inputs, options = tmp_path / f"m.{archive}", tmp_path / "inputs.pt", []
     if archive == "pt":
-        torch.jit.save(torch.jit.trace(Turned(), (z, x), check_trace=False), saved)
+        torch.jit.save(torch.jit.trace(Rotation(), (z, x), check_trace=False), saved)
         torch.save((z, x), inputs)
         options = ["--inputs", inputs]
     else:
-        torch.export.save(torch.export.export(Turned(), (z, x)), saved)
+        torch.export.save(torch.export.export(Rotation(), (z, x)), saved)
     command.run("export", saved, "-o", tmp_path / "m.onnx", *options)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    got = session.run(None, {"z": real(z).numpy(), "x": x.numpy()})
-    torch.testing.assert_close(torch.from_numpy(got[0]), real(z * 1j + x))
-    torch.testing.assert_close(torch.from_numpy(got[1]), z.abs())
+    results = session.run(None, {"z": real(z).numpy(), "x": x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(results[0]), real(z * 1j + x))
+    torch.testing.assert_close(torch.from_numpy(results[1]), z.abs())

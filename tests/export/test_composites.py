@@ -1,4 +1,4 @@
-"""Operators without a converter that ATen defines by others: opened by PyTorch itself, for both kinds of archive."""
+"""Composite operators without a converter: PyTorch decomposes them, in .pt and in .pt2 archives."""
 
 import onnx
 import pytest
@@ -9,7 +9,7 @@ from export.test_exported_programs import assert_same
 
 
 class Call(torch.nn.Module):
-    """A module that calls one function on its inputs, inside a module of its own."""
+    """Calls one function on its inputs, so that the function's nodes belong to a submodule."""
 
     def __init__(self, function):
         super().__init__()
@@ -68,8 +68,8 @@ def test_results_equal_pytorch(tmp_path, name, kind):
     else:
         torch.jit.trace(model, tuple(inputs.values())).save(str(tmp_path / "m.pt"))
         torch.save(inputs, tmp_path / "inputs.pt")
-    given = ["--inputs", tmp_path / "inputs.pt"] if kind == "pt" else []
-    command.run("export", tmp_path / f"m.{kind}", "-o", tmp_path / "m.onnx", "--annotate", *given)
+    options = ["--inputs", tmp_path / "inputs.pt"] if kind == "pt" else []
+    command.run("export", tmp_path / f"m.{kind}", "-o", tmp_path / "m.onnx", "--annotate", *options)
     onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
     assert_same(tmp_path / "m.onnx", model, inputs)
     assert "call" in keys(tmp_path / "m.onnx", "pkg.whence.module")
@@ -98,16 +98,16 @@ def test_a_dynamic_axis_stays_dynamic(tmp_path, name):
         assert_same(tmp_path / "m.onnx", model, inputs_of(arity, (rows, 6)))
 
 
-def traced(folder, function, *options, code=0):
-    """Of a trace with a dynamic first axis: its standard error."""
+def export_trace(folder, function, *options, code=0):
+    """Exports a trace of the function; returns the standard error."""
     torch.jit.trace(Net(function, 1), (torch.randn(4, 6),)).save(str(folder / "m.pt"))
     return command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--input", "x=float32[4,6]", *options,
                        code=code).stderr
 
 
-def test_sizes_in_steps_are_those_of_axes(tmp_path):
+def test_decomposed_operators_have_dynamic_sizes(tmp_path):
     """kron reshapes to the sizes of its arguments and to products of them."""
-    traced(tmp_path, lambda x: torch.kron(x, x), "--dynamic", "x:0=rows")
+    export_trace(tmp_path, lambda x: torch.kron(x, x), "--dynamic", "x:0=rows")
     for rows in (4, 7):
         assert_same(tmp_path / "m.onnx", Net(lambda x: torch.kron(x, x), 1), inputs_of(1, (rows, 6)))
 
@@ -118,62 +118,62 @@ def exported(folder, function, arity):
     return folder / "m.pt2"
 
 
-def test_without_libtorch_the_refusal_says_so(tmp_path):
+def test_refused_without_libtorch(tmp_path):
     path = exported(tmp_path, *CASES["hinge_embedding_loss"])
-    said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
-    assert "E0307" in said and "aten::hinge_embedding_loss" in said and "--converters FILE" in said
+    stderr = command.run("export", path, "-o", tmp_path / "m.onnx", code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
+    assert "E0307" in stderr and "aten::hinge_embedding_loss" in stderr and "--converters FILE" in stderr
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_a_converter_comes_first(tmp_path):
-    """Nothing is asked of LibTorch where every operator has one."""
+def test_operators_with_converters_need_no_libtorch(tmp_path):
+    """If every operator has a converter, the recorder is not loaded."""
     path = exported(tmp_path, lambda x: torch.relu(x) * 2, 1)
     command.run("export", path, "-o", tmp_path / "m.onnx", env={"WHENCE_RECORDER": "/nowhere"})
 
 
-def test_what_depends_on_data_is_refused(tmp_path):
-    said = traced(tmp_path, lambda x: torch.nn.functional.ctc_loss(
+def test_an_operator_that_depends_on_data_is_refused(tmp_path):
+    stderr = export_trace(tmp_path, lambda x: torch.nn.functional.ctc_loss(
         x[:, None].log_softmax(-1), torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2])), code=4)
-    assert "E030" in said and "aten::ctc_loss" in said
+    assert "E030" in stderr and "aten::ctc_loss" in stderr
 
 
 def test_one_cause_is_one_error(tmp_path):
-    """An operator that cannot be opened is not reported as one without a converter as well."""
-    said = traced(tmp_path, lambda x: x.T * torch.kaiser_window(x.shape[0]), "--dynamic", "x:0=rows", code=4)
-    assert said.count("aten::kaiser_window") == 1 and "E0302" in said and "E0301" not in said
+    """An operator that cannot be decomposed is not also reported as one without a converter."""
+    stderr = export_trace(tmp_path, lambda x: x.T * torch.kaiser_window(x.shape[0]), "--dynamic", "x:0=rows", code=4)
+    assert stderr.count("aten::kaiser_window") == 1 and "E0302" in stderr and "E0301" not in stderr
 
 
 def test_a_sparse_tensor_is_refused(tmp_path):
-    """PyTorch crashes where the layout of a result is not looked at."""
-    said = traced(tmp_path, lambda x: torch.sparse.mm(x.to_sparse(), x.T), code=4)
-    assert "E0303" in said and "sparse" in said
+    """PyTorch crashes if whence does not check the layout of a result."""
+    stderr = export_trace(tmp_path, lambda x: torch.sparse.mm(x.to_sparse(), x.T), code=4)
+    assert "E0303" in stderr and "sparse" in stderr
 
 
-def test_remedies_do_not_lead_in_a_circle(tmp_path):
-    """What depends on the content of tensors does so in other decompositions, too, with assertions on top."""
-    said = command.run("export", exported(tmp_path, lambda x: torch.linalg.lu_factor(x @ x.T)[0], 1), "-o",
+def test_no_decomposition_is_suggested_for_data_dependent_operators(tmp_path):
+    """Another decomposition would depend on the content of tensors as well, and add assertions."""
+    stderr = command.run("export", exported(tmp_path, lambda x: torch.linalg.lu_factor(x @ x.T)[0], 1), "-o",
                        tmp_path / "m.onnx", code=4).stderr
-    assert "E0303" in said and "aten::linalg_lu_factor" in said and "run_decompositions" not in said
-    assert "--converters FILE" in said
+    assert "E0303" in stderr and "aten::linalg_lu_factor" in stderr and "run_decompositions" not in stderr
+    assert "--converters FILE" in stderr
 
 
 def test_a_nested_tensor_is_refused(tmp_path):
-    """PyTorch's fast path of attention leaves them in a trace; they have no sizes that anybody could record."""
+    """PyTorch's fast path of attention leaves nested tensors in a trace; their sizes cannot be recorded."""
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     encoder, padding = torch.nn.TransformerEncoder(layer, 2).eval(), torch.tensor([[False, False, True], [False] * 3])
     model = Net(lambda x: encoder(x, src_key_padding_mask=padding), 1).eval()
     model.encoder = encoder
     with torch.no_grad():
         torch.jit.trace(model, (torch.randn(2, 3, 8),), check_trace=False).save(str(tmp_path / "m.pt"))
-    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,3,8]",
+    stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,3,8]",
                        code=4).stderr
-    assert "E0303" in said and "nested tensor" in said and "transformer.py" in said and "set_fastpath_enabled" in said
+    assert all(text in stderr for text in ("E0303", "nested tensor", "transformer.py", "set_fastpath_enabled"))
 
 
-def test_all_that_is_missing_is_said_at_once(tmp_path):
+def test_all_missing_converters_are_reported_in_one_run(tmp_path):
     path = exported(tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
-    said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr
-    assert "aten::linalg_eigvalsh" in said and "aten::linalg_qr" in said and "aten::kron" not in said
+    stderr = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr
+    assert "aten::linalg_eigvalsh" in stderr and "aten::linalg_qr" in stderr and "aten::kron" not in stderr
 
 
 class Shifted(torch.nn.Module):
@@ -182,7 +182,7 @@ class Shifted(torch.nn.Module):
 
 
 @pytest.mark.parametrize("example", [(4, 8), (3, 5), (5, 8)])
-def test_half_a_dynamic_size_is_not_another_that_it_equals(example, tmp_path):
+def test_half_a_dynamic_size_is_not_confused_with_an_equal_size(example, tmp_path):
     torch.jit.trace(Shifted(), torch.randn(example), check_trace=False).save(str(tmp_path / "m.pt"))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", f"x=float32[{example[0]},{example[1]}]",
                 "--dynamic", "x:0=n,1=m")
@@ -190,11 +190,11 @@ def test_half_a_dynamic_size_is_not_another_that_it_equals(example, tmp_path):
         assert_same(tmp_path / "m.onnx", Shifted(), {"x": torch.randn(sizes)})
 
 
-def test_a_composite_that_cuts_or_fills_up_by_the_size_is_refused(tmp_path):
-    """irfft with n=7 takes four elements of an axis: it cuts one that is longer, and fills up one that is shorter."""
+def test_a_composite_that_slices_or_pads_by_size_is_refused(tmp_path):
+    """irfft with n=7 reads four elements of an axis: it slices a longer axis and pads a shorter one."""
     model = Net(lambda x: torch.fft.irfft(x + 0j, n=7), 1)
     torch.jit.trace(model, torch.randn(4, 6), check_trace=False).save(str(tmp_path / "m.pt"))
     words = ["export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,6]"]
     command.run(*words)
-    ran = command.run(*words, "--overwrite", "--dynamic", "x:1=m", code=4)
-    assert "fft_irfft" in ran.stderr
+    result = command.run(*words, "--overwrite", "--dynamic", "x:1=m", code=4)
+    assert "fft_irfft" in result.stderr

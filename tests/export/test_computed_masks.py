@@ -1,5 +1,5 @@
-"""Attention masks that a model computes from its own weights, large enough that these are written and never held in
-memory: relative positions as in the encoder of a SAM, a bias by buckets as in a T5."""
+"""An attention mask computed from weights that are large enough to be written without being held in memory: relative
+positions as in the encoder of SAM."""
 
 import numpy
 import onnxruntime
@@ -10,11 +10,11 @@ import command
 
 
 class RelativePositions(torch.nn.Module):
-    """x: float32[1, n, 256] -> float32[1, n, 256]; the mask is a product of the queries and of learned positions."""
+    """x: float32[1, n, 256] -> float32[1, n, 256]; the mask is the product of queries and learned positions."""
 
     def __init__(self):
         super().__init__()
-        self.qkv = torch.nn.Linear(256, 768)  # 786 kB: its transpose is made while it is written
+        self.qkv = torch.nn.Linear(256, 768)  # 786 kB: transposed while it is written
         self.positions = torch.nn.Parameter(torch.randn(64, 16))
         self.out = torch.nn.Linear(256, 256)
 
@@ -50,7 +50,7 @@ def test_export(archives, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["model.pt", "model.pt2"])
 def test_annotate(archives, name, tmp_path):
-    """A sidecar holds no weights at all."""
+    """The sidecar holds no weights, yet the layers with the large weights are matched."""
     folder, _ = archives
     command.run("record", folder / name, "-o", tmp_path / "model.whence.json")
     command.run("annotate", folder / "foreign.onnx", "--sidecar", tmp_path / "model.whence.json",

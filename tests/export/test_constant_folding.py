@@ -1,4 +1,4 @@
-"""What is computed of constants alone is computed while exporting: equal to PyTorch, one node left, nothing lost."""
+"""Expressions of constants are folded at export: the result equals PyTorch's and only one node remains."""
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ FLOATS = torch.tensor([[-1.7, 0.3, 2.5], [0.9, -0.4, 3.5]])
 SMALL = FLOATS.abs() / 4
 SQUARE = torch.arange(9.0).reshape(3, 3) / 7
 
-# name -> what a model computes of its buffers; each yields something that broadcasts with [2, 3]
+# name -> expression of buffers; each result broadcasts with [2, 3]
 COMPUTED = {
     "add": lambda: FLOATS + 0.1,
     "sub": lambda: FLOATS - FLOATS[0],
@@ -75,8 +75,8 @@ COMPUTED = {
 }
 
 
-class Computes(torch.nn.Module):
-    """x + f, where f is computed of buffers: torch.export leaves the computation in the program."""
+class ConstantExpression(torch.nn.Module):
+    """Adds a constant expression of buffers to x; torch.export leaves the expression in the program."""
 
     def __init__(self, name: str):
         super().__init__()
@@ -86,9 +86,9 @@ class Computes(torch.nn.Module):
 
     def forward(self, x):
         function = COMPUTED[self.name]
-        # The lambdas read globals: here they find the buffers.
-        held = type(function)(function.__code__, {"torch": torch, **dict(self.named_buffers())})
-        return x + held().to(torch.float32)
+        # The lambdas read globals; replace them with the buffers.
+        of_buffers = type(function)(function.__code__, {"torch": torch, **dict(self.named_buffers())})
+        return x + of_buffers().to(torch.float32)
 
 
 def exported(model: torch.nn.Module, inputs: tuple, folder, *options) -> onnx.ModelProto:
@@ -105,14 +105,14 @@ def assert_same(folder, model: torch.nn.Module, inputs: tuple) -> None:
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_one_addition_is_left(name, tmp_path):
-    model, inputs = Computes(name), (torch.zeros(2, 3),)
+def test_only_the_addition_remains(name, tmp_path):
+    model, inputs = ConstantExpression(name), (torch.zeros(2, 3),)
     assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Add"]
     assert_same(tmp_path, model, inputs)
 
 
-def test_weight_norm_becomes_the_weight(tmp_path):
-    """The file holds the normalised weight once, under a name that says what it was, and not the two it was made of."""
+def test_weight_norm_is_folded_into_the_weight(tmp_path):
+    """The file holds the normalised weight once, named after its parameter, without the two original parameters."""
     model, inputs = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(300, 200)), (torch.randn(2, 300),)
     graph = exported(model, inputs, tmp_path).graph
     assert [node.op_type for node in graph.node] == ["Gemm"]
@@ -121,8 +121,8 @@ def test_weight_norm_becomes_the_weight(tmp_path):
     assert_same(tmp_path, model, inputs)
 
 
-def test_spectral_norm_becomes_the_weight(tmp_path):
-    """It reads the weight twice: as it is, and as a matrix that is gone when its largest singular value is known."""
+def test_spectral_norm_is_folded_into_the_weight(tmp_path):
+    """Spectral norm reads the weight twice: directly, and as a matrix for its largest singular value."""
     layer = torch.nn.Conv2d(3, 8, 3).eval()
     model, inputs = torch.nn.utils.parametrizations.spectral_norm(layer).eval(), (torch.randn(2, 3, 5, 5),)
     graph = exported(model, inputs, tmp_path).graph
@@ -132,35 +132,35 @@ def test_spectral_norm_becomes_the_weight(tmp_path):
     assert_same(tmp_path, model, inputs)
 
 
-class Rotates(torch.nn.Module):
-    """Rotary embedding of all features: what is left over has no elements."""
+class FullRotation(torch.nn.Module):
+    """Rotary embedding of all features: the remaining slice has no elements."""
 
     def forward(self, x):
-        turned, left = x[..., :6], x[..., 6:]
-        return torch.cat([turned * 2, left], -1)
+        rotated, rest = x[..., :6], x[..., 6:]
+        return torch.cat([rotated * 2, rest], -1)
 
 
-def test_pieces_without_elements_are_not_joined(tmp_path):
-    model, inputs = Rotates(), (torch.randn(2, 6),)
+def test_concat_drops_empty_inputs(tmp_path):
+    model, inputs = FullRotation(), (torch.randn(2, 6),)
     assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Mul"]
     assert_same(tmp_path, model, inputs)
 
 
-class Resizes(torch.nn.Module):
-    """To the size that is."""
+class SameSizeResize(torch.nn.Module):
+    """Resizes to the size of the input."""
 
     def forward(self, x):
         return torch.nn.functional.interpolate(x, (4, 4), mode="bilinear", align_corners=True).relu()
 
 
-def test_a_resize_to_the_same_size_goes(tmp_path):
-    model, inputs = Resizes(), (torch.randn(1, 2, 4, 4),)
+def test_a_resize_to_the_same_size_is_removed(tmp_path):
+    model, inputs = SameSizeResize(), (torch.randn(1, 2, 4, 4),)
     assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Relu"]
     assert_same(tmp_path, model, inputs)
 
 
-class Shares(torch.nn.Module):
-    """A large weight that is used as it is, and scaled."""
+class SharedWeight(torch.nn.Module):
+    """Uses a large weight both unchanged and scaled."""
 
     def __init__(self):
         super().__init__()
@@ -171,31 +171,31 @@ class Shares(torch.nn.Module):
 
 
 def test_a_large_weight_is_not_stored_twice(tmp_path):
-    graph = exported(Shares(), (torch.randn(2, 256),), tmp_path).graph
+    graph = exported(SharedWeight(), (torch.randn(2, 256),), tmp_path).graph
     assert sorted(node.op_type for node in graph.node) == ["Add", "MatMul", "MatMul", "Mul"]
-    assert_same(tmp_path, Shares().eval(), (torch.zeros(2, 256),))
+    assert_same(tmp_path, SharedWeight().eval(), (torch.zeros(2, 256),))
 
 
-class Grows(torch.nn.Module):
-    """One number that becomes a large table."""
+class LargeFull(torch.nn.Module):
+    """Expands one number to a large table."""
 
     def forward(self, x):
         return x + torch.full((1024, 1024), 2.0)
 
 
-def test_a_large_table_of_one_number_is_made_at_run_time(tmp_path):
-    model = exported(Grows(), (torch.randn(1, 1024),), tmp_path)
+def test_a_large_table_of_one_number_is_computed_at_run_time(tmp_path):
+    model = exported(LargeFull(), (torch.randn(1, 1024),), tmp_path)
     assert len(model.SerializeToString()) < 4096
-    assert_same(tmp_path, Grows(), (torch.randn(1, 1024),))
+    assert_same(tmp_path, LargeFull(), (torch.randn(1, 1024),))
 
 
 def test_nothing_is_folded_without_optimization(tmp_path):
-    model, inputs = Computes("mul"), (torch.zeros(2, 3),)
+    model, inputs = ConstantExpression("mul"), (torch.zeros(2, 3),)
     assert "Mul" in [node.op_type for node in exported(model, inputs, tmp_path, "--no-optimize").graph.node]
     assert_same(tmp_path, model, inputs)
 
 
-class Holds(torch.nn.Module):
+class TensorAttribute(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.scale = torch.tensor([1.5, 2.5])
@@ -204,6 +204,6 @@ class Holds(torch.nn.Module):
         return x * self.scale
 
 
-def test_a_tensor_that_the_model_holds_keeps_its_name(tmp_path):
-    graph = exported(Holds(), (torch.zeros(2),), tmp_path).graph
+def test_a_tensor_attribute_keeps_its_name(tmp_path):
+    graph = exported(TensorAttribute(), (torch.zeros(2),), tmp_path).graph
     assert [tensor.name for tensor in graph.initializer] == ["scale"]

@@ -1,5 +1,5 @@
-"""Sizes that follow from those of named axes are expressions over these, whatever the runs at other sizes show; sizes that
-data decide are told from others by where they come from, not by how long they are."""
+"""A size derived from named axes is an expression of them, even if it equals another size in every recorded run. Sizes
+that depend on data are distinguished by their origin, not by their value."""
 
 import importlib.util
 import json
@@ -45,23 +45,23 @@ def compare(model, path, sizes):
     for seed, (n, m) in enumerate(sizes):
         draw = torch.Generator().manual_seed(seed)
         x, y = torch.randn(n, 4, generator=draw), torch.randn(m, 4, generator=draw)
-        wanted = model(x.clone(), y.clone())
-        given = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
-        got = session.run(None, given)
-        for one, want in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
-            assert one.shape == tuple(want.shape), (n, m)
-            np.testing.assert_allclose(one, want.numpy(), rtol=1e-5, atol=1e-5)
+        expected = model(x.clone(), y.clone())
+        feed = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+        results = session.run(None, feed)
+        for actual, want in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            assert actual.shape == tuple(want.shape), (n, m)
+            np.testing.assert_allclose(actual, want.numpy(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("expression", NAMED)
-def test_a_result_says_what_its_size_follows_from(expression, tmp_path):
+def test_a_derived_size_is_an_expression_in_the_file(expression, tmp_path):
     model, path = exported(f"return {expression}", tmp_path)
     shape = onnx.load(path).graph.output[0].type.tensor_type.shape
     assert shape.dim[0].dim_param == NAMED[expression]
     compare(model, path, [(6, 3), (4, 9), (11, 1), (17, 20)])
 
 
-# The first are equal at every size that the recording tries, or at the only one that meets the condition.
+# In the first two, sizes coincide at every recorded size, or at the only one that meets the condition.
 OF_OTHER_SIZES = {
     "cut to nothing": "return y[x.size(0):3] * 1, x[y.size(0) * 9 : x.size(0) - 40]",
     "under a condition": "if x.size(0) == 6:\n    z = torch.zeros(x.size(0) - y.size(0) + 9, 4)\nelse:\n    z = y\nreturn z * 2",
@@ -74,17 +74,17 @@ OF_OTHER_SIZES = {
 
 
 @pytest.mark.parametrize("name", OF_OTHER_SIZES)
-def test_no_size_of_a_run_is_taken_for_a_fixed_one(name, tmp_path):
+def test_no_size_of_one_run_becomes_a_constant(name, tmp_path):
     model, path = exported(OF_OTHER_SIZES[name], tmp_path)
     compare(model, path, [(6, 3), (7, 2), (1, 5), (60, 1), (3, 3), (2, 9)])
 
 
-def test_what_the_runs_decided_about_sizes_is_in_the_sidecar_and_the_file(tmp_path):
-    """A table that is cut at the length of the input, and the input without its first row."""
+def test_constraints_on_sizes_are_in_the_sidecar_and_the_file(tmp_path):
+    """Slices a table at the length of the input, and returns the input without its first row."""
     body = "return torch.arange(200.0)[: x.size(0), None] * x, x[1:] + 1"
     model, path = exported(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
     assert [each.dim_param for each in (out.type.tensor_type.shape.dim[0] for out in onnx.load(path).graph.output)] == ["n", "n - 1"]
     constraints = json.loads((tmp_path / "m.json").read_text())["constraints"]
-    assert constraints == ["s0 <= 200"]  # of symbols by their number
+    assert constraints == ["s0 <= 200"]  # symbols are numbered
     assert constraints_of(path) == ["n <= 200"]
     compare(model, path, [(6, 3), (1, 1), (200, 2), (0, 1)])

@@ -1,4 +1,4 @@
-"""Archives that call torchvision's operators open where torchvision is not installed."""
+"""Archives that call torchvision's operators are exported without torchvision installed."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ CALLS = torch.load(Path(__file__).with_name("torchvision_results.pt"))
 
 
 class Constant(torch.nn.Module):
-    """A call that depends on no input: what the recorder computes for it becomes a constant of the file."""
+    """A call that depends on no input: its result, computed by the recorder, becomes a constant of the file."""
 
     def __init__(self, name: str, arguments: list):
         super().__init__()
@@ -27,19 +27,19 @@ class Constant(torch.nn.Module):
 
 
 @pytest.mark.parametrize("place", range(len(CALLS)), ids=[f"{place}-{call[0]}" for place, call in enumerate(CALLS)])
-def test_the_recorder_computes_what_torchvision_does(place, tmp_path):
+def test_the_recorder_computes_torchvisions_results(place, tmp_path):
     name, arguments, expected = CALLS[place]
     torch.jit.trace(Constant(name, arguments), torch.zeros(2), check_trace=False).save(tmp_path / "call.pt")
     command.run("export", tmp_path / "call.pt", "-o", tmp_path / "call.onnx")
     assert name not in str([node.op_type for node in onnx.load(tmp_path / "call.onnx").graph.node])
     results = onnxruntime.InferenceSession(tmp_path / "call.onnx").run(None, {"x": np.zeros(2, np.float32)})[1:]
-    for ours, theirs in zip(results, expected, strict=True):
-        assert ours.dtype == theirs.numpy().dtype and ours.shape == tuple(theirs.shape)
-        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5, atol=1e-5)
+    for actual, reference in zip(results, expected, strict=True):
+        assert actual.dtype == reference.numpy().dtype and actual.shape == tuple(reference.shape)
+        np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-5, atol=1e-5)
 
 
 class Detector(torch.nn.Module):
-    """Boxes and scores of a grid, the best of them kept, and a score of each region: two stages, as detectors have."""
+    """A two-stage detector: boxes and scores of a grid, non-maximum suppression, then a score of each region."""
 
     def __init__(self):
         super().__init__()
@@ -70,17 +70,17 @@ def test_a_detector_finds_other_boxes_in_another_image(make, tmp_path):
     for seed in range(4):
         other = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) * (seed + 1)
         expected = model(other)
-        for ours, theirs in zip(session.run(None, {"image": other.numpy()}), expected, strict=True):
-            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-4)
+        for actual, reference in zip(session.run(None, {"image": other.numpy()}), expected, strict=True):
+            np.testing.assert_allclose(actual, reference.detach().numpy(), rtol=1e-4, atol=1e-4)
         lengths.add(len(expected[0]))
-    assert len(lengths) > 1, "the images have the same number of boxes: nothing is shown"
+    assert len(lengths) > 1, "every image has the same number of boxes, so the test proves nothing"
 
 
 IMAGE = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(9))
 
 
-class OfLevels(torch.nn.Module):
-    """Feature maps tell by their sizes what part of the image they are, as torchvision's poolers find it."""
+class ComputedScale(torch.nn.Module):
+    """Computes the scale of a feature map from its size and the image's, as torchvision's poolers do."""
 
     def forward(self, image, boxes):
         features = torch.nn.functional.avg_pool2d(image, 4)
@@ -91,8 +91,8 @@ class OfLevels(torch.nn.Module):
         return means, parts, torch.ops.torchvision.roi_pool(features, regions, scale, 2, 2)[0]
 
 
-def test_regions_are_scaled_by_a_number_that_the_model_computes(tmp_path):
-    torch.jit.script(OfLevels()).save(tmp_path / "levels.pt")
+def test_region_scale_is_computed_by_the_model(tmp_path):
+    torch.jit.script(ComputedScale()).save(tmp_path / "levels.pt")
     boxes = torch.tensor([[0.0, 0, 15, 15], [4, 8, 30, 20], [9.5, 2.5, 19, 31]])
     torch.save((torch.rand(1, 4, 32, 40), boxes), tmp_path / "inputs.pt")
     command.run("export", tmp_path / "levels.pt", "-o", tmp_path / "levels.onnx", "--inputs", tmp_path / "inputs.pt",
@@ -100,7 +100,7 @@ def test_regions_are_scaled_by_a_number_that_the_model_computes(tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "levels.onnx")
     for height, width, count in [(32, 40, 3), (64, 36, 2), (36, 80, 1)]:
         image = torch.rand(1, 4, height, width, generator=torch.Generator().manual_seed(height))
-        expected = OfLevels()(image, boxes[:count])
-        for ours, theirs in zip(session.run(None, {"image": image.numpy(), "boxes": boxes[:count].numpy()}), expected,
-                                strict=True):
-            np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-4)
+        expected = ComputedScale()(image, boxes[:count])
+        results = session.run(None, {"image": image.numpy(), "boxes": boxes[:count].numpy()})
+        for actual, reference in zip(results, expected, strict=True):
+            np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-4, atol=1e-4)

@@ -1,5 +1,4 @@
-"""Scripted control flow on data that leaves early, or leaves a variable None: early returns, break, continue,
-Optional variables."""
+"""Scripted control flow on data: early returns, break, continue, Optional variables."""
 
 from typing import Dict, List, Optional, Tuple
 
@@ -35,20 +34,20 @@ class InBranch(nn.Module):
 
 
 class BecomesNone(nn.Module):
-    """Something before, None in some iterations."""
+    """The variable holds a tensor before the loop and None after some iterations."""
 
     def forward(self, x, n):
-        held: Optional[torch.Tensor] = x[5]
+        row: Optional[torch.Tensor] = x[5]
         missing = 0
         for t in range(int(n)):
-            found = held
-            if found is None:
+            previous = row
+            if previous is None:
                 missing += 1
             if x[t].sum() > 2:
-                held = None
+                row = None
             else:
-                held = x[t] * 2
-        return (held if held is not None else x[0] - 1), missing
+                row = x[t] * 2
+        return (row if row is not None else x[0] - 1), missing
 
 
 class FromMethod(nn.Module):
@@ -124,7 +123,7 @@ class ListsReturnedEarly(nn.Module):
 
 
 class OtherSizes(nn.Module):
-    """A branch that PyTorch cannot compute for the example."""
+    """PyTorch cannot compute the branch for the example."""
 
     def forward(self, x, n):
         h = x * 1
@@ -136,11 +135,11 @@ class OtherSizes(nn.Module):
 class IndexedByData(nn.Module):
     def forward(self, x, n):
         rows = [x[0], x[1], x[2], x[3], x[4], x[5]]
-        chosen = rows[int(n)]
+        selected = rows[int(n)]
         rows[int(n)] = x[0] * 5
         popped = rows.pop(int(n))
         sizes = [4, 3, 2, 5, 1, 7]
-        return chosen, popped, torch.stack(rows), sizes[int(n)]
+        return selected, popped, torch.stack(rows), sizes[int(n)]
 
 
 MODELS = [StartsAsNone, InBranch, BecomesNone, FromMethod, EarlyReturn, ReturnInBranches, BreakAndContinue,
@@ -166,41 +165,41 @@ class MixedList(nn.Module):
 
 class OtherKeys(nn.Module):
     def forward(self, x, n):
-        held: Dict[int, torch.Tensor] = {}
+        table: Dict[int, torch.Tensor] = {}
         if int(n) > 2:
-            held[1] = x
+            table[1] = x
         else:
-            held[2] = x * 2
-        return x * 3 if 1 in held else -x
+            table[2] = x * 2
+        return x * 3 if 1 in table else -x
 
 
 class OneKeyMore(nn.Module):
     def forward(self, x, n):
-        held = {"a": x}
+        table = {"a": x}
         if int(n) > 2:
-            held["z"] = x * 5
-        return held["a"]
+            table["z"] = x * 5
+        return table["a"]
 
 
 class OtherOrder(nn.Module):
     def forward(self, x, n):
         if int(n) > 2:
-            held = {"a": x, "b": x + 1}
+            table = {"a": x, "b": x + 1}
         else:
-            held = {"b": x * 7, "a": x * 9}
-        return list(held.values())[0]
+            table = {"b": x * 7, "a": x * 9}
+        return list(table.values())[0]
 
 
 class OtherKeysInLoop(nn.Module):
     def forward(self, x, n):
-        held = {1: x}
+        table = {1: x}
         for t in range(int(n)):
-            held = {2: x * t}
-        return held[2] if 2 in held else -x
+            table = {2: x * t}
+        return table[2] if 2 in table else -x
 
 
 class NarrowerInExample(nn.Module):
-    """The example, n = 3, leaves an integer, other numbers a float."""
+    """The result is an integer for the example, n = 3, and a float for n <= 2."""
 
     def forward(self, x, n):
         if int(n) > 2:
@@ -217,9 +216,9 @@ REFUSED = [(MixedList, "float32 and of int64"), (OtherKeys, KEYS), (OneKeyMore, 
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
-def test_what_onnx_cannot_hold_is_refused(model, words, tmp_path):
-    path, said = export(model, tmp_path, code=4)
-    assert words in said, said
+def test_values_without_an_onnx_form_are_refused(model, words, tmp_path):
+    path, stderr = export(model, tmp_path, code=4)
+    assert words in stderr, stderr
     assert not path.exists()
 
 
@@ -232,24 +231,24 @@ class WiderInExample(nn.Module):
         return y * 2
 
 
-def test_a_dtype_that_depends_on_data_is_the_examples_and_told(tmp_path):
-    path, said = export(WiderInExample, tmp_path)
-    assert "int64 and of float32: in the file both are the latter" in said
+def test_a_dtype_that_depends_on_data_is_widened_with_a_warning(tmp_path):
+    path, stderr = export(WiderInExample, tmp_path)
+    assert "int64 and of float32: in the file both are the latter" in stderr
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     x = torch.rand(6, 4)
     for n in (3, 1, 2):
-        got, = session.run(None, {"x": x.numpy(), "n": torch.tensor(n).numpy()})
-        assert got.dtype == "float32" and got == WiderInExample()(x, torch.tensor(n)).float().numpy()
+        result, = session.run(None, {"x": x.numpy(), "n": torch.tensor(n).numpy()})
+        assert result.dtype == "float32" and result == WiderInExample()(x, torch.tensor(n)).float().numpy()
 
 
-class MayReturnNothing(nn.Module):
+class MayReturnNone(nn.Module):
     def forward(self, x, n) -> Optional[torch.Tensor]:
         if int(n) > 2:
             return x + n
         return None
 
 
-class NothingFromALoop(nn.Module):
+class NoneFromALoop(nn.Module):
     def forward(self, x, n) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
         last: Optional[torch.Tensor] = None
         for t in range(int(n)):
@@ -257,7 +256,7 @@ class NothingFromALoop(nn.Module):
         return x, last
 
 
-class NestedNothing(nn.Module):
+class NestedNone(nn.Module):
     def forward(self, x, n) -> Tuple[Optional[Tuple[torch.Tensor, torch.Tensor]], Dict[str, Optional[int]]]:
         pair: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
         count: Optional[int] = None
@@ -269,14 +268,14 @@ class NestedNothing(nn.Module):
 
 
 def leaves(result, like):
-    """None in the place of everything that it stands for."""
+    """Flattens a result like `like`; a missing tuple yields one None per leaf."""
     if isinstance(like, tuple):
         return [leaf for i, each in enumerate(like) for leaf in leaves(result if result is None else result[i], each)]
     return [result]
 
 
-@pytest.mark.parametrize("model, form", [(MayReturnNothing, 0), (NothingFromALoop, (0, 0)), (NestedNothing, ((0, 0), 0))])
-def test_a_result_that_is_none_or_not(model, form, tmp_path):
+@pytest.mark.parametrize("model, form", [(MayReturnNone, 0), (NoneFromALoop, (0, 0)), (NestedNone, ((0, 0), 0))])
+def test_optional_results(model, form, tmp_path):
     path, _ = export(model, tmp_path)
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -284,19 +283,19 @@ def test_a_result_that_is_none_or_not(model, form, tmp_path):
     for n in range(6):
         x = torch.rand(6, 4)
         result = torch.jit.script(model())(x, torch.tensor(n))
-        if model is NestedNothing:
+        if model is NestedNone:
             result = (result[0], result[1]["count"])
-        wanted = leaves(result, form)
-        got = session.run(None, {"x": x.numpy(), "n": torch.tensor(n).numpy()})
-        assert [each is None for each in got] == [each is None for each in wanted]
-        seen |= {want is None for want in wanted}
-        assert_same_results(*([each for each in results if each is not None] for results in (got, wanted)))
+        expected = leaves(result, form)
+        actual = session.run(None, {"x": x.numpy(), "n": torch.tensor(n).numpy()})
+        assert [each is None for each in actual] == [each is None for each in expected]
+        seen |= {want is None for want in expected}
+        assert_same_results(*([each for each in results if each is not None] for results in (actual, expected)))
     assert seen == {True, False}
 
 
-def test_an_optional_result_is_made_where_its_branch_is(tmp_path):
-    """torch.onnx.export gives the branch itself results of the optional type; no second branch asks a flag."""
-    graph = onnx.load(export(MayReturnNothing, tmp_path)[0]).graph
+def test_an_optional_result_comes_from_the_branch_itself(tmp_path):
+    """As in torch.onnx.export, the If returns optional values; no second If tests a flag."""
+    graph = onnx.load(export(MayReturnNone, tmp_path)[0]).graph
     branch, = [node for node in graph.node if node.op_type == "If"]
     assert [len(each.g.output) for each in branch.attribute] == [1, 1]
     for type_ in [graph.output[0].type, *(each.g.output[0].type for each in branch.attribute)]:
@@ -304,13 +303,13 @@ def test_an_optional_result_is_made_where_its_branch_is(tmp_path):
 
 
 def test_an_optional_result_needs_opset_15(tmp_path):
-    _, said = export(MayReturnNothing, tmp_path, "--opset", "14", code=4)
-    assert "E0302" in said and "--opset 15" in said
-    export(MayReturnNothing, tmp_path, "--opset", "15")
+    _, stderr = export(MayReturnNone, tmp_path, "--opset", "14", code=4)
+    assert "E0302" in stderr and "--opset 15" in stderr
+    export(MayReturnNone, tmp_path, "--opset", "15")
 
 
-class ForEachOfNothing(nn.Module):
-    """As torchvision suppresses boxes, class by class, in an image without any."""
+class LoopOverNoClasses(nn.Module):
+    """Suppresses boxes class by class, as torchvision does, in an image without boxes."""
 
     def forward(self, x, n):
         found = torch.zeros_like(x[:, 0])
@@ -319,14 +318,14 @@ class ForEachOfNothing(nn.Module):
         return found
 
 
-class NothingOfOtherRank(nn.Module):
-    """As torchvision decodes boxes: where there are some, they get an axis."""
+class EmptyOfOtherRank(nn.Module):
+    """Decodes boxes as torchvision does: they get an axis unless there are none."""
 
     def forward(self, x, n):
-        chosen = x[: int(n)]
-        boxes = chosen * 2
-        if chosen.shape[0] > 0:
-            boxes = boxes.reshape(chosen.shape[0], -1, 2)
+        selected = x[: int(n)]
+        boxes = selected * 2
+        if selected.shape[0] > 0:
+            boxes = boxes.reshape(selected.shape[0], -1, 2)
         return boxes[..., 1:].reshape(-1)
 
 
@@ -338,39 +337,39 @@ class OtherRank(nn.Module):
         return y.transpose(0, 1)
 
 
-class OfAnyRank(nn.Module):
+class ResultOfOtherRank(nn.Module):
     def forward(self, x, n):
         if int(n) > 2:
             return x * 2
         return x.sum()
 
 
-def test_a_tensor_whose_rank_depends_on_data_has_that_of_the_example(tmp_path):
-    """With the example's rank the file is right; with another it runs only where there is nothing."""
-    path, said = export(OtherRank, tmp_path)
-    assert "E0303" in said and "of 3 and of 2 axes" in said
+def test_a_tensor_whose_rank_depends_on_data_gets_the_examples_rank(tmp_path):
+    """The file is right at the example's rank; at another rank, only empty tensors run."""
+    path, stderr = export(OtherRank, tmp_path)
+    assert "E0303" in stderr and "of 3 and of 2 axes" in stderr
     assert_equal(path, OtherRank(), torch.rand(6, 4), torch.tensor(4))
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     with pytest.raises(Exception, match="(?i)reshape"):
         session.run(None, {"x": torch.rand(6, 4).numpy(), "n": torch.tensor(1).numpy()})
 
 
-def test_a_list_in_a_loop_that_the_example_never_enters(tmp_path):
-    _, said = export(ForEachOfNothing, tmp_path, code=4)
-    assert "E0302" in said and "the example inputs never reach it" in said and "give example inputs" in said
+def test_a_list_in_a_loop_that_the_example_never_enters_is_refused(tmp_path):
+    _, stderr = export(LoopOverNoClasses, tmp_path, code=4)
+    assert "E0302" in stderr and "the example inputs never reach it" in stderr and "give example inputs" in stderr
 
 
-def test_nothing_may_have_another_rank(tmp_path):
-    path, _ = export(NothingOfOtherRank, tmp_path)
+def test_an_empty_tensor_may_have_another_rank(tmp_path):
+    path, _ = export(EmptyOfOtherRank, tmp_path)
     for n in (5, 1, 0):
-        assert_equal(path, NothingOfOtherRank(), torch.rand(6, 4), torch.tensor(n))
+        assert_equal(path, EmptyOfOtherRank(), torch.rand(6, 4), torch.tensor(n))
 
 
-def test_a_result_whose_rank_depends_on_data_has_that_of_the_example(tmp_path):
-    path, said = export(OfAnyRank, tmp_path)
-    assert "the rank of the result" in said and "depends on data" in said
+def test_a_result_whose_rank_depends_on_data_gets_the_examples_rank(tmp_path):
+    path, stderr = export(ResultOfOtherRank, tmp_path)
+    assert "the rank of the result" in stderr and "depends on data" in stderr
     onnx.checker.check_model(str(path), full_check=True)
     dims = onnx.load(path).graph.output[0].type.tensor_type.shape.dim
     assert [(each.HasField("dim_value"), each.dim_param) for each in dims] == [(False, "")] * 2
     for n in (1, 3):
-        assert_equal(path, OfAnyRank(), torch.rand(6, 4), torch.tensor(n))
+        assert_equal(path, ResultOfOtherRank(), torch.rand(6, 4), torch.tensor(n))

@@ -1,5 +1,5 @@
-"""`guards_code` of a .pt2: an axis that the archive leaves open is right at every size, or fixed or given its range, and
-that is said; one that --dynamic names is refused."""
+"""`guards_code` of a .pt2: each dynamic axis of the archive is right at every size, or is fixed or limited to a range
+with a warning. If --dynamic names an axis that the archive fixes, the export is refused."""
 import onnx
 import onnxruntime
 import pytest
@@ -11,7 +11,7 @@ from constraints import constraints_of
 AUTO = torch.export.Dim.AUTO
 
 
-class Of(torch.nn.Module):
+class Apply(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
         self.function = function
@@ -21,9 +21,9 @@ class Of(torch.nn.Module):
 
 
 def save(tmp_path, function, *tensors):
-    """An archive in which every axis is open that torch.export leaves open."""
+    """Saves an archive with every axis dynamic that torch.export leaves dynamic."""
     shapes = (tuple({axis: AUTO for axis in range(tensor.dim())} for tensor in tensors),)
-    program = torch.export.export(Of(function), tensors, dynamic_shapes=shapes)
+    program = torch.export.export(Apply(function), tensors, dynamic_shapes=shapes)
     torch.export.save(program, tmp_path / "m.pt2")
     return tmp_path / "m.pt2"
 
@@ -52,12 +52,12 @@ FIXING = {"a window that the example fills": (half_window, (2, 9)), "a root": (r
 @pytest.mark.parametrize("function, shape", FIXING.values(), ids=FIXING)
 def test_an_equality_fixes_the_axis(tmp_path, function, shape):
     archive = save(tmp_path, function, torch.randn(shape))
-    told = command.run("export", archive, "-o", tmp_path / "m.onnx").stderr
-    assert "E0304" in told and "axis 1 of" in told
+    warning = command.run("export", archive, "-o", tmp_path / "m.onnx").stderr
+    assert "E0304" in warning and "axis 1 of" in warning
     (length,) = lengths(tmp_path / "m.onnx")
     assert length[1] == shape[1] and isinstance(length[0], str)
-    refused = command.run("export", archive, "-o", tmp_path / "n.onnx", "--dynamic", "tensors_0:1=n", code=4).stderr
-    assert "E0304" in refused and not (tmp_path / "n.onnx").exists()
+    refusal = command.run("export", archive, "-o", tmp_path / "n.onnx", "--dynamic", "tensors_0:1=n", code=4).stderr
+    assert "E0304" in refusal and not (tmp_path / "n.onnx").exists()
     command.run("export", archive, "-o", tmp_path / "n.onnx", "--dynamic", "tensors_0:0=b")
     assert lengths(tmp_path / "n.onnx") == [["b", shape[1]]]
 
@@ -79,14 +79,14 @@ RANGES = {"a limit": (smaller, [(4, 3)], "<= 5"), "one size": (other_than_seven,
 
 
 @pytest.mark.parametrize("function, shapes, condition", RANGES.values(), ids=RANGES)
-def test_an_inequality_is_a_range_that_is_said(tmp_path, function, shapes, condition):
+def test_an_inequality_is_a_stated_range(tmp_path, function, shapes, condition):
     archive = save(tmp_path, function, *map(torch.randn, shapes))
-    told = command.run("export", archive, "-o", tmp_path / "m.onnx", "--dynamic", "tensors_0:0=rows").stderr
-    assert "E0304" in told and "rows" in told and condition in told
+    warning = command.run("export", archive, "-o", tmp_path / "m.onnx", "--dynamic", "tensors_0:0=rows").stderr
+    assert "E0304" in warning and "rows" in warning and condition in warning
     assert lengths(tmp_path / "m.onnx")[0][0] == "rows"
     command.run("record", archive, "-o", tmp_path / "m.json")
     assert '"constraints": ["' in (tmp_path / "m.json").read_text()
-    assert any(condition in said and "rows" in said for said in constraints_of(tmp_path / "m.onnx"))
+    assert any(condition in each and "rows" in each for each in constraints_of(tmp_path / "m.onnx"))
 
 
 def without_two(x):
@@ -102,12 +102,12 @@ def every_other_of_three(x):
     return x + torch.arange(x.shape[1] // 2).sum()
 
 
-LEAST = {"of x[2:]": (without_two, "n >= 4"), "of x[1:]": (without_one, "n >= 3"),
-         "of what is cut": (every_other_of_three, "m >= 4")}
+MINIMA = {"of x[2:]": (without_two, "n >= 4"), "of x[1:]": (without_one, "n >= 3"),
+          "of a slice": (every_other_of_three, "m >= 4")}
 
 
-@pytest.mark.parametrize("function, stated", LEAST.values(), ids=LEAST)
-def test_the_least_size_that_an_archive_takes_for_granted_is_said(tmp_path, function, stated):
+@pytest.mark.parametrize("function, stated", MINIMA.values(), ids=MINIMA)
+def test_the_minimum_size_that_an_archive_assumes_is_stated(tmp_path, function, stated):
     archive = save(tmp_path, function, torch.randn(6, 8))
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--dynamic", "tensors_0:0=n,1=m")
     assert constraints_of(tmp_path / "m.onnx") == [stated]
@@ -126,7 +126,7 @@ def joined(x, y):
 
 
 def pooled(x):
-    return torch.nn.functional.max_pool1d(x[:, :, ::2], 2)  # torch.export fixes what it pools
+    return torch.nn.functional.max_pool1d(x[:, :, ::2], 2)  # torch.export fixes the pooled axis
 
 
 SILENT = {"a convolution": (convolved, [(2, 3, 20)], [(5, 3, 31)]), "a reshape": (reshaped, [(4, 12)], [(7, 18)]),
@@ -136,21 +136,21 @@ SILENT = {"a convolution": (convolved, [(2, 3, 20)], [(5, 3, 31)]), "a reshape":
 
 
 @pytest.mark.parametrize("function, shapes, others", SILENT.values(), ids=SILENT)
-def test_what_operations_need_is_not_a_decision(tmp_path, function, shapes, others):
-    """Guards on sizes at which nothing could run say nothing of the file, which is right at others."""
+def test_preconditions_of_operators_are_not_constraints(tmp_path, function, shapes, others):
+    """A guard that only excludes sizes at which no operator could run does not limit the file."""
     archive = save(tmp_path, function, *map(torch.randn, shapes))
     assert "E0304" not in command.run("export", archive, "-o", tmp_path / "m.onnx").stderr
     assert all(isinstance(length[0], str) for length in lengths(tmp_path / "m.onnx"))
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
-    given = [torch.randn(shape) for shape in others]
-    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), given, strict=True)}
-    torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), function(*given))
+    tensors = [torch.randn(shape) for shape in others]
+    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), tensors, strict=True)}
+    torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), function(*tensors))
 
 
-def test_a_name_says_nothing_of_a_size(tmp_path):
-    """torch.export calls the sizes that data decide u0, u1: an axis that the user calls so is an axis all the same."""
+def test_an_axis_may_be_named_like_a_data_dependent_size(tmp_path):
+    """torch.export names data-dependent sizes u0, u1; an axis that the user names u1 is still an axis."""
     archive = save(tmp_path, lambda x: (x + x.new_zeros(x.shape[0], 1)).expand(x.shape[0], 3), torch.randn(4, 1))
-    torch.jit.trace(Of(lambda x: x[:, :1].expand(x.shape[0], 3) + x), torch.randn(4, 3)).save(tmp_path / "m.pt")
+    torch.jit.trace(Apply(lambda x: x[:, :1].expand(x.shape[0], 3) + x), torch.randn(4, 3)).save(tmp_path / "m.pt")
     for source, words in ((archive, ("--dynamic", "tensors_0:0={}")),
                           (tmp_path / "m.pt", ("--input", "x=float32[4,3]", "--dynamic", "x:0={}"))):
         graphs = []
@@ -164,7 +164,7 @@ def test_a_name_says_nothing_of_a_size(tmp_path):
 
 
 def joined(x, y):
-    """torch.export asks whether the sizes fit that it has made one."""
+    """torch.export guards on whether the joined sizes fit the view."""
     z = torch.cat([x, y], 1)
     return z.view(x.shape[0], z.shape[1], 2, 2).transpose(1, 2).reshape(x.shape[0], -1)
 
@@ -176,15 +176,15 @@ def last_rows(x, y):
 
 
 @pytest.mark.parametrize("function, shapes", [(joined, [(2, 3, 4), (2, 5, 4)]), (last_rows, [(6, 4), (3, 4)])])
-def test_what_the_file_says_excludes_sizes_and_is_said_once(tmp_path, function, shapes):
+def test_stated_constraints_exclude_sizes_and_are_unique(tmp_path, function, shapes):
     command.run("export", save(tmp_path, function, *map(torch.randn, shapes)), "-o", tmp_path / "m.onnx")
-    said = constraints_of(tmp_path / "m.onnx")
-    assert len(said) == len(set(said))
-    assert not [each for each in said if len(set(each.split(" == "))) == 1 and " == " in each], said
+    constraints = constraints_of(tmp_path / "m.onnx")
+    assert len(constraints) == len(set(constraints))
+    assert not [each for each in constraints if len(set(each.split(" == "))) == 1 and " == " in each], constraints
 
 
 def one_window(y):
-    """torch.export fixes what is 1 in the example, and the reshape's rows become a number of the archive."""
+    """torch.export fixes sizes that are 1 in the example, so the number of rows after the reshape is a constant."""
     windows = y.unfold(0, 2, 2)
     return (windows - windows + 0.5).reshape(windows.shape[0], -1)
 

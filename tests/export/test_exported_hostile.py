@@ -1,4 +1,5 @@
-"""torch.export archives that are broken, hostile, or beyond ONNX: a code, a place, a remedy, and no output."""
+"""torch.export archives that are broken, hostile, or beyond ONNX: each is refused with a code, a location and a remedy,
+and leaves the output file unchanged."""
 
 import json
 import struct
@@ -38,17 +39,17 @@ def good(tmp_path_factory):
 def refused(path, *words, code) -> str:
     target = path.parent / "out.onnx"
     target.write_text("before")
-    said = command.run("export", path, "-o", target, code=code).stderr
+    stderr = command.run("export", path, "-o", target, code=code).stderr
     assert target.read_text() == "before"
-    assert all(word in said for word in words) and "try:" in said, said
-    return said
+    assert all(word in stderr for word in words) and "try:" in stderr, stderr
+    return stderr
 
 
 # ---- the zip ------------------------------------------------------------------------------------------------------
 
 
 def entries(content: bytes) -> dict:
-    """Name -> where its entry in the directory begins."""
+    """Maps each member's name to the offset of its entry in the central directory."""
     found, at = {}, struct.unpack_from("<I", content, content.rfind(END) + 16)[0]
     while content[at:at + 4] == CENTRAL:
         name, extra, comment = struct.unpack_from("<HHH", content, at + 28)
@@ -58,7 +59,7 @@ def entries(content: bytes) -> dict:
 
 
 def patched(good, target, change) -> Path:
-    """Written anew first, without the ZIP64 directory that PyTorch always adds."""
+    """Applies `change` to a copy without the ZIP64 directory that PyTorch always adds."""
     content = bytearray(rewritten(good, target, "none", None).read_bytes())
     change(content, entries(bytes(content)))
     target.write_bytes(content)
@@ -74,14 +75,14 @@ def encrypt(content, places):
 
 
 def overlap(content, places):
-    """The first weight claims to be long enough to reach into the second."""
+    """Gives the first weight a size that reaches into the second."""
     at = places[weight(places, 0)]
     size = struct.unpack_from("<I", content, at + 24)[0]
     struct.pack_into("<II", content, at + 20, size + 2000, size + 2000)
 
 
 def share(content, places):
-    """Two names, one place: their own headers disagree."""
+    """Points two names at one offset, so that their local headers disagree."""
     struct.pack_into("<I", content, places[weight(places, 1)] + 42,
                      struct.unpack_from("<I", content, places[weight(places, 0)] + 42)[0])
 
@@ -110,7 +111,7 @@ def test_two_directories_that_disagree(good, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "c:evil"])
-def test_names_that_climb_out(good, tmp_path, name):
+def test_names_outside_the_folder_are_refused(good, tmp_path, name):
     path = tmp_path / "m.pt2"
     path.write_bytes(good.read_bytes())
     with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:
@@ -144,7 +145,7 @@ def test_random_bytes_never_crash(good, tmp_path):
 
 
 def rewritten(good, target, member: str, change) -> Path:
-    """`change` gets a member's content and gives the new one; None leaves the member out."""
+    """Copies an archive; `change` maps the member's content to the new one, or to None to drop the member."""
     with zipfile.ZipFile(good) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         for name in old.namelist():
             content = change(old.read(name)) if name.endswith(member) else old.read(name)
@@ -153,12 +154,12 @@ def rewritten(good, target, member: str, change) -> Path:
     return target
 
 
-def of_json(change):
-    def make(content: bytes) -> str:
+def edit_json(change):
+    def apply(content: bytes) -> str:
         document = json.loads(content)
         change(document)
         return json.dumps(document)
-    return make
+    return apply
 
 
 PROGRAM, WEIGHTS = "models/model.json", "model_weights_config.json"
@@ -170,12 +171,12 @@ PROGRAM, WEIGHTS = "models/model.json", "model_weights_config.json"
     lambda text: text.replace(b'"opset_version"', b'"graph_module"'), lambda text: text.replace(b"null", b"nul"),
     lambda text: text.replace(b'"nodes": [', b'"nodes": [0123, '), lambda text: b"",
 ])
-def test_what_is_not_json(good, tmp_path, change):
+def test_invalid_json_is_refused(good, tmp_path, change):
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, change), "E0204", "JSON", code=3)
 
 
-def test_graphs_within_graphs_without_end(tmp_path):
-    """A thousand nested conditions are nested JSON as well, whose depth is bounded."""
+def test_deeply_nested_graphs_are_refused(tmp_path):
+    """A thousand nested conditions exceed the allowed depth of the JSON."""
     class Branch(torch.nn.Module):
         def forward(self, x):
             return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
@@ -186,12 +187,12 @@ def test_graphs_within_graphs_without_end(tmp_path):
         text = json.dumps(node)
         nested = json.dumps(inner["graph"]["nodes"][0])
         document["graph_module"]["graph"]["nodes"] = ["@"]
-        whole = json.dumps(document)
+        template = json.dumps(document)
         for _ in range(1000):
             text = json.dumps(node).replace(nested, text)
             if len(text) > 30_000_000:
                 break
-        return whole.replace('"@"', text)
+        return template.replace('"@"', text)
 
     good = saved(tmp_path / "good.pt2", Branch(), (torch.randn(3),))
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, lambda text: nest(json.loads(text))), "E0204", code=3)
@@ -224,7 +225,7 @@ def sizes(*numbers) -> list:
     (lambda document: document["config"].popitem(), 3, ["E0204", "does not hold its bytes"]),
 ])
 def test_weights_that_are_refused(good, tmp_path, change, code, words):
-    refused(rewritten(good, tmp_path / "m.pt2", WEIGHTS, of_json(change)), *words, code=code)
+    refused(rewritten(good, tmp_path / "m.pt2", WEIGHTS, edit_json(change)), *words, code=code)
 
 
 def test_weights_that_are_missing(good, tmp_path):
@@ -238,36 +239,36 @@ def test_archives_of_older_pytorch(tmp_path):
         archive.writestr("serialized_exported_program.json", "{}")
         archive.writestr("serialized_state_dict.pt", b"")
     refused(tmp_path / "m.pt2", "E0303", "before 2.9", "export it again", code=4)
-    with zipfile.ZipFile(tmp_path / "n.pt2", "w", zipfile.ZIP_STORED) as archive:  # of 2.8
+    with zipfile.ZipFile(tmp_path / "n.pt2", "w", zipfile.ZIP_STORED) as archive:  # PyTorch 2.8
         archive.writestr("n/archive_format", "pt2")
         archive.writestr("n/models/model.json", "{}")
         archive.writestr("n/data/weights/model.pt", b"PK")
     refused(tmp_path / "n.pt2", "E0303", "before 2.9", "export it again", code=4)
 
 
-# ---- what ONNX cannot say -----------------------------------------------------------------------------------------
+# ---- programs without an ONNX form --------------------------------------------------------------------------------
 
 
-def test_complex_numbers_that_onnx_lacks_are_refused_with_the_node(tmp_path):
+def test_an_unsupported_complex_operator_is_refused_with_its_node(tmp_path):
     class Spectrum(torch.nn.Module):
         def forward(self, x):
             return torch.linalg.eigvals(torch.complex(x, x))
 
-    said = refused(saved(tmp_path / "m.pt2", Spectrum(), (torch.randn(3, 3),)), "E030", code=4)
-    assert "linalg_eigvals" in said and "test_exported_hostile.py" in said
+    stderr = refused(saved(tmp_path / "m.pt2", Spectrum(), (torch.randn(3, 3),)), "E030", code=4)
+    assert "linalg_eigvals" in stderr and "test_exported_hostile.py" in stderr
 
 
-def test_every_missing_operator_is_said_at_once(good, tmp_path):
+def test_all_missing_operators_are_reported_in_one_run(good, tmp_path):
     def rename(document):
         nodes = document["graph_module"]["graph"]["nodes"]
         for node, target in zip(nodes, ("acme.first", "acme.second", "acme.first"), strict=False):
             node["target"] = f"torch.ops.{target}.default"
-    said = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(rename)), "acme::first (x2)", "acme::second",
-                   code=4)
-    assert said.count("E0301") == 2
+    stderr = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, edit_json(rename)), "acme::first (x2)",
+                     "acme::second", code=4)
+    assert stderr.count("E0301") == 2
 
 
-def test_functions_of_sizes_that_cannot_be_expressed(tmp_path):
+def test_an_unknown_function_of_sizes_is_refused(tmp_path):
     class Repeat(torch.nn.Module):
         def forward(self, x):
             return x.new_ones(x.shape[0] // 2 + 3)
@@ -279,10 +280,11 @@ def test_functions_of_sizes_that_cannot_be_expressed(tmp_path):
         for node in document["graph_module"]["graph"]["nodes"]:
             if node["target"].endswith("floordiv"):
                 node["target"] = "torch._sym_acosh"
-    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(unknown)), "E0303", "_sym_acosh", "floordiv", code=4)
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, edit_json(unknown)), "E0303", "_sym_acosh", "floordiv",
+            code=4)
 
 
-# ---- sizes and names that cannot be -------------------------------------------------------------------------------
+# ---- impossible sizes and names -----------------------------------------------------------------------------------
 
 
 def graph_of(document):
@@ -324,7 +326,7 @@ def writes_to(argument):
     return change
 
 
-def marks_in_names(document):  # characters that are marks of our own while names are worked out
+def marks_in_names(document):  # whence uses these characters as marks while it assigns names
     graph_of(document)["nodes"][1]["inputs"][0]["arg"]["as_tensor"]["name"] = "\x017\x02 \x01"
 
 
@@ -337,22 +339,22 @@ def marks_in_names(document):  # characters that are marks of our own while name
     (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
     (name_twice, "another node has this name"), (value_twice, "two values are called"),
 ])
-def test_sizes_and_names_that_cannot_be(good, tmp_path, change, words):
-    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", words, code=3)
+def test_impossible_sizes_and_names_are_refused(good, tmp_path, change, words):
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, edit_json(change)), "E0204", words, code=3)
 
 
-def layer(module):
+def layer(module):  # (model, inputs) of a layer
     return lambda: (module, (torch.randn(2, 4, 6),))
 
 
-def function(of):
-    return lambda: (FunctionModule(of), (torch.randn(2, 4, 6),))
+def function(body):
+    return lambda: (FunctionModule(body), (torch.randn(2, 4, 6),))
 
 
-MOST = 2**63 - 1
+INT64_MAX = 2**63 - 1
 
 
-@pytest.mark.parametrize("make, argument, given, code, words", [
+@pytest.mark.parametrize("make, argument, value, code, words", [
     (function(lambda x: torch.tensordot(x, x, dims=([2], [2]))), "dims_other", {"as_ints": []}, 4, "axes"),
     (function(lambda x: x.expand(3, 2, 4, 6)), "size", {"as_ints": [6]}, 4, "size must have an entry"),
     (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": []}, 4, "a stride for each size"),
@@ -366,11 +368,11 @@ MOST = 2**63 - 1
     (function(lambda x: x.movedim((0, 1), (1, 2))), "destination", {"as_ints": [0]}, 4, "the same length"),
     (function(lambda x: x.roll(1, 2)), "shifts", {"as_ints": []}, 4, "the same length"),
     (function(lambda x: x.unfold(2, 2, 2)), "step", {"as_int": 0}, 4, "step > 0"),
-    (function(lambda x: x.unfold(2, 2, 2)), "size", {"as_int": MOST}, 4, "windows must fit into the axis"),
+    (function(lambda x: x.unfold(2, 2, 2)), "size", {"as_int": INT64_MAX}, 4, "windows must fit into the axis"),
     (function(lambda x: x.permute(2, 0, 1)), "dims", {"as_ints": [2, 0, 0]}, 4, "each axis once"),
     (function(lambda x: x.transpose(1, 2)), "dim1", None, 3, "'dim1' is missing"),
     (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": []}, 4, "for each spatial axis"),
-    (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": [MOST]}, 4, "use a smaller number"),
+    (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": [INT64_MAX]}, 4, "use a smaller number"),
     (layer(torch.nn.MaxPool2d(2)), "kernel_size", {"as_ints": [2, 2, 2]}, 3, "3 elements instead of 2"),
     (layer(torch.nn.GroupNorm(2, 4)), "num_groups", {"as_int": 3}, 4, "a multiple of the number of groups"),
     (layer(torch.nn.LSTM(6, 3, batch_first=True)), "hx", {"as_tensors": []}, 4, "for each kind of state"),
@@ -385,10 +387,10 @@ MOST = 2**63 - 1
     (layer(torch.nn.Conv1d(4, 3, 3, stride=2)), "stride", {"as_ints": [0]}, 4, "'stride' must be at least 1"),
     (function(lambda x: x.rot90(1, (0, 2))), "dims", {"as_ints": [1]}, 4, "two different axes"),
     (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "size", {"as_ints": [4, 2**62]}, 4, "more than 16,777,216"),
-    (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": [MOST, MOST]}, 4, "within memory"),
+    (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": [INT64_MAX] * 2}, 4, "within memory"),
     (layer(torch.nn.ChannelShuffle(2)), "groups", {"as_int": 0}, 4, "'groups' must be at least 1"),
     (function(lambda x: x.tensor_split(2, 1)[0]), "sections", {"as_int": 7}, 4, "one piece for each section"),
-    (function(lambda x: x.split(2, 1)[0]), "split_size", {"as_int": MOST}, 4, "the pieces must fit into the axis"),
+    (function(lambda x: x.split(2, 1)[0]), "split_size", {"as_int": INT64_MAX}, 4, "the pieces must fit into the axis"),
     (function(lambda x: x.repeat_interleave(3, 1)), "repeats", {"as_int": -1}, 4, "must not be negative"),
     (layer(torch.nn.AdaptiveAvgPool1d(5)), "output_size", {"as_ints": [2**30]}, 4, "more than 16,777,216 elements"),
     (function(lambda x: x + torch.linspace(0, 1, 6)), "steps", {"as_int": -1}, 4, "must not be negative"),
@@ -401,16 +403,16 @@ MOST = 2**63 - 1
     (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_none": True}, 4, "'pad' is None"),
     (function(lambda x: torch.add(x, x, out=torch.zeros(2, 4, 6))), "out", {"as_int": 3}, 3, "not a tensor"),
 ])
-def test_arguments_that_contradict_each_other(make, argument, given, code, words, tmp_path):
+def test_arguments_that_contradict_each_other(make, argument, value, code, words, tmp_path):
     model, inputs = make()
 
     def change(document):
-        each = [given for node in graph_of(document)["nodes"] for given in node["inputs"] if given["name"] == argument]
-        assert len(each) == 1
-        each[0] |= {"name": "other_name"} if given is None else {"arg": given}
+        (entry,) = [each for node in graph_of(document)["nodes"] for each in node["inputs"]
+                    if each["name"] == argument]
+        entry |= {"name": "other_name"} if value is None else {"arg": value}
     path = saved(tmp_path / "good.pt2", model, inputs)
-    said = refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), words, code=code)
-    assert "E0901" not in said
+    stderr = refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(change)), words, code=code)
+    assert "E0901" not in stderr
 
 
 @pytest.mark.parametrize("model", [torch.nn.LSTM(6, 3, batch_first=True), torch.nn.GRU(6, 3),
@@ -418,9 +420,9 @@ def test_arguments_that_contradict_each_other(make, argument, given, code, words
                                    torch.nn.ConstantPad1d(1, 2.0), torch.nn.Upsample(scale_factor=2, mode="linear"),
                                    FunctionModule(lambda x: x.index_fill(1, torch.tensor([0, 2]), 9.0)),
                                    torch.nn.Sequential(torch.nn.Conv1d(4, 3, 3), torch.nn.BatchNorm1d(3)).eval()])
-@pytest.mark.parametrize("wrong", [[], [0, 0, 0], [MOST], [1] * 9])
+@pytest.mark.parametrize("wrong", [[], [0, 0, 0], [INT64_MAX], [1] * 9])
 def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
-    """Every tensor of the graph, one after the other. What can still be written does not matter; how it ends does."""
+    """Changes one tensor of the graph at a time; whether it is exported or refused does not matter."""
     path = saved(tmp_path / "good.pt2", model, (torch.randn(2, 4, 6),))
     with zipfile.ZipFile(path) as archive:
         document = json.loads(archive.read(next(each for each in archive.namelist() if each.endswith(PROGRAM))))
@@ -429,7 +431,7 @@ def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
             tensor = graph_of(document)["tensor_values"][name]
             tensor["sizes"] = [{"as_int": size} for size in wrong]
             tensor["strides"] = [{"as_int": 1}] * len(wrong)
-        ends_cleanly(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), name)
+        ends_cleanly(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(change)), name)
 
 
 @pytest.mark.parametrize("make, name, sizes, code, words", [
@@ -446,7 +448,7 @@ def test_ranks_and_sizes_that_contradict_the_operators(make, name, sizes, code, 
     def change(document):
         graph_of(document)["tensor_values"][name] |= {"sizes": [{"as_int": size} for size in sizes],
                                                       "strides": [{"as_int": 1}] * len(sizes)}
-    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), words, code=code)
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(change)), words, code=code)
 
 
 @pytest.mark.parametrize("columns", [[0, 1], [[0, 1], [1, 2]]])
@@ -454,17 +456,17 @@ def test_more_indices_than_axes(columns, tmp_path):
     path = saved(tmp_path / "good.pt2", *function(lambda x: x[:, 1:, columns])())
 
     def change(document):
-        (indices,) = [given["arg"]["as_optional_tensors"] for node in graph_of(document)["nodes"]
-                      for given in node["inputs"] if given["name"] == "indices"]
+        (indices,) = [each["arg"]["as_optional_tensors"] for node in graph_of(document)["nodes"]
+                      for each in node["inputs"] if each["name"] == "indices"]
         indices[:0] = [{"as_none": True}] * 3
-    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), "an axis for each index", code=4)
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(change)), "an axis for each index", code=4)
 
 
 def ends_cleanly(broken, what):
-    """Exported or refused by a check that knows a place."""
+    """Asserts that the archive is exported or refused by a check, without an internal error."""
     result = command.run("export", broken, "-o", broken.with_suffix(".onnx"), code=None)
     assert result.returncode in (0, 3, 4), (what, result.returncode, result.stderr)
-    assert "nobody foresaw" not in result.stderr, what
+    assert "E0901" not in result.stderr, what
 
 
 @pytest.mark.parametrize("model", [
@@ -472,7 +474,7 @@ def ends_cleanly(broken, what):
     torch.nn.Sequential(torch.nn.ConvTranspose1d(4, 6, 3, groups=2), torch.nn.BatchNorm1d(6)).eval(),
     torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.PReLU(4), torch.nn.GroupNorm(2, 4)).eval(),
     torch.nn.Sequential(torch.nn.LSTM(6, 3, batch_first=True))])
-def test_weights_in_each_others_places(model, tmp_path):
+def test_swapped_weights_end_cleanly(model, tmp_path):
     path = saved(tmp_path / "good.pt2", model, (torch.randn(2, 4, 6),))
     weights = [f"p_{name.replace('.', '_')}" for name, _ in model.named_parameters()]
     weights += [f"b_{name.replace('.', '_')}" for name, _ in model.named_buffers()]
@@ -486,37 +488,37 @@ def test_weights_in_each_others_places(model, tmp_path):
                          (one, other))
 
 
-def test_names_of_many_modules_within_each_other(good, tmp_path):
+def test_a_name_of_many_nested_modules_is_refused(good, tmp_path):
     def change(document):
         for entry in document["graph_module"]["signature"]["input_specs"][:1]:
             entry["tensor_constant"] = {"arg": entry.pop("parameter")["arg"], "tensor_constant_name": "a." * 100000}
-    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", code=3)
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, edit_json(change)), "E0204", code=3)
 
 
 @pytest.mark.parametrize("make", [lambda x: torch.vander(x, 5), lambda x: torch.linalg.vander(x, N=5)])
-def test_operators_that_ask_for_more_memory_than_there_is(make, tmp_path):
-    class Asks(torch.nn.Module):
+def test_operators_that_need_too_much_memory_are_refused(make, tmp_path):
+    class Vander(torch.nn.Module):
         def forward(self, x):
             return make(x)
 
-    path = saved(tmp_path / "good.pt2", Asks(), (torch.rand(5),))
+    path = saved(tmp_path / "good.pt2", Vander(), (torch.rand(5),))
 
-    def of_any_size(document):
+    def enlarge(document):
         inputs = graph_of(document)["nodes"][0]["inputs"]
-        next(given for given in inputs if given["arg"] == {"as_int": 5})["arg"] = {"as_int": 10**12}
+        next(each for each in inputs if each["arg"] == {"as_int": 5})["arg"] = {"as_int": 10**12}
 
     command.run("export", path, "-o", tmp_path / "good.onnx")
-    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(of_any_size)), "E0306", "more memory than 4 GiB",
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(enlarge)), "E0306", "more memory than 4 GiB",
             "smaller numbers", code=4)
 
 
-def test_names_are_printed_so_that_a_terminal_and_its_reader_bear_it(tmp_path):
-    class Kept(torch.nn.Module):
+def test_long_names_and_control_characters_are_printed_safely(tmp_path):
+    class Relu(torch.nn.Module):
         def forward(self, x):
             return torch.relu(x)
 
-    good = saved(tmp_path / "good.pt2", Kept(), (torch.rand(5),))
-    long, coloured = "B" * 1000000, "x\x1b[31mred\x07"
+    good = saved(tmp_path / "good.pt2", Relu(), (torch.rand(5),))
+    long_name, coloured = "B" * 1000000, "x\x1b[31mred\x07"
 
     def named(name):
         return rewritten(good, tmp_path / "m.pt2", PROGRAM,
@@ -525,40 +527,41 @@ def test_names_are_printed_so_that_a_terminal_and_its_reader_bear_it(tmp_path):
     def missing(name):
         def change(document):
             graph_of(document)["nodes"][0]["target"] = f"torch.ops.aten.{name}.default"
-        return rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change))
+        return rewritten(good, tmp_path / "m.pt2", PROGRAM, edit_json(change))
 
-    for name, shown in ((long, "[... 9996"), (coloured, "x\\x1b[31mred\\x07")):
+    for name, shown in ((long_name, "[... 9996"), (coloured, "x\\x1b[31mred\\x07")):
         exported = command.run("export", named(name), "-o", tmp_path / "o.onnx")
         listed = command.run("show", missing(name))
-        for said in (exported.stdout, listed.stdout, refused(missing(name), "E0301", code=4)):
-            assert shown in said and "\x1b" not in said and len(said) < 3000
+        for output in (exported.stdout, listed.stdout, refused(missing(name), "E0301", code=4)):
+            assert shown in output and "\x1b" not in output and len(output) < 3000
 
 
-def test_effects_are_refused_as_what_they_are(good, tmp_path):
+def test_side_effects_are_refused_by_name(good, tmp_path):
     def with_token(document):
         signature = document["graph_module"]["signature"]
         signature["input_specs"].insert(0, {"token": {"arg": {"name": "token"}}})
 
-    said = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(with_token)), "E0303", "side effects", code=4)
-    assert "kind token" not in said
+    stderr = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, edit_json(with_token)), "E0303", "side effects",
+                     code=4)
+    assert "kind token" not in stderr
 
 
-def test_a_scan_by_an_associative_function_names_what_exports(tmp_path):
-    class Kept(torch.nn.Module):
+def test_associative_scan_suggests_scan(tmp_path):
+    class Relu(torch.nn.Module):
         def forward(self, x):
             return torch.relu(x)
 
-    path = saved(tmp_path / "good.pt2", Kept(), (torch.randn(3, 2),))
+    path = saved(tmp_path / "good.pt2", Relu(), (torch.randn(3, 2),))
 
     def as_scan(document):
         graph_of(document)["nodes"][0]["target"] = "torch.ops.higher_order.associative_scan"
 
-    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(as_scan)), "E0303", "associative_scan",
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, edit_json(as_scan)), "E0303", "associative_scan",
             "torch._higher_order_ops.scan", code=4)
 
 
-def test_vmap_names_what_exports(tmp_path):
-    """torch.export leaves it in the program; decomposed, it is plain operators."""
+def test_vmap_suggests_decompositions(tmp_path):
+    """torch.export leaves vmap in the program; decompositions replace it with plain operators."""
     class Mapped(torch.nn.Module):
         def forward(self, x):
             return torch.vmap(torch.sum)(x)
@@ -570,14 +573,14 @@ def test_vmap_names_what_exports(tmp_path):
     command.run("export", tmp_path / "decomposed.pt2", "-o", tmp_path / "m.onnx")
 
 
-def test_functionalized_operators_that_cannot_be(tmp_path):
+def test_impossible_functionalized_operators_are_refused(tmp_path):
     program = writing.program()
     torch.export.save(program, tmp_path / "undecomposed.pt2")
     refused(tmp_path / "undecomposed.pt2", "E0303", "whence_writing_lib::add_into", "run_decompositions()", code=4)
     torch.export.save(program.run_decompositions(), path := tmp_path / "good.pt2")
 
     def functionalized(change):
-        return of_json(lambda document: change(graph_of(document)["nodes"][1]["inputs"]))
+        return edit_json(lambda document: change(graph_of(document)["nodes"][1]["inputs"]))
 
     def base(index):
         def change(inputs):
@@ -594,7 +597,7 @@ def test_functionalized_operators_that_cannot_be(tmp_path):
             "whence_writing_lib::add_into, which writes to a list of tensors", code=4)
 
 
-def test_weights_in_the_byte_order_of_other_machines(good, tmp_path):
+def test_big_endian_weights_are_refused(good, tmp_path):
     archive = rewritten(good, tmp_path / "big.pt2", "byteorder", lambda _: b"big")
-    assert "E0303" in (said := command.run("export", archive, "-o", tmp_path / "o.onnx", code=4).stderr)
-    assert "big-endian" in said and not (tmp_path / "o.onnx").exists()
+    assert "E0303" in (stderr := command.run("export", archive, "-o", tmp_path / "o.onnx", code=4).stderr)
+    assert "big-endian" in stderr and not (tmp_path / "o.onnx").exists()

@@ -1,4 +1,4 @@
-"""while_loop and scan of torch.export archives: the same results as PyTorch, and what is known of a body."""
+"""while_loop and scan of torch.export archives: results equal PyTorch's, and nodes of a body have their modules."""
 
 import onnx
 import pytest
@@ -12,7 +12,7 @@ LINEAR = torch.nn.Linear
 
 
 class Repeat(torch.nn.Module):
-    """A trip count that data decides; the body reads a module's weights and an input."""
+    """The trip count depends on data; the body reads a module's weights and an input."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,7 @@ class Repeat(torch.nn.Module):
 
 
 class Newton(torch.nn.Module):
-    """A condition on what is carried; a loop in a branch."""
+    """A loop in a branch, with a condition on the carried value."""
 
     def forward(self, x):
         def halve(value):
@@ -52,8 +52,8 @@ class Recurrent(torch.nn.Module):
         return scan(combine, state, xs, **self.options)
 
 
-class Several(torch.nn.Module):
-    """Two carried values, two scanned, two stacked; one of the results is what was carried in."""
+class TwoOfEach(torch.nn.Module):
+    """Two carried, two scanned and two stacked values; one stacked value equals the carried input."""
 
     def forward(self, state, xs):
         def combine(carried, x):
@@ -65,7 +65,7 @@ class Several(torch.nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def without_what_was_compiled_before():
+def no_compiled_code():
     torch._dynamo.reset()
 
 
@@ -78,7 +78,7 @@ def exported(folder, model, inputs: dict, decomposed: bool, **options):
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
-def test_while_loop_runs_as_often_as_in_pytorch(tmp_path, decomposed):
+def test_while_loop_trip_count_equals_pytorch(tmp_path, decomposed):
     model, inputs = Repeat(), {"x": torch.randn(2, 3), "y": torch.randn(2, 3)}
     path = exported(tmp_path, model, {"n": torch.tensor(3), **inputs}, decomposed)
     for times in (0, 1, 5):
@@ -100,22 +100,22 @@ def test_scan(tmp_path, options, decomposed):
     assert_same(exported(tmp_path, model, inputs, decomposed), model, inputs)
 
 
-def test_scan_of_several(tmp_path):
+def test_scan_with_several_values(tmp_path):
     inputs = {"state": torch.randn(2, 3), "xs": torch.randn(5, 2, 3)}
-    assert_same(exported(tmp_path, Several(), inputs, False), Several(), inputs)
+    assert_same(exported(tmp_path, TwoOfEach(), inputs, False), TwoOfEach(), inputs)
 
 
 def operators(path) -> list[str]:
     return [node.op_type for node in onnx.load(path).graph.node]
 
 
-def test_a_scan_is_a_scan(tmp_path):
+def test_a_scan_becomes_a_scan_node(tmp_path):
     inputs = {"state": torch.randn(4, 3), "xs": torch.randn(5, 4, 3)}
     assert operators(exported(tmp_path, Recurrent(), inputs, False)) == ["Scan"]
 
 
-class Numbered(torch.nn.Module):
-    """The iteration's number is read for more than a slice of x."""
+class IterationNumber(torch.nn.Module):
+    """Uses the iteration number for more than a slice of x."""
 
     def forward(self, x, k):
         total = x.sum(0) * 0
@@ -124,17 +124,17 @@ class Numbered(torch.nn.Module):
         return total
 
 
-def test_a_loop_that_is_no_scan_stays_one(tmp_path):
+def test_a_loop_that_is_no_scan_stays_a_loop(tmp_path):
     inputs = {"x": torch.randn(5, 3), "k": torch.tensor(4)}
-    torch.jit.script(Numbered()).save(tmp_path / "m.pt")
+    torch.jit.script(IterationNumber()).save(tmp_path / "m.pt")
     torch.save(inputs, tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")
     assert "Loop" in operators(tmp_path / "m.onnx") and "Scan" not in operators(tmp_path / "m.onnx")
-    assert_same(tmp_path / "m.onnx", Numbered(), {"x": inputs["x"], "k": torch.tensor(2)})
+    assert_same(tmp_path / "m.onnx", IterationNumber(), {"x": inputs["x"], "k": torch.tensor(2)})
 
 
 class FirstRows(torch.nn.Module):
-    """As many rows as there are columns."""
+    """Loops over as many rows as there are columns."""
 
     def forward(self, x):
         total = x.sum(0) * 0
@@ -145,7 +145,8 @@ class FirstRows(torch.nn.Module):
 
 def test_a_loop_over_another_axis_is_no_scan(tmp_path):
     torch.jit.script(FirstRows()).save(tmp_path / "m.pt")
-    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[5,3]", "--dynamic", "x:0=rows,1=columns")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[5,3]",
+                "--dynamic", "x:0=rows,1=columns")
     for rows, columns in ((5, 3), (4, 2)):
         assert_same(tmp_path / "m.onnx", FirstRows(), {"x": torch.randn(rows, columns)})
 
@@ -159,8 +160,8 @@ class OverRows(torch.nn.Module):
         return total
 
 
-def test_a_loop_over_what_may_be_empty_stays_one(tmp_path):
-    """ONNX Runtime has no Scan over nothing."""
+def test_a_loop_over_a_possibly_empty_axis_stays_a_loop(tmp_path):
+    """ONNX Runtime cannot run a Scan over an empty axis."""
     torch.jit.script(OverRows()).save(tmp_path / "m.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[5,3]",
                 "--dynamic", "x:0=n")
@@ -178,7 +179,7 @@ def test_scan_of_dynamic_length(tmp_path):
 
 
 def keys_in_bodies(path, key: str) -> dict:
-    """Operator -> values of `key` of the nodes in the bodies of loops."""
+    """Maps each operator in the bodies of loops to the values of `key` on its nodes."""
     found: dict = {}
 
     def visit(graph, inside: bool) -> None:
@@ -194,8 +195,8 @@ def keys_in_bodies(path, key: str) -> dict:
     return found
 
 
-def test_what_is_known_of_a_body(tmp_path):
-    """PyTorch records no modules in a body: weights tell the module, the rest is known to lie in the one around."""
+def test_modules_of_a_body(tmp_path):
+    """PyTorch records no modules in a body: a node that reads weights is inferred, others get the loop's module."""
     inputs = {"n": torch.tensor(3), "x": torch.randn(2, 3), "y": torch.randn(2, 3)}
     path = exported(tmp_path, Repeat(), inputs, False)
     modules, confidence = (keys_in_bodies(path, f"pkg.whence.{key}") for key in ("module", "confidence"))

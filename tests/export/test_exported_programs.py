@@ -1,4 +1,4 @@
-"""torch.export archives (.pt2): the same results as PyTorch, the same modules as the trace, and what is refused."""
+"""torch.export archives (.pt2): results equal PyTorch's, modules equal the trace's, and broken archives are refused."""
 
 import json
 import warnings
@@ -16,7 +16,7 @@ from models import zoo
 from results import assert_same_results
 
 KINDS = ("plain", "decomposed", "dynamic")
-# A batch of one or a length as long as the model allows cannot be dynamic for torch.export; the second sizes can.
+# torch.export cannot make an axis dynamic at size 1 or at the model's maximum length, so it gets the second sizes.
 MODELS = ("bert_tiny", "distilbert", "gpt2", "vit", "mobilenet_v2", "unet", "lstm_tagger", "shared_block")
 NOT_DYNAMIC = {"lstm_tagger"}  # torch.export fixes the length of a packed sequence
 
@@ -75,23 +75,25 @@ def modules(path) -> set:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_modules_are_those_of_the_trace(folder, tmp_path, name):
+def test_modules_equal_those_of_the_trace(folder, tmp_path, name):
     command.run("export", archive(folder, name, "plain"), "-o", tmp_path / "pt2.onnx", "--annotate")
-    command.run("export", zoo.trace(name), "-o", tmp_path / "trace.onnx", "--annotate", "--inputs", zoo.inputs_file(name))
+    command.run("export", zoo.trace(name), "-o", tmp_path / "trace.onnx", "--annotate",
+                "--inputs", zoo.inputs_file(name))
     assert modules(tmp_path / "pt2.onnx") == modules(tmp_path / "trace.onnx")
 
 
 def test_recorded_without_libtorch(folder, tmp_path):
-    """The sidecar of the archive annotates what PyTorch's own exporter makes of it."""
+    """The sidecar of the archive annotates the export of PyTorch's own exporter."""
     path = archive(folder, "unet", "plain")
     command.run("record", path, "-o", tmp_path / "m.json", env={"WHENCE_RECORDER": "/nowhere"})
     assert json.loads((tmp_path / "m.json").read_text())["source"]["kind"] == "torch.export"
     torch.onnx.export(torch.export.load(path), dynamo=True, f=tmp_path / "m.onnx", optimize=True)
-    said = command.run_json("annotate", tmp_path / "m.onnx", "--sidecar", tmp_path / "m.json", "-o", tmp_path / "a.onnx")
-    assert said["matched"] >= 0.98 * said["nodes"]
+    report = command.run_json("annotate", tmp_path / "m.onnx", "--sidecar", tmp_path / "m.json",
+                              "-o", tmp_path / "a.onnx")
+    assert report["matched"] >= 0.98 * report["nodes"]
 
 
-def test_dynamic_gives_a_symbol_another_name(folder, tmp_path):
+def test_dynamic_renames_a_symbol(folder, tmp_path):
     path = archive(folder, "unet", "dynamic")
     command.run("export", path, "-o", tmp_path / "m.onnx", "--dynamic", "x:0=images")
     assert onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "images"
@@ -118,8 +120,8 @@ class Branches(torch.nn.Module):
 def test_contexts_conditions_and_state(tmp_path, sign):
     model, x = Branches().eval(), torch.full((2, 4), 0.5)
     torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
-    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate").stderr
-    assert "E0308" in said and "'calls'" in said
+    stderr = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate").stderr
+    assert "E0308" in stderr and "'calls'" in stderr
     graph = onnx.load(tmp_path / "m.onnx").graph
     assert [node.op_type for node in graph.node if node.op_type == "If"] == ["If"]
     assert graph.output[0].name == "values"
@@ -127,22 +129,22 @@ def test_contexts_conditions_and_state(tmp_path, sign):
     assert_same(tmp_path / "m.onnx", model, {"x": sign * x})
 
 
-class Counted(torch.nn.Module):
-    """Of 0.1, 1.1 only the first is below 1.1 as float64 counts, both as float32 does."""
+class FractionalRanges(torch.nn.Module):
+    """arange(0.1, 1.1, 1.0) has one element in float64 arithmetic and would have two in float32."""
 
     def forward(self, x):
         return x + torch.arange(0.1, 1.1, 1.0), torch.arange(2.0, -1.0, -0.75)
 
 
-def test_ranges_are_counted_as_pytorch_counts(tmp_path):
+def test_lengths_of_ranges_equal_pytorch(tmp_path):
     x = torch.randn(2, 1)
-    torch.export.save(torch.export.export(Counted(), (x,)), tmp_path / "range.pt2")
+    torch.export.save(torch.export.export(FractionalRanges(), (x,)), tmp_path / "range.pt2")
     command.run("export", tmp_path / "range.pt2", "-o", tmp_path / "range.onnx")
-    assert_same(tmp_path / "range.onnx", Counted(), {"x": x})
+    assert_same(tmp_path / "range.onnx", FractionalRanges(), {"x": x})
 
 
 def rewritten(path, target, change) -> None:
-    """The archive with its program's JSON changed."""
+    """Copies an archive with its program's JSON changed."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         for name in old.namelist():
             content = old.read(name)
@@ -169,7 +171,7 @@ def unknown_operator(document):
     (set_version(9), 3, ["E0205", "newer whence"]), (set_version(7), 4, ["E0303", "export it again"]),
     (forget_tensor, 3, ["E0204", "conv2d"]), (unknown_operator, 4, ["E0301", "acme::convolve"]),
 ])
-def test_programs_that_cannot_be_read(folder, tmp_path, change, code, words):
+def test_unreadable_programs_are_refused(folder, tmp_path, change, code, words):
     rewritten(archive(folder, "unet", "plain"), tmp_path / "m.pt2", change)
     (tmp_path / "out.onnx").write_text("before")
     error = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
@@ -187,7 +189,7 @@ def with_member(name: str):
     def make(old, target) -> None:
         target.write_bytes(old.read_bytes())
         with zipfile.ZipFile(target, "a", zipfile.ZIP_STORED) as new, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a name that is there twice
+            warnings.simplefilter("ignore")  # about the duplicate name
             new.writestr(name, b"x")
     return make
 
@@ -208,7 +210,7 @@ def short_weight(old, target) -> None:
     (with_member("unet.plain/data/weights/weight_0"), 3, ["E0204", "twice"]),
     (truncated, 3, ["E020"]), (short_weight, 3, ["E0204", "shorter"]),
 ])
-def test_archives_that_are_refused(folder, tmp_path, make, code, words):
+def test_broken_archives_are_refused(folder, tmp_path, make, code, words):
     source = archive(folder, "unet", "plain")
     make(source, tmp_path / "m.pt2")
     result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
@@ -216,7 +218,7 @@ def test_archives_that_are_refused(folder, tmp_path, make, code, words):
 
 
 class Strided(torch.nn.Module):
-    """Sizes of its norms follow from those of x by a rule that no axis of x names: convolutions with strides."""
+    """Strided convolutions make the sizes of the norms expressions of the sizes of x."""
 
     def __init__(self):
         super().__init__()
@@ -229,7 +231,7 @@ class Strided(torch.nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["plain", "decomposed"])
-def test_norms_of_sizes_without_a_name(tmp_path, kind):
+def test_norms_over_derived_sizes(tmp_path, kind):
     torch.manual_seed(0)
     model, auto = Strided().eval(), torch.export.Dim.AUTO
     program = torch.export.export(model, (torch.randn(2, 3, 16, 20),), dynamic_shapes=({0: auto, 2: auto, 3: auto},))
@@ -245,7 +247,7 @@ def test_norms_of_sizes_without_a_name(tmp_path, kind):
 
 
 @pytest.mark.parametrize("option", [("--inputs", "nowhere.npz"), ("--input", "x=float32[1]")])
-def test_example_inputs_of_an_archive_that_needs_none_are_an_error(folder, tmp_path, option):
+def test_example_inputs_for_a_pt2_archive_are_an_error(folder, tmp_path, option):
     path = archive(folder, MODELS[0], KINDS[0])
     result = command.run("export", path, "-o", tmp_path / "m.onnx", *option, code=2)
     assert result.stderr.startswith("E0101") and "leave out" in result.stderr

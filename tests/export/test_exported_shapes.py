@@ -1,4 +1,4 @@
-"""Dynamic sizes of torch.export archives: their names and bounds, what follows from them, and arithmetic on them."""
+"""Dynamic sizes of torch.export archives: their names, bounds, derived sizes and arithmetic."""
 
 import math
 
@@ -54,8 +54,8 @@ def test_arithmetic_equals_pytorch(archive, tmp_path):
         assert_same(tmp_path / "m.onnx", Sizes(), inputs_of(*sizes))
 
 
-def test_names_are_those_of_the_archive_or_of_the_user(archive, tmp_path):
-    """An archive does not hold the names of Dim objects; sizes that follow from others are called by the expression."""
+def test_symbols_are_named_by_the_archive_or_by_the_user(archive, tmp_path):
+    """An archive does not hold the names of Dim objects; a derived size is named by its expression."""
     program = torch.export.load(archive)
     assert not any(name in str(program.range_constraints) for name in ("batch", "time"))
     batch, time = (str(size) for size in program.graph_signature and next(
@@ -84,62 +84,64 @@ RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
 
 
 def ranges_in(path) -> dict[str, str]:
-    """{"batch": "VR[2, 64]"} of a file."""
-    said = {entry.key: entry.value for entry in onnx.load(path).graph.metadata_props}[RANGES]
-    return dict(entry.split(": ") for entry in said.strip("{}").replace("], ", "]\n").splitlines())
+    """Reads the ranges of a file, such as {"batch": "VR[2, 64]"}."""
+    ranges = {entry.key: entry.value for entry in onnx.load(path).graph.metadata_props}[RANGES]
+    return dict(entry.split(": ") for entry in ranges.strip("{}").replace("], ", "]\n").splitlines())
 
 
-def test_ranges_have_the_names_that_the_sizes_have(archive, tmp_path):
-    """PyTorch's exporter keeps its own symbols in this key even where dynamic_shapes names the dimensions."""
-    torchs = {str(symbol): str(bounds) for symbol, bounds in torch.export.load(archive).range_constraints.items()}
+def test_ranges_use_the_names_of_the_sizes(archive, tmp_path):
+    """PyTorch's exporter keeps its own symbols in this key even if dynamic_shapes names the dimensions."""
+    pytorch_ranges = {str(symbol): str(bounds)
+                      for symbol, bounds in torch.export.load(archive).range_constraints.items()}
     command.run("export", archive, "-o", tmp_path / "plain.onnx")
-    assert ranges_in(tmp_path / "plain.onnx") == torchs
+    assert ranges_in(tmp_path / "plain.onnx") == pytorch_ranges
     command.run("export", archive, "-o", tmp_path / "named.onnx", "--dynamic", "x:0=batch,1=time")
     named = ranges_in(tmp_path / "named.onnx")
     assert named == {"batch": "VR[2, 64]", "time": "VR[8, 1024]", "2*batch": "VR[4, 128]"}
-    assert sorted(named.values()) == sorted(torchs.values())
+    assert sorted(named.values()) == sorted(pytorch_ranges.values())
     graph = onnx.load(tmp_path / "named.onnx").graph
     assert {dim for each in dims(graph.input) for dim in each} == set(named)
 
 
-class Apart(torch.nn.Module):
+class Independent(torch.nn.Module):
     def forward(self, x, y):
         return x + 1, y * 2
 
 
-@pytest.mark.parametrize("bounds", [((2, 64), (4, 100)), ((4, 100), (2, 64))], ids=["first is wider below", "second is"])
-def test_two_sizes_under_one_name_are_within_both_ranges(bounds, tmp_path):
-    shapes = tuple({0: torch.export.Dim(name, min=low, max=high)} for name, (low, high) in zip("ab", bounds, strict=True))
-    program = torch.export.export(Apart(), (torch.randn(5, 3), torch.randn(6, 3)), dynamic_shapes=shapes)
+@pytest.mark.parametrize("bounds", [((2, 64), (4, 100)), ((4, 100), (2, 64))], ids=["lower first", "higher first"])
+def test_two_sizes_with_one_name_get_the_common_range(bounds, tmp_path):
+    shapes = tuple({0: torch.export.Dim(name, min=low, max=high)}
+                   for name, (low, high) in zip("ab", bounds, strict=True))
+    program = torch.export.export(Independent(), (torch.randn(5, 3), torch.randn(6, 3)), dynamic_shapes=shapes)
     torch.export.save(program, tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "x:0=n", "--dynamic", "y:0=n")
     assert dims(onnx.load(tmp_path / "m.onnx").graph.input) == [["n", 3], ["n", 3]]
     assert ranges_in(tmp_path / "m.onnx") == {"n": "VR[4, 64]"}
 
 
-def test_one_size_has_the_first_of_two_names(tmp_path):
-    class Same(torch.nn.Module):
+def test_equal_sizes_get_the_first_of_two_names(tmp_path):
+    class Sum(torch.nn.Module):
         def forward(self, x, y):
             return x + y
 
-    given = (torch.randn(5, 3), torch.randn(5, 3))
-    program = torch.export.export(Same(), given, dynamic_shapes=({0: BATCH}, {0: BATCH}))
+    inputs = (torch.randn(5, 3), torch.randn(5, 3))
+    program = torch.export.export(Sum(), inputs, dynamic_shapes=({0: BATCH}, {0: BATCH}))
     torch.export.save(program, tmp_path / "m.pt2")
-    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "x:0=a",
+    result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "x:0=a",
                        "--dynamic", "y:0=b")
-    assert "always equals the size 'a'" in said.stdout + said.stderr
-    reference = torch.onnx.export(Same(), given, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
+    assert "always equals the size 'a'" in result.stdout + result.stderr
+    reference = torch.onnx.export(Sum(), inputs, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
     assert dims(onnx.load(tmp_path / "m.onnx").graph.input) == dims(reference.model_proto.graph.input)
 
 
 class Halved(torch.nn.Module):
-    """The size after a strided layer: (n - 1) // 2 + 1, never less than 1 of a size that is not 0."""
+    """The size after a strided layer, (n - 1) // 2 + 1, is at least 1 if n is not 0."""
 
     def forward(self, x):
         return x.new_ones((x.shape[0] - 1) // 2 + 1) * x.sum(), x * ((x.shape[0] - 20) // 7)
 
 
-def test_division_of_what_is_never_negative_needs_no_rounding(tmp_path):
+def test_floor_division_of_a_nonnegative_size_is_a_plain_div(tmp_path):
     n = torch.export.Dim("n", min=3, max=99)
     program = torch.export.export(Halved(), (torch.randn(9),), dynamic_shapes=({0: n},))
     torch.export.save(program, tmp_path / "m.pt2")
@@ -150,26 +152,26 @@ def test_division_of_what_is_never_negative_needs_no_rounding(tmp_path):
     assert operators.count("Div") == 2 and operators.count("Mod") == 1  # n - 20 may be negative
 
 
-class Asserted(torch.nn.Module):
-    """A check of data, as transformers makes it of images in a text: torch.export writes the condition as a number."""
+class DataCheck(torch.nn.Module):
+    """Checks data, as transformers does for images in a text; torch.export writes the condition as a number."""
 
     def forward(self, x, y):
         torch._check((x.sum() > 0).item())
-        chosen = torch.sym_ite((y.sum() > 0).item(), 3, 5)
-        return x * 2, x * chosen
+        factor = torch.sym_ite((y.sum() > 0).item(), 3, 5)
+        return x * 2, x * factor
 
 
-def test_one_number_or_another(tmp_path):
+def test_sym_ite(tmp_path):
     x = torch.rand(3) + 1
-    torch.export.save(torch.export.export(Asserted(), (x, x.clone())), tmp_path / "m.pt2")
+    torch.export.save(torch.export.export(DataCheck(), (x, x.clone())), tmp_path / "m.pt2")
     assert "torch.sym_ite" in (tmp_path / "m.pt2").read_bytes().decode("latin-1")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
     for y in (x, -x):
-        assert_same(tmp_path / "m.onnx", Asserted(), {"x": x, "y": y})
+        assert_same(tmp_path / "m.onnx", DataCheck(), {"x": x, "y": y})
 
 
-def test_a_view_says_its_shape_itself(tmp_path):
-    """torch.export records [n, 2] for both, since n is 1 in the example."""
+def test_the_shape_of_a_view_comes_from_its_arguments(tmp_path):
+    """torch.export records [n, 2] for both views, because n is 1 in the example."""
     class Flat(torch.nn.Module):
         def forward(self, x):
             return x.view(-1, 2).view(1, -1)
@@ -182,25 +184,25 @@ def test_a_view_says_its_shape_itself(tmp_path):
         assert_same(tmp_path / "m.onnx", Flat(), {"x": torch.randn(size)})
 
 
-class TakesANumber(torch.nn.Module):
+class IntegerInput(torch.nn.Module):
     def forward(self, x, n):
         return x * n, x.new_zeros(n), x[: n - 1]
 
 
-def test_a_number_that_is_dynamic_is_an_input(tmp_path):
-    program = torch.export.export(TakesANumber(), (torch.randn(4, 2), 3),
+def test_a_dynamic_integer_is_an_input(tmp_path):
+    program = torch.export.export(IntegerInput(), (torch.randn(4, 2), 3),
                                   dynamic_shapes=(None, torch.export.Dim.DYNAMIC(min=2, max=4)))
     torch.export.save(program, tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(4, 2)
     for n in (2, 3, 4):
-        assert_same_results(session.run(None, {"x": x.numpy(), "n": np.array(n)}), TakesANumber()(x, n), (1e-6, 0))
+        assert_same_results(session.run(None, {"x": x.numpy(), "n": np.array(n)}), IntegerInput()(x, n), (1e-6, 0))
 
 
-def test_a_size_of_its_own_cannot_follow_from_another(tmp_path):
+def test_an_expression_cannot_name_an_independent_size(tmp_path):
     program = torch.export.export(torch.nn.ReLU(), (torch.randn(4, 2),),
                                   dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     torch.export.save(program, tmp_path / "m.pt2")
-    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "input:0=2*b", code=2)
-    assert "E0104" in said.stderr and "independent size" in said.stderr
+    result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "input:0=2*b", code=2)
+    assert "E0104" in result.stderr and "axis 0 of 'input'" in result.stderr

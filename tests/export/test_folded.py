@@ -1,4 +1,4 @@
-"""The file says which operations were computed while it was exported: they have no node, and are not lost."""
+"""The file lists the operations that the export folded, because they have no node."""
 
 import onnx
 import pytest
@@ -9,7 +9,7 @@ import command
 from sidecar import Sidecar
 
 
-class Folds(nn.Module):
+class ConstantSubgraphs(nn.Module):
     """A weight norm and arithmetic on a parameter depend on no input."""
 
     def __init__(self):
@@ -23,8 +23,8 @@ class Folds(nn.Module):
 
 @pytest.mark.parametrize("extra, folded", [((), {"_weight_norm", "exp", "add"}), (("--no-optimize",), set()),
                                            (("--no-fold",), set())])
-def test_operations_that_were_folded_are_named(extra, folded, tmp_path):
-    torch.export.save(torch.export.export(Folds().eval(), (torch.randn(2, 4),)), tmp_path / "m.pt2")
+def test_folded_operations_are_listed(extra, folded, tmp_path):
+    torch.export.save(torch.export.export(ConstantSubgraphs().eval(), (torch.randn(2, 4),)), tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json", *extra)
     keys = {entry.key: entry.value for entry in onnx.load(tmp_path / "m.onnx").metadata_props}
     numbers = set()

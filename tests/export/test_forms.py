@@ -1,4 +1,4 @@
-"""Forms of models that the zoo does not hold: inputs given back, state, cells in loops, fused kernels, Python numbers."""
+"""Model forms missing from the zoo: returned inputs, state, cells in loops, fused kernels, Python numbers."""
 
 from typing import Dict, List
 
@@ -15,7 +15,7 @@ from results import assert_same_results
 
 
 def export(module, tmp_path, *options, inputs=None):
-    """Saves a scripted module, or traces one on `inputs`; exports it. (ONNX file, what whence said)"""
+    """Saves a scripted module, or a trace on `inputs`, and exports it; returns (ONNX file, standard error)."""
     archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
     if not isinstance(module, torch.jit.ScriptModule):
         module = torch.jit.trace(module, inputs, check_trace=False)
@@ -27,16 +27,17 @@ def export(module, tmp_path, *options, inputs=None):
 
 def run(path, *inputs):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(None, {value.name: given.numpy() for value, given in zip(session.get_inputs(), inputs, strict=True)})
+    return session.run(None, {value.name: tensor.numpy()
+                              for value, tensor in zip(session.get_inputs(), inputs, strict=True)})
 
 
-def same(path, module, *inputs):
+def assert_same(path, module, *inputs):
     with torch.no_grad():
-        wanted = module(*inputs)
-    assert_same_results(run(path, *inputs), wanted if isinstance(wanted, tuple) else (wanted,), (1e-5, 1e-6))
+        expected = module(*inputs)
+    assert_same_results(run(path, *inputs), expected if isinstance(expected, tuple) else (expected,), (1e-5, 1e-6))
 
 
-class GivesBack(nn.Module):
+class ReturnsInputs(nn.Module):
     def __init__(self):
         super().__init__()
         self.scale = nn.Parameter(torch.tensor([2.0, 3.0]))
@@ -45,10 +46,10 @@ class GivesBack(nn.Module):
         return x, y * 2, self.scale
 
 
-def test_inputs_and_parameters_may_be_returned_as_they_are(tmp_path):
+def test_inputs_and_parameters_may_be_returned_unchanged(tmp_path):
     inputs = (torch.rand(2), torch.rand(2))
-    path, _ = export(GivesBack(), tmp_path, inputs=inputs)
-    same(path, GivesBack(), *inputs)
+    path, _ = export(ReturnsInputs(), tmp_path, inputs=inputs)
+    assert_same(path, ReturnsInputs(), *inputs)
     report = command.run_json("validate", path)
     assert report["clean"]
     identity = next(node.name for node in onnx.load(path).graph.node if node.op_type == "Identity")
@@ -56,7 +57,7 @@ def test_inputs_and_parameters_may_be_returned_as_they_are(tmp_path):
     assert (explained["module"], explained["confidence"]) == ("", "ancestor")
 
 
-class Counts(nn.Module):
+class CallCounter(nn.Module):
     def __init__(self):
         super().__init__()
         self.register_buffer("seen", torch.zeros(1))
@@ -66,13 +67,13 @@ class Counts(nn.Module):
         return x * self.seen
 
 
-def test_writes_to_buffers_are_told(tmp_path):
+def test_writes_to_buffers_are_reported(tmp_path):
     x = torch.rand(3)
-    path, said = export(Counts(), tmp_path, inputs=(x,))
-    assert "E0308" in said and "'seen'" in said and "test_forms.py" in said
-    held = torch.jit.load(str(tmp_path / "m.pt")).seen  # tracing ran the model too
-    for _ in range(2):  # each run starts anew
-        np.testing.assert_allclose(run(path, x)[0], (x * (held + 1)).numpy())
+    path, stderr = export(CallCounter(), tmp_path, inputs=(x,))
+    assert "E0308" in stderr and "'seen'" in stderr and "test_forms.py" in stderr
+    stored = torch.jit.load(str(tmp_path / "m.pt")).seen  # tracing ran the model too
+    for _ in range(2):  # each run starts from the stored value
+        np.testing.assert_allclose(run(path, x)[0], (x * (stored + 1)).numpy())
 
 
 class WritesToInput(nn.Module):
@@ -86,23 +87,23 @@ SPECS = ("--input", "x=float32[3]", "--input", "y=float32[3]")
 
 
 @pytest.mark.parametrize("kind", ["trace", "script", "exported", "decomposed"])
-def test_writes_to_inputs_are_told(tmp_path, kind):
+def test_writes_to_inputs_are_reported(tmp_path, kind):
     x, y = torch.rand(3), torch.rand(3)
     if kind in ("trace", "script"):
         model = torch.jit.script(WritesToInput()) if kind == "script" else WritesToInput()
-        path, said = export(model, tmp_path, *SPECS, inputs=(x, y))
+        path, stderr = export(model, tmp_path, *SPECS, inputs=(x, y))
     else:
         program = torch.export.export(WritesToInput(), (x, y))
         torch.export.save(program if kind == "exported" else program.run_decompositions(), tmp_path / "m.pt2")
         path = tmp_path / "m.onnx"
-        said = command.run("export", tmp_path / "m.pt2", "-o", path).stderr
-    assert said.count("E0308") == 1 and "its input 'x'" in said and "'y'" not in said
-    given = torch.rand(3)
-    wanted = WritesToInput()(given.clone(), y)
-    np.testing.assert_allclose(run(path, given, y)[0], wanted.numpy())
+        stderr = command.run("export", tmp_path / "m.pt2", "-o", path).stderr
+    assert stderr.count("E0308") == 1 and "its input 'x'" in stderr and "'y'" not in stderr
+    other = torch.rand(3)
+    expected = WritesToInput()(other.clone(), y)
+    np.testing.assert_allclose(run(path, other, y)[0], expected.numpy())
 
 
-class Keeps(nn.Module):
+class SetsAttribute(nn.Module):
     def __init__(self):
         super().__init__()
         self.last = torch.zeros(3)
@@ -112,10 +113,10 @@ class Keeps(nn.Module):
         return self.last * 2
 
 
-def test_attributes_that_are_set_are_told(tmp_path):
-    path, said = export(torch.jit.script(Keeps()), tmp_path, "--input", "x=float32[3]")
-    assert "E0308" in said and "'last'" in said
-    same(path, Keeps(), torch.rand(3))
+def test_assignments_to_attributes_are_reported(tmp_path):
+    path, stderr = export(torch.jit.script(SetsAttribute()), tmp_path, "--input", "x=float32[3]")
+    assert "E0308" in stderr and "'last'" in stderr
+    assert_same(path, SetsAttribute(), torch.rand(3))
 
 
 class StepsUntil(nn.Module):
@@ -153,7 +154,7 @@ def test_cells_in_a_loop_whose_length_depends_on_data(make, tmp_path):
     model = make()
     path, _ = export(torch.jit.script(model), tmp_path, "--input", "x=float32[2,4]")
     for _ in range(4):
-        same(path, model, torch.randn(2, 4) * 3)
+        assert_same(path, model, torch.randn(2, 4) * 3)
 
 
 class SelfAttention(nn.Module):
@@ -161,8 +162,8 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.attention, self.weights = nn.MultiheadAttention(16, 2, batch_first=True), weights
 
-    def forward(self, x, left_out):
-        result, weights = self.attention(x, x, x, key_padding_mask=left_out, need_weights=self.weights)
+    def forward(self, x, padding):
+        result, weights = self.attention(x, x, x, key_padding_mask=padding, need_weights=self.weights)
         return (result, weights) if self.weights else result
 
 
@@ -174,11 +175,11 @@ def test_the_fused_kernel_of_multihead_attention(weights, tmp_path):
     with torch.no_grad():
         path, _ = export(model, tmp_path, inputs=inputs)
         assert "_native_multi_head_attention" in str(torch.jit.load(str(tmp_path / "m.pt")).inlined_graph)
-    same(path, model, *inputs)
+    assert_same(path, model, *inputs)
 
 
 def modules_of(path):
-    """Of the nodes that compute; constants and rearrangements depend on how a function is written."""
+    """Collects the modules of the nodes that compute; constants and rearrangements differ between equal functions."""
     return {entry.value for node in onnx.load(path).graph.node for entry in node.metadata_props
             if entry.key == "pkg.whence.module" and node.op_type not in {"Constant", "Reshape", "Transpose"}}
 
@@ -193,9 +194,9 @@ def test_the_fused_kernel_of_encoder_layers(norm_first, activation, tmp_path):
     with torch.no_grad():
         path, _ = export(model, tmp_path, "--dynamic", "src:0=batch,1=time", inputs=(x,))
         assert "_transformer_encoder_layer_fwd" in str(torch.jit.load(str(tmp_path / "m.pt")).inlined_graph)
-    same(path, model, x)
-    same(path, model, torch.randn(3, 7, 16))
-    # The modules are those of a trace that calls them, instead of one kernel.
+    assert_same(path, model, x)
+    assert_same(path, model, torch.randn(3, 7, 16))
+    # A trace without the fused kernel has the same modules.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         (tmp_path / "slow").mkdir()
@@ -210,20 +211,21 @@ class Scaled(nn.Module):
         return x * factor
 
 
-def test_python_numbers_are_kept_and_told(tmp_path):
-    path, said = export(torch.jit.script(Scaled()), tmp_path, "--input", "x=float32[3]", "--input", "factor=float64[]<1")
-    assert "input 'factor'" in said
+def test_python_numbers_become_constants_with_a_warning(tmp_path):
+    path, stderr = export(torch.jit.script(Scaled()), tmp_path, "--input", "x=float32[3]",
+                          "--input", "factor=float64[]<1")
+    assert "input 'factor'" in stderr
     assert [value.name for value in onnx.load(path).graph.input] == ["x"]
 
 
-class Halves(nn.Module):
-    """The skip connection of a U-Net: what pooling rounded away is padded again."""
+class SkipConnection(nn.Module):
+    """The skip connection of a U-Net: padding restores the elements that pooling dropped."""
 
     def forward(self, x):
         half = nn.functional.max_pool1d(x, 2)
-        whole = nn.functional.interpolate(half, scale_factor=2.0)
-        missing = x.size(2) - whole.size(2)
-        return torch.cat([x, nn.functional.pad(whole, [missing // 2, missing - missing // 2])], 1)
+        upsampled = nn.functional.interpolate(half, scale_factor=2.0)
+        missing = x.size(2) - upsampled.size(2)
+        return torch.cat([x, nn.functional.pad(upsampled, [missing // 2, missing - missing // 2])], 1)
 
 
 class MeanOfWindows(nn.Module):
@@ -245,11 +247,11 @@ class PadsToWindows(nn.Module):
         return padded.reshape(padded.size(0), 3, -1, 4).softmax(3).flatten(2)[:, :, : x.size(2)]
 
 
-@pytest.mark.parametrize("model", [Halves, MeanOfWindows, MeanOfTheFirst, PadsToWindows])
+@pytest.mark.parametrize("model", [SkipConnection, MeanOfWindows, MeanOfTheFirst, PadsToWindows])
 def test_sizes_that_agree_by_coincidence(model, tmp_path):
     path, _ = export(model(), tmp_path, "--dynamic", "x:0=batch,2=time", inputs=(torch.rand(2, 3, 8),))
     for time in (3, 7, 8, 13, 16, 200):
-        same(path, torch.jit.load(str(tmp_path / "m.pt")), torch.rand(1, 3, time))
+        assert_same(path, torch.jit.load(str(tmp_path / "m.pt")), torch.rand(1, 3, time))
 
 
 @pytest.mark.parametrize("make, shape", [
@@ -257,8 +259,8 @@ def test_sizes_that_agree_by_coincidence(model, tmp_path):
     (lambda: nn.MaxPool2d(2), (1, 2, 4, 4)), (lambda: nn.GroupNorm(2, 4), (2, 4, 5)), (nn.Mish, (2, 3)),
 ], ids=["conv", "conv_transpose", "max_pool", "group_norm", "mish"])
 @pytest.mark.parametrize("opset", [14, 18, 22])
-def test_dtypes_that_operators_took_up_late(make, shape, opset, tmp_path):
-    """export() lets onnx's full checker see the file: bfloat16 reached most operators with opset 22."""
+def test_dtypes_of_later_opsets_are_cast(make, shape, opset, tmp_path):
+    """export() runs onnx's full checker; most operators accept bfloat16 from opset 22 only."""
     model = make().to(torch.bfloat16)
     path, _ = export(model, tmp_path, "--opset", opset, inputs=(torch.rand(shape, dtype=torch.bfloat16),))
     assert onnx.load(path).graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
@@ -269,17 +271,17 @@ class OneCount(nn.Module):
         return torch.repeat_interleave(x, counts, 1)
 
 
-def test_one_count_for_all_where_the_number_of_counts_is_dynamic(tmp_path):
+def test_one_repeat_count_on_a_dynamic_axis_of_counts(tmp_path):
     x, counts = torch.rand(2, 3), torch.tensor([2])
     torch.save((x, counts), tmp_path / "inputs.pt")
     path, _ = export(OneCount(), tmp_path, "--inputs", tmp_path / "inputs.pt", "--dynamic", "x:1=w", "--dynamic",
                      "counts:0=r", inputs=(x, counts))
     for inputs in ((x, counts), (torch.rand(2, 5), torch.tensor([4]))):
-        same(path, OneCount(), *inputs)
+        assert_same(path, OneCount(), *inputs)
 
 
-class Checks(nn.Module):
-    """Pairs beside a side that raises, as the result of one branch and of one branch in another."""
+class RaisesFirst(nn.Module):
+    """One side of a condition raises; the other is a nested condition that returns pairs."""
 
     def forward(self, x) -> tuple[torch.Tensor, torch.Tensor]:
         if float(x.sum()) < 0:
@@ -291,7 +293,7 @@ class Checks(nn.Module):
         return pair
 
 
-class ChecksLast(nn.Module):
+class RaisesLast(nn.Module):
     def forward(self, x) -> torch.Tensor:
         if float(x.sum()) >= 0:
             return x.exp()
@@ -299,44 +301,45 @@ class ChecksLast(nn.Module):
             raise ValueError("negative")
 
 
-@pytest.mark.parametrize("model", [Checks, ChecksLast])
-def test_a_side_that_raises_leaves_the_other(model, tmp_path):
+@pytest.mark.parametrize("model", [RaisesFirst, RaisesLast])
+def test_only_the_side_that_does_not_raise_is_exported(model, tmp_path):
     module = torch.jit.script(model())
     path, _ = export(module, tmp_path, "--input", "x=float32[3]>=0<1")
     for x in (torch.full((3,), 0.1), torch.ones(3)):
-        same(path, module, x)
-    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "not.onnx", "--input", "x=float32[3]>=-2<-1",
+        assert_same(path, module, x)
+    stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "not.onnx", "--input", "x=float32[3]>=-2<-1",
                        code=4).stderr
-    assert "E03" in said and "the program raises" in said and not (tmp_path / "not.onnx").exists()
+    assert "E03" in stderr and "the program raises" in stderr and not (tmp_path / "not.onnx").exists()
 
 
-class Deletes(nn.Module):
+class DeletesElements(nn.Module):
     def forward(self, x) -> list[torch.Tensor]:
-        made, named = [x + 1, x + 2, x + 3], {"a": x, "b": x * 2}
-        del made[1]
-        del made[-1]
+        rows, named = [x + 1, x + 2, x + 3], {"a": x, "b": x * 2}
+        del rows[1]
+        del rows[-1]
         del named["a"]
-        return made + list(named.values())
+        return rows + list(named.values())
 
 
-def test_elements_that_are_deleted(tmp_path):
-    module, x = torch.jit.script(Deletes()), torch.rand(3)
+def test_deleted_elements(tmp_path):
+    module, x = torch.jit.script(DeletesElements()), torch.rand(3)
     path, _ = export(module, tmp_path, "--input", "x=float32[3]")
     assert len(run(path, x)) == 2
     assert_same_results(run(path, x), module(x))
 
 
-class Empties(nn.Module):
+class PopsItem(nn.Module):
     def forward(self, x) -> torch.Tensor:
         named = {"a": x, "b": x * 2}
         named.popitem()
         return x * len(named)
 
 
-def test_a_change_of_a_dict_that_is_not_followed_is_refused(tmp_path):
-    torch.jit.script(Empties()).save(str(tmp_path / "m.pt"))
-    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3]", code=4).stderr
-    assert "E03" in said and "popitem" in said
+def test_an_unsupported_change_of_a_dict_is_refused(tmp_path):
+    torch.jit.script(PopsItem()).save(str(tmp_path / "m.pt"))
+    stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3]",
+                         code=4).stderr
+    assert "E03" in stderr and "popitem" in stderr
 
 
 class Squeezes(nn.Module):
@@ -356,99 +359,100 @@ class SizeFromData(nn.Module):
 
 class SqueezesAndFlattens(nn.Module):
     def forward(self, x):
-        return (x * 2).squeeze().reshape(-1)  # the result of squeeze, where its rank is that of the file
+        return (x * 2).squeeze().reshape(-1)  # squeeze inside the model, so its rank is fixed
 
 
-def test_squeeze_of_a_dynamic_axis_is_told(tmp_path):
+def test_squeeze_of_a_dynamic_axis_is_reported(tmp_path):
     x = torch.rand(2, 3)
-    path, said = export(SqueezesInside(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
-    assert "warning" in said and "E0304" in said and "keeps axis 0" in said
-    assert "n != 1" in said and constraints_of(path) == ["n != 1"]
-    same(path, SqueezesInside(), torch.rand(4, 3))
+    path, stderr = export(SqueezesInside(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
+    assert "warning" in stderr and "E0304" in stderr and "axis 0" in stderr and "n != 1" in stderr
+    assert constraints_of(path) == ["n != 1"]
+    assert_same(path, SqueezesInside(), torch.rand(4, 3))
     x = torch.rand(2, 1)
-    path, said = export(SqueezesAndFlattens(), tmp_path, "--input", "x=float32[2,1]", "--dynamic", "x:0=n", inputs=(x,))
+    path, stderr = export(SqueezesAndFlattens(), tmp_path, "--input", "x=float32[2,1]", "--dynamic", "x:0=n",
+                          inputs=(x,))
     assert constraints_of(path) == ["n != 1"]
     for size in (0, 1, 4):
-        same(path, SqueezesAndFlattens(), torch.rand(size, 1))
+        assert_same(path, SqueezesAndFlattens(), torch.rand(size, 1))
     x = torch.rand(2, 3)
-    path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
-    assert "E0304" not in said and "rank of the result" in said and "that of the example" in said
-    for size in (1, 4):  # a result of the program, whose rank is free
-        same(path, Squeezes(), torch.rand(size, 3))
-    path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
-    assert "squeeze" not in said and constraints_of(path) == []
+    path, stderr = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
+    assert "E0304" not in stderr and "rank of the result" in stderr and "that of the example" in stderr
+    for size in (1, 4):  # the rank of a result may vary
+        assert_same(path, Squeezes(), torch.rand(size, 3))
+    path, stderr = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
+    assert "squeeze" not in stderr and constraints_of(path) == []
 
 
-def test_squeeze_of_a_size_from_data_goes_by_that_size(tmp_path):
+def test_squeeze_of_a_data_dependent_size(tmp_path):
     n = torch.tensor([1])
     torch.save((n,), tmp_path / "inputs.pt")
     path, _ = export(SizeFromData(), tmp_path, "--inputs", tmp_path / "inputs.pt", inputs=(n,))
     for size in (1, 3):
-        same(path, SizeFromData(), torch.tensor([size]))
+        assert_same(path, SizeFromData(), torch.tensor([size]))
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_a_dynamic_batch_that_the_initial_state_has_not_is_refused(kind, tmp_path):
+def test_a_dynamic_batch_with_a_fixed_initial_state_is_refused(kind, tmp_path):
     x, h = torch.rand(5, 3, 4), torch.rand(1, 3, 6)
     inputs = (x, (h, h)) if kind is nn.LSTM else (x, h)
     torch.jit.trace(kind(4, 6), inputs).save(str(tmp_path / "m.pt"))
     torch.save(inputs, tmp_path / "inputs.pt")
-    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+    stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
                        "--dynamic", "input:1=n", code=4).stderr
-    assert "E0304" in said and "initial state" in said
+    assert "E0304" in stderr and "initial state" in stderr
 
 
-class Formats(nn.Module):
+class FormatsText(nn.Module):
     def forward(self, x, y):
         print(f"x is {x} of {x.size(0)}")
         return x.data + y
 
 
-def test_texts_made_of_values_and_the_data_of_a_tensor_are_followed(tmp_path):
+def test_formatted_text_and_tensor_data(tmp_path):
     inputs = (torch.rand(3), torch.rand(3))
-    path, _ = export(torch.jit.script(Formats()), tmp_path, "--input", "x=float32[3]", "--input", "y=float32[3]",
+    path, _ = export(torch.jit.script(FormatsText()), tmp_path, "--input", "x=float32[3]", "--input", "y=float32[3]",
                      "--dynamic", "x:0=n", "--dynamic", "y:0=n")
-    same(path, Formats(), *inputs)
+    assert_same(path, FormatsText(), *inputs)
 
 
-class Checks(nn.Module):
+class ChecksSize(nn.Module):
     def forward(self, x):
         if x.size(-1) != 4:
             raise RuntimeError("want 4, have {}".format(x.size(-1)))
         return x * 2
 
 
-def test_the_text_of_an_exception_is_made_of_values(tmp_path):
-    torch.jit.script(Checks()).save(str(tmp_path / "m.pt"))
-    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,5]",
+def test_the_text_of_an_exception_contains_values(tmp_path):
+    torch.jit.script(ChecksSize()).save(str(tmp_path / "m.pt"))
+    stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,5]",
                        code=4).stderr
-    assert "want 4, have 5" in said
+    assert "want 4, have 5" in stderr
 
 
-class Defaults(nn.Module):
+class DefaultArguments(nn.Module):
     def forward(self, x, scale: torch.Tensor = torch.tensor([2.0, 3.0]), shift: float = 1.0):
         return x * scale + shift
 
 
-def test_an_argument_left_to_its_default_is_a_constant_of_the_file(tmp_path):
-    path, _ = export(torch.jit.script(Defaults()), tmp_path, "--input", "x=float32[3,2]", "--dynamic", "x:0=n")
+def test_a_default_argument_is_a_constant_of_the_file(tmp_path):
+    path, _ = export(torch.jit.script(DefaultArguments()), tmp_path, "--input", "x=float32[3,2]", "--dynamic", "x:0=n")
     assert [value.name for value in onnx.load(path).graph.input] == ["x"]
-    same(path, Defaults(), torch.rand(5, 2))
+    assert_same(path, DefaultArguments(), torch.rand(5, 2))
 
 
-class SumsUp(nn.Module):
+class ScalesBySize(nn.Module):
     def forward(self, x):
         return x * x.numel()
 
 
 def test_an_example_may_be_empty_along_a_dynamic_axis(tmp_path):
-    path, _ = export(SumsUp(), tmp_path, "--input", "x=float32[0,3]", "--dynamic", "x:0=n",
+    path, _ = export(ScalesBySize(), tmp_path, "--input", "x=float32[0,3]", "--dynamic", "x:0=n",
                      inputs=(torch.rand(0, 3),))
     for size in 0, 4:
-        same(path, SumsUp(), torch.rand(size, 3))
+        assert_same(path, ScalesBySize(), torch.rand(size, 3))
 
 
-class ListsAt(nn.Module):
+class IndexFromData(nn.Module):
     def forward(self, x, y, at):
         values = [x, y, x + y]
         values[int(at)] = values[int(at) - 1] * 2
@@ -458,31 +462,31 @@ class ListsAt(nn.Module):
 def test_a_list_is_read_and_changed_at_an_index_from_data(tmp_path):
     x, y = torch.rand(2), torch.rand(2)
     torch.save((x, y, torch.tensor(1)), tmp_path / "inputs.pt")
-    path, _ = export(torch.jit.script(ListsAt()), tmp_path, "--inputs", tmp_path / "inputs.pt")
+    path, _ = export(torch.jit.script(IndexFromData()), tmp_path, "--inputs", tmp_path / "inputs.pt")
     for at in 0, 1, 2, -1:
-        same(path, ListsAt(), x, y, torch.tensor(at))
+        assert_same(path, IndexFromData(), x, y, torch.tensor(at))
 
 
-class Pads(nn.Module):
+class PadsByList(nn.Module):
     def forward(self, x, pad: List[int]):
         return nn.functional.pad(x, pad)
 
 
-def test_a_list_of_numbers_may_be_given_as_tensors(tmp_path):
+def test_a_list_of_numbers_may_be_passed_as_tensors(tmp_path):
     x = torch.rand(2, 3)
     torch.save((x, [torch.tensor(1), torch.tensor(2)]), tmp_path / "inputs.pt")
-    path, _ = export(torch.jit.script(Pads()), tmp_path, "--inputs", tmp_path / "inputs.pt")
+    path, _ = export(torch.jit.script(PadsByList()), tmp_path, "--inputs", tmp_path / "inputs.pt")
     np.testing.assert_array_equal(run(path, x)[0], nn.functional.pad(x, (1, 2)).numpy())
 
 
-class Keyed(torch.nn.Module):
-    """table: {2: x} -> x + 2; torch.jit.save keeps the keys."""
+class KeyedByNumber(torch.nn.Module):
+    """Returns x + 2 for the table {2: x}; torch.jit.save keeps the keys."""
 
     def forward(self, table: Dict[int, torch.Tensor]) -> torch.Tensor:
         return table[2] + 2
 
 
-class ByTensor(torch.nn.Module):
+class KeyedByTensor(torch.nn.Module):
     def forward(self, table: Dict[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         total = torch.zeros(3)
         for key in table.keys():
@@ -490,21 +494,22 @@ class ByTensor(torch.nn.Module):
         return total
 
 
-def test_dicts_by_numbers_are_an_argument_and_by_tensors_are_refused(tmp_path):
-    torch.jit.script(Keyed()).save(str(tmp_path / "m.pt"))
+def test_a_dict_keyed_by_numbers_is_an_argument_and_one_by_tensors_is_refused(tmp_path):
+    torch.jit.script(KeyedByNumber()).save(str(tmp_path / "m.pt"))
     torch.save({2: torch.arange(3.0)}, tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    np.testing.assert_allclose(session.run(None, {given.name: np.arange(3, dtype=np.float32)})[0], [2, 3, 4])
+    (value,) = session.get_inputs()
+    np.testing.assert_allclose(session.run(None, {value.name: np.arange(3, dtype=np.float32)})[0], [2, 3, 4])
 
-    torch.jit.script(ByTensor()).save(str(tmp_path / "t.pt"))
+    torch.jit.script(KeyedByTensor()).save(str(tmp_path / "t.pt"))
     torch.save({torch.tensor(1.0): torch.arange(3.0)}, tmp_path / "inputs.pt")
-    refused = command.run("export", tmp_path / "t.pt", "-o", tmp_path / "t.onnx", "--inputs", tmp_path / "inputs.pt", code=4)
-    assert refused.stderr.startswith("E0303") and not (tmp_path / "t.onnx").exists()
+    result = command.run("export", tmp_path / "t.pt", "-o", tmp_path / "t.onnx",
+                         "--inputs", tmp_path / "inputs.pt", code=4)
+    assert result.stderr.startswith("E0303") and not (tmp_path / "t.onnx").exists()
 
 
-class Forks(nn.Module):
+class ParallelTasks(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(3, 3)
@@ -514,10 +519,10 @@ class Forks(nn.Module):
         return torch.jit.wait(one) + torch.jit.wait(two)
 
 
-def test_tasks_are_computed_where_they_are_waited_for(tmp_path):
-    model = Forks()
+def test_forked_tasks_are_computed_at_their_wait(tmp_path):
+    model = ParallelTasks()
     path, _ = export(torch.jit.script(model), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n")
-    same(path, model, torch.rand(5, 3))
+    assert_same(path, model, torch.rand(5, 3))
     modules = {entry.value for node in onnx.load(path).graph.node for entry in node.metadata_props
                if entry.key == "pkg.whence.module"}
     assert "layer" in modules

@@ -1,5 +1,5 @@
-"""Operators in place, from a trace and from an undecomposed torch.export archive: their functional forms are found by
-name and arguments, or are what ATen defines them by."""
+"""In-place operators of a trace and of an undecomposed torch.export archive: whence finds the functional form by name
+and arguments, or by ATen's own definition."""
 
 import warnings
 
@@ -12,7 +12,7 @@ import command
 
 F = torch.nn.functional
 ONES = torch.ones(3, 4)
-# By what makes the functional form another than the same name without the underscore.
+# Keyed by how the functional form differs from the name without the underscore.
 FORMS = {
     "overload": lambda y: y.abs_().pow_(2),
     "overload_of_tensors": lambda y: y.abs_().pow_(ONES * 2).floor_divide_(ONES * 0.25),
@@ -40,7 +40,7 @@ FORMS = {
 }
 
 
-class Writes(torch.nn.Module):
+class InPlace(torch.nn.Module):
     def __init__(self, write):
         super().__init__()
         self.write = write
@@ -52,7 +52,7 @@ class Writes(torch.nn.Module):
 
 
 def exported(folder, write, route, x, axes=None):
-    model = Writes(write)
+    model = InPlace(write)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if route == "trace":
@@ -69,8 +69,8 @@ def exported(folder, write, route, x, axes=None):
 
 def assert_same(folder, model, x):
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
-    for got, wanted in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
-        torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-5, atol=1e-6)
+    for actual, expected in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(actual), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
@@ -80,26 +80,26 @@ def test_results_equal_pytorch(name, route, tmp_path):
     assert_same(tmp_path, exported(tmp_path, FORMS[name], route, x), x)
 
 
-def test_a_diagonal_of_any_length(tmp_path):
+def test_diagonal_of_a_dynamic_length(tmp_path):
     model = exported(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
     for rows in (6, 11, 5):
         assert_same(tmp_path, model, torch.randn(rows, 4))
 
 
 class Aliased(torch.nn.Module):
-    """What an operator in place returns is the tensor itself, which may be given another shape by either name."""
+    """An in-place operator returns its own tensor; both names may change the tensor's shape."""
 
     def forward(self, x):
         y = x.clone().unsqueeze_(0)
         same = y.mul_(2)
         same.squeeze_(0)
-        turned = y.add_(1)
-        turned.t_()
-        return y, turned.relu_(), y.sum(0)
+        transposed = y.add_(1)
+        transposed.t_()
+        return y, transposed.relu_(), y.sum(0)
 
 
 @pytest.mark.parametrize("scripted", [True, False], ids=["script", "pt2"])
-def test_both_names_of_a_tensor_are_given_another_shape(scripted, tmp_path):
+def test_both_names_of_a_tensor_change_its_shape(scripted, tmp_path):
     model, x = Aliased(), torch.randn(3, 4)
     if scripted:
         torch.jit.script(model).save(str(tmp_path / "m.pt"))

@@ -1,5 +1,5 @@
-"""interpolate of dynamic sizes, at sizes where float32 rounds otherwise than float64, where ONNX Runtime's Resize copies,
-and where it reads other elements than PyTorch."""
+"""interpolate of dynamic sizes, at sizes where float32 and float64 round differently, and where ONNX Runtime's Resize
+copies or reads other elements than PyTorch."""
 
 import numpy as np
 import onnx
@@ -23,7 +23,7 @@ class Interpolate(torch.nn.Module):
         return F.interpolate(x, **self.options)
 
 
-def sizes_that_differ(kind, model, example, sizes, folder):
+def wrong_sizes(kind, model, example, sizes, folder):
     axes = range(2, example.dim())
     path = folder / ("m.pt2" if kind == "exported" else "m.pt")
     if kind == "exported":
@@ -39,9 +39,9 @@ def sizes_that_differ(kind, model, example, sizes, folder):
     wrong = []
     for size in sizes:
         x = torch.randn(*example.shape[:2], *size, generator=torch.Generator().manual_seed(sum(size)))
-        want, got = model(x).numpy(), session.run(None, {"x": x.numpy()})[0]
-        if want.shape != got.shape or not np.allclose(want, got, rtol=1e-3, atol=1e-3):
-            wrong.append((size, want.shape, got.shape))
+        expected, actual = model(x).numpy(), session.run(None, {"x": x.numpy()})[0]
+        if expected.shape != actual.shape or not np.allclose(expected, actual, rtol=1e-3, atol=1e-3):
+            wrong.append((size, expected.shape, actual.shape))
     return wrong
 
 
@@ -53,7 +53,7 @@ def sizes_that_differ(kind, model, example, sizes, folder):
     {"scale_factor": 2.3, "mode": "linear", "align_corners": True},
     *({"size": size, "mode": mode} for size in (5, 16) for mode in ("nearest", "nearest-exact"))], ids=str)
 def test_lines(kind, options, tmp_path):
-    assert not sizes_that_differ(kind, Interpolate(**options), torch.zeros(1, 2, 9), [(n,) for n in LINES], tmp_path)
+    assert not wrong_sizes(kind, Interpolate(**options), torch.zeros(1, 2, 9), [(n,) for n in LINES], tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -63,23 +63,23 @@ def test_lines(kind, options, tmp_path):
     {"scale_factor": 1.1, "mode": "bilinear", "antialias": True}, {"size": (5, 9), "mode": "nearest"},
     {"scale_factor": 2.3, "mode": "bicubic", "align_corners": True}], ids=str)
 def test_images(options, tmp_path):
-    assert not sizes_that_differ("traced", Interpolate(**options), torch.zeros(1, 2, 6, 8), IMAGES, tmp_path)
+    assert not wrong_sizes("traced", Interpolate(**options), torch.zeros(1, 2, 6, 8), IMAGES, tmp_path)
 
 
-def test_an_axis_that_doubles_is_resized(tmp_path):
-    """A pyramid of features keeps its Resize, which reads the same there."""
+def test_an_axis_that_doubles_stays_a_resize(tmp_path):
+    """A feature pyramid keeps its Resize: at a factor of 2 it reads the same elements as PyTorch."""
 
     class Pyramid(torch.nn.Module):
         def forward(self, x):
             return F.interpolate(F.max_pool2d(x, 2, ceil_mode=True), size=x.shape[2:], mode="nearest")
 
     sizes = [(12, 18), (13, 19), (31, 6), (99, 57)]
-    assert not sizes_that_differ("traced", Pyramid(), torch.zeros(1, 2, 12, 19), sizes, tmp_path)
+    assert not wrong_sizes("traced", Pyramid(), torch.zeros(1, 2, 12, 19), sizes, tmp_path)
     assert b"Resize" in (tmp_path / "m.onnx").read_bytes()
 
 
 def paste(mask, box, height: int, width: int):
-    """torchvision's paste_mask_in_image: the mask is resized to its box, and put into an image."""
+    """Resizes the mask to its box and copies it into an image, like torchvision's paste_mask_in_image."""
     w, h = max(int(box[2] - box[0] + 1), 1), max(int(box[3] - box[1] + 1), 1)
     mask = F.interpolate(mask.expand((1, 1, -1, -1)), size=(h, w), mode="bilinear", align_corners=False)[0][0]
     image = torch.zeros((height, width), dtype=mask.dtype)
@@ -89,7 +89,7 @@ def paste(mask, box, height: int, width: int):
     return image
 
 
-class Pastes(torch.nn.Module):
+class PasteScripted(torch.nn.Module):
     def forward(self, masks, boxes):
         boxes = boxes.to(torch.int64)
         pasted = [paste(masks[i][0], boxes[i], 20, 24) for i in range(masks.size(0))]
@@ -104,14 +104,14 @@ def paste_each(masks, boxes):
     return pasted
 
 
-class PastesWhereTraced(torch.nn.Module):
-    """As torchvision does it in a trace."""
+class PasteTraced(torch.nn.Module):
+    """Pastes in a scripted loop, as torchvision does in a trace."""
 
     def forward(self, masks, boxes):
         return paste_each(masks, boxes.to(torch.int64))
 
 
-class ResizesInABranch(torch.nn.Module):
+class ResizeInBranch(torch.nn.Module):
     def forward(self, masks, boxes):
         if bool(boxes.sum() > 0):
             y = F.interpolate(masks, size=(int(boxes[0, 0]) + 2, int(boxes[0, 1]) + 3), mode="nearest")
@@ -122,19 +122,19 @@ class ResizesInABranch(torch.nn.Module):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("opset", [17, 20])
-@pytest.mark.parametrize("model, form", [(Pastes, "script"), (ResizesInABranch, "script"), (PastesWhereTraced, "trace")])
-def test_sizes_that_a_loop_or_branch_computes(model, form, opset, tmp_path):
-    """Each box has a size of its own. onnx's checker must know how many sizes a Resize in a body gets."""
+@pytest.mark.parametrize("model, form", [(PasteScripted, "script"), (ResizeInBranch, "script"), (PasteTraced, "trace")])
+def test_sizes_computed_in_a_loop_or_branch(model, form, opset, tmp_path):
+    """Each box has its own size. onnx's checker needs the number of sizes of a Resize in a body."""
     torch.manual_seed(0)
     masks = torch.rand(3, 1, 8, 8)
     boxes = torch.tensor([[1.0, 2, 9, 12], [3, 3, 15, 10], [0, 0, 5, 6]])
-    made = torch.jit.trace(model().eval(), (masks, boxes)) if form == "trace" else torch.jit.script(model().eval())
-    made.save(str(tmp_path / "m.pt"))
+    archive = torch.jit.trace(model().eval(), (masks, boxes)) if form == "trace" else torch.jit.script(model().eval())
+    archive.save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", masks=masks.numpy(), boxes=boxes.numpy())
-    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz", "--opset", opset,
-                "--dynamic", "masks:0=n", "--dynamic", "boxes:0=n")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
+                "--opset", opset, "--dynamic", "masks:0=n", "--dynamic", "boxes:0=n")
     onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for n in (3, 2):
-        got = session.run(None, {"masks": masks[:n].numpy(), "boxes": boxes[:n].numpy()})[0]
-        np.testing.assert_allclose(got, model()(masks[:n], boxes[:n]).numpy(), rtol=1e-4, atol=1e-4)
+        actual = session.run(None, {"masks": masks[:n].numpy(), "boxes": boxes[:n].numpy()})[0]
+        np.testing.assert_allclose(actual, model()(masks[:n], boxes[:n]).numpy(), rtol=1e-4, atol=1e-4)

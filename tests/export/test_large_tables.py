@@ -1,4 +1,4 @@
-"""Operators whose table would have more elements than whence writes into a file: it is computed there, and PyTorch agrees."""
+"""Tables with more elements than whence writes into a file are computed by the file, with PyTorch's results."""
 
 import onnxruntime
 import pytest
@@ -12,7 +12,7 @@ import command
     (lambda x: (x.sum() + torch.linspace(-1, 1, 2**24 + 5))[::5000], (3,)),
     (lambda x: torch.nn.functional.adaptive_avg_pool1d(x, 4001), (1, 1, 4200)),
 ])
-def test_a_table_that_is_too_large_is_computed(function, shape, tmp_path):
+def test_a_large_table_is_computed_by_the_file(function, shape, tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):
             return function(x)

@@ -1,4 +1,5 @@
-"""Writes to what outlives a call: followed within the run, and warned of (E0308), wherever the model holds the tensor."""
+"""Writes to tensors that outlive a call take effect within the run and cause a warning (E0308), wherever the model
+stores the tensor."""
 
 import warnings
 from typing import Dict, List
@@ -13,7 +14,7 @@ import command
 SEEN = torch.zeros(4)
 
 
-def put(tensor, x):
+def put_indexed(tensor, x):
     tensor[torch.tensor([0, 3])] = x[:2]
 
 
@@ -24,7 +25,7 @@ def put_slice(tensor, x):
 WRITES = {
     "add": lambda tensor, x: tensor.add_(x),
     "slice": put_slice,
-    "index": put,
+    "index": put_indexed,
     "copy": lambda tensor, x: tensor.copy_(x * 2),
     "index_copy": lambda tensor, x: tensor.index_copy_(0, torch.tensor([2]), x[:1]),
     "scatter": lambda tensor, x: tensor.scatter_(0, torch.tensor([1, 2]), x),
@@ -34,24 +35,24 @@ WRITES = {
 
 
 class Holder(nn.Module):
-    """Keeps a tensor in one of several ways, and writes to it."""
+    """Stores a tensor in one of several ways, and writes to it."""
 
-    def __init__(self, held="attribute", write=WRITES["add"]):
+    def __init__(self, storage="attribute", write=WRITES["add"]):
         super().__init__()
-        self.held, self.write = held, write
+        self.storage, self.write = storage, write
         self.attribute, self.several, self.named = torch.zeros(4), [torch.zeros(4)], {"seen": torch.zeros(4)}
         self.register_buffer("buffer", torch.zeros(4))
         self.parameter = nn.Parameter(torch.zeros(4), requires_grad=False)
 
     def forward(self, x):
-        held = {"list": self.several[0], "dict": self.named["seen"], "global": SEEN}
-        tensor = held[self.held] if self.held in held else getattr(self, self.held)
+        others = {"list": self.several[0], "dict": self.named["seen"], "global": SEEN}
+        tensor = others[self.storage] if self.storage in others else getattr(self, self.storage)
         self.write(tensor, x)
         return tensor + 1
 
 
 def saved(model, route, folder):
-    """The archive as words of a command line, and the archive's own program."""
+    """Saves the model; returns the archive's command-line arguments and its program."""
     x = torch.rand(4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -64,34 +65,34 @@ def saved(model, route, folder):
 
 
 def check(model, route, folder):
-    """Exports, compares the first run on other data, and returns what the command said."""
+    """Exports, compares the first run on other data, and returns the standard error."""
     words, program = saved(model, route, folder)
-    said = command.run("export", *words, "-o", folder / "m.onnx").stderr
+    stderr = command.run("export", *words, "-o", folder / "m.onnx").stderr
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(4)
     with torch.no_grad():
-        wanted = program(x.clone())
-    for _ in range(2):  # each run starts anew
-        torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), wanted)
-    return said
+        expected = program(x.clone())
+    for _ in range(2):  # each run starts from the stored values
+        torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), expected)
+    return stderr
 
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("write", WRITES)
-def test_every_operator_that_writes_is_seen(write, route, tmp_path):
-    said = check(Holder(write=WRITES[write]), route, tmp_path)
-    assert said.count("E0308") == 1
+def test_every_operator_that_writes_is_reported(write, route, tmp_path):
+    stderr = check(Holder(write=WRITES[write]), route, tmp_path)
+    assert stderr.count("E0308") == 1
     dropped = route == "trace" and write in ("slice", "view")  # LibTorch loads the archive without the write
-    assert ("LibTorch drops" if dropped else "test_lasting_writes.py") in said
+    assert ("LibTorch drops" if dropped else "test_lasting_writes.py") in stderr
 
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
-@pytest.mark.parametrize("held", ["attribute", "list", "dict", "global", "buffer", "parameter"])
-def test_every_way_to_hold_a_tensor_is_seen(held, route, tmp_path):
-    said = check(Holder(held), route, tmp_path)
-    assert said.count("E0308") == 1
-    named = held in ("buffer", "parameter") or (held == "attribute" and route == "pt2")
-    assert f"writes to '{held}'" in said if named else "a tensor that it holds" in said
+@pytest.mark.parametrize("storage", ["attribute", "list", "dict", "global", "buffer", "parameter"])
+def test_every_way_to_store_a_tensor_is_reported(storage, route, tmp_path):
+    stderr = check(Holder(storage), route, tmp_path)
+    assert stderr.count("E0308") == 1
+    named = storage in ("buffer", "parameter") or (storage == "attribute" and route == "pt2")
+    assert f"writes to '{storage}'" in stderr if named else "a tensor that it holds" in stderr
 
 
 class Scripted(nn.Module):
@@ -108,13 +109,13 @@ class Scripted(nn.Module):
         return self.once + self.often
 
 
-def test_writes_in_branches_and_loops_are_seen(tmp_path):
-    said = check(Scripted(), "script", tmp_path)
-    assert said.count("E0308") == 2 and "'once'" in said and "'often'" in said
+def test_writes_in_branches_and_loops_are_reported(tmp_path):
+    stderr = check(Scripted(), "script", tmp_path)
+    assert stderr.count("E0308") == 2 and "'once'" in stderr and "'often'" in stderr
 
 
 class Containers(nn.Module):
-    """Lists and dicts that are attributes: PyTorch keeps what a call changes in them for the next one."""
+    """Lists and dicts that are attributes: PyTorch keeps their changes for the next call."""
 
     rows: List[torch.Tensor]
     table: Dict[str, List[torch.Tensor]]
@@ -134,11 +135,11 @@ class Containers(nn.Module):
         return self.rows[0] * self.counts["n"] + len(self.table["k"]) + len(own)
 
 
-def test_changes_of_lists_and_dicts_that_outlive_the_call_are_seen(tmp_path):
-    said = check(Containers(), "script", tmp_path)
-    assert said.count("E0308") == 3
+def test_changes_of_lists_and_dicts_that_outlive_the_call_are_reported(tmp_path):
+    stderr = check(Containers(), "script", tmp_path)
+    assert stderr.count("E0308") == 3
     for name in ("rows", "table", "counts"):
-        assert f"its attribute '{name}' holds" in said
+        assert f"its attribute '{name}' holds" in stderr
 
 
 class Local(nn.Module):
@@ -149,12 +150,12 @@ class Local(nn.Module):
     def forward(self, x):
         own = self.start.clone()
         own.add_(x)
-        made = torch.tensor([1.0, 2.0, 3.0, 4.0])
-        made[1:] *= x[1:]
-        return own + made
+        fresh = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        fresh[1:] *= x[1:]
+        return own + fresh
 
 
-def test_what_a_call_makes_for_itself_is_not_warned_of(tmp_path):
+def test_writes_to_local_tensors_are_not_reported(tmp_path):
     assert check(Local(), "pt2", tmp_path) == ""
 
 
@@ -165,7 +166,7 @@ OVERLAPS = {
     "transposed": lambda y: y[:, :3].copy_(y[:, :3].t()),
     "out": lambda y: torch.mul(y[:, :-1], 2, out=y[:, 1:]),
 }
-APART = {
+DISJOINT = {
     "halves": lambda y: y[:, :2].copy_(y[:, 2:]),
     "itself": lambda y: y.mul_(y),
     "rows": lambda y: y[0].copy_(y[2]),
@@ -187,24 +188,24 @@ class Overlapping(nn.Module):
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", OVERLAPS)
-def test_a_write_that_reads_what_it_overwrites_is_warned_of(name, route, tmp_path):
+def test_a_write_that_reads_its_own_memory_is_reported(name, route, tmp_path):
     words, _ = saved(Overlapping(OVERLAPS[name]), route, tmp_path)
-    said = command.run("export", *words, "-o", tmp_path / "m.onnx").stderr
-    assert said.count("E0303") == 1 and "reads memory that it writes to" in said and ".clone()" in said
+    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx").stderr
+    assert stderr.count("E0303") == 1 and "reads memory that it writes to" in stderr and ".clone()" in stderr
 
 
-@pytest.mark.parametrize("name", APART)
-def test_a_write_beside_what_it_reads_is_not_warned_of(name, tmp_path):
-    assert check(Overlapping(APART[name]), "pt2", tmp_path) == ""
+@pytest.mark.parametrize("name", DISJOINT)
+def test_a_write_to_other_memory_than_it_reads_is_not_reported(name, tmp_path):
+    assert check(Overlapping(DISJOINT[name]), "pt2", tmp_path) == ""
 
 
-def test_a_part_of_an_expanded_tensor_is_not_written_alone(tmp_path):
+def test_a_write_to_a_part_of_an_expanded_tensor_is_refused(tmp_path):
     class Expanded(nn.Module):
         def forward(self, x):
             rows = (x * 2).expand(3, 4)
-            rows[0] = 1.0  # all rows are one
+            rows[0] = 1.0  # all rows share memory
             return rows * 1
 
     words, _ = saved(Expanded(), "pt2", tmp_path)
-    refused = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
-    assert "E0303" in refused and "aten::expand" in refused
+    refusal = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    assert "E0303" in refusal and "aten::expand" in refusal

@@ -1,4 +1,4 @@
-"""Lists in scripted control flow that depends on data: grown, read, changed and returned, as ONNX sequences."""
+"""Lists in data-dependent scripted control flow: appended to, read, changed and returned, as ONNX sequences."""
 
 from collections import OrderedDict
 from typing import Dict, List, Tuple
@@ -14,7 +14,7 @@ from scripted import assert_equal, export
 
 
 class Collect(nn.Module):
-    """One result an iteration, stacked."""
+    """Collects one result per iteration and stacks them."""
 
     def __init__(self):
         super().__init__()
@@ -30,7 +30,7 @@ class Collect(nn.Module):
 
 
 class While(nn.Module):
-    """A condition that is computed in the loop; joined along an axis that exists."""
+    """The loop computes its condition; the rows are concatenated along an existing axis."""
 
     def forward(self, x, n):
         rows = [x]
@@ -40,7 +40,7 @@ class While(nn.Module):
 
 
 class InBranch(nn.Module):
-    """An element that is there or not."""
+    """Appends an element in one branch only."""
 
     def forward(self, x, n):
         parts = [x]
@@ -52,7 +52,7 @@ class InBranch(nn.Module):
 
 
 class InEitherBranch(nn.Module):
-    """One element beside a list whose length depends on data."""
+    """Appends to a list in nested branches, so that its length depends on data."""
 
     def forward(self, x, n):
         rows = [x[0]]
@@ -65,16 +65,16 @@ class InEitherBranch(nn.Module):
 
 class InBranchOfLoop(nn.Module):
     def forward(self, x, n):
-        kept: List[torch.Tensor] = [x[0]]
+        rows: List[torch.Tensor] = [x[0]]
         for t in range(int(n)):
             if x[t].sum() > 0.5:
-                kept.append(x[t])
-                kept.append(-x[t])
-        return torch.stack(kept, dim=-1)
+                rows.append(x[t])
+                rows.append(-x[t])
+        return torch.stack(rows, dim=-1)
 
 
 class LstmState(nn.Module):
-    """A tuple that is carried."""
+    """Carries a tuple through the loop."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +88,7 @@ class LstmState(nn.Module):
 
 
 class StateByLayer(nn.Module):
-    """A list that keeps its length, changed by index."""
+    """Changes a list of constant length by index."""
 
     def __init__(self):
         super().__init__()
@@ -105,7 +105,7 @@ class StateByLayer(nn.Module):
 
 
 class ByKey(nn.Module):
-    """A dict whose keys stay."""
+    """Changes the values of a dict with constant keys."""
 
     def forward(self, x, n):
         found: Dict[str, torch.Tensor] = {"sum": torch.zeros(4), "last": x[0]}
@@ -117,7 +117,7 @@ class ByKey(nn.Module):
 
 
 class Methods(nn.Module):
-    """What lists can do, on one whose length is not known."""
+    """Calls the methods of lists on a list of unknown length."""
 
     def forward(self, x, n):
         items: List[torch.Tensor] = []
@@ -140,7 +140,7 @@ class Methods(nn.Module):
 
 
 class Iterate(nn.Module):
-    """A loop over what another loop collected."""
+    """Iterates over the rows that another loop collected."""
 
     def forward(self, x, n):
         rows: List[torch.Tensor] = []
@@ -153,7 +153,7 @@ class Iterate(nn.Module):
 
 
 class Reassigned(nn.Module):
-    """A new list an iteration, under the old name."""
+    """Assigns a new list in each iteration to the same name."""
 
     def forward(self, x, n):
         rows = [x[0]]
@@ -163,7 +163,7 @@ class Reassigned(nn.Module):
 
 
 class Nested(nn.Module):
-    """Two loops that fill one list, and one that each round empties."""
+    """Two nested loops fill one list; another list starts empty in each iteration."""
 
     def forward(self, x, n):
         rows: List[torch.Tensor] = []
@@ -177,7 +177,7 @@ class Nested(nn.Module):
 
 
 class Doubling(nn.Module):
-    """Elements of another size each iteration: nothing in the body may hold the size of the first."""
+    """Elements change their size in each iteration, so the body must not fix the size of the first."""
 
     def forward(self, x, n):
         rows = [x.flatten()]
@@ -197,7 +197,7 @@ class Numbers(nn.Module):
 
 
 class Returned(nn.Module):
-    """The list itself is the result."""
+    """Returns the list itself."""
 
     def forward(self, x, n) -> List[torch.Tensor]:
         rows: List[torch.Tensor] = []
@@ -219,7 +219,7 @@ class Unpacked(nn.Module):
 
 
 class Emptied(nn.Module):
-    """Cleared in a branch; filled again by what comes later."""
+    """Clears the list in a branch and fills it again later."""
 
     def forward(self, x, n):
         rows = [x[0], x[1]]
@@ -231,7 +231,7 @@ class Emptied(nn.Module):
 
 
 class InOtherMethods(nn.Module):
-    """Filled by a method that did not make it, and by a submodule."""
+    """A method and a submodule fill a list that they did not create."""
 
     def __init__(self):
         super().__init__()
@@ -265,23 +265,23 @@ class ListsInLists(nn.Module):
         return torch.stack(layers[0]), torch.stack(layers[1]), torch.stack(named["a"]), named["b"][0]
 
 
-class TurnedAndJoined(nn.Module):
-    """What ONNX has no operator for: a list reversed, two lists joined, a list without its ends."""
+class ReversedAndJoined(nn.Module):
+    """Reverses, joins and slices lists, which no ONNX operator does."""
 
     def forward(self, x, n):
         rows: List[torch.Tensor] = []
         for t in range(int(n)):
             rows.append(x[t])
-        turned = rows.copy()
-        turned.reverse()
-        joined = rows + turned
-        rows.extend(turned)
+        backward = rows.copy()
+        backward.reverse()
+        joined = rows + backward
+        rows.extend(backward)
         front = [x[5]] + rows
         front += joined
-        return torch.stack(turned), torch.stack(joined), torch.stack(rows), torch.stack(front[1:-1])
+        return torch.stack(backward), torch.stack(joined), torch.stack(rows), torch.stack(front[1:-1])
 
 
-MODELS = [InOtherMethods, ListsInLists, TurnedAndJoined, Collect, While, InBranch, InEitherBranch, InBranchOfLoop,
+MODELS = [InOtherMethods, ListsInLists, ReversedAndJoined, Collect, While, InBranch, InEitherBranch, InBranchOfLoop,
           LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested, Doubling, Numbers, Returned, Unpacked,
           Emptied]
 
@@ -305,13 +305,13 @@ def test_lists_in_other_opsets(opset, tmp_path):
     assert_equal(path, scripted, torch.rand(6, 4), torch.tensor(4))
 
 
-def test_a_list_handed_on_needs_identity_of_sequences(tmp_path):
-    path, said = export(InBranchOfLoop, tmp_path, "--opset", 13, code=4)
-    assert "opset 14" in said and not path.exists()
+def test_passing_a_list_through_a_branch_needs_opset_14(tmp_path):
+    path, stderr = export(InBranchOfLoop, tmp_path, "--opset", 13, code=4)
+    assert "opset 14" in stderr and not path.exists()
 
 
 class Parts(nn.Module):
-    """Lists with as many elements as a dynamic size has it."""
+    """Lists with one element per index of a dynamic axis."""
 
     def forward(self, x, n):
         rows = x.unbind(0)
@@ -344,23 +344,23 @@ def test_a_list_that_stays_empty_is_an_empty_sequence(tmp_path):
     assert_equal(path, torch.jit.script(StaysEmpty()), torch.rand(6, 4), torch.tensor(2))
 
 
-class KeepsIndices(nn.Module):
-    """A list of integers that begins in one side of a branch, while the other leaves it empty."""
+class CollectsIndices(nn.Module):
+    """Appends the first integer to a list in one side of a branch; the other side leaves it empty."""
 
     def forward(self, x, n):
-        kept: List[int] = []
+        indices: List[int] = []
         for t in range(x.size(0)):
             if x[t].sum() > 2:
-                kept.append(t)
-        return torch.tensor(kept), torch.tensor([float(each) for each in kept]).sum(), len(kept)
+                indices.append(t)
+        return torch.tensor(indices), torch.tensor([float(each) for each in indices]).sum(), len(indices)
 
 
 def test_a_list_of_integers_that_branches_fill(tmp_path):
-    path, _ = export(KeepsIndices, tmp_path)
+    path, _ = export(CollectsIndices, tmp_path)
     onnx.checker.check_model(str(path), full_check=True)
     for seed in 1, 2:
         torch.manual_seed(seed)
-        assert_equal(path, torch.jit.script(KeepsIndices()), torch.rand(6, 4), torch.tensor(2))
+        assert_equal(path, torch.jit.script(CollectsIndices()), torch.rand(6, 4), torch.tensor(2))
 
 
 class ReturnsNothing(nn.Module):
@@ -369,11 +369,11 @@ class ReturnsNothing(nn.Module):
 
 
 def test_a_model_that_returns_no_tensor_is_refused(tmp_path):
-    path, said = export(ReturnsNothing, tmp_path, code=4)
-    assert "E0303" in said and "returns no tensor" in said and not path.exists()
+    path, stderr = export(ReturnsNothing, tmp_path, code=4)
+    assert "E0303" in stderr and "returns no tensor" in stderr and not path.exists()
 
 
-def test_list_operations_say_where_they_come_from(tmp_path):
+def test_list_operations_have_their_origin(tmp_path):
     path, _ = export(Collect, tmp_path, "--annotate")
     report = command.run_json("validate", path)
     assert report["clean"] and report["coverage"]["exact"] == report["coverage"]["nodes"]
@@ -399,7 +399,7 @@ class Mixed(nn.Module):
 
 
 class WrittenInto(nn.Module):
-    """An element changes after it was put into the list, in PyTorch in the list as well."""
+    """Writes in place to an element after appending it, which in PyTorch changes the list as well."""
 
     def forward(self, x, n):
         rows: List[torch.Tensor] = []
@@ -418,27 +418,27 @@ class NewKeys(nn.Module):
         return found[0]
 
 
-class CutByData(nn.Module):
+class SlicedByData(nn.Module):
     def forward(self, x, n):
         rows = [x[0], x[1], x[2]]
         return torch.stack(rows[: int(n)])
 
 
-REFUSED = [(CutByData, "sliced at an index that depends on the input"),
+REFUSED = [(SlicedByData, "sliced at an index that depends on the input"),
            (Pairs, "something other than tensors and numbers"),
            (Mixed, "float32 and of int64"), (WrittenInto, "in place"), (NewKeys, "key")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
-def test_what_sequences_cannot_hold_is_refused(model, words, tmp_path):
-    path, said = export(model, tmp_path, code=4)
-    assert words in said, said
-    assert "help:" in said or "remedy" in said or "try" in said, said
+def test_unsupported_lists_are_refused(model, words, tmp_path):
+    path, stderr = export(model, tmp_path, code=4)
+    assert words in stderr, stderr
+    assert "help:" in stderr or "remedy" in stderr or "try" in stderr, stderr
     assert not path.exists()
 
 
-class Cuts(nn.Module):
-    """Lists of numbers, cut as Python cuts them: backwards, beyond their ends, by any step."""
+class Slices(nn.Module):
+    """Slices lists of numbers as in Python: backwards, beyond their ends, by any step."""
 
     def forward(self, x):
         sizes = list(x.shape)
@@ -451,14 +451,14 @@ class Cuts(nn.Module):
         return x.reshape(sizes[::-1]), total
 
 
-def test_lists_are_cut_as_python_cuts_them(tmp_path):
+def test_lists_are_sliced_as_in_python(tmp_path):
     x = torch.rand(2, 3)
     archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
-    torch.jit.script(Cuts()).save(str(archive))
+    torch.jit.script(Slices()).save(str(archive))
     command.run("export", archive, "-o", path, "--input", "x=float32[2,3]")
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    for got, want in zip(session.run(None, {"x": x.numpy()}), Cuts()(x), strict=True):
-        torch.testing.assert_close(torch.from_numpy(got), want)
+    for actual, expected in zip(session.run(None, {"x": x.numpy()}), Slices()(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(actual), expected)
 
 
 class DictMethods(nn.Module):
@@ -467,14 +467,14 @@ class DictMethods(nn.Module):
         other = table.copy()
         other["a"] = x * 3
         table.update({"b": x * 4, "c": x * 5})
-        taken = table.pop("b") + table.setdefault("a", x * 6) + table.setdefault("d", x * 7)
+        total = table.pop("b") + table.setdefault("a", x * 6) + table.setdefault("d", x * 7)
         rest = {"e": x}
         rest.clear()
-        return table, other, taken, len(table), len(rest)
+        return table, other, total, len(table), len(rest)
 
 
 class BuiltDicts(nn.Module):
-    """Dicts that are called for, empty, of another dict or of pairs, as torchvision's models build their results."""
+    """Constructs dicts empty, from another dict and from pairs, as torchvision's models do for their results."""
 
     def forward(self, x, n):
         results: Dict[str, torch.Tensor] = OrderedDict()
@@ -492,7 +492,7 @@ def test_methods_of_dicts(tmp_path):
     assert_equal(path, DictMethods(), torch.rand(6, 4), torch.tensor(2))
 
 
-def test_dicts_that_are_called_for(tmp_path):
+def test_constructors_of_dicts(tmp_path):
     path, _ = export(BuiltDicts, tmp_path)
     assert [output.name for output in onnx.load(path).graph.output][:2] == ["out", "aux"]
     assert_equal(path, BuiltDicts(), torch.rand(6, 4), torch.tensor(2))

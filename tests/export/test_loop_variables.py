@@ -1,5 +1,5 @@
-"""Variables of scripted loops that are one tensor in some iterations and another, or each other, in others: what a later
-iteration writes to them is in the file."""
+"""Loop variables of scripts that alias different tensors, or each other, in different iterations: the file contains the
+writes of all iterations."""
 
 import importlib.util
 import textwrap
@@ -31,7 +31,7 @@ VARIABLES = {
 
 
 def exported(name, lines, folder):
-    """The script and the file of a loop over the rows of the input."""
+    """Exports a loop over the rows of the input to m.onnx; returns the script."""
     before, body, result = lines
     text = before + "\nfor i in range(x.size(0)):\n" + textwrap.indent(body, "    ") + "\nreturn " + result
     source = folder / f"loop_{abs(hash(name))}.py"
@@ -46,12 +46,12 @@ def exported(name, lines, folder):
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_what_later_iterations_write_is_in_the_file(name, tmp_path):
+def test_writes_of_later_iterations_are_in_the_file(name, tmp_path):
     script = exported(name, VARIABLES[name], tmp_path)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 2, 3, 6):
         x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))
-        wanted = script(x)
-        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-        for got, want in zip(session.run(None, {"x": x.numpy()}), wanted, strict=True):
-            np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-6)
+        results = script(x)
+        results = results if isinstance(results, tuple) else (results,)
+        for actual, expected in zip(session.run(None, {"x": x.numpy()}), results, strict=True):
+            np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5, atol=1e-6)

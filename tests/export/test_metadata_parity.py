@@ -1,10 +1,9 @@
-"""Metadata of a .pt2's export, value by value: what PyTorch's dynamo exporter writes for the same archive.
+"""Compares the metadata of a .pt2's export, value by value, with PyTorch's dynamo exporter.
 
-Both exporters get the same archive, as torch.export saves it and decomposed as the dynamo exporter does it. PyTorch's
-exporter decomposes what it gets and names the nodes anew; whence keeps the archive's names. So nodes correspond by the
-name of their fx node where the archive is decomposed already, and by their source and scopes where it is not. Every
-difference that is allowed has a function of its own here, which says why and checks that
-it is that; nothing else may differ.
+Both exporters get the same archive, once as torch.export saves it and once decomposed by the dynamo exporter.
+PyTorch's exporter decomposes its input and renames the nodes; whence keeps the archive's names. So nodes correspond by
+the name of their fx node if the archive is decomposed, else by their source and scopes. Each allowed difference has its
+own function here, which states the reason and checks it.
 """
 
 import ast
@@ -55,16 +54,16 @@ def load(path) -> torch.export.ExportedProgram:
     return torch.export.load(path)
 
 
-def of_pytorch(name: str, make) -> Path:
-    """What PyTorch makes of the zoo's models, once for all runs."""
+def cached(name: str, make) -> Path:
+    """Returns PyTorch's file for a zoo model, made once and kept for later runs."""
     return kept.made(kept.folder("metadata_parity", Path(__file__), *zoo.SOURCES) / name, make)
 
 
-@functools.cache  # which takes f(False) and f(decomposed=False) for two
+@functools.cache  # would cache f(False) and f(decomposed=False) separately
 def archived(name: str, decomposed: bool, /):
-    """Path of the model's archive. Decomposed until doing so again, as exporting does, leaves every name as it is."""
+    """Saves the model's archive; a decomposed one twice, so that the exporter's decomposition keeps all names."""
     if not decomposed:
-        return of_pytorch(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
+        return cached(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
 
     def make(path):
         program = load(archived(name, False))
@@ -72,7 +71,7 @@ def archived(name: str, decomposed: bool, /):
             program = _core._prepare_exported_program_for_export(program, registry=registry())
         torch.export.save(program, path)
 
-    return of_pytorch(f"{name}.decomposed.pt2", make)
+    return cached(f"{name}.decomposed.pt2", make)
 
 
 @functools.cache
@@ -82,7 +81,7 @@ def signature(name: str, decomposed: bool, /) -> torch.export.ExportGraphSignatu
 
 @functools.cache
 def both(name: str, decomposed: bool, /):
-    """(PyTorch's model, whence's model), without their weights"""
+    """Exports the archive with both exporters; returns (PyTorch's model, whence's model) without weights."""
     archive = archived(name, decomposed)
 
     def make(path):
@@ -91,9 +90,9 @@ def both(name: str, decomposed: bool, /):
             torch.onnx.export(load(archive), (), path, dynamo=True, verbose=False, optimize=False,
                               opset_version=18, external_data=True)
 
-    theirs, ours = of_pytorch(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
-    command.run("export", archive, "-o", ours, "--annotate", "--opset", "18")
-    return tuple(onnx.load(file, load_external_data=False) for file in (theirs, ours))
+    reference, actual = cached(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
+    command.run("export", archive, "-o", actual, "--annotate", "--opset", "18")
+    return tuple(onnx.load(file, load_external_data=False) for file in (reference, actual))
 
 
 def fx_name(keys: dict) -> str:
@@ -101,7 +100,7 @@ def fx_name(keys: dict) -> str:
 
 
 def by_fx_name(model: onnx.ModelProto) -> dict:
-    """PyTorch's metadata of each fx node; the ONNX nodes that it became all say the same."""
+    """Maps each fx node to PyTorch's metadata, which all its ONNX nodes share."""
     return {fx_name(keys): keys for keys in map(metadata, model.graph.node)}
 
 
@@ -112,32 +111,32 @@ def scopes(keys: dict) -> list[str]:
 # ---- differences of nodes ------------------------------------------------------------------------------------------
 
 
-def belongs_to_several_modules(ours: dict, theirs: dict) -> bool:
-    """Conv and BatchNorm became one node: it stands where both of its modules are."""
-    if not ours["pkg.whence.op"].startswith("fused:"):
+def belongs_to_several_modules(actual: dict, reference: dict) -> bool:
+    """Conv and BatchNorm became one node, which belongs to the common ancestor of both modules."""
+    if not actual["pkg.whence.op"].startswith("fused:"):
         return False
-    common = scopes(ours)
-    return common == scopes(theirs)[:len(common)] and len(ast.literal_eval(ours["pkg.whence.modules"])) > 1
+    common = scopes(actual)
+    return common == scopes(reference)[:len(common)] and len(ast.literal_eval(actual["pkg.whence.modules"])) > 1
 
 
-def is_another_name_of_the_module(name: str, ours: dict, theirs: dict) -> bool:
-    """One module under two names: whence says the first, PyTorch the one it was called by."""
+def is_another_name_of_the_module(name: str, actual: dict, reference: dict) -> bool:
+    """A module has two names: whence writes the first, PyTorch the name of the call."""
     model = zoo.MODELS[name].model()
-    pairs = list(zip(scopes(ours), scopes(theirs), strict=True))
+    pairs = list(zip(scopes(actual), scopes(reference), strict=True))
     return all(model.get_submodule(a) is model.get_submodule(b) for a, b in pairs) and any(a != b for a, b in pairs)
 
 
-def may_differ(name: str, key: str, ours: dict, theirs: dict) -> bool:
+def may_differ(name: str, key: str, actual: dict, reference: dict) -> bool:
     if key not in SCOPES:
         return False
-    return belongs_to_several_modules(ours, theirs) or is_another_name_of_the_module(name, ours, theirs)
+    return belongs_to_several_modules(actual, reference) or is_another_name_of_the_module(name, actual, reference)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_nodes_say_what_pytorch_says(name):
-    theirs, ours = both(name, True)
-    known = by_fx_name(theirs)
-    for node in ours.graph.node:
+def test_metadata_of_nodes_equals_pytorch(name):
+    reference, actual = both(name, True)
+    known = by_fx_name(reference)
+    for node in actual.graph.node:
         keys = metadata(node)
         assert fx_name(keys) in known, node.name
         expected = known[fx_name(keys)]
@@ -146,47 +145,47 @@ def test_nodes_say_what_pytorch_says(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_nodes_of_an_archive_that_is_not_decomposed(name):
-    """The fx node is the archive's own; the modules and lines are those that PyTorch says of what became of it."""
-    theirs, ours = both(name, False)
+def test_metadata_of_nodes_in_an_undecomposed_archive(name):
+    """The fx node is the archive's; modules and source lines equal those on PyTorch's decomposed nodes."""
+    reference, actual = both(name, False)
     texts, model = set(computing_nodes(archived(name, False))), zoo.MODELS[name].model()
 
-    def place(keys):
+    def origin(keys):
         return [id(model.get_submodule(path)) for path in scopes(keys)], keys["pkg.torch.onnx.stack_trace"]
 
-    known = [place(metadata(node)) for node in theirs.graph.node]
-    for node in ours.graph.node:
+    known = [origin(metadata(node)) for node in reference.graph.node]
+    for node in actual.graph.node:
         keys = metadata(node)
         assert keys["pkg.torch.onnx.fx_node"] in texts, node.name
-        assert place(keys) in known or keys["pkg.whence.op"].startswith(("fused:", "shared:")), node.name
+        assert origin(keys) in known or keys["pkg.whence.op"].startswith(("fused:", "shared:")), node.name
 
 
 # ---- every fx node ------------------------------------------------------------------------------------------------
 
 
-class OddArguments(torch.nn.Module):
-    """Devices, dtypes, layouts, None, strings, infinities, nested lists, keywords, several results, sizes."""
+class ArgumentKinds(torch.nn.Module):
+    """Uses devices, dtypes, layouts, None, strings, infinities, nested lists, keywords, several results, sizes."""
 
     def forward(self, x, mask):
         first, _ = torch.split(x, [2, 3], dim=1)
         _, where = torch.max(x, 1)
         filled = x.masked_fill(mask, float("-inf")).clamp(min=None, max=3e-07)
-        made = torch.zeros(x.shape[0] * 2, 3, dtype=torch.float16, device="cpu") + torch.full((3,), 2.5)
-        return (first, where, torch.nn.functional.gelu(filled, approximate="tanh"), made, x[:, [0, 2]],
+        table = torch.zeros(x.shape[0] * 2, 3, dtype=torch.float16, device="cpu") + torch.full((3,), 2.5)
+        return (first, where, torch.nn.functional.gelu(filled, approximate="tanh"), table, x[:, [0, 2]],
                 x.to(torch.float64).contiguous(), torch.einsum("ij,ij->i", x, x), x.sum(dim=(0, 1), keepdim=True))
 
 
-def odd_archive(tmp_path):
-    path = tmp_path / "odd.pt2"
+def archive_of_all_kinds(tmp_path):
+    path = tmp_path / "kinds.pt2"
     batch = torch.export.Dim("batch", min=2, max=64)
     x = torch.randn(4, 5)
-    torch.export.save(torch.export.export(OddArguments(), (x, x > 0), dynamic_shapes=({0: batch}, {0: batch})), path)
+    torch.export.save(torch.export.export(ArgumentKinds(), (x, x > 0), dynamic_shapes=({0: batch}, {0: batch})), path)
     return path
 
 
 @functools.cache
 def computing_nodes(path) -> list[str]:
-    """The text of each node that computes; checks, and results that nobody takes out, are gone when PyTorch exports."""
+    """Returns the text of each node that computes; PyTorch's export removes checks and unused results."""
     graph = load(path).graph
     for node in reversed(list(graph.nodes)):
         check = "_assert" in str(node.target)
@@ -196,9 +195,9 @@ def computing_nodes(path) -> list[str]:
             if node.op == "call_function" and "getitem" not in str(node.target)]
 
 
-@pytest.mark.parametrize("name", [*MODELS, "odd arguments"])
-def test_every_fx_node_is_kept_as_pytorch_prints_it(name, tmp_path):
-    path = odd_archive(tmp_path) if name == "odd arguments" else archived(name, False)
+@pytest.mark.parametrize("name", [*MODELS, "argument kinds"])
+def test_the_text_of_every_fx_node_equals_pytorch(name, tmp_path):
+    path = archive_of_all_kinds(tmp_path) if name == "argument kinds" else archived(name, False)
     command.run("record", path, "-o", tmp_path / "m.whence.json")
     texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
     assert texts == [text for text in computing_nodes(path) if "higher_order" not in text]
@@ -216,59 +215,59 @@ def test_the_fx_node_of_a_functionalized_operator(tmp_path):
 
 @pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
-def test_graph_says_what_pytorch_says(name, decomposed):
-    theirs, ours = (metadata(model.graph) for model in both(name, decomposed))
+def test_metadata_of_the_graph_equals_pytorch(name, decomposed):
+    reference, actual = (metadata(model.graph) for model in both(name, decomposed))
     if not decomposed:
-        theirs[SIGNATURE] = str(signature(name, False))
-    assert ours == theirs
-    assert set(ours) == {SIGNATURE, RANGES}
+        reference[SIGNATURE] = str(signature(name, False))
+    assert actual == reference
+    assert set(actual) == {SIGNATURE, RANGES}
 
 
 @pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
-def test_inputs_and_outputs_say_what_pytorch_says(name, decomposed):
-    theirs, ours = both(name, decomposed)
+def test_metadata_of_inputs_and_outputs_equals_pytorch(name, decomposed):
+    reference, actual = both(name, decomposed)
     returned = signature(name, decomposed).user_outputs
-    assert [metadata(value) for value in ours.graph.input] == [metadata(value) for value in theirs.graph.input]
-    for value, expected, name_in_archive in zip(ours.graph.output, theirs.graph.output, returned, strict=True):
+    assert [metadata(value) for value in actual.graph.input] == [metadata(value) for value in reference.graph.input]
+    for value, expected, name_in_archive in zip(actual.graph.output, reference.graph.output, returned, strict=True):
         keys = metadata(value)
-        if ORIGINAL in keys:  # after the field it is returned in; the form of torch.onnx's output_names
+        if ORIGINAL in keys:  # the output is named after its field, as with torch.onnx's output_names
             assert keys.pop(ORIGINAL) == name_in_archive != value.name
-        # PyTorch's own is lost where the output is made by a function that is inlined last.
+        # PyTorch loses its metadata if a function that is inlined last computes the output.
         assert keys == (metadata(expected) or {OUTPUT_KIND: "USER_OUTPUT"})
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_parameters_and_buffers_say_what_pytorch_says(name):
-    theirs, ours = both(name, True)
+def test_metadata_of_parameters_and_buffers_equals_pytorch(name):
+    reference, actual = both(name, True)
     model = zoo.MODELS[name].model()
     tensors = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     known = {metadata(value)[ORIGINAL]: metadata(value)
-             for value in theirs.graph.value_info if ORIGINAL in metadata(value)}
+             for value in reference.graph.value_info if ORIGINAL in metadata(value)}
     names_of = {id(tensor): {other for other, same in tensors.items() if same is tensor}
                 for tensor in tensors.values()}
-    said = {value.name: metadata(value) for value in ours.graph.value_info}
-    for initializer in ours.graph.initializer:
+    by_name = {value.name: metadata(value) for value in actual.graph.value_info}
+    for initializer in actual.graph.initializer:
         if initializer.name not in tensors:
             continue
-        keys = said[initializer.name]
+        keys = by_name[initializer.name]
         if keys[ORIGINAL] in known:
             assert keys == known[keys[ORIGINAL]]
-        else:  # tied: PyTorch keeps the last of its names, whence the first
+        else:  # tied: PyTorch keeps the last name, whence the first
             assert len(names_of[id(tensors[initializer.name])]) > 1
             assert {KIND: keys[KIND]}.items() <= known[_tied(known, names_of, tensors, initializer.name)].items()
 
 
 def _tied(known: dict, names_of: dict, tensors: dict, name: str) -> str:
-    """The original node name under which PyTorch kept a tensor that has several."""
+    """Returns PyTorch's choice among the original node names of a tied tensor."""
     others = {"p_" + other.replace(".", "_").lower() for other in names_of[id(tensors[name])]}
     return (others & set(known)).pop()
 
 
-def test_weights_in_another_layout_are_still_the_parameter():
-    _, ours = both("bert_tiny", True)
-    said = {metadata(value).get(ORIGINAL) for value in ours.graph.value_info}
-    assert "p_encoder_layer_0_attention_self_query_weight" in said
+def test_weights_in_another_layout_keep_the_parameters_metadata():
+    _, actual = both("bert_tiny", True)
+    names = {metadata(value).get(ORIGINAL) for value in actual.graph.value_info}
+    assert "p_encoder_layer_0_attention_self_query_weight" in names
 
 
 def test_range_constraints_of_dynamic_sizes(tmp_path):
@@ -276,35 +275,35 @@ def test_range_constraints_of_dynamic_sizes(tmp_path):
     batch = torch.export.Dim("batch", min=2, max=64)
     save(torch.export.export(torch.nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes=({0: batch},)), path)
     program = torch.onnx.export(torch.export.load(path), (), dynamo=True, verbose=False, optimize=False)
-    command.run("export", path, "-o", tmp_path / "ours.onnx")
-    ours = metadata(onnx.load(tmp_path / "ours.onnx").graph)
-    assert ours[RANGES] == program.model.graph.metadata_props[RANGES] != "{}"
+    command.run("export", path, "-o", tmp_path / "actual.onnx")
+    actual = metadata(onnx.load(tmp_path / "actual.onnx").graph)
+    assert actual[RANGES] == program.model.graph.metadata_props[RANGES] != "{}"
 
 
-class FromData(torch.nn.Module):
-    """Sizes and numbers that depend on data, with bounds and without."""
+class DataDependent(torch.nn.Module):
+    """Computes sizes and numbers that depend on data, with and without bounds."""
 
     def forward(self, x):
-        chosen, total = x[x > 0], x.sum().to(torch.int64).item()
+        positive, total = x[x > 0], x.sum().to(torch.int64).item()
         few = x.mean().to(torch.int64).item()
         torch._check(few >= 0)
         torch._check(few <= 3)
-        return chosen * total, x[:few], x * x.sum().item()
+        return positive * total, x[:few], x * x.sum().item()
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
-def test_range_constraints_of_what_depends_on_data(decomposed, tmp_path):
+def test_range_constraints_of_data_dependent_sizes(decomposed, tmp_path):
     path = tmp_path / "data.pt2"
-    program = torch.export.export(FromData(), (torch.rand(5, 3),))
+    program = torch.export.export(DataDependent(), (torch.rand(5, 3),))
     program = save(program.run_decompositions() if decomposed else program, path)
-    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False)
-    command.run("export", path, "-o", tmp_path / "ours.onnx")
-    ours = metadata(onnx.load(tmp_path / "ours.onnx").graph)
-    assert ours[RANGES] == theirs.model.graph.metadata_props[RANGES] and "VR[-int_oo, int_oo]" in ours[RANGES]
+    reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False)
+    command.run("export", path, "-o", tmp_path / "actual.onnx")
+    actual = metadata(onnx.load(tmp_path / "actual.onnx").graph)
+    assert actual[RANGES] == reference.model.graph.metadata_props[RANGES] and "VR[-int_oo, int_oo]" in actual[RANGES]
 
 
-class Returns(torch.nn.Module):
-    """An input, a parameter and a buffer as they are."""
+class ReturnsUnchanged(torch.nn.Module):
+    """Returns an input, a parameter and a buffer unchanged."""
 
     def __init__(self):
         super().__init__()
@@ -315,24 +314,24 @@ class Returns(torch.nn.Module):
         return x, y + self.weight, self.weight, self.state, x
 
 
-def test_what_is_returned_as_it_is_says_both_kinds(tmp_path):
-    program = save(torch.export.export(Returns(), (torch.randn(2, 4), torch.randn(2, 4))), tmp_path / "m.pt2")
-    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False).model_proto
+def test_values_returned_unchanged_have_both_kinds(tmp_path):
+    program = save(torch.export.export(ReturnsUnchanged(), (torch.randn(2, 4), torch.randn(2, 4))), tmp_path / "m.pt2")
+    reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False).model_proto
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
-    ours = onnx.load(tmp_path / "m.onnx")
-    assert [metadata(value) for value in ours.graph.input] == [metadata(value) for value in theirs.graph.input]
-    for value, expected in zip(ours.graph.output, theirs.graph.output, strict=True):
+    actual = onnx.load(tmp_path / "m.onnx")
+    assert [metadata(value) for value in actual.graph.input] == [metadata(value) for value in reference.graph.input]
+    for value, expected in zip(actual.graph.output, reference.graph.output, strict=True):
         keys = metadata(value)
         assert keys.pop(ORIGINAL) == metadata(expected).get(ORIGINAL, expected.name)
-        assert keys == {key: said for key, said in metadata(expected).items() if key != ORIGINAL}
-    said = {value.name: metadata(value) for value in ours.graph.value_info}
-    for value in theirs.graph.value_info:
+        assert keys == {key: text for key, text in metadata(expected).items() if key != ORIGINAL}
+    by_name = {value.name: metadata(value) for value in actual.graph.value_info}
+    for value in reference.graph.value_info:
         if value.name in ("weight", "state"):
-            assert said[value.name] == metadata(value)
+            assert by_name[value.name] == metadata(value)
 
 
-class Keeps(torch.nn.Module):
-    """Writes to two buffers, one of them by a part of it, and to an input."""
+class WritesToBuffers(torch.nn.Module):
+    """Writes to a buffer, to a part of another, and to an input."""
 
     def __init__(self):
         super().__init__()
@@ -355,17 +354,17 @@ def mutations(signature: str) -> list[tuple]:
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_writes_to_buffers_and_inputs_are_outputs_of_the_signature(decomposed, tmp_path):
     path, inputs = tmp_path / "m.pt2", (torch.randn(2, 4), torch.zeros(4))
-    program = torch.export.export(Keeps(), inputs)
+    program = torch.export.export(WritesToBuffers(), inputs)
     program = save(program.run_decompositions() if decomposed else program, path)
     command.run("export", path, "-o", tmp_path / "m.onnx")
-    ours = metadata(onnx.load(tmp_path / "m.onnx").graph)
-    assert ours[SIGNATURE] == str(program.graph_signature)
-    stated = {("BUFFER_MUTATION", "target='table'")} & set(mutations(ours[SIGNATURE]))
-    assert bool(stated) == decomposed  # before, a write is an operator like others
+    actual = metadata(onnx.load(tmp_path / "m.onnx").graph)
+    assert actual[SIGNATURE] == str(program.graph_signature)
+    mutation = {("BUFFER_MUTATION", "target='table'")} & set(mutations(actual[SIGNATURE]))
+    assert bool(mutation) == decomposed  # an undecomposed write is an ordinary operator
 
 
 class Branches(torch.nn.Module):
-    """Modules inside a branch, in a module of its own."""
+    """Calls modules inside a branch of a submodule."""
 
     def __init__(self):
         super().__init__()
@@ -376,7 +375,7 @@ class Branches(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda x: self.rest(self.first(x)), lambda x: x * 2, (x,))
 
 
-class Repeats(torch.nn.Module):
+class LoopBody(torch.nn.Module):
     def forward(self, x):
         return torch._higher_order_ops.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))
 
@@ -389,26 +388,26 @@ def nodes_within(graph):
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
-@pytest.mark.parametrize("model", [torch.nn.Sequential(Branches()), torch.nn.Sequential(Repeats())])
-def test_bodies_say_what_pytorch_says(model, decomposed, tmp_path):
-    """PyTorch says no modules there, and shows the code that torch.fx made; whence's own keys say the modules."""
+@pytest.mark.parametrize("model", [torch.nn.Sequential(Branches()), torch.nn.Sequential(LoopBody())])
+def test_metadata_of_bodies_equals_pytorch(model, decomposed, tmp_path):
+    """PyTorch records no modules in a body, and frames of torch.fx's generated code; whence's own keys have modules."""
     program = torch.export.export(model, (torch.randn(3, 4),))
     program = save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
-    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto
+    reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate", "--opset", "18")
-    def compared(keys):  # but for names: PyTorch decomposes the program, once more if need be
+    def compared(keys):  # without names: PyTorch decomposes the program, possibly again
         return scopes(keys), keys["pkg.torch.onnx.stack_trace"]
 
-    said = [compared(metadata(node)) for node in nodes_within(theirs.graph)]
-    ours = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
-    assert [keys for keys in ours if compared(keys) not in said] == []
-    inside = [keys for keys in ours if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
+    known = [compared(metadata(node)) for node in nodes_within(reference.graph)]
+    actual = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
+    assert [keys for keys in actual if compared(keys) not in known] == []
+    inside = [keys for keys in actual if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
     assert inside and all("<eval_with_key>" in keys["pkg.torch.onnx.stack_trace"] for keys in inside)
     assert all(ast.literal_eval(keys["pkg.whence.scopes"])[:2] == ["", "0"] for keys in inside)
-    assert "<eval_with_key>" not in "".join(keys.get("pkg.whence.source", "") for keys in ours)
+    assert "<eval_with_key>" not in "".join(keys.get("pkg.whence.source", "") for keys in actual)
 
 
-# ---- the same from TorchScript, and back again ---------------------------------------------------------------------
+# ---- TorchScript archives, and strip -------------------------------------------------------------------------------
 
 
 def test_signature_of_a_torchscript_archive(tmp_path):
@@ -421,7 +420,7 @@ def test_signature_of_a_torchscript_archive(tmp_path):
     assert any("PARAMETER" in line for line in inputs[0]) and "input_ids: USER_INPUT" in inputs[0]
 
 
-def test_strip_gives_back_the_bytes_and_annotating_twice_changes_nothing(tmp_path):
+def test_strip_restores_the_bytes_and_annotating_twice_changes_nothing(tmp_path):
     archive = archived("lstm_tagger", False)
     plain, sidecar, once, twice, back = (tmp_path / file for file in ("a.onnx", "a.json", "b.onnx", "c.onnx", "d.onnx"))
     command.run("export", archive, "-o", plain, "--sidecar-out", sidecar)

@@ -1,4 +1,4 @@
-"""`whence export` on the model zoo: valid, equal to PyTorch in ONNX Runtime, as small as PyTorch's exporters' files."""
+"""`whence export` on the model zoo: valid files, results equal to PyTorch's, sizes close to PyTorch's exporters."""
 
 import functools
 
@@ -36,7 +36,7 @@ def model(name: str) -> torch.nn.Module:
 
 @functools.cache
 def expected(name: str, size: str) -> list[tuple]:
-    """(PyTorch's float32 result, its own greatest distance from the float64 result), for each output."""
+    """Returns (PyTorch's float32 result, its largest difference from the float64 result) for each output."""
     entry = zoo.MODELS[name]
     inputs = entry.inputs(getattr(entry, size))
     wide = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
@@ -45,15 +45,15 @@ def expected(name: str, size: str) -> list[tuple]:
 
 
 def assert_equals_pytorch(name: str, shape: str, size: str) -> None:
-    """Within float32 tolerances, widened by what PyTorch itself loses to rounding on this model: fifty layers of
-    ResNet-50 with arbitrary weights lose 2e-4 of 3.5, whichever runtime computes them."""
+    """Compares within float32 tolerances plus PyTorch's own rounding error on this model: fifty layers of ResNet-50
+    with arbitrary weights lose 2e-4 of 3.5 in every runtime."""
     entry = zoo.MODELS[name]
     session = onnxruntime.InferenceSession(exported(name, shape), providers=["CPUExecutionProvider"])
-    got = session.run(None, {key: value.numpy() for key, value in entry.inputs(getattr(entry, size)).items()})
-    for ours, (theirs, rounding) in zip(got, expected(name, size), strict=True):
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        scale = max(1.0, float(np.abs(theirs).max()))
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * scale + 3 * rounding)
+    results = session.run(None, {key: value.numpy() for key, value in entry.inputs(getattr(entry, size)).items()})
+    for actual, (reference, rounding) in zip(results, expected(name, size), strict=True):
+        assert actual.dtype == reference.dtype and actual.shape == reference.shape
+        scale = max(1.0, float(np.abs(reference).max()))
+        np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-5 * scale + 3 * rounding)
 
 
 def test_passes_the_full_checker(name, shape):
@@ -67,21 +67,21 @@ def test_defaults_are_opset_20_and_ir_10(name, shape):
     assert proto.ir_version >= 10
 
 
-def test_inputs_carry_the_argument_names_of_forward(name, shape):
+def test_inputs_have_the_argument_names_of_forward(name, shape):
     entry = zoo.MODELS[name]
     assert [value.name for value in loaded(name, shape).graph.input] == list(entry.inputs(entry.first))
 
 
-def test_input_shapes_are_as_asked(name, shape):
+def test_input_shapes_equal_the_requested_ones(name, shape):
     entry = zoo.MODELS[name]
     example = entry.inputs(entry.first)
     for value in loaded(name, shape).graph.input:
-        got = [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        want = list(example[value.name].shape)
+        shape_in_file = [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        requested = list(example[value.name].shape)
         if shape == "dynamic":
             for axis, symbol in entry.dynamic[value.name].items():
-                want[axis] = symbol
-        assert got == want
+                requested[axis] = symbol
+        assert shape_in_file == requested
 
 
 def test_results_equal_pytorch_at_the_example_size(name, shape):
@@ -103,15 +103,15 @@ def test_node_count_is_near_the_best_exporters(name, shape):
 
 
 def test_weights_are_stored_once(name, shape):
-    """Tied weights stay tied, no transposed or cast second copy: the file holds at most what the model holds."""
+    """Tied weights stay tied and have no transposed or cast copy, so the file is no larger than the model."""
     stored = sum(initializer.ByteSize() for initializer in loaded(name, shape).graph.initializer)
-    held = sum(tensor.numel() * tensor.element_size() for tensor in [*model(name).parameters(), *model(name).buffers()])
+    size = sum(tensor.numel() * tensor.element_size() for tensor in [*model(name).parameters(), *model(name).buffers()])
     small = 64 * 1024  # names, shape constants, masks
-    assert stored <= held + small
+    assert stored <= size + small
 
 
-def test_weights_carry_parameter_names(name, shape):
-    """Every initializer of the size of a weight is called after the parameter that it is, or was made from."""
+def test_weights_have_parameter_names(name, shape):
+    """Every initializer of the size of a weight is named after its parameter, with a suffix if it was transformed."""
     names = [key for key, _ in [*model(name).named_parameters(remove_duplicate=False),
                                 *model(name).named_buffers(remove_duplicate=False)]]
     sizes = {tensor.numel() for tensor in model(name).parameters()}
@@ -123,17 +123,17 @@ def test_weights_carry_parameter_names(name, shape):
         assert any(initializer.name == key or initializer.name.startswith(key) for key in names), initializer.name
 
 
-def test_nothing_is_left_to_fold(name, shape):
-    """But rows looked up in a parameter: a position embedding keeps its node, its name and its whole table."""
+def test_all_constants_are_folded(name, shape):
+    """Rows looked up in a parameter are not: a position embedding keeps its node, its name and its complete table."""
     graph = loaded(name, shape).graph
     parameters = {key for key, _ in model(name).named_parameters(remove_duplicate=False)}
     constants = {initializer.name for initializer in graph.initializer}
     constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
     assert [node.name for node in graph.node if node.op_type == "Identity"] == []
-    left = [node.name for node in graph.node
-            if node.op_type != "Constant" and node.input and all(entry in constants for entry in node.input)
-            and not (node.op_type == "Gather" and node.input[0] in parameters)]
-    assert left == [], "nodes that compute with constants only"
+    unfolded = [node.name for node in graph.node
+                if node.op_type != "Constant" and node.input and all(entry in constants for entry in node.input)
+                and not (node.op_type == "Gather" and node.input[0] in parameters)]
+    assert unfolded == [], "every input of these nodes is constant"
 
 
 def test_names_are_unique_and_set(name, shape):

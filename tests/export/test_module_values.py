@@ -1,5 +1,5 @@
-"""Where whence says that nodes come from, held against values: every call of every module, extracted from the export and
-run by ONNX Runtime on what the module was given, returns what a forward hook saw it return.
+"""Checks attribution by values: each call of each module, extracted from the export and run by ONNX Runtime on the
+module's inputs, returns the values that a forward hook saw.
 
 The inputs differ in value from those that were recorded.
 """
@@ -22,8 +22,8 @@ QUICK = ("bert_tiny", "shared_block", "llama")
 EVERY_MODEL = {**zoo.MODELS, **ARCHITECTURES}
 MODELS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.matrix) for name in EVERY_MODEL]
 
-# The share of calls that an extract has to give; of the others nodes are joined with another module's (Conv and BatchNorm,
-# of which ResNet-50 has 53), or nothing is left (Dropout).
+# The minimum share of calls that can be extracted. The other calls share nodes with another module (Conv and BatchNorm,
+# 53 pairs in ResNet-50) or have no nodes (Dropout).
 EXTRACTED = 0.4
 
 
@@ -35,31 +35,30 @@ class Part:
 
 
 class Extracts:
-    """The calls of one export that extract gives, and the reasons for which it does not give the others."""
+    """Extracts every call of one export; sorts the others into `joined` (shared nodes) and `empty` (no nodes)."""
 
-    def __init__(self, whole, seen: list[calls.Call], folder):
+    def __init__(self, model, seen: list[calls.Call], folder):
         self.parts: list[Part] = []
         self.joined: list[calls.Call] = []
         self.empty: list[calls.Call] = []
         for number, call in enumerate(seen):
             path = folder / f"part{number}.onnx"
-            line = ["extract", whole, "--module", call.module, "--call", call.number, "-o", path]
+            line = ["extract", model, "--module", call.module, "--call", call.number, "-o", path]
             result = command.run(*line, code=None)
             if result.returncode == 0:
                 self.parts.append(Part(call, path, [value.name for value in onnx.load(path).graph.input]))
-            elif "stand for operations of it and of others" in result.stderr or "is a part of" in result.stderr or \
-                    "stands for operations of it and of others" in result.stderr:
+            elif "to it and to other modules" in result.stderr or "is a part of" in result.stderr:
                 self.joined.append(call)
             else:
                 assert "no node" in result.stderr, result.stderr
                 self.empty.append(call)
 
 
-def values_of(path, inputs: dict, wanted: set[str], folder) -> dict:
-    """Values of the whole file by name, as ONNX Runtime computes them without optimisation."""
+def values_of(path, inputs: dict, names: set[str], folder) -> dict:
+    """Computes values of the complete file by name, in ONNX Runtime without optimisation."""
     model = onnx.load(path)
-    there = {value.name for value in model.graph.output}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(wanted - there - inputs.keys()))
+    outputs = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(names - outputs - inputs.keys()))
     onnx.save(model, folder / "all_values.onnx")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -74,8 +73,8 @@ def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def feed(part: Part, values: dict) -> dict:
-    """What the hook saw, where an input of the part is one of the module's arguments; else the value of the whole file:
-    the part may begin behind a reshape, or read what the module computes from a parameter of another."""
+    """Feeds the hook's value to inputs that are arguments of the module, else the value in the complete file: the part
+    may begin after a reshape, or read a value computed from another module's parameter."""
     fed = {}
     for name in part.inputs:
         match = next((tensor for tensor in part.call.read if is_near(values[name], tensor)), None)
@@ -83,33 +82,33 @@ def feed(part: Part, values: dict) -> dict:
     return fed
 
 
-def returned(call: calls.Call, results: list[np.ndarray]) -> bool:
-    """True if the part gives what the module returned. Of several tensors a part leaves out those that nothing reads (the
-    last state of an LSTM), and a module may return what it was given."""
-    found = [any(is_near(result, tensor) for result in results) for tensor in call.returned]
-    given = [any(is_same(tensor, read) for read in call.read) for tensor in call.returned]
-    return any(found) or all(given)
+def is_result(call: calls.Call, results: list[np.ndarray]) -> bool:
+    """Returns true if the part computes one of the module's results (it omits results that nothing reads, such as the
+    last state of an LSTM), or if the module returns its inputs."""
+    computed = [any(is_near(result, tensor) for result in results) for tensor in call.returned]
+    passed_through = [any(is_same(tensor, read) for read in call.read) for tensor in call.returned]
+    return any(computed) or all(passed_through)
 
 
 @pytest.mark.parametrize("form", ["pt", "pt2"])
 @pytest.mark.parametrize("name", MODELS)
-def test_every_call_of_every_module_returns_what_a_hook_saw(name, form, tmp_path):
+def test_every_call_of_every_module_returns_the_hooks_values(name, form, tmp_path):
     entry = EVERY_MODEL[name]
     archive, *options = saved(entry, form, tmp_path)
-    whole = tmp_path / "whole.onnx"
-    command.run("export", archive, *options, "-o", whole, "--annotate")
+    model = tmp_path / "model.onnx"
+    command.run("export", archive, *options, "-o", model, "--annotate")
     inputs = other_values(entry.inputs(entry.first))
     seen = calls.observe(entry.model(), inputs)
-    found = Extracts(whole, seen, tmp_path)
-    values = values_of(whole, inputs, {name for part in found.parts for name in part.inputs}, tmp_path)
+    extracts = Extracts(model, seen, tmp_path)
+    values = values_of(model, inputs, {name for part in extracts.parts for name in part.inputs}, tmp_path)
     wrong = []
-    for part in found.parts:
+    for part in extracts.parts:
         results = graphs.run(part.path, feed(part, values))
-        if not returned(part.call, results):
+        if not is_result(part.call, results):
             wrong.append((part.call.module, part.call.number, [result.shape for result in results]))
     assert wrong == []
-    assert len(found.parts) >= EXTRACTED * len(seen), (found.joined, found.empty)
-    for call in found.empty:
+    assert len(extracts.parts) >= EXTRACTED * len(seen), (extracts.joined, extracts.empty)
+    for call in extracts.empty:
         constant = next(each for each in calls.observe(entry.model(), entry.inputs(entry.first))
                         if (each.module, each.number) == (call.module, call.number))
         for tensor, other in zip(call.returned, constant.returned, strict=True):

@@ -1,5 +1,5 @@
-"""Instances of TorchScript classes in branches and loops on data: their attributes may change, not which one a name has.
-Scripts that ask whether two tensors are one, or how one lies in memory."""
+"""Instances of TorchScript classes in data-dependent branches and loops: attributes may change, but a name must keep
+its instance. Scripts that test the identity or the memory layout of tensors."""
 
 import pytest
 import torch
@@ -24,13 +24,13 @@ class OneObject(nn.Module):
         return state.h
 
 
-def test_attributes_of_one_object_are_exported(tmp_path):
+def test_changed_attributes_of_one_object_are_exported(tmp_path):
     path, _ = export(OneObject, tmp_path)
     for n in (0, 1, 3, 4):
         assert_equal(path, OneObject(), torch.rand(6, 4), torch.tensor(n))
 
 
-class MadeAnew(nn.Module):
+class NewInstance(nn.Module):
     def forward(self, x, n):
         state = State(x[0])
         for t in range(int(n)):
@@ -55,14 +55,14 @@ class Chosen(nn.Module):
         return state.h + 1
 
 
-@pytest.mark.parametrize("model", [MadeAnew, Exchanged, Chosen], ids=lambda model: model.__name__)
-def test_objects_that_take_each_others_place_are_refused(tmp_path, model):
-    path, said = export(model, tmp_path, code=4)
-    assert "E0303" in said and "object" in said and "attributes of one object" in said and not path.exists()
+@pytest.mark.parametrize("model", [NewInstance, Exchanged, Chosen], ids=lambda model: model.__name__)
+def test_names_that_change_their_object_are_refused(tmp_path, model):
+    path, stderr = export(model, tmp_path, code=4)
+    assert "E0303" in stderr and "object" in stderr and "attributes of one object" in stderr and not path.exists()
 
 
-class PerhapsHolds(nn.Module):
-    """The attribute is what is written afterwards, where the loop runs at all."""
+class MayHoldRow(nn.Module):
+    """The attribute aliases `row`, which is written afterwards, only if the loop runs."""
 
     def forward(self, x, n):
         row = (x * 2)[0]
@@ -74,12 +74,12 @@ class PerhapsHolds(nn.Module):
 
 
 @pytest.mark.parametrize("trips", [0, 1, 3])
-def test_what_an_object_may_hold_is_written(tmp_path, trips):
-    path, _ = export(PerhapsHolds, tmp_path)
-    assert_equal(path, PerhapsHolds(), torch.rand(6, 4), torch.tensor(trips))
+def test_writes_to_a_tensor_that_an_object_may_hold(tmp_path, trips):
+    path, _ = export(MayHoldRow, tmp_path)
+    assert_equal(path, MayHoldRow(), torch.rand(6, 4), torch.tensor(trips))
 
 
-class OneUnderTwoNames(nn.Module):
+class Identity(nn.Module):
     def forward(self, x, n):
         z = x * 2
         y = z.add_(1)
@@ -88,12 +88,12 @@ class OneUnderTwoNames(nn.Module):
         return y * 3
 
 
-def test_what_an_operation_in_place_returns_is_its_argument(tmp_path):
-    path, _ = export(OneUnderTwoNames, tmp_path)
-    assert_equal(path, OneUnderTwoNames(), torch.rand(6, 4), torch.tensor(1))
+def test_an_in_place_operator_returns_its_argument(tmp_path):
+    path, _ = export(Identity, tmp_path)
+    assert_equal(path, Identity(), torch.rand(6, 4), torch.tensor(1))
 
 
-class PerhapsOne(nn.Module):
+class MayBeInput(nn.Module):
     def forward(self, x, n):
         z = x
         if int(n) > 2:
@@ -103,12 +103,12 @@ class PerhapsOne(nn.Module):
         return z
 
 
-def test_whether_two_tensors_are_one_is_refused_where_data_decide(tmp_path):
-    path, said = export(PerhapsOne, tmp_path, code=4)
-    assert "E0303" in said and "'is'" in said and not path.exists()
+def test_data_dependent_identity_is_refused(tmp_path):
+    path, stderr = export(MayBeInput, tmp_path, code=4)
+    assert "E0303" in stderr and "'is'" in stderr and not path.exists()
 
 
-class AsksForOrder(nn.Module):
+class ReadsContiguity(nn.Module):
     def forward(self, x, n):
         y = x.transpose(0, 1)
         if y.is_contiguous():
@@ -116,7 +116,7 @@ class AsksForOrder(nn.Module):
         return y + n
 
 
-def test_an_order_in_memory_that_depends_on_sizes_is_told(tmp_path):
-    path, said = export(AsksForOrder, tmp_path, "--dynamic", "x:0=rows")
-    assert "E0304" in said and "is_contiguous" in said
-    assert_equal(path, AsksForOrder(), torch.rand(5, 4), torch.tensor(1))
+def test_a_memory_order_that_depends_on_sizes_is_reported(tmp_path):
+    path, stderr = export(ReadsContiguity, tmp_path, "--dynamic", "x:0=rows")
+    assert "E0304" in stderr and "is_contiguous" in stderr
+    assert_equal(path, ReadsContiguity(), torch.rand(5, 4), torch.tensor(1))

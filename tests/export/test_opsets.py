@@ -1,6 +1,6 @@
-"""Operators of the newest opsets: what an export writes where the model holds what they stand for, at each opset and for
-each choice of --operators. Each file is valid, equal to PyTorch at other sizes than those recorded, in ONNX Runtime or,
-where that lacks the operator, in onnx's reference evaluator; and each such node belongs to the module that computes it."""
+"""Operators of the newest opsets, which an export fuses from several nodes, at each opset and each choice of
+--operators. Each file is valid and equals PyTorch at sizes other than the recorded ones, in ONNX Runtime or, if it
+lacks the operator, in onnx's reference evaluator. Each fused node belongs to the module that computes it."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ from function_module import FunctionModule
 from operator_forms import recent_operators
 from results import assert_same_results
 
-OPSETS = (24, 28)  # with and without a Swish by default; test_fused has the first of each
+OPSETS = (24, 28)  # with and without Swish by default; test_fused uses the first opset of each operator
 
 
 class Stack(nn.Sequential):
@@ -35,7 +35,7 @@ class Stack(nn.Sequential):
 
 
 class Norm(nn.Module):
-    """As transformers has it: in 32 bits, whatever comes in."""
+    """The norm of transformers, computed in float32 for every input dtype."""
 
     def __init__(self, width, after=lambda weight: weight):
         super().__init__()
@@ -54,46 +54,46 @@ class Angles(nn.Module):
         self.register_buffer("frequencies", 100.0 ** -(torch.arange(0, width, 2) / width), persistent=False)
         self.scaling = scaling
 
-    def forward(self, places):
-        both = places[..., None].float() * self.frequencies
+    def forward(self, positions):
+        both = positions[..., None].float() * self.frequencies
         both = both.repeat_interleave(2, dim=-1) if self.pairs else torch.cat((both, both), dim=-1)
         return both.cos() * self.scaling, both.sin() * self.scaling
 
 
-def turned(x):
+def rotate_half(x):
     half = x.shape[-1] // 2
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
 
 
-def turned_by_chunks(x):
+def rotate_half_by_chunks(x):
     first, second = x.chunk(2, dim=-1)
     return torch.cat((-second, first), dim=-1)
 
 
-def turned_in_pairs(x):
+def rotate_pairs(x):
     return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
 
 
 class Rotary(nn.Module):
-    """x [batch, length, 24] in 3 heads, of which the first `width` elements turn."""
+    """Splits x [batch, length, 24] into 3 heads and rotates the first `width` elements of each."""
 
-    def __init__(self, width=8, turn=turned, scaling=1.0, places=None):
+    def __init__(self, width=8, rotate=rotate_half, scaling=1.0, positions=None):
         super().__init__()
-        self.angles = Angles(width, scaling, pairs=turn is turned_in_pairs)
-        self.width, self.turn, self.places = width, turn, places
+        self.angles = Angles(width, scaling, pairs=rotate is rotate_pairs)
+        self.width, self.rotate, self.positions = width, rotate, positions
 
     def forward(self, x):
         heads = x.unflatten(-1, (3, 8)).transpose(1, 2)
-        places = torch.arange(x.shape[1])[None] if self.places is None else self.places(x)
-        cos, sin = (each.unsqueeze(1) for each in self.angles(places))
+        positions = torch.arange(x.shape[1])[None] if self.positions is None else self.positions(x)
+        cos, sin = (each.unsqueeze(1) for each in self.angles(positions))
         if self.width == 8:
-            return heads * cos + self.turn(heads) * sin
+            return heads * cos + self.rotate(heads) * sin
         front, rest = heads[..., :self.width], heads[..., self.width:]
-        return torch.cat((front * cos + self.turn(front) * sin, rest), dim=-1)
+        return torch.cat((front * cos + self.rotate(front) * sin, rest), dim=-1)
 
 
 class Table(nn.Module):
-    """Cosines and sines of every place, held as buffers."""
+    """Stores the cosines and sines of every position as buffers."""
 
     def __init__(self):
         super().__init__()
@@ -104,7 +104,7 @@ class Table(nn.Module):
     def forward(self, x):
         heads = x.unflatten(-1, (3, 8)).transpose(1, 2)
         length = x.shape[1]
-        return heads * self.cos[:length] + turned(heads) * self.sin[:length]
+        return heads * self.cos[:length] + rotate_half(heads) * self.sin[:length]
 
 
 class UnequalHalves(Table):
@@ -123,7 +123,7 @@ class Gated(nn.Module):
 
 
 class Cached(nn.Module):
-    """One step of attention with the keys and values of the steps before; `groups` heads of keys for 4 of queries."""
+    """One step of attention with cached keys and values; `groups` key heads for 4 query heads."""
 
     def __init__(self, groups=4, causal=False):
         super().__init__()
@@ -142,27 +142,27 @@ class Cached(nn.Module):
         return x[:, :, None].expand(batch, groups, 4 // groups, length, width).reshape(batch, 4, length, width)
 
 
-def sized(batch, length):
+def float_inputs(batch, length):
     return (torch.randn(batch, length, 24, generator=torch.Generator().manual_seed(batch + length)),)
 
 
-def halved(batch, length):
-    return tuple(each.half() for each in sized(batch, length))
+def half_inputs(batch, length):
+    return tuple(each.half() for each in float_inputs(batch, length))
 
 
-def doubled(batch, length):
-    return tuple(each.double() for each in sized(batch, length))
+def double_inputs(batch, length):
+    return tuple(each.double() for each in float_inputs(batch, length))
 
 
 def with_past(groups, past):
     def make(batch, length):
         draw = torch.Generator().manual_seed(batch)
-        return (*sized(batch, length), *(torch.randn(batch, groups, past(length), 8, generator=draw) for _ in "kv"))
+        return (*float_inputs(batch, length), *(torch.randn(batch, groups, past(length), 8, generator=draw) for _ in "kv"))
     return make
 
 
 class Attend(nn.Module):
-    """Attention of inputs as they are: heads of queries, keys and values, each with a batch of its own."""
+    """Attention of inputs that are heads of queries, keys and values, possibly with different batch sizes."""
 
     def __init__(self, mask=None, **options):
         super().__init__()
@@ -174,7 +174,7 @@ class Attend(nn.Module):
 
 
 def heads(queries, keys, values, batches=(1, 1, 1)):
-    """What `Attend` takes at a size; ``batches``: 1 for that of the size, 0 for a batch of one."""
+    """Returns a function that makes inputs of `Attend`; ``batches``: 1 for the batch size, 0 for a batch of one."""
     def make(batch, length):
         draw = torch.Generator().manual_seed(batch + length)
         return tuple(torch.randn(batch if own else 1, count, length, 8, generator=draw)
@@ -183,14 +183,14 @@ def heads(queries, keys, values, batches=(1, 1, 1)):
 
 
 def lowest_row(q):
-    """A mask of the lowest finite number for every key but the first, and for that, too, where a query begins below 0:
-    PyTorch then takes the mean of all values, and zeros only where the mask is -inf."""
+    """Masks every key except the first with the lowest finite number, and all keys if a query's first element is
+    negative: PyTorch then returns the mean of all values, but zeros if the mask is -inf."""
     mask = torch.full((q.shape[0], 1, q.shape[2], q.shape[2]), torch.finfo(q.dtype).min)
     return torch.where((q[:, :1, :, :1] >= 0) & (torch.arange(q.shape[2]) == 0), 0.0, mask)
 
 
 class JoinedAtOtherEnds(nn.Module):
-    """Keys behind those of the past, values before them: their parts are of other lengths."""
+    """Appends the keys to the past but prepends the values, so that the parts have different lengths."""
 
     def forward(self, q, k, v, past_key, past_value):
         k, v = torch.cat((past_key, k), dim=2), torch.cat((v, past_value), dim=2)
@@ -202,8 +202,8 @@ def with_other_past(batch, length):
     return (*heads(4, 4, 4)(batch, length), *(torch.randn(batch, 4, length + 3, 8, generator=draw) for _ in "kv"))
 
 
-class OnePlace(nn.Module):
-    """Two query heads share a head of keys and values, of which each place is the first."""
+class OnePosition(nn.Module):
+    """Two query heads share a head of keys and values that repeats its first position."""
 
     def forward(self, q, k, v):
         def shared(x):
@@ -212,20 +212,20 @@ class OnePlace(nn.Module):
         return nn.functional.scaled_dot_product_attention(q, shared(k), shared(v))
 
 
-class Writes(nn.Module):
-    """A cache of fixed length, whose places from `start` on are written."""
+class CacheWrite(nn.Module):
+    """Writes to a cache of fixed length from position `start`."""
 
-    def __init__(self, places):
+    def __init__(self, positions):
         super().__init__()
-        self.places = places
+        self.positions = positions
 
     def forward(self, cache, new, start):
-        return cache.index_copy(2, self.places(new.shape[2], start), new)
+        return cache.index_copy(2, self.positions(new.shape[2], start), new)
 
 
-class WritesOver(nn.Module):
-    def forward(self, cache, place, new):
-        return cache.scatter(1, place.expand(2, 5), new)
+class RepeatedWrite(nn.Module):
+    def forward(self, cache, position, new):
+        return cache.scatter(1, position.expand(2, 5), new)
 
 
 def cached(batch, length):
@@ -238,7 +238,7 @@ CACHED = {"cache": {0: "batch"}, "new": {0: "batch", 2: "length"}}
 
 
 class TwoScales(nn.Module):
-    """A norm that has a scale of numbers, and a weight behind it."""
+    """A norm with a constant scale, followed by a multiplication with a weight."""
 
     def __init__(self, width=24):
         super().__init__()
@@ -252,10 +252,10 @@ class TwoScales(nn.Module):
 class Model:
     name: str
     module: Callable[[], nn.Module]
-    written: dict[str, int]  # operators, each with how many of them the model has
-    gone: tuple[str, ...] = ()  # operators that the file no longer has
-    inputs: Callable = sized
-    sizes: tuple = ((2, 5), (3, 7), (1, 1))  # that of the record first
+    fused: dict[str, int]  # operator -> its number of nodes in the file
+    absent: tuple[str, ...] = ()  # operators that the file must not contain
+    inputs: Callable = float_inputs
+    sizes: tuple = ((2, 5), (3, 7), (1, 1))  # the recorded size first
     axes: dict = field(default_factory=lambda: {"x": {0: "batch", 1: "length"}})
     owner: str = ""  # the module that the nodes belong to
     tolerance: tuple | None = (1e-4, 1e-5)
@@ -266,10 +266,10 @@ HEADS = {name: {0: "batch", 2: "length"} for name in "qkv"}
 ROWS = (
     Model("norm", lambda: Stack(Norm(24)), {"RMSNormalization": 1}, ("Sqrt", "ReduceMean", "Mul"), owner="0"),
     Model("norm of half", lambda: Stack(Norm(24).half()), {"RMSNormalization": 1}, ("Cast", "Sqrt", "Mul"),
-          halved, owner="0", tolerance=(2e-3, 2e-3)),
+          half_inputs, owner="0", tolerance=(2e-3, 2e-3)),
     Model("norm with 1 + weight", lambda: Stack(Norm(24, lambda weight: 1 + weight)), {"RMSNormalization": 1},
           ("Sqrt", "Mul", "Add"), owner="0"),
-    Model("norm of double", lambda: Stack(nn.Linear(24, 24), nn.RMSNorm(24)).double(), {}, (), doubled,
+    Model("norm of double", lambda: Stack(nn.Linear(24, 24), nn.RMSNorm(24)).double(), {}, (), double_inputs,
           tolerance=(1e-9, 1e-9)),
     Model("two normalized axes", lambda: Stack(nn.Unflatten(2, (4, 6)), nn.RMSNorm((4, 6))),
           {"RMSNormalization": 1}, owner="1"),
@@ -280,31 +280,32 @@ ROWS = (
     Model("rotary", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Slice", "Add"), sizes=((2, 5), (3, 7), (1, 1))),
     Model("rotary of one batch", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Add", "Expand"), axes={"x": {1: "length"}},
           sizes=((1, 5), (1, 9))),
-    Model("rotary of places", lambda: Rotary(places=lambda x: (x[..., 0] > 0).cumsum(1)), {"RotaryEmbedding": 1},
+    Model("rotary of positions", lambda: Rotary(positions=lambda x: (x[..., 0] > 0).cumsum(1)), {"RotaryEmbedding": 1},
           ("Neg", "Add", "Expand")),
-    Model("scaled angles by chunks", lambda: Rotary(turn=turned_by_chunks, scaling=1.25), {"RotaryEmbedding": 1},
+    Model("scaled angles by chunks", lambda: Rotary(rotate=rotate_half_by_chunks, scaling=1.25), {"RotaryEmbedding": 1},
           ("Neg", "Add", "Split")),
     Model("rotary in part", lambda: Rotary(4), {"RotaryEmbedding": 1}, ("Neg", "Add", "Slice")),
-    Model("rotary in pairs", lambda: Rotary(turn=turned_in_pairs), {"RotaryEmbedding": 1}, ("Neg", "Add")),
-    Model("rotary in pairs in part", lambda: Rotary(4, turned_in_pairs), {"RotaryEmbedding": 1}, ("Neg", "Slice")),
+    Model("rotary in pairs", lambda: Rotary(rotate=rotate_pairs), {"RotaryEmbedding": 1}, ("Neg", "Add")),
+    Model("rotary in pairs in part", lambda: Rotary(4, rotate_pairs), {"RotaryEmbedding": 1}, ("Neg", "Slice")),
     Model("rotary by table", Table, {"RotaryEmbedding": 1}, ("Neg", "Add"), sizes=((2, 5), (2, 7), (3, 64))),
-    Model("rotary by a table of other halves", UnequalHalves, {"RotaryEmbedding": 0, "Neg": 1}),
-    Model("rotary of double", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), doubled, tolerance=(1e-6, 1e-6)),
-    Model("cache", lambda: Writes(lambda length, start: torch.arange(length) + start), {"TensorScatter": 1},
+    Model("rotary by a table with unequal halves", UnequalHalves, {"RotaryEmbedding": 0, "Neg": 1}),
+    Model("rotary of double", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), double_inputs,
+          tolerance=(1e-6, 1e-6)),
+    Model("cache", lambda: CacheWrite(lambda length, start: torch.arange(length) + start), {"TensorScatter": 1},
           ("ScatterElements",), cached, axes=CACHED),
-    Model("cache of one batch", lambda: Writes(lambda length, start: start + torch.arange(length)), {"TensorScatter": 1},
-          ("ScatterElements", "Expand"), cached, ((1, 5), (1, 7), (1, 1)), {"new": {2: "length"}}),
-    Model("one place of a cache", lambda: Writes(lambda length, start: start.reshape(1)), {"TensorScatter": 1},
+    Model("cache of one batch", lambda: CacheWrite(lambda length, start: start + torch.arange(length)),
+          {"TensorScatter": 1}, ("ScatterElements", "Expand"), cached, ((1, 5), (1, 7), (1, 1)), {"new": {2: "length"}}),
+    Model("one position of a cache", lambda: CacheWrite(lambda length, start: start.reshape(1)), {"TensorScatter": 1},
           ("ScatterElements", "Range"), cached, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),
-    Model("one place again and again", WritesOver, {"TensorScatter": 0}, (),
+    Model("repeated writes to one position", RepeatedWrite, {"TensorScatter": 0}, (),
           lambda *_: (torch.rand(2, 8), torch.tensor([2]), torch.ones(2, 5)), axes={}),
-    Model("every second place", lambda: Writes(lambda length, start: torch.arange(length) * 2 + start),
+    Model("every second position", lambda: CacheWrite(lambda length, start: torch.arange(length) * 2 + start),
           {"TensorScatter": 0, "ScatterElements": 1}, (), cached, ((2, 5), (3, 4)), axes=CACHED),
-    Model("places backwards", lambda: Writes(lambda length, start: torch.arange(length).flip(0) + start),
+    Model("positions backwards", lambda: CacheWrite(lambda length, start: torch.arange(length).flip(0) + start),
           {"TensorScatter": 0, "ScatterElements": 1}, (), cached, axes=CACHED),
     Model("silu", lambda: Stack(nn.SiLU()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("quick gelu", lambda: Stack(QuickGelu()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
-    Model("gate of other numbers", lambda: FunctionModule(lambda x: x * torch.sigmoid(1.702 * x.flip(2))),
+    Model("gate of another tensor", lambda: FunctionModule(lambda x: x * torch.sigmoid(1.702 * x.flip(2))),
           {"Swish": 0, "Sigmoid": 1}),
     Model("gated", Gated, {"SwiGLU": 1}, ("Swish", "Sigmoid", "Mul"), owner=""),
     Model("cached", Cached, {"Attention": 1}, ("Concat", "Softmax"), with_past(4, lambda n: n + 2), axes=PAST_AXES,
@@ -322,10 +323,10 @@ ROWS = (
           axes={"q": HEADS["q"], "k": HEADS["k"], "v": {2: "length"}}),
     Model("groups of other sizes", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 2, 4), axes=HEADS),
     Model("groups of values", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 4, 2), axes=HEADS),
-    Model("groups of one place that all read", OnePlace, {"Attention": 1, "Expand": 2}, (), heads(4, 2, 2),
+    Model("groups of one shared position", OnePosition, {"Attention": 1, "Expand": 2}, (), heads(4, 2, 2),
           axes={name: {0: "batch"} for name in "qkv"}, sizes=((2, 5), (3, 5))),
     Model("negative scale", lambda: Attend(scale=-0.5), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
-    Model("scale of nothing", lambda: Attend(scale=0.0), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
+    Model("zero scale", lambda: Attend(scale=0.0), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
     Model("rows masked by the lowest number", lambda: Attend(lowest_row), {"Attention": 1}, (), heads(4, 4, 4),
           axes=HEADS),
     Model("rows masked by infinity", lambda: Attend(lambda q: lowest_row(q) * 2), {"Attention": 1}, (), heads(4, 4, 4),
@@ -343,31 +344,31 @@ class QuickGelu(nn.Module):
         return x * torch.sigmoid(1.702 * x)
 
 
-RECENT = recent_operators() | {"BitCast": (26, 28)}  # which nothing older stands for
+RECENT = recent_operators() | {"BitCast": (26, 28)}  # no older operator computes it
 
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
-    """Each model, and the words that export its archive, which is made when it is first asked for."""
-    folder, made = tmp_path_factory.mktemp("opsets"), {}
+    """Returns a function that maps a model to its module and its export arguments, and saves the archive once."""
+    folder, saved = tmp_path_factory.mktemp("opsets"), {}
 
     def archive(model: Model) -> tuple[nn.Module, list]:
-        if model.name not in made:
+        if model.name not in saved:
             torch.manual_seed(1)
             module, inputs = model.module().eval(), model.inputs(*model.sizes[0])
             path = folder / model.name.replace(" ", "_")
-            if "BitCast" in model.written:  # a trace of view(dtype) does not load
+            if "BitCast" in model.fused:  # a trace of view(dtype) does not load
                 length = torch.export.Dim("length")
                 program = torch.export.export(module, inputs, dynamic_shapes=[{0: torch.export.Dim("batch"), 1: length}])
                 torch.export.save(program, path.with_suffix(".pt2"))
-                made[model.name] = module, [path.with_suffix(".pt2")]
-                return made[model.name]
+                saved[model.name] = module, [path.with_suffix(".pt2")]
+                return saved[model.name]
             torch.jit.trace(module, inputs, check_trace=False).save(str(path.with_suffix(".pt")))
             torch.save(inputs, path.with_suffix(".inputs"))
             dynamic = [word for name, axes in model.axes.items() for word in
                        ("--dynamic", f"{name}:" + ",".join(f"{axis}={size}" for axis, size in axes.items()))]
-            made[model.name] = module, [path.with_suffix(".pt"), "--inputs", path.with_suffix(".inputs"), *dynamic]
-        return made[model.name]
+            saved[model.name] = module, [path.with_suffix(".pt"), "--inputs", path.with_suffix(".inputs"), *dynamic]
+        return saved[model.name]
 
     return archive
 
@@ -401,21 +402,21 @@ def counts(file: onnx.ModelProto) -> Counter:
 
 
 def since(model: Model) -> int:
-    """The first opset that has all that the model can be written in."""
-    return max((RECENT[name][0] for name in model.written if name in RECENT), default=23)
+    """Returns the first opset with all fused operators of the model."""
+    return max((RECENT[name][0] for name in model.fused if name in RECENT), default=23)
 
 
 @pytest.mark.parametrize("model", ROWS, ids=lambda model: model.name)
 def test_fused(archives, model, tmp_path):
-    """At the opset that has all of it, and at the newest."""
+    """Exports at the first opset with all fused operators, and at the newest."""
     for opset in sorted({since(model), 28}):
         file = exported(archives, model, tmp_path, "--opset", opset, "--operators", "fused")
-        found = counts(file)
-        assert {name: found[name] for name in model.written} == model.written, found
-        assert not [name for name in model.gone if found[name]], found
-        check_numbers(archives, model, file, all(opset <= RECENT[name][1] for name in found if name in RECENT))
+        counted = counts(file)
+        assert {name: counted[name] for name in model.fused} == model.fused, counted
+        assert not [name for name in model.absent if counted[name]], counted
+        check_numbers(archives, model, file, all(opset <= RECENT[name][1] for name in counted if name in RECENT))
         for node in file.graph.node:
-            if node.op_type in RECENT and node.op_type in model.written:
+            if node.op_type in RECENT and node.op_type in model.fused:
                 keys = {entry.key: entry.value for entry in node.metadata_props}
                 assert keys.get("pkg.whence.module", "") == model.owner, keys
                 assert keys["pkg.whence.confidence"] == "exact"
@@ -424,24 +425,24 @@ def test_fused(archives, model, tmp_path):
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("model", ROWS, ids=lambda model: model.name)
 def test_by_default_and_plain(archives, model, opset, tmp_path):
-    """By default ONNX Runtime runs the file; plain ones have none of the table's operators."""
-    if opset < since(model) and "BitCast" in model.written:
+    """ONNX Runtime runs the default file; the plain file has none of the table's operators."""
+    if opset < since(model) and "BitCast" in model.fused:
         command.run("export", *archives(model)[1], "-o", tmp_path / "m.onnx", "--opset", opset, code=4)
         assert not (tmp_path / "m.onnx").exists()
         return
     by_default = exported(archives, model, tmp_path, "--opset", opset)
     check_numbers(archives, model, by_default)
     for name, (first, last) in RECENT.items():
-        if model.written.get(name) and first <= opset <= last:
+        if model.fused.get(name) and first <= opset <= last:
             assert counts(by_default)[name], name
     plain = exported(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
     assert not set(counts(plain)) & set(recent_operators())
     check_numbers(archives, model, plain)
 
 
-@pytest.mark.parametrize("model", [row for row in ROWS if "BitCast" not in row.written], ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [row for row in ROWS if "BitCast" not in row.fused], ids=lambda model: model.name)
 def test_older_opsets_have_one_form(archives, model, tmp_path):
-    """The default opset is the same with and without a choice."""
+    """At the default opset, --operators changes nothing."""
     exported(archives, model, tmp_path)
     first = (tmp_path / "m.onnx").read_bytes()
     for choice in ("fused", "plain"):
@@ -449,8 +450,8 @@ def test_older_opsets_have_one_form(archives, model, tmp_path):
         assert (tmp_path / "m.onnx").read_bytes() == first
 
 
-def test_versions(archives, tmp_path):
-    """Each opset has the IR version that came with it, at least 10 for the metadata; onnx has no newer opset."""
+def test_ir_versions(archives, tmp_path):
+    """Each opset gets the IR version of its ONNX release, at least 10 for the metadata; 28 is onnx's newest opset."""
     by_opset = {}
     for _, ir_version, opset, *_ in onnx.helper.VERSION_TABLE:
         by_opset.setdefault(opset, ir_version)
@@ -461,7 +462,7 @@ def test_versions(archives, tmp_path):
         assert {each.domain: each.version for each in file.opset_import}[""] == opset
 
 
-def test_the_table_is_onnxs_and_onnx_runtimes():
+def test_the_table_equals_onnx_and_onnx_runtime():
     for name, (first, last) in recent_operators().items():
         versions = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == name]
         assert min(versions) == first
@@ -469,7 +470,7 @@ def test_the_table_is_onnxs_and_onnx_runtimes():
             assert runs(name, opset) == (opset <= last or name in NOISY), f"{name} at opset {opset}"
 
 
-NOISY = ("TensorScatter",)  # ONNX Runtime runs it, and prints a warning at each run
+NOISY = ("TensorScatter",)  # ONNX Runtime runs it but prints a warning in each run
 NODES = {
     "Attention": "float[1,2,3,8] q, float[1,2,3,8] k => float[1,2,3,8] y: y = Attention(q, k, k)",
     "CumProd": "float[2] x, int64 a => float[2] y: y = CumProd(x, a)",
@@ -513,7 +514,7 @@ def test_an_unknown_choice_is_refused(archives, tmp_path):
 
 
 def test_a_transformer(tmp_path):
-    """Layers of a Llama: every norm, rotation, gate and attention, of dynamic batch and length."""
+    """Every norm, rotation, gate and attention of a Llama is fused, with dynamic batch and length."""
     from transformers import LlamaConfig, LlamaModel
 
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Options of export that change what is written and not what is computed, each against PyTorch through ONNX Runtime."""
+"""Options of export that change the file but not the results, compared with PyTorch through ONNX Runtime."""
 
 import numpy as np
 import onnx
@@ -29,7 +29,7 @@ class Net(nn.Module):
 
 
 class Flat(Net):
-    """The same without a recurrent layer."""
+    """Like Net, without the recurrent layer."""
 
     def forward(self, x):
         x = self.norm(self.features(x)) * self.scale
@@ -37,7 +37,7 @@ class Flat(Net):
 
 
 def exporter(archive, module, x):
-    """Saves `module` as `archive`; returns a function that exports it with options and gives the file's path."""
+    """Saves `module` as `archive`; returns a function that exports it with options and returns the file's path."""
     if archive.suffix == ".pt":
         torch.jit.trace(module, x, check_trace=False).save(str(archive))
     else:
@@ -60,7 +60,7 @@ def archive(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exported(archive):
-    """(module, input, function that exports)"""
+    """Returns (module, input, function that exports)."""
     torch.manual_seed(0)
     module, x = Net().eval(), torch.randn(2, 3, 8, 8)
     return module, x, exporter(archive, module, x)
@@ -68,8 +68,8 @@ def exported(archive):
 
 def check(path, module, x, more=None):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    got = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
-    np.testing.assert_allclose(got[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    actual = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
+    np.testing.assert_allclose(actual[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def weights(module) -> dict:
@@ -78,10 +78,10 @@ def weights(module) -> dict:
 
 def test_no_optimize(exported):
     module, x, export = exported
-    plain, left = export(name="a.onnx"), export("--no-optimize", name="b.onnx")
-    check(left, module, x)
-    assert len(onnx.load(left).graph.node) > len(onnx.load(plain).graph.node)
-    assert "BatchNormalization" in [node.op_type for node in onnx.load(left).graph.node]
+    optimized, plain = export(name="a.onnx"), export("--no-optimize", name="b.onnx")
+    check(plain, module, x)
+    assert len(onnx.load(plain).graph.node) > len(onnx.load(optimized).graph.node)
+    assert "BatchNormalization" in [node.op_type for node in onnx.load(plain).graph.node]
 
 
 def test_keep_initializers_as_inputs(exported):
@@ -91,11 +91,11 @@ def test_keep_initializers_as_inputs(exported):
     names = [value.name for value in model.graph.input]
     assert names == [names[0]] + [tensor.name for tensor in model.graph.initializer] and len(names) > 5
     check(path, module, x)
-    # They may be given other values at run time, which is what the option is for.
+    # The option allows other values at run time.
     changed = {"out.bias": weights(module)["out.bias"] + 1}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    got = session.run(None, {names[0]: x.numpy(), **changed})[0]
-    np.testing.assert_allclose(got, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
+    actual = session.run(None, {names[0]: x.numpy(), **changed})[0]
+    np.testing.assert_allclose(actual, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
 
 
 def test_weights_as_inputs(exported, archive, tmp_path):
@@ -106,19 +106,19 @@ def test_weights_as_inputs(exported, archive, tmp_path):
     export = exporter(tmp_path / archive.name, module, x)
     path = export("--weights-as-inputs", name="d.onnx")
     model = onnx.load(path)
-    given = {value.name for value in model.graph.input[1:]}
-    known = weights(module)
-    assert given == {name for name in known if not name.startswith("lstm.")} - {"features.1.num_batches_tracked"}
-    assert not given & {tensor.name for tensor in model.graph.initializer}
-    check(path, module, x, {name: known[name] for name in given})
-    # Other weights, as if the module had been trained further.
+    names = {value.name for value in model.graph.input[1:]}
+    values = weights(module)
+    assert names == {name for name in values if not name.startswith("lstm.")} - {"features.1.num_batches_tracked"}
+    assert not names & {tensor.name for tensor in model.graph.initializer}
+    check(path, module, x, {name: values[name] for name in names})
+    # Feed other weights, as after further training.
     torch.manual_seed(1)
     other = Flat().eval()
-    check(path, other, x, {name: weights(other)[name] for name in given})
+    check(path, other, x, {name: weights(other)[name] for name in names})
 
 
 def external_of(path) -> dict:
-    """{initializer: (file, offset)}"""
+    """Returns {initializer: (file, offset)}."""
     found = {}
     for tensor in onnx.load(path, load_external_data=False).graph.initializer:
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -131,28 +131,29 @@ def external_of(path) -> dict:
 def test_external_data(exported, annotate):
     module, x, export = exported
     path = export("--external-data", *annotate, name="e.onnx")
-    places = external_of(path)
-    assert {file for file, _ in places.values()} == {"e.onnx.data"} and all(at % 4096 == 0 for _, at in places.values())
+    locations = external_of(path)
+    assert {file for file, _ in locations.values()} == {"e.onnx.data"}
+    assert all(offset % 4096 == 0 for _, offset in locations.values())
     check(path, module, x)
     packed = export("--external-data-threshold", "0", "--external-data-alignment", "1", *annotate, name="f.onnx")
-    assert len(external_of(packed)) > len(places)
+    assert len(external_of(packed)) > len(locations)
     assert (packed.parent / "f.onnx.data").stat().st_size < (path.parent / "e.onnx.data").stat().st_size
     check(packed, module, x)
     several = export("--external-data-per-tensor", *annotate, name="g.onnx")
     files = [file for file, _ in external_of(several).values()]
-    assert len(set(files)) == len(files) == len(places) and all(file.startswith("g.onnx.") for file in files)
+    assert len(set(files)) == len(files) == len(locations) and all(file.startswith("g.onnx.") for file in files)
     assert all((several.parent / file).exists() for file in files)
     check(several, module, x)
 
 
 @pytest.mark.parametrize("options", [("--external-data-alignment", "3"), ("--external-data-threshold", "-1"),
                                      ("--opset", "12"), ("--opset", "99")])
-def test_bad_options_write_nothing(exported, options):
+def test_bad_options_write_no_file(exported, options):
     _, _, export = exported
     assert not export(*options, name="h.onnx", code=2).exists()
 
 
-def test_axes_without_a_name_are_called_as_pytorch_calls_them(tmp_path):
+def test_unnamed_dynamic_axes_are_named_as_by_pytorch(tmp_path):
     module, x = nn.Linear(4, 4).eval(), torch.randn(2, 3, 4)
     torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "input=float32[2,3,4]", "--dynamic",
@@ -162,25 +163,25 @@ def test_axes_without_a_name_are_called_as_pytorch_calls_them(tmp_path):
     check(tmp_path / "m.onnx", module, torch.randn(5, 2, 4))
 
 
-class Lacking(nn.Module):
-    """Two operators without a converter, one of them twice."""
+class WithoutConverters(nn.Module):
+    """Calls two operators without a converter, one of them twice."""
 
     def __init__(self):
         super().__init__()
-        self.block = nn.Sequential(nn.Linear(4, 4), Cumulative())
+        self.block = nn.Sequential(nn.Linear(4, 4), NextAfter())
 
     def forward(self, x):
-        return torch.linalg.matrix_exp(self.block(x)) + Cumulative()(x)
+        return torch.linalg.matrix_exp(self.block(x)) + NextAfter()(x)
 
 
-class Cumulative(nn.Module):
+class NextAfter(nn.Module):
     def forward(self, x):
         return torch.nextafter(x, x)
 
 
-def test_what_is_missing_is_listed_at_once_and_reported(tmp_path):
+def test_missing_converters_are_listed_together_and_reported(tmp_path):
     x = torch.randn(4, 4)
-    torch.jit.trace(Lacking().eval(), x, check_trace=False).save(str(tmp_path / "m.pt"))
+    torch.jit.trace(WithoutConverters().eval(), x, check_trace=False).save(str(tmp_path / "m.pt"))
     listed = command.run_json("ops", "--missing", tmp_path / "m.pt", code=4)["missing"]
     found = {entry["message"]: (entry["count"], entry["where"]["module"]) for entry in listed}
     assert found == {"aten::nextafter": (2, "block.1"), "aten::linalg_matrix_exp": (1, "")}
@@ -204,19 +205,19 @@ def test_report_and_profile_of_an_export(exported, tmp_path):
     assert "| `LSTM` | 1 |" in text
 
 
-def test_a_complete_model_lacks_nothing(archive, exported):
+def test_a_supported_model_misses_no_converter(archive, exported):
     assert command.run_json("ops", "--missing", archive) == {"missing": []}
 
 
 def test_profile(archive, exported, tmp_path):
-    said = command.run("export", archive, "-o", tmp_path / "m.onnx", "--profile").stdout
-    assert [line.split("s  ")[1] for line in said.splitlines() if " s  " in line] == [
+    stdout = command.run("export", archive, "-o", tmp_path / "m.onnx", "--profile").stdout
+    assert [line.split("s  ")[1] for line in stdout.splitlines() if " s  " in line] == [
         "read the archive", "convert", "write"]
     times = command.run_json("export", archive, "-o", tmp_path / "m.onnx")["seconds"]
     assert set(times) == {"read the archive", "convert", "write"} and all(value >= 0 for value in times.values())
 
 
-def test_a_report_must_not_overwrite_what_is_exported(archive, exported, tmp_path):
+def test_a_report_must_not_overwrite_the_archive_or_the_export(archive, exported, tmp_path):
     before = archive.read_bytes()
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", archive, code=2)
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "m.onnx", code=2)
@@ -224,19 +225,19 @@ def test_a_report_must_not_overwrite_what_is_exported(archive, exported, tmp_pat
     assert archive.read_bytes() == before and not (tmp_path / "m.onnx").exists()
 
 
-def test_an_operator_to_be_kept_that_the_model_lacks_is_warned_of(tmp_path):
+def test_keep_operator_warns_of_operators_missing_from_the_model(tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
-    asked = [word for name in ("aten::gelu", "aten::gelu.default", "aten::glu", "aten::gelu.out")
-             for word in ("--keep-operator", name)]
-    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", *asked)
-    warned = [line for line in result.stderr.splitlines() if "E0105" in line]
-    assert len(warned) == 2 and "warning" in warned[0] and "has no operator aten::gelu.out" in warned[0]
-    assert "has no operator aten::glu;" in warned[1] and "try: " in warned[1]
+    options = [word for name in ("aten::gelu", "aten::gelu.default", "aten::glu", "aten::gelu.out")
+               for word in ("--keep-operator", name)]
+    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", *options)
+    warnings = [line for line in result.stderr.splitlines() if "E0105" in line]
+    assert len(warnings) == 2 and "warning" in warnings[0] and "has no operator aten::gelu.out" in warnings[0]
+    assert "has no operator aten::glu;" in warnings[1] and "try: " in warnings[1]
     assert [node.domain for node in onnx.load(tmp_path / "m.onnx").graph.node] == ["whence.aten"]
 
 
 def function_file(path, name="gelu", domain="whence.aten", opset=18, body=None):
-    """A model file with one function of one input, tanh(x) unless `body` says otherwise."""
+    """Writes a model file with one function of one input: the node `body`, or tanh(x)."""
     node = body or onnx.helper.make_node("Tanh", ["x"], ["y"])
     function = onnx.helper.make_function(domain, name, ["x"], ["y"], [node],
                                          [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid(domain, 1)])
@@ -244,8 +245,8 @@ def function_file(path, name="gelu", domain="whence.aten", opset=18, body=None):
     return path
 
 
-def test_functions_of_the_user(tmp_path):
-    """One function for two calls: what it holds belongs to both modules, so to the one around them."""
+def test_user_functions(tmp_path):
+    """Two modules call one function, so the nodes in its body belong to their common ancestor."""
     module, x = nn.Sequential(nn.GELU(), nn.Linear(4, 4), nn.GELU()).eval(), torch.randn(2, 4)
     torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
     functions = function_file(tmp_path / "functions.onnx")
@@ -254,29 +255,29 @@ def test_functions_of_the_user(tmp_path):
     file = onnx.load(tmp_path / "m.onnx")
     assert [node.op_type for node in file.graph.node] == ["gelu", "Gemm", "gelu"] and len(file.functions) == 1
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    wanted = torch.tanh(module[1](torch.tanh(x))).detach().numpy()
-    np.testing.assert_allclose(session.run(None, {"input": x.numpy()})[0], wanted, rtol=1e-4, atol=1e-5)
-    placed = [{entry.key: entry.value for entry in node.metadata_props}["pkg.whence.module"]
-              for node in [*file.graph.node, *file.functions[0].node]]
-    assert placed == ["0", "1", "2", ""]
+    expected = torch.tanh(module[1](torch.tanh(x))).detach().numpy()
+    np.testing.assert_allclose(session.run(None, {"input": x.numpy()})[0], expected, rtol=1e-4, atol=1e-5)
+    modules = [{entry.key: entry.value for entry in node.metadata_props}["pkg.whence.module"]
+               for node in [*file.graph.node, *file.functions[0].node]]
+    assert modules == ["0", "1", "2", ""]
     assert command.run_json("validate", tmp_path / "m.onnx")["clean"]
 
 
-@pytest.mark.parametrize("operator, attributes, opset, kept", [
+@pytest.mark.parametrize("operator, attributes, opset, expected", [
     ("Tanh", {}, 13, 20), ("Cast", {"to": 1}, 13, 20), ("ReduceMax", {"keepdims": 1}, 13, 20),
-    ("Softmax", {"axis": 1}, 12, 12),     # of all axes from there on
-    ("ReduceMax", {"axes": [0]}, 13, 13),  # an input at 18
+    ("Softmax", {"axis": 1}, 12, 12),     # opset 13 changed it
+    ("ReduceMax", {"axes": [0]}, 13, 13),  # axes are an input from opset 18
     ("Squeeze", {"axes": [0]}, 12, 12), ("Split", {}, 13, 13), ("Split", {"num_outputs": 1}, 18, 20)])
-def test_functions_rise_to_the_exports_opset_where_they_mean_the_same(operator, attributes, opset, kept, tmp_path):
+def test_functions_get_the_exports_opset_if_their_meaning_stays(operator, attributes, opset, expected, tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(1, 2), check_trace=False).save(str(tmp_path / "m.pt"))
     functions = function_file(tmp_path / "functions.onnx", opset=opset,
                               body=onnx.helper.make_node(operator, ["x"], ["y"], **attributes))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", functions)
     (function,) = onnx.load(tmp_path / "m.onnx").functions
-    assert {each.domain: each.version for each in function.opset_import}[""] == kept
+    assert {each.domain: each.version for each in function.opset_import}[""] == expected
 
 
-def test_functions_that_cannot_be_used_are_refused(tmp_path):
+def test_unusable_functions_are_refused(tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     calls_itself = onnx.helper.make_node("gelu", ["x"], ["y"], domain="whence.aten")
     text = tmp_path / "text.onnx"
@@ -291,10 +292,10 @@ def test_functions_that_cannot_be_used_are_refused(tmp_path):
 
 
 def functions_file(path, *functions):
-    """A model file of (name, nodes) with one input and one output each, in the domain of ATen's operators."""
+    """Writes a model file of functions (name, nodes) of one input and one output, in the domain of ATen's operators."""
     opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("whence.aten", 1)]
-    made = [onnx.helper.make_function("whence.aten", name, ["x"], ["y"], nodes, opsets) for name, nodes in functions]
-    path.write_bytes(onnx.ModelProto(ir_version=10, functions=made).SerializeToString())
+    protos = [onnx.helper.make_function("whence.aten", name, ["x"], ["y"], nodes, opsets) for name, nodes in functions]
+    path.write_bytes(onnx.ModelProto(ir_version=10, functions=protos).SerializeToString())
     return path
 
 
@@ -302,8 +303,8 @@ def call(name, source="x", target="y"):
     return onnx.helper.make_node(name, [source], [target], domain="whence.aten")
 
 
-def chosen_by_size(branch):
-    """y = branch(x), from the body of an If."""
+def if_by_size(branch):
+    """Returns nodes that call y = branch(x) inside an If."""
     result = [onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None)]
     graphs = [onnx.helper.make_graph([call(branch, target="z")], name, [], result) for name in ("then", "else")]
     return [onnx.helper.make_node("Size", ["x"], ["n"]),
@@ -311,10 +312,10 @@ def chosen_by_size(branch):
             onnx.helper.make_node("If", ["c"], ["y"], then_branch=graphs[0], else_branch=graphs[1])]
 
 
-def test_functions_that_bodies_of_a_function_call_come_along(tmp_path):
+def test_functions_called_in_bodies_are_included(tmp_path):
     x = torch.randn(2, 4)
     torch.jit.trace(nn.GELU(), x, check_trace=False).save(str(tmp_path / "m.pt"))
-    file = functions_file(tmp_path / "f.onnx", ("gelu", chosen_by_size("inner")),
+    file = functions_file(tmp_path / "f.onnx", ("gelu", if_by_size("inner")),
                           ("inner", [onnx.helper.make_node("Tanh", ["x"], ["y"])]))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file)
     assert [function.name for function in onnx.load(tmp_path / "m.onnx").functions] == ["gelu", "inner"]
@@ -323,8 +324,8 @@ def test_functions_that_bodies_of_a_function_call_come_along(tmp_path):
                                rtol=1e-5, atol=1e-6)
 
 
-def test_functions_that_call_each_other_twice_take_no_longer_for_it(tmp_path):
-    """Sixty of them are 2^60 calls, each of which was followed."""
+def test_functions_that_call_each_other_twice_are_visited_once(tmp_path):
+    """Sixty such functions make 2^60 calls, which earlier versions followed one by one."""
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     twice = [(f"f{i}", [call(f"f{i + 1}", "x", "z"), call(f"f{i + 1}", "z", "y")]) for i in range(60)]
     last = ("f60", [onnx.helper.make_node("Tanh", ["x"], ["y"])])
@@ -334,11 +335,11 @@ def test_functions_that_call_each_other_twice_take_no_longer_for_it(tmp_path):
 
 
 @pytest.mark.parametrize("functions, code", [
-    ([("gelu", chosen_by_size("gelu"))], "E0204"),
-    ([("gelu", [call("a")]), ("a", chosen_by_size("b")), ("b", [call("a")])], "E0204"),
+    ([("gelu", if_by_size("gelu"))], "E0204"),
+    ([("gelu", [call("a")]), ("a", if_by_size("b")), ("b", [call("a")])], "E0204"),
     ([("gelu", [call("f0")]), *((f"f{i}", [call(f"f{i + 1}")]) for i in range(1100))], "E0306")],
-    ids=["from its body", "two of them", "too deep"])
-def test_functions_without_an_end_are_refused(functions, code, tmp_path):
+    ids=["itself in its body", "each other", "too deep"])
+def test_endless_recursion_of_functions_is_refused(functions, code, tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     file = functions_file(tmp_path / "f.onnx", *functions)
     result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file, code=None)

@@ -1,4 +1,4 @@
-"""Sequences of different lengths, packed and padded again: traced and scripted, padded to any length."""
+"""Sequences of different lengths, packed and padded to any length, in traces and scripts."""
 
 from typing import Optional
 
@@ -25,22 +25,22 @@ class Packed(nn.Module):
         return padded, counted, state
 
 
-class AsLongAsGiven(Packed):
+class InputLength(Packed):
     def forward(self, x, lengths):
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         output, state = self.gru(packed)
         return nn.utils.rnn.pad_packed_sequence(output, batch_first=True, total_length=x.size(1))[0], state
 
 
-class LongerThanGiven(Packed):
+class LongerThanInput(Packed):
     def forward(self, x, lengths):
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         output, state = self.gru(packed)
         return nn.utils.rnn.pad_packed_sequence(output, batch_first=True, total_length=x.size(1) + 2)[0], state
 
 
-MODELS = {"longest": Packed(), "total": Packed(7), "more": Packed(9), "given": AsLongAsGiven(),
-          "longer": LongerThanGiven()}
+MODELS = {"longest": Packed(), "total": Packed(7), "more": Packed(9), "input": InputLength(),
+          "longer": LongerThanInput()}
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
@@ -50,17 +50,17 @@ def test_packed_sequences_equal_pytorch(name, form, dynamic, tmp_path):
     torch.manual_seed(0)
     model = MODELS[name].eval()
     x, lengths = torch.randn(3, 7, 4), torch.tensor([4, 6, 3])
-    made = torch.jit.script(model) if form == "script" else torch.jit.trace(model, (x, lengths), check_trace=False)
-    made.save(str(tmp_path / "m.pt"))
+    archive = torch.jit.script(model) if form == "script" else torch.jit.trace(model, (x, lengths), check_trace=False)
+    archive.save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", x=x.numpy(), lengths=lengths.numpy())
     axes = ["--dynamic", "x:0=n,1=t", "--dynamic", "lengths:0=n"] if dynamic else []
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz", *axes)
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     others = [(torch.randn(2, 7, 4), torch.tensor([7, 2])), (torch.randn(4, 7, 4), torch.tensor([1, 5, 5, 2]))]
-    if dynamic and name in ("given", "longer"):
+    if dynamic and name in ("input", "longer"):
         others.append((torch.randn(2, 9, 4), torch.tensor([8, 2])))
-    for given in [(x, lengths), *(others if dynamic else [])]:
-        got = session.run(None, dict(zip(("x", "lengths"), (each.numpy() for each in given), strict=True)))
-        for one, want in zip(got, model(*given), strict=True):
-            np.testing.assert_allclose(one, want.detach().numpy(), rtol=1e-4, atol=1e-5)
+    for inputs in [(x, lengths), *(others if dynamic else [])]:
+        results = session.run(None, dict(zip(("x", "lengths"), (each.numpy() for each in inputs), strict=True)))
+        for actual, expected in zip(results, model(*inputs), strict=True):
+            np.testing.assert_allclose(actual, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""--dynamic for tensors in a tuple, list or dict that forward takes, and for axes counted from the last one."""
+"""--dynamic for tensors in a tuple, list or dict argument, and for axes counted from the end."""
 
 import numpy as np
 import onnx
@@ -39,16 +39,17 @@ def archived(folder, module, inputs, script=False):
 
 
 def export(folder, *options, code=0):
-    return command.run("export", folder / "m.pt", "--inputs", folder / "inputs.pt", "-o", folder / "m.onnx", *options, code=code)
+    return command.run("export", folder / "m.pt", "--inputs", folder / "inputs.pt", "-o", folder / "m.onnx", *options,
+                       code=code)
 
 
 def check(folder, module, inputs, tensors):
     onnx.checker.check_model(str(folder / "m.onnx"), full_check=True)
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
-    got = session.run(None, dict(zip(names, [each.numpy() for each in tensors], strict=True)))
-    for one, expected in zip(got, module(*inputs), strict=True):
-        np.testing.assert_allclose(one, expected.detach(), rtol=1e-4, atol=1e-5)
+    results = session.run(None, dict(zip(names, [each.numpy() for each in tensors], strict=True)))
+    for actual, expected in zip(results, module(*inputs), strict=True):
+        np.testing.assert_allclose(actual, expected.detach(), rtol=1e-4, atol=1e-5)
 
 
 def state(batch):
@@ -78,18 +79,18 @@ def test_dicts_and_lists(tmp_path):
     export(tmp_path, *(word for each in ("parts.a:0=n", "parts.b:0=m", "rest.0:0=n", "rest.1:-2=m")
                        for word in ("--dynamic", each)))
     for n, m in ((2, 5), (4, 1), (7, 3)):
-        parts, rest = given = inputs(n, m)
-        check(tmp_path, module, given, (parts["a"], parts["b"], *rest))
+        parts, rest = arguments = inputs(n, m)
+        check(tmp_path, module, arguments, (parts["a"], parts["b"], *rest))
 
 
-@pytest.mark.parametrize("spec, said", [
+@pytest.mark.parametrize("spec, fragment", [
     ("state:0=n", "name its tensors: state.0:0=batch"),
     ("h:0=n", "its arguments are: x, state; tensors in them have names such as state.0"),
     ("state.2:0=n", "forward has no argument 'state.2'"),
     ("x:-4=n", "has no axis -4; try: its rank is 3"),
     ("x:1=n,-2=m", "is named twice"),
 ])
-def test_names_and_axes_that_are_not_there(tmp_path, spec, said):
+def test_unknown_names_and_axes_are_refused(tmp_path, spec, fragment):
     archived(tmp_path, Recurrent(), (torch.randn(3, 2, 4), state(2)))
-    refused = export(tmp_path, "--dynamic", spec, code=2).stderr
-    assert "E0104" in refused and said in refused and not (tmp_path / "m.onnx").exists()
+    refusal = export(tmp_path, "--dynamic", spec, code=2).stderr
+    assert "E0104" in refusal and fragment in refusal and not (tmp_path / "m.onnx").exists()

@@ -1,6 +1,6 @@
-"""Reshapes that share memory at some sizes alone, and loops whose variable starts as memory that they write to: the
-file is right at every size, or the export is refused because two names may be one memory and both are used, and how
-the tensor lies that is reshaped is not known."""
+"""Reshapes that share memory only at some sizes, and loops with a variable that aliases memory they write to. Either
+the file is right at every size, or the export is refused because two used names may share memory and the strides of
+the reshaped tensor are unknown."""
 
 import numpy as np
 import onnxruntime
@@ -15,7 +15,7 @@ SIZES = ((4, 6), (1, 6), (4, 1), (1, 1), (2, 3), (7, 9))
 
 
 def exported(kind, model, x, folder, dynamic=True, code=0):
-    """What the command says; x [rows, columns, 3]."""
+    """Exports the model with an example x [rows, columns, 3]; returns the completed command."""
     path = folder / ("m.pt2" if kind == "exported" else "m.pt")
     axes = {0: D, 1: D} if dynamic else None
     if kind == "exported":
@@ -33,8 +33,8 @@ def check_numbers(model, folder, sizes=SIZES):
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
     for size in sizes:
         x = torch.randn(*size, 3, generator=torch.Generator().manual_seed(size[0]))
-        for got, want in zip(session.run(None, {"x": x.numpy()}), model(x.clone()), strict=True):
-            np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, err_msg=str(size))
+        for actual, expected in zip(session.run(None, {"x": x.numpy()}), model(x.clone()), strict=True):
+            np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5, err_msg=str(size))
 
 
 def view_of_rows(x):
@@ -46,14 +46,14 @@ def view_of_rows(x):
     return a, b * 1, c * 1
 
 
-def base_gives_its_shape(x):
+def shape_of_base(x):
     a = x.clone()
     b = a.transpose(0, 1).contiguous()
     b += 1
     return b, torch.ones_like(a), a.new_zeros(a.shape[1:])
 
 
-@pytest.mark.parametrize("function", [view_of_rows, base_gives_its_shape])
+@pytest.mark.parametrize("function", [view_of_rows, shape_of_base])
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_right_at_every_size(kind, function, tmp_path):
     model = FunctionModule(function)
@@ -80,15 +80,15 @@ def written_both(x):
 
 @pytest.mark.parametrize(("kind", "rows"), [("traced", 4), ("traced", 1), ("exported", 4)])
 @pytest.mark.parametrize("function", [written_copy, written_both])
-def test_both_are_used(kind, rows, function, tmp_path):
-    """A copy, but for 1 row or 1 column: a view."""
+def test_both_names_are_used(kind, rows, function, tmp_path):
+    """The reshape is a copy, except for 1 row or 1 column, where it is a view."""
     exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path)
     check_numbers(FunctionModule(function), tmp_path)
     exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(function), tmp_path, [(rows, 6)])
 
 
-def written_beside_others(x):
+def written_parts(x):
     q, k, v = x.clone().transpose(0, 1).unbind(-1)
     q, k = q.contiguous(), k.contiguous()
     q *= 3
@@ -97,10 +97,10 @@ def written_beside_others(x):
 
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
-def test_parts_that_do_not_meet(kind, tmp_path):
-    """Attention that scales its queries in place: keys and values are other parts of the same tensor."""
-    exported(kind, FunctionModule(written_beside_others), torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(FunctionModule(written_beside_others), tmp_path,
+def test_disjoint_parts(kind, tmp_path):
+    """As in attention that scales its queries in place: keys and values are other parts of the same tensor."""
+    exported(kind, FunctionModule(written_parts), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(FunctionModule(written_parts), tmp_path,
                   SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
 
@@ -127,8 +127,7 @@ def cast_to_other_order(x):
 
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
-def test_a_cast_to_a_memory_format(kind, tmp_path):
-    """A copy."""
+def test_a_cast_to_another_memory_format_is_a_copy(kind, tmp_path):
     exported(kind, FunctionModule(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
     check_numbers(FunctionModule(cast_to_other_order), tmp_path)
 
@@ -142,7 +141,7 @@ def cast_of_one_channel(x):
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_of_one_channel_is_a_copy(kind, tmp_path):
-    """Its elements lie in both orders; PyTorch takes it for the usual one."""
+    """The elements match both memory formats; PyTorch treats the tensor as contiguous."""
     exported(kind, FunctionModule(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(cast_of_one_channel), tmp_path, [(4, 6)])
 
@@ -167,7 +166,7 @@ class CopyOrView(torch.nn.Module):
         return a, b
 
 
-class StartsAsWrittenUntil(torch.nn.Module):
+class WhileAliased(torch.nn.Module):
     def forward(self, x):
         a = x * 0
         b, c = a[0], a
@@ -190,9 +189,9 @@ class OneOfTwoOrders(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model", [ViewBySize, OneOfTwoOrders])
-def test_refused_scripts(model, tmp_path):
-    said = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
-    assert "E0303" in said.stderr and "whether they share memory" in said.stderr
+def test_scripts_with_unknown_aliases_are_refused(model, tmp_path):
+    result = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
+    assert "E0303" in result.stderr and "share memory" in result.stderr
 
 
 class ReadsBeforeItWrites(torch.nn.Module):
@@ -205,7 +204,7 @@ class ReadsBeforeItWrites(torch.nn.Module):
         return a, h
 
 
-@pytest.mark.parametrize("model", [ReadsBeforeItWrites, StartsAsWrittenUntil, CopyOrView])
+@pytest.mark.parametrize("model", [ReadsBeforeItWrites, WhileAliased, CopyOrView])
 def test_branches_and_loops_that_write(model, tmp_path):
     exported("scripted", model(), torch.ones(4, 6, 3), tmp_path)
     check_numbers(model(), tmp_path)

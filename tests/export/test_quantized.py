@@ -1,6 +1,6 @@
-"""Quantized models: integers where PyTorch has them, QuantizeLinear and DequantizeLinear between, and PyTorch's values.
+"""Quantized models: the same integers and results as PyTorch, with QuantizeLinear and DequantizeLinear between layers.
 
-A quantized tensor crosses the interface as PyTorch's exporter unpacks it: its integers, its scale, its zero point."""
+A quantized input or output becomes three values, as in PyTorch's exporter: its integers, its scale, its zero point."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ INTEGERS = {torch.quint8: numpy.uint8, torch.qint8: numpy.int8, torch.qint32: nu
 
 
 class Float(nn.Module):
-    """Convolutions, a pooling, a residual sum and a linear layer."""
+    """Two convolutions, a residual sum, a pooling and a linear layer."""
 
     def __init__(self):
         super().__init__()
@@ -75,17 +75,17 @@ def exported(model, inputs: tuple, folder: Path, *options: str):
 
 
 def compare(model, inputs: tuple, session, levels=0) -> None:
-    """Every output, integers with at most `levels` between: kernels round sums in an order of their own."""
+    """Compares every output, integers within `levels`, because kernels sum in different orders."""
     expected = [part for tensor in flat(model(*inputs)) for part in unpacked(tensor, numpy.float32, None)]
-    given = [part for tensor in inputs for part in unpacked(tensor)]
-    actual = session.run(None, dict(zip((value.name for value in session.get_inputs()), given, strict=True)))
+    values = [part for tensor in inputs for part in unpacked(tensor)]
+    actual = session.run(None, dict(zip((value.name for value in session.get_inputs()), values, strict=True)))
     assert len(actual) == len(expected)
-    for ours, theirs in zip(actual, expected, strict=True):
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        if numpy.issubdtype(ours.dtype, numpy.integer):
-            assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= levels
+    for result, reference in zip(actual, expected, strict=True):
+        assert result.dtype == reference.dtype and result.shape == reference.shape
+        if numpy.issubdtype(result.dtype, numpy.integer):
+            assert numpy.abs(result.astype(int) - reference.astype(int)).max() <= levels
         else:
-            numpy.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+            numpy.testing.assert_allclose(result, reference, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["fbgemm", "qnnpack"])
@@ -161,7 +161,7 @@ def test_the_scale_of_an_input_is_an_input(tmp_path):
     compare(Model(), (quantized(2, 3, scale=0.3, zero_point=7),), session)
 
 
-def test_scale_that_follows_from_an_input_is_refused(tmp_path):
+def test_a_scale_derived_from_an_input_is_refused(tmp_path):
     class Model(nn.Module):
         def forward(self, x):
             return ops.mul_scalar(x, 3.0)
@@ -174,24 +174,24 @@ def test_scale_that_follows_from_an_input_is_refused(tmp_path):
 
 
 class ByChannel(nn.Module):
-    """Scales and zero points of such a tensor are tensors that no attribute names."""
+    """A tensor quantized by channel; no attribute names the tensors with its scales and zero points."""
 
     def __init__(self, as_buffer):
         super().__init__()
         scales = torch.rand(6, generator=torch.Generator().manual_seed(0)) + 0.1
         weight = torch.randn(6, 6, generator=torch.Generator().manual_seed(1))
-        held = torch.quantize_per_channel(weight, scales, torch.arange(6), 0, torch.qint8)
+        table = torch.quantize_per_channel(weight, scales, torch.arange(6), 0, torch.qint8)
         if as_buffer:
-            self.register_buffer("held", held)
+            self.register_buffer("table", table)
         else:
-            self.held = held
+            self.table = table
 
     def forward(self, x):
-        return F.linear(x, self.held.dequantize())
+        return F.linear(x, self.table.dequantize())
 
 
 @pytest.mark.parametrize("as_buffer", [False, True])
-def test_a_tensor_quantized_by_channel_that_the_model_holds(as_buffer, tmp_path):
+def test_an_attribute_quantized_by_channel(as_buffer, tmp_path):
     model, x = ByChannel(as_buffer), torch.randn(2, 6)
     _, session = exported(model, (x,), tmp_path)
     compare(model, (x,), session)

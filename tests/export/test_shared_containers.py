@@ -1,5 +1,5 @@
-"""Lists and dicts under several names, which branches and loops on data bring together: PyTorch's numbers or a refusal,
-never other numbers."""
+"""Lists and dicts with several names, whose aliases depend on data-dependent branches and loops: the results equal
+PyTorch's, or the export is refused."""
 
 import importlib.util
 from typing import Dict, List, Optional
@@ -50,7 +50,7 @@ class InTuple(nn.Module):
 
 
 class PassedOn(nn.Module):
-    """A helper gives back the list that it was given; the loop changes it under that name alone."""
+    """A helper returns its list argument; the loop changes the list only through the returned name."""
 
     def push(self, rows: List[Tensor], row: Tensor):
         rows.append(row)
@@ -75,7 +75,7 @@ class Exchanged(nn.Module):
 
 
 class InOneSide(nn.Module):
-    """The new list takes the old one's place, whose name is not read again."""
+    """A branch assigns a new list to the name, and no other name reads the old list."""
 
     def forward(self, x, n):
         rows = [x[0]]
@@ -86,7 +86,7 @@ class InOneSide(nn.Module):
 
 
 class OneInAnother(nn.Module):
-    """A branch changes a list, and puts it into a dict that it changes as well."""
+    """A branch appends to a list and stores the list in a dict."""
 
     def forward(self, x, n):
         rows = [x[0]]
@@ -99,8 +99,8 @@ class OneInAnother(nn.Module):
         return torch.stack(rows), torch.stack(table["a"]), torch.stack(table["b"])
 
 
-class NoneAgain(nn.Module):
-    """A list that a loop forgets, in an Optional that another loop filled."""
+class ResetToNone(nn.Module):
+    """One loop assigns a list to an Optional, another loop resets it to None."""
 
     def forward(self, x, n):
         rows = [x[0]]
@@ -114,11 +114,11 @@ class NoneAgain(nn.Module):
         return torch.stack(rows)
 
 
-RIGHT = [OptionalList, OptionalDict, InTuple, PassedOn, Exchanged, InOneSide, OneInAnother, NoneAgain]
+EXPORTED = [OptionalList, OptionalDict, InTuple, PassedOn, Exchanged, InOneSide, OneInAnother, ResetToNone]
 
 
-@pytest.mark.parametrize("model", RIGHT, ids=lambda model: model.__name__)
-def test_containers_that_are_known_are_exported(tmp_path, model):
+@pytest.mark.parametrize("model", EXPORTED, ids=lambda model: model.__name__)
+def test_containers_with_known_aliases_are_exported(tmp_path, model):
     path, _ = export(model, tmp_path)
     torch.manual_seed(1)
     for n in SIZES:
@@ -135,7 +135,7 @@ class InTupleOfAnother(nn.Module):
         return len(rows)
 
 
-class DictMadeAnew(nn.Module):
+class NewDict(nn.Module):
     def forward(self, x, n):
         table = {"a": [x[0]]}
         rows = table["a"]
@@ -196,7 +196,7 @@ class ExchangedNames(nn.Module):
         return a[0], b[0]
 
 
-class HandedThrough(nn.Module):
+class PassedThroughMethod(nn.Module):
     def push(self, rows: List[Tensor], row: Tensor):
         rows.append(row)
         return rows
@@ -222,19 +222,19 @@ class SetInLoop(nn.Module):
 
 
 class ShiftedInLoop(nn.Module):
-    """After two iterations `first` is `kept`, by way of `second`."""
+    """After two iterations `first` aliases `rows`, through `second`."""
 
     def forward(self, x, n):
-        kept = [x[0]]
-        first, second = [x[1]], kept
+        rows = [x[0]]
+        first, second = [x[1]], rows
         for t in range(int(n)):
             first, second = second, [x[t]]
         first.append(x[5])
-        return torch.stack(kept)
+        return torch.stack(rows)
 
 
 class LateInBody(nn.Module):
-    """What a branch at the end of an iteration leaves is changed at the start of the next one."""
+    """A branch at the end of an iteration changes an alias, and the next iteration appends through it."""
 
     def forward(self, x, n):
         a, b = [x[0]], [x[1]]
@@ -246,7 +246,7 @@ class LateInBody(nn.Module):
 
 
 class HeldByCaller(nn.Module):
-    """The caller still holds the list that a branch in the method merges."""
+    """The caller keeps a name of the list that a branch in the method may replace."""
 
     def either(self, rows: List[Tensor], other: List[Tensor], n: Tensor):
         if bool(n > 1):
@@ -260,18 +260,18 @@ class HeldByCaller(nn.Module):
         return torch.stack(rows), torch.stack(result)
 
 
-REFUSED = [InTupleOfAnother, DictMadeAnew, GrownThenNamed, NamedByLoop, CarriedTuple, ListOfLists,
-           ExchangedNames, HandedThrough, SetInLoop, ShiftedInLoop, LateInBody, HeldByCaller]
+REFUSED = [InTupleOfAnother, NewDict, GrownThenNamed, NamedByLoop, CarriedTuple, ListOfLists,
+           ExchangedNames, PassedThroughMethod, SetInLoop, ShiftedInLoop, LateInBody, HeldByCaller]
 
 
 @pytest.mark.parametrize("model", REFUSED, ids=lambda model: model.__name__)
-def test_changes_of_what_may_be_another_container_are_refused(tmp_path, model):
-    path, said = export(model, tmp_path, code=4)
-    assert "E0303" in said and "another name" in said and "change a copy" in said and not path.exists()
+def test_changes_of_possible_aliases_are_refused(tmp_path, model):
+    path, stderr = export(model, tmp_path, code=4)
+    assert "E0303" in stderr and "another name" in stderr and "change a copy" in stderr and not path.exists()
 
 
 class WrittenElement(nn.Module):
-    """A tensor of a list that a loop puts in another one's place, where the example never enters the loop."""
+    """A loop that the example never enters assigns a list with aliases of another list's tensors."""
 
     def forward(self, x, n):
         rows, other = [x * 1, x * 2], [x * 3, x * 4]
@@ -282,7 +282,7 @@ class WrittenElement(nn.Module):
 
 
 @pytest.mark.parametrize("trips", [2, 4, 5])
-def test_writes_to_what_a_loop_that_is_not_entered_would_hold(tmp_path, trips):
+def test_writes_to_aliases_from_a_loop_that_the_example_skips(tmp_path, trips):
     path, _ = export(WrittenElement, tmp_path)
     assert_equal(path, WrittenElement(), torch.rand(6, 4), torch.tensor(trips))
 
@@ -291,7 +291,7 @@ TRIPS = [(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 3), (3, 2, 0, 1), (
 
 
 def exported(seed, writes, tmp_path):
-    """The program in PyTorch and, unless it was refused, in ONNX Runtime."""
+    """Returns the program in PyTorch and its ONNX Runtime session, or None if the export is refused."""
     source = tmp_path / f"lists_{seed}.py"
     source.write_text(list_programs.program(seed, writes))
     spec = importlib.util.spec_from_file_location(source.stem, source)
@@ -299,27 +299,28 @@ def exported(seed, writes, tmp_path):
     spec.loader.exec_module(module)
     torch.jit.script(module.Lists()).save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", x=torch.rand(6, 2).numpy(), n=np.array(TRIPS[seed % len(TRIPS)]))
-    done = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
-                       "--overwrite", code=None)
-    if done.returncode:
-        assert done.returncode == 4 and done.stderr.startswith("E0303"), (seed, done.stderr)
+    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
+                         "--overwrite", code=None)
+    if result.returncode:
+        assert result.returncode == 4 and result.stderr.startswith("E0303"), (seed, result.stderr)
         return module.Lists(), None
     return module.Lists(), onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["lists", "lists and tensors"])
-def test_random_programs_compute_what_pytorch_computes(tmp_path, writes):
+def test_random_programs_equal_pytorch(tmp_path, writes):
     torch.manual_seed(0)
-    right = 0
+    exports = 0
     for seed in range(12):
         model, session = exported(seed, writes, tmp_path)
         if session is None:
             continue
-        right += 1
-        names = [given.name for given in session.get_inputs()]
+        exports += 1
+        names = [value.name for value in session.get_inputs()]
         for trips in TRIPS:
             x, n = torch.rand(6, 2), torch.tensor(trips)
-            given = {"x": x.numpy(), "n": n.numpy()}
-            for one, want in zip(session.run(None, {name: given[name] for name in names}), model(x, n), strict=True):
-                np.testing.assert_allclose(one, want.numpy(), rtol=1e-5, err_msg=f"seed {seed}, trips {trips}")
-    assert right >= 3
+            feed = {"x": x.numpy(), "n": n.numpy()}
+            for actual, expected in zip(session.run(None, {name: feed[name] for name in names}), model(x, n),
+                                        strict=True):
+                np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5, err_msg=f"seed {seed}, trips {trips}")
+    assert exports >= 3

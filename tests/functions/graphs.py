@@ -1,4 +1,4 @@
-"""Small ONNX graphs whose nodes say which module they belong to, in PyTorch's own keys, and what runs them."""
+"""Small ONNX graphs with module metadata in PyTorch's own keys, and helpers that run them."""
 
 import numpy as np
 import onnx
@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def scopes(*modules: str) -> dict:
-    """Metadata of a node in these called modules below the root, "path:Class" each; "path:Class#2" is the third call."""
+    """Returns the metadata of a node in nested modules "path:Class"; "path:Class#2" is the third call."""
     paths, classes, calls = [""], ["models.Root"], ["0"]
     for module in modules:
         path, kind = module.split(":")
@@ -24,10 +24,10 @@ def scopes(*modules: str) -> dict:
 
 
 def node(op: str, inputs: list, outputs: list, *modules: str, **attributes) -> onnx.NodeProto:
-    made = helper.make_node(op, inputs, outputs, name="_".join([op, *outputs]), **attributes)
+    proto = helper.make_node(op, inputs, outputs, name="_".join([op, *outputs]), **attributes)
     for key, value in scopes(*modules).items():
-        made.metadata_props.add(key=key, value=value)
-    return made
+        proto.metadata_props.add(key=key, value=value)
+    return proto
 
 
 def weight(name: str, *shape: int) -> onnx.TensorProto:
@@ -36,22 +36,22 @@ def weight(name: str, *shape: int) -> onnx.TensorProto:
 
 
 def model(nodes: list, initializers: list, inputs: dict, outputs: list, path, ir_version: int = 10) -> onnx.ModelProto:
-    """Saves a model; `inputs`: shapes by name, all float32."""
+    """Saves a model; `inputs` maps names to shapes, all float32."""
     graph = helper.make_graph(
         nodes, "graph", [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in inputs.items()],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * len(next(iter(inputs.values()))))
          for name in outputs], initializers)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=ir_version)
-    onnx.checker.check_model(made)
-    onnx.save(made, path)
-    return made
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=ir_version)
+    onnx.checker.check_model(proto)
+    onnx.save(proto, path)
+    return proto
 
 
-def feeds(made: onnx.ModelProto) -> dict:
-    """Random inputs; dynamic sizes are 2."""
+def feeds(proto: onnx.ModelProto) -> dict:
+    """Returns random inputs; dynamic sizes are 2."""
     generator = np.random.default_rng(0)
     result = {}
-    for value in made.graph.input:
+    for value in proto.graph.input:
         tensor = value.type.tensor_type
         shape = [dim.dim_value or 2 for dim in tensor.shape.dim]
         dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
@@ -67,16 +67,16 @@ def run(path, inputs: dict) -> list:
 
 
 def assert_same_results(before, after) -> None:
-    """ONNX Runtime computes the same from both files, bit for bit; both pass onnx's checker and shape inference."""
-    made = onnx.load(after)
-    onnx.checker.check_model(made, full_check=True)
-    onnx.shape_inference.infer_shapes(made, strict_mode=True)
+    """Asserts that ONNX Runtime's results of both files are equal bit for bit and that `after` passes onnx's checks."""
+    proto = onnx.load(after)
+    onnx.checker.check_model(proto, full_check=True)
+    onnx.shape_inference.infer_shapes(proto, strict_mode=True)
     inputs = feeds(onnx.load(before))
     for one, other in zip(run(before, inputs), run(after, inputs), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def metadata(made: onnx.ModelProto) -> list:
-    """Operator and metadata of every node but constants, sorted: what must survive a round trip."""
+def metadata(proto: onnx.ModelProto) -> list:
+    """Returns the sorted operators and metadata of all nodes except constants, which must survive a round trip."""
     return sorted((each.op_type, tuple(sorted((entry.key, entry.value) for entry in each.metadata_props)))
-                  for each in made.graph.node if each.op_type != "Constant")
+                  for each in proto.graph.node if each.op_type != "Constant")

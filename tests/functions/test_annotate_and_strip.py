@@ -1,4 +1,4 @@
-"""`whence annotate` and `whence strip` on files whose modules are functions."""
+"""`whence annotate` and `whence strip` on files with modules as functions."""
 
 import onnx
 import pytest
@@ -11,7 +11,7 @@ from models import zoo
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    """A folder with plain.onnx as exported, annotated.onnx, functions.onnx and bert.json, the sidecar."""
+    """Returns a folder with the export plain.onnx, annotated.onnx, functions.onnx and the sidecar bert.json."""
     folder = tmp_path_factory.mktemp("bert")
     torch.export.save(zoo.program("bert_tiny"), folder / "bert.pt2")
     command.run("export", folder / "bert.pt2", "-o", folder / "plain.onnx", "--sidecar-out", folder / "bert.json")
@@ -25,12 +25,12 @@ def names_and_metadata(path) -> list:
                   for node in onnx.load(path).graph.node)
 
 
-def test_strip_gives_the_graph_of_before(bert, tmp_path):
+def test_strip_restores_the_original_graph(bert, tmp_path):
     report = command.run_json("strip", bert / "functions.onnx", "-o", tmp_path / "stripped.onnx")
-    made = onnx.load(tmp_path / "stripped.onnx")
-    assert report["stripped"] == len(made.graph.node) and not made.functions
+    model_proto = onnx.load(tmp_path / "stripped.onnx")
+    assert report["stripped"] == len(model_proto.graph.node) and not model_proto.functions
     assert names_and_metadata(tmp_path / "stripped.onnx") == names_and_metadata(bert / "plain.onnx")
-    assert made.ir_version == onnx.load(bert / "plain.onnx").ir_version
+    assert model_proto.ir_version == onnx.load(bert / "plain.onnx").ir_version
     graphs.assert_same_results(bert / "plain.onnx", tmp_path / "stripped.onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["stripped.onnx"]
 
@@ -42,7 +42,7 @@ def test_annotating_again_changes_nothing(bert, tmp_path):
         assert command.run_json("validate", tmp_path / file, "--sidecar", bert / "bert.json")["findings"] == []
 
 
-def test_functions_are_cut_again_where_they_were(bert, tmp_path):
+def test_annotating_keeps_the_functions(bert, tmp_path):
     command.run("functions", bert / "annotated.onnx", "--types", "BertLayer,BertSelfAttention", "-o",
                 tmp_path / "few.onnx")
     report = command.run_json("annotate", tmp_path / "few.onnx", "--sidecar", bert / "bert.json", "-o",
@@ -54,7 +54,7 @@ def test_functions_are_cut_again_where_they_were(bert, tmp_path):
 
 
 def test_annotating_from_a_file_with_functions(bert, tmp_path):
-    """What a tool made of the plain file is told by the file with functions as by the flat one."""
+    """A file with functions attributes the nodes of a bare file as well as the flat annotated file does."""
     model = onnx.load(bert / "annotated.onnx")
     modules = {node.output[0]: {e.key: e.value for e in node.metadata_props}["pkg.whence.module"]
                for node in model.graph.node}
@@ -63,8 +63,9 @@ def test_annotating_from_a_file_with_functions(bert, tmp_path):
         node.name = f"n{number}"
     del model.metadata_props[:]
     onnx.save(model, tmp_path / "bare.onnx")
-    command.run("annotate", tmp_path / "bare.onnx", "--from", bert / "functions.onnx", "-o", tmp_path / "told.onnx")
-    told = {node.output[0]: {e.key: e.value for e in node.metadata_props}.get("pkg.whence.module")
-            for node in onnx.load(tmp_path / "told.onnx").graph.node}
-    wrong = {value: (told[value], module) for value, module in modules.items() if told[value] != module}
+    command.run("annotate", tmp_path / "bare.onnx", "--from", bert / "functions.onnx",
+                "-o", tmp_path / "annotated.onnx")
+    found = {node.output[0]: {e.key: e.value for e in node.metadata_props}.get("pkg.whence.module")
+             for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
+    wrong = {value: (found[value], module) for value, module in modules.items() if found[value] != module}
     assert len(wrong) <= len(modules) // 50, wrong

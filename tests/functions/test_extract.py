@@ -1,4 +1,4 @@
-"""`whence extract`: a model of one module computes what that module computes in PyTorch."""
+"""`whence extract`: the extracted model of a module returns the module's results in PyTorch."""
 
 import json
 
@@ -18,7 +18,7 @@ from results import assert_same_results
 
 
 def submodule_call(model, name: str, inputs: dict):
-    """What `name` was given and what it returned, in one run of the whole model."""
+    """Runs the complete model once; returns the arguments and the result of module `name`."""
     seen = {}
     module = model.get_submodule(name)
     hook = module.register_forward_hook(lambda _, args, kwargs, out: seen.update(args=args, kwargs=kwargs, out=out),
@@ -40,21 +40,21 @@ def test_extracted_module_equals_pytorch(exported, tmp_path, zoo_name, module):
     path = exported(zoo_name)
     part = tmp_path / "part.onnx"
     report = command.run_json("extract", path, "--module", module, "-o", part)
-    made = onnx.load(part)
-    onnx.checker.check_model(made, full_check=True)
-    assert [each.split()[0] for each in report["inputs"]] == [each.name for each in made.graph.input]
+    extracted = onnx.load(part)
+    onnx.checker.check_model(extracted, full_check=True)
+    assert [each.split()[0] for each in report["inputs"]] == [each.name for each in extracted.graph.input]
 
-    # Inputs of the part are values of the whole file: they are what the whole file computes.
-    whole = onnx.load(path)
-    typed = {value.name for value in whole.graph.output}
-    for value in made.graph.input:
-        if value.name not in typed and value.name not in {each.name for each in whole.graph.input}:
-            whole.graph.output.append(value)
-    onnx.save(whole, tmp_path / "whole.onnx")
+    # The part's inputs are values of the complete file, which computes them here.
+    complete = onnx.load(path)
+    outputs = {value.name for value in complete.graph.output}
+    for value in extracted.graph.input:
+        if value.name not in outputs and value.name not in {each.name for each in complete.graph.input}:
+            complete.graph.output.append(value)
+    onnx.save(complete, tmp_path / "complete.onnx")
     feeds = {key: value.numpy() for key, value in inputs.items()}
-    names = [value.name for value in whole.graph.output]
-    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", feeds), strict=True)) | feeds
-    results = graphs.run(part, {value.name: values[value.name] for value in made.graph.input})
+    names = [value.name for value in complete.graph.output]
+    values = dict(zip(names, graphs.run(tmp_path / "complete.onnx", feeds), strict=True)) | feeds
+    results = graphs.run(part, {value.name: values[value.name] for value in extracted.graph.input})
 
     expected = seen["out"][0] if isinstance(seen["out"], tuple) else seen["out"]
     shapes = [result for result in results if result.shape == tuple(expected.shape)]
@@ -78,73 +78,73 @@ def test_one_call_of_several(tmp_path):
     np.testing.assert_allclose(graphs.run(part, {"b": x})[0], x + graphs.numpy_helper.to_array(weight("w" * 12, 3)))
 
 
-def test_the_call_that_was_taken_is_said(tmp_path):
+def test_the_extracted_call_is_reported(tmp_path):
     path, part = two_calls(tmp_path), tmp_path / "part.onnx"
     assert "call 0, one of 2 calls of block; --call takes another" in command.run(
         "extract", path, "--module", "block", "-o", part).stdout
-    said = command.run("extract", path, "--module", "block", "--call", "1", "-o", part).stdout
-    assert "call 1, one of 2 calls of block\n" in said
+    stdout = command.run("extract", path, "--module", "block", "--call", "1", "-o", part).stdout
+    assert "call 1, one of 2 calls of block\n" in stdout
     report = command.run_json("extract", path, "--module", "block", "-o", part)
     assert (report["call"], report["calls"]) == (0, [0, 1])
 
 
-@pytest.mark.parametrize("options, code, said", [
+@pytest.mark.parametrize("options, code, fragment", [
     (["--module", "blok"], 2, "the nearest are block"),
     (["--module", "block", "--call", "2"], 2, "its calls are 0 to 1"),
 ])
-def test_what_is_not_there_is_an_error(tmp_path, options, code, said):
+def test_unknown_modules_and_calls_are_errors(tmp_path, options, code, fragment):
     part = tmp_path / "part.onnx"
     result = command.run("extract", two_calls(tmp_path), *options, "-o", part, code=code)
-    assert said in result.stderr and not part.exists()
+    assert fragment in result.stderr and not part.exists()
 
 
 def annotated(op: str, inputs: list, outputs: list, module: str, confidence: str, *modules: str) -> onnx.NodeProto:
-    """A node in whence's keys; `modules`: what it stands for, when that is several."""
-    made = onnx.helper.make_node(op, inputs, outputs, name="_".join([op, *outputs]))
-    made.metadata_props.add(key="pkg.whence.module", value=module)
-    made.metadata_props.add(key="pkg.whence.confidence", value=confidence)
-    made.metadata_props.add(key="pkg.whence.rule", value="dataflow")
+    """Makes a node with whence's keys; `modules` lists the modules of a fused node."""
+    proto = onnx.helper.make_node(op, inputs, outputs, name="_".join([op, *outputs]))
+    proto.metadata_props.add(key="pkg.whence.module", value=module)
+    proto.metadata_props.add(key="pkg.whence.confidence", value=confidence)
+    proto.metadata_props.add(key="pkg.whence.rule", value="dataflow")
     if modules:
-        made.metadata_props.add(key="pkg.whence.modules", value=json.dumps(modules))
-    return made
+        proto.metadata_props.add(key="pkg.whence.modules", value=json.dumps(modules))
+    return proto
 
 
-@pytest.mark.parametrize("beside", ["before", "after"])
+@pytest.mark.parametrize("position", ["before", "after"])
 @pytest.mark.parametrize("confidence, refused", [("ancestor", True), ("unattributed", True), ("inferred", False),
                                                  ("exact", False)])
-def test_half_a_module_is_not_written_for_all_of_it(tmp_path, beside, confidence, refused):
-    """Of the node beside it is known only that it lies in the module around: it may be the block's own."""
+def test_a_module_with_uncertain_nodes_is_refused(tmp_path, position, confidence, refused):
+    """The adjacent node is only known to belong to the parent module or below, so it may belong to the block."""
     path, part = tmp_path / "model.onnx", tmp_path / "part.onnx"
-    near = {"before": "Abs_a", "after": "Relu_y"}[beside]
+    adjacent = {"before": "Abs_a", "after": "Relu_y"}[position]
     nodes = [annotated("Abs", ["x"], ["a"], "outer", "exact"), annotated("Exp", ["a"], ["b"], "outer.block", "matched"),
              annotated("Neg", ["b"], ["c"], "outer.block", "matched"), annotated("Relu", ["c"], ["y"], "outer", "exact")]
-    for entry in next(each for each in nodes if each.name == near).metadata_props:
+    for entry in next(each for each in nodes if each.name == adjacent).metadata_props:
         entry.value = confidence if entry.key == "pkg.whence.confidence" else entry.value
     graphs.model(nodes, [], {"x": [3]}, ["y"], path)
     result = command.run("extract", path, "--module", "outer.block", "-o", part, code=4 if refused else 0)
     assert part.exists() != refused
     if refused:
-        assert near in result.stderr and "may belong to it" in result.stderr and "--partial" in result.stderr
-        said = command.run("extract", path, "--module", "outer.block", "-o", part, "--partial").stderr
-        assert said.startswith("warning") and near in said
+        assert adjacent in result.stderr and "may belong to it" in result.stderr and "--partial" in result.stderr
+        stderr = command.run("extract", path, "--module", "outer.block", "-o", part, "--partial").stderr
+        assert stderr.startswith("warning") and adjacent in stderr
         assert [node.op_type for node in onnx.load(part).graph.node] == ["Exp", "Neg"]
 
 
-def test_a_module_that_is_in_a_fused_node_is_not_written_without_it(tmp_path):
+def test_a_module_that_shares_a_fused_node_is_refused(tmp_path):
     path, part = tmp_path / "model.onnx", tmp_path / "part.onnx"
     graphs.model([annotated("Abs", ["x"], ["a"], "", "matched", "outer.conv", "outer.act"),
                   annotated("Exp", ["a"], ["b"], "outer.conv", "matched"),
                   annotated("Neg", ["b"], ["y"], "last", "matched")], [], {"x": [3]}, ["y"], path)
-    said = command.run("extract", path, "--module", "outer.conv", "-o", part, code=4).stderr
-    assert "1 node stands for operations of it and of others, Abs 'Abs_a' of the root" in said
-    said = command.run("extract", path, "--module", "outer.act", "-o", part, code=4).stderr
-    assert "outer.act has no node of its own: it is a part of Abs 'Abs_a'" in said
+    stderr = command.run("extract", path, "--module", "outer.conv", "-o", part, code=4).stderr
+    assert "1 node" in stderr and "Abs 'Abs_a'" in stderr
+    stderr = command.run("extract", path, "--module", "outer.act", "-o", part, code=4).stderr
+    assert "outer.act" in stderr and "Abs 'Abs_a'" in stderr
     assert not part.exists()
     command.run("extract", path, "--module", "last", "-o", part)
 
 
 class Masked(torch.nn.Module):
-    """A mask that whence knows to serve both blocks is an input of each, and nothing that may be missing."""
+    """The factor after each stage belongs to the root, so it is an input of the next stage, not a missing node."""
 
     def __init__(self):
         super().__init__()
@@ -164,8 +164,8 @@ def exported_with_origins(model, x, tmp_path):
     return path
 
 
-def test_a_container_that_is_never_called_is_what_it_holds(tmp_path):
-    """`show` lists it with all of its nodes, so `extract` takes them."""
+def test_an_uncalled_container_is_extracted_with_its_modules(tmp_path):
+    """`show` lists the container with all nodes of its modules, so `extract` extracts them."""
     torch.manual_seed(5)
     model, x = Masked().eval(), torch.randn(4, 8)
     path, part = exported_with_origins(model, x, tmp_path), tmp_path / "part.onnx"
@@ -181,22 +181,23 @@ def test_a_container_that_is_never_called_is_what_it_holds(tmp_path):
         for stage in model.stages[:2]:
             expected = stage(expected) * torch.arange(6).unsqueeze(1).cos()
         expected = model.stages[2](expected)
-    whole = onnx.load(path)
-    whole.graph.output.extend(value for value in onnx.load(part).graph.input if value.name != "x")
-    onnx.save(whole, tmp_path / "whole.onnx")
-    names = [value.name for value in whole.graph.output]
-    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", {"x": other.numpy()}), strict=True)) | {"x": other.numpy()}
+    complete = onnx.load(path)
+    complete.graph.output.extend(value for value in onnx.load(part).graph.input if value.name != "x")
+    onnx.save(complete, tmp_path / "complete.onnx")
+    names = [value.name for value in complete.graph.output]
+    results = graphs.run(tmp_path / "complete.onnx", {"x": other.numpy()})
+    values = dict(zip(names, results, strict=True)) | {"x": other.numpy()}
     result, = graphs.run(part, {name: values[name] for name in session_inputs})
     np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=1e-5)
     command.run("extract", path, "--module", "stages.1", "-o", part)
 
 
-def test_a_module_in_pieces_is_refused(tmp_path):
+def test_a_module_interrupted_by_another_is_refused(tmp_path):
     path = tmp_path / "model.onnx"
     graphs.model([node("Relu", ["x"], ["a"], "one:Block"), node("Exp", ["a"], ["b"], "two:Block"),
                   node("Neg", ["b"], ["y"], "one:Block")], [], {"x": [3]}, ["y"], path)
     result = command.run("extract", path, "--module", "one", "-o", tmp_path / "part.onnx", code=4)
-    assert "between its nodes lies Exp 'Exp_b' of two" in result.stderr
+    assert "Exp 'Exp_b' of two" in result.stderr
     assert not (tmp_path / "part.onnx").exists()
 
 
@@ -210,7 +211,7 @@ class Block(torch.nn.Module):
 
 
 class Aliased(torch.nn.Module):
-    """One block under three names, called four times; another under two, called twice."""
+    """One block has three names and four calls; another has two names and two calls."""
 
     def __init__(self):
         super().__init__()
@@ -234,8 +235,8 @@ def results_of_calls(model, name: str, x) -> list:
 
 @pytest.mark.parametrize("dynamo", [True, False])
 def test_calls_of_a_module_with_many_names(tmp_path, dynamo):
-    """PyTorch's exporters name a call by the name it was made under, or share the weights of equal norms by copies of
-    their own; the record knows which module and call it is."""
+    """PyTorch's exporters use the name of the call, or copy the weights of equal norms; the record has the module and
+    the call."""
     torch.manual_seed(3)
     model, x = Aliased().eval(), torch.randn(3, 8)
     archive, sidecar = tmp_path / "m.pt", tmp_path / "m.json"
@@ -247,15 +248,15 @@ def test_calls_of_a_module_with_many_names(tmp_path, dynamo):
     command.run("annotate", plain, "--sidecar", sidecar, "-o", path)
     for name in ("first", "second"):
         calls = results_of_calls(model, name, x)
-        for call, (given, returned) in enumerate(calls):
+        for call, (argument, returned) in enumerate(calls):
             part = tmp_path / "part.onnx"
             command.run("extract", path, "--module", name, "--call", call, "-o", part)
-            made = onnx.load(part)
-            assert len(made.graph.input) == len(made.graph.output) == 1
-            result, = graphs.run(part, {made.graph.input[0].name: given.numpy()})
+            extracted = onnx.load(part)
+            assert len(extracted.graph.input) == len(extracted.graph.output) == 1
+            result, = graphs.run(part, {extracted.graph.input[0].name: argument.numpy()})
             np.testing.assert_allclose(result, returned.numpy(), rtol=0, atol=1e-5)
-    cut = command.run_json("functions", path, "--types", "Block", "-o", tmp_path / "f.onnx")
-    assert [(each["name"], each["calls"]) for each in cut["functions"]] == [("Block", 6)] and not cut["refused"]
+    report = command.run_json("functions", path, "--types", "Block", "-o", tmp_path / "f.onnx")
+    assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Block", 6)] and not report["refused"]
     graphs.assert_same_results(path, tmp_path / "f.onnx")
     command.run("strip", path, "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
@@ -283,18 +284,18 @@ def branches(tmp_path_factory):
 
 def test_a_module_in_a_branch_is_extracted(branches, tmp_path):
     model, path = branches
-    made = command.run_json("extract", path, "--module", "block", "-o", tmp_path / "part.onnx")
+    report = command.run_json("extract", path, "--module", "block", "-o", tmp_path / "part.onnx")
     shown = {row["path"]: row["nodes"] for row in command.run_json("show", path)["modules"]}
-    assert made["nodes"] == shown["block"]
+    assert report["nodes"] == shown["block"]
     onnx.checker.check_model(tmp_path / "part.onnx", full_check=True)
     x = torch.randn(2, 8)
     with torch.no_grad():
-        assert_same_results(graphs.run(tmp_path / "part.onnx", {made["inputs"][0].split()[0]: x.numpy()}),
+        assert_same_results(graphs.run(tmp_path / "part.onnx", {report["inputs"][0].split()[0]: x.numpy()}),
                             [model.block(x)], (1e-5, 1e-6))
 
 
-class Repeats(torch.nn.Module):
-    """A module in a branch in a loop, of which the loop's own values are read."""
+class BranchInLoop(torch.nn.Module):
+    """Calls modules in a branch in a loop, on values of the loop."""
 
     def __init__(self):
         super().__init__()
@@ -310,29 +311,30 @@ class Repeats(torch.nn.Module):
 @pytest.mark.parametrize("module", ["block", "scale"])
 def test_a_module_in_a_branch_in_a_loop_is_extracted(module, tmp_path):
     torch.manual_seed(0)
-    model = Repeats().eval()
+    model = BranchInLoop().eval()
     torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
     np.savez(tmp_path / "inputs.npz", x=np.ones((2, 8), "float32"), n=np.array(3))
-    command.run("export", tmp_path / "m.pt", "--inputs", tmp_path / "inputs.npz", "--annotate", "-o", tmp_path / "m.onnx")
-    made = command.run_json("extract", tmp_path / "m.onnx", "--module", module, "-o", tmp_path / "part.onnx")
+    command.run("export", tmp_path / "m.pt", "--inputs", tmp_path / "inputs.npz", "--annotate",
+                "-o", tmp_path / "m.onnx")
+    report = command.run_json("extract", tmp_path / "m.onnx", "--module", module, "-o", tmp_path / "part.onnx")
     x = torch.randn(2, 8)
     with torch.no_grad():
-        assert_same_results(graphs.run(tmp_path / "part.onnx", {made["inputs"][0].split()[0]: x.numpy()}),
+        assert_same_results(graphs.run(tmp_path / "part.onnx", {report["inputs"][0].split()[0]: x.numpy()}),
                             [getattr(model, module)(x)], (1e-5, 1e-6))
 
 
-def test_a_module_around_a_branch_holds_what_is_shown(branches, tmp_path):
+def test_a_module_with_a_branch_has_the_nodes_that_show_counts(branches, tmp_path):
     _, path = branches
-    made = command.run_json("extract", path, "--module", "", "-o", tmp_path / "part.onnx")
-    assert made["nodes"] == command.run_json("show", path)["modules"][0]["nodes"]
+    report = command.run_json("extract", path, "--module", "", "-o", tmp_path / "part.onnx")
+    assert report["nodes"] == command.run_json("show", path)["modules"][0]["nodes"]
 
 
-def test_functions_are_not_made_in_a_branch(branches, tmp_path):
+def test_functions_in_a_branch_are_refused(branches, tmp_path):
     _, path = branches
     out = tmp_path / "part.onnx"
     for choice in (("--modules", "block.*"), ("--types", "Block")):
-        said = command.run("functions", path, *choice, "-o", out, code=2).stderr
-        assert "stands in the body of If '/If'" in said
+        stderr = command.run("functions", path, *choice, "-o", out, code=2).stderr
+        assert "If '/If'" in stderr
     assert "no module of the file matches" in command.run("functions", path, "--modules", "x", "-o", out, code=2).stderr
     assert not out.exists()
 
@@ -346,8 +348,8 @@ class RmsNorm(torch.nn.Module):
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
 
 
-def test_a_module_behind_an_operator_that_onnx_does_not_know(tmp_path):
-    """ONNX Runtime's SimplifiedLayerNormalization stands in ONNX's domain, and onnx infers no type behind it."""
+def test_a_module_after_an_operator_unknown_to_onnx(tmp_path):
+    """ONNX Runtime's SimplifiedLayerNormalization is in ONNX's domain, and onnx infers no types after it."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), RmsNorm(16), torch.nn.Linear(16, 16), torch.nn.Tanh(),
                                 RmsNorm(16), torch.nn.Linear(16, 4)).eval()
@@ -360,21 +362,22 @@ def test_a_module_behind_an_operator_that_onnx_does_not_know(tmp_path):
     assert "SimplifiedLayerNormalization" in {each.op_type for each in fused.graph.node}
     del fused.graph.value_info[:]
     onnx.save(fused, tmp_path / "untyped.onnx")
-    command.run("annotate", tmp_path / "untyped.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "model.json")
+    command.run("annotate", tmp_path / "untyped.onnx", "-o", tmp_path / "annotated.onnx",
+                "--sidecar", tmp_path / "model.json")
     for module in "012345":
         part = tmp_path / f"{module}.onnx"
         command.run("extract", tmp_path / "annotated.onnx", "--module", module, "-o", part)
         seen = submodule_call(model, module, {"input": torch.randn(5, 3, 16)[:2]})
         session = onnxruntime.InferenceSession(part, providers=["CPUExecutionProvider"])
-        given = session.get_inputs()
-        assert len(given) == 1
-        shape = [size if isinstance(size, int) else 2 for size in given[0].shape]
-        result = session.run(None, {given[0].name: seen["args"][0].numpy().reshape(shape)})[0]
+        inputs = session.get_inputs()
+        assert len(inputs) == 1
+        shape = [size if isinstance(size, int) else 2 for size in inputs[0].shape]
+        result = session.run(None, {inputs[0].name: seen["args"][0].numpy().reshape(shape)})[0]
         np.testing.assert_allclose(result.reshape(seen["out"].shape), seen["out"].numpy(), rtol=1e-4, atol=1e-5)
 
 
 class Attention(torch.nn.Module):
-    """Sizes are computed on the way: of what Reshape and Expand make of them, inference knows none."""
+    """Computes sizes for Reshape and Expand, whose output shapes onnx cannot infer."""
 
     def __init__(self):
         super().__init__()
@@ -415,38 +418,38 @@ def stack(tmp_path_factory):
 @pytest.mark.parametrize("options", [
     ["--modules", "layers.0", "--modules", "layers.1"], ["--modules", "layers.[0-1]"],
     ["--modules", "layers.1", "--modules", "layers.1.*", "--modules", "layers.0"]])
-def test_several_modules_are_one_model(stack, tmp_path, options):
-    """The first two layers, of any size, under the names that the sizes have in the file."""
+def test_several_modules_become_one_model(stack, tmp_path, options):
+    """Extracts the first two layers with dynamic axes, which keep their names."""
     model, path = stack
-    made = command.run_json("extract", path, *options, "-o", tmp_path / "part.onnx")
-    assert [each.split()[1] for each in made["inputs"] + made["outputs"]] == ["float32[batch,seq,16]"] * 2
+    report = command.run_json("extract", path, *options, "-o", tmp_path / "part.onnx")
+    assert [each.split()[1] for each in report["inputs"] + report["outputs"]] == ["float32[batch,seq,16]"] * 2
     onnx.checker.check_model(tmp_path / "part.onnx", full_check=True)
     for sizes in ((2, 7), (3, 4), (1, 1)):
         x = torch.randn(*sizes, 16)
-        got = graphs.run(tmp_path / "part.onnx", {made["inputs"][0].split()[0]: x.numpy()})
+        results = graphs.run(tmp_path / "part.onnx", {report["inputs"][0].split()[0]: x.numpy()})
         with torch.no_grad():
-            assert_same_results(got, [model.layers[1](model.layers[0](x))], (1e-4, 1e-5))
+            assert_same_results(results, [model.layers[1](model.layers[0](x))], (1e-4, 1e-5))
 
 
 @pytest.mark.parametrize("modules", ["layers.*", "layers"])
-def test_a_glob_and_a_container_hold_the_same(stack, tmp_path, modules):
+def test_a_glob_and_a_container_extract_the_same_nodes(stack, tmp_path, modules):
     _, path = stack
-    made = command.run_json("extract", path, "--modules", modules, "-o", tmp_path / "part.onnx")
+    report = command.run_json("extract", path, "--modules", modules, "-o", tmp_path / "part.onnx")
     shown = {row["path"]: row for row in command.run_json("show", path)["modules"]}
-    assert made["nodes"] == shown["layers"]["nodes"]
+    assert report["nodes"] == shown["layers"]["nodes"]
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, error", [
     (["--modules", "layers.0", "--modules", "layers.2"], "E0303"), (["--modules", "layer.*"], "E0105"),
     (["--modules", "layers.0", "--module", "layers.1"], "E0101"), ([], "E0101")])
-def test_what_is_no_part_of_the_graph_is_refused(stack, tmp_path, options, said):
+def test_invalid_selections_are_refused(stack, tmp_path, options, error):
     _, path = stack
-    code = {"E0101": 2, "E0105": 2, "E0303": 4}[said]
-    assert command.run("extract", path, *options, "-o", tmp_path / "part.onnx", code=code).stderr.startswith(said)
+    code = {"E0101": 2, "E0105": 2, "E0303": 4}[error]
+    assert command.run("extract", path, *options, "-o", tmp_path / "part.onnx", code=code).stderr.startswith(error)
     assert not (tmp_path / "part.onnx").exists()
 
 
-def test_python_takes_one_or_several(stack, tmp_path):
+def test_python_accepts_one_or_several_modules(stack, tmp_path):
     _, path = stack
     for module, count in (("layers.1", 1), (["layers.1", "layers.2"], 2), (["layers.*"], 3)):
         part = whence.extract(path, module, tmp_path / f"{count}.onnx")

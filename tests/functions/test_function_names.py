@@ -1,4 +1,4 @@
-"""A function never takes the name of an operator that the file uses: the operator's nodes would become its calls."""
+"""A function never gets the name of an operator that the file uses, because the operator's nodes would become calls."""
 
 import onnx
 import pytest
@@ -8,12 +8,12 @@ import command
 from functions import graphs
 from functions.graphs import node
 
-DOMAIN = "com.microsoft"  # ONNX Runtime knows its operators; no file defines them
+DOMAIN = "com.microsoft"  # built into ONNX Runtime; no file defines its operators
 OWN = "a:Layer"
 
 
 def of_class(name: str, *nodes: onnx.NodeProto) -> list:
-    """Nodes of a module of class `models.Layer`, with another class."""
+    """Replaces the class `models.Layer` in the nodes' metadata."""
     for each in nodes:
         for entry in each.metadata_props:
             entry.value = entry.value.replace("models.Layer", name)
@@ -35,18 +35,18 @@ def block(value: str, result: str) -> list:
     return of_class(f"{DOMAIN}.Gelu", node("Sin", [value], ["s"], OWN), node("Neg", ["s"], [result], OWN))
 
 
-def beside(path):
+def next_to_module(path):
     save([*block("x", "p"), gelu("p", "y")], path)
 
 
-def within(path):
+def in_module(path):
     save(of_class(f"{DOMAIN}.Gelu", node("Sin", ["x"], ["s"], OWN), gelu("s", "p", OWN),
                   node("Neg", ["p"], ["y"], OWN)), path)
 
 
 def in_a_branch(path):
-    def branch(made):
-        return helper.make_graph([made], "branch", [], [helper.make_tensor_value_info("b", TensorProto.FLOAT, [3])])
+    def branch(body):
+        return helper.make_graph([body], "branch", [], [helper.make_tensor_value_info("b", TensorProto.FLOAT, [3])])
 
     always = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("", TensorProto.BOOL, [], [True]))
     save([*block("x", "p"), always, helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch(gelu("p", "b")),
@@ -54,14 +54,14 @@ def in_a_branch(path):
 
 
 def in_a_function(path):
-    """A function of another tool stays as it is, and the comparison of graphs does not look into it."""
+    """A function of another tool stays unchanged; graphs.metadata() does not compare its body."""
     function = helper.make_function("other", "F", ["i"], ["o"], [gelu("i", "o")], [helper.make_opsetid(DOMAIN, 1)])
     save([*block("x", "p"), helper.make_node("F", ["p"], ["y"], name="f", domain="other")], path, [function],
          [helper.make_opsetid("other", 1)])
 
 
-@pytest.mark.parametrize("write", [beside, within, in_a_branch, in_a_function])
-def test_an_operator_with_the_name_of_a_class_stays_one(write, tmp_path):
+@pytest.mark.parametrize("write", [next_to_module, in_module, in_a_branch, in_a_function])
+def test_an_operator_with_the_name_of_a_class_stays_an_operator(write, tmp_path):
     path, functions, flat = (tmp_path / f"{name}.onnx" for name in ("model", "functions", "flat"))
     write(path)
     report = command.run_json("functions", path, "-o", functions, "--modules", "a")
@@ -70,21 +70,21 @@ def test_an_operator_with_the_name_of_a_class_stays_one(write, tmp_path):
     assert graphs.metadata(onnx.load(flat)) == graphs.metadata(onnx.load(path))
     inputs = graphs.feeds(onnx.load(path))
     (expected,) = graphs.run(path, inputs)
-    for made in (functions, flat):
-        onnx.checker.check_model(onnx.load(made))
-        assert (graphs.run(made, inputs)[0] == expected).all()
+    for file in (functions, flat):
+        onnx.checker.check_model(onnx.load(file))
+        assert (graphs.run(file, inputs)[0] == expected).all()
 
 
-def test_annotating_again_keeps_the_names_apart(tmp_path):
+def test_annotating_again_keeps_the_names_distinct(tmp_path):
     path, functions, again = (tmp_path / f"{name}.onnx" for name in ("model", "functions", "again"))
-    beside(path)
+    next_to_module(path)
     command.run("functions", path, "-o", functions, "--modules", "a")
     command.run("annotate", functions, "-o", again)
     assert [each.name for each in onnx.load(again).functions] == ["Gelu_a"]
 
 
 def test_a_class_in_the_standard_operators_domain(tmp_path):
-    """"ai.onnx" is the domain "": readers would take the call for a standard operator."""
+    """"ai.onnx" means the domain "", so readers would treat the call as a standard operator."""
     path, functions = tmp_path / "model.onnx", tmp_path / "functions.onnx"
     save([*of_class("ai.onnx.Tanh", node("Sin", ["x"], ["s"], OWN), node("Neg", ["s"], ["p"], OWN)),
           node("Tanh", ["p"], ["y"])], path)

@@ -1,4 +1,4 @@
-"""`whence functions` and `whence inline`: one function for each unique block, and the graph back again."""
+"""`whence functions` makes one function for each unique block; `whence inline` restores the graph."""
 
 import json
 
@@ -14,26 +14,26 @@ from functions.graphs import node, weight
 from models import zoo
 
 
-def cut(path, tmp_path, *options, code=0):
+def make_functions(path, tmp_path, *options, code=0):
     output = tmp_path / "functions.onnx"
     report = command.run_json("functions", path, "-o", output, *options, code=code)
     return report, onnx.load(output) if code == 0 else None, output
 
 
-def assert_comes_back(before, functions, tmp_path):
+def assert_inline_restores(before, functions, tmp_path):
     flat = tmp_path / "flat.onnx"
     command.run("inline", functions, "-o", flat)
-    made = onnx.load(flat)
-    assert not made.functions
-    assert graphs.metadata(made) == graphs.metadata(onnx.load(before))
+    model_proto = onnx.load(flat)
+    assert not model_proto.functions
+    assert graphs.metadata(model_proto) == graphs.metadata(onnx.load(before))
     graphs.assert_same_results(before, flat)
-    assert made.ir_version == onnx.load(before).ir_version
+    assert model_proto.ir_version == onnx.load(before).ir_version
 
 
-# ---- files that name no modules ---------------------------------------------------------------------------------
+# ---- files without module metadata ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("command_line", [("functions", "--by-structure"), ("annotate", "--functions", "structure")])
-def test_files_that_name_no_modules_are_annotated_first(command_line, exported, tmp_path):
+def test_files_without_modules_must_be_annotated_first(command_line, exported, tmp_path):
     name, *options = command_line
     result = command.run(name, exported("bert_tiny"), "-o", tmp_path / "out.onnx", *options, code=2)
     assert "E0101" in result.stderr and " was removed" in result.stderr and "`whence annotate`" in result.stderr
@@ -47,15 +47,15 @@ CHOICES = [("auto", []), ("types=BertLayer,BertSelfOutput", ["--types", "BertLay
            ("depth=3", ["--depth", "3"])]
 
 
-@pytest.mark.parametrize("choice, same", CHOICES, ids=[choice for choice, _ in CHOICES])
-def test_export_and_annotate_cut_what_functions_cuts(choice, same, tmp_path):
-    """One command gives the bytes of the commands one after the other."""
+@pytest.mark.parametrize("choice, options", CHOICES, ids=[choice for choice, _ in CHOICES])
+def test_export_and_annotate_make_the_same_functions(choice, options, tmp_path):
+    """One command writes the same bytes as the separate commands."""
     steps, plain, sidecar = tmp_path / "steps", tmp_path / "plain.onnx", tmp_path / "s.json"
     steps.mkdir()
     archive = ["export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny")]
     command.run(*archive, "-o", plain, "--sidecar-out", sidecar)
     command.run("annotate", plain, "--sidecar", sidecar, "-o", steps / "annotated.onnx")
-    command.run("functions", steps / "annotated.onnx", "-o", steps / "functions.onnx", *same)
+    command.run("functions", steps / "annotated.onnx", "-o", steps / "functions.onnx", *options)
     expected = (steps / "functions.onnx").read_bytes()
 
     report = command.run_json(*archive, "-o", tmp_path / "exported.onnx", "--functions", choice)
@@ -66,7 +66,7 @@ def test_export_and_annotate_cut_what_functions_cuts(choice, same, tmp_path):
     graphs.assert_same_results(plain, tmp_path / "exported.onnx")
 
 
-def test_weights_in_a_file_of_their_own_follow(tmp_path):
+def test_external_data_with_functions(tmp_path):
     output = tmp_path / "m.onnx"
     command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o", output,
                 "--external-data", "--functions", "auto")
@@ -76,80 +76,80 @@ def test_weights_in_a_file_of_their_own_follow(tmp_path):
     graphs.assert_same_results(plain, output)
 
 
-def test_a_model_without_repeated_modules_is_exported_all_the_same(tmp_path):
+def test_a_model_without_repeated_modules_is_exported_with_a_warning(tmp_path):
     torch.jit.trace(torch.nn.Linear(3, 4), torch.randn(2, 3)).save(str(tmp_path / "m.pt"))
     result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--functions", "auto")
     assert "E0101" in result.stderr and "no function was made" in result.stderr
-    made = onnx.load(tmp_path / "m.onnx")
-    assert not made.functions and made.graph.node[0].metadata_props
+    model_proto = onnx.load(tmp_path / "m.onnx")
+    assert not model_proto.functions and model_proto.graph.node[0].metadata_props
 
 
 @pytest.mark.parametrize("choice, word", [("BertLayer", "--converters"), ("depth=0", "1 or more"), ("types=", "depth=2"),
                                           ("types=NoSuch", "BertLayer"), ("modules=encoder.leyer.*", "encoder.layer")])
-def test_a_choice_that_means_nothing_writes_nothing(choice, word, tmp_path):
+def test_an_invalid_choice_writes_no_file(choice, word, tmp_path):
     result = command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o",
                          tmp_path / "m.onnx", "--functions", choice, code=2)
     assert "E0101" in result.stderr and word in result.stderr
     assert not list(tmp_path.iterdir())
 
 
-# ---- real models, by whence's exporter and by PyTorch's -----------------------------------------------------------
+# ---- zoo models, exported by whence and by PyTorch ----------------------------------------------------------------
 
 def test_one_function_for_all_layers_of_bert(exported, tmp_path):
     path = exported("bert_tiny")
-    report, made, output = cut(path, tmp_path)
+    report, model_proto, output = make_functions(path, tmp_path)
     layers = [each for each in report["functions"] if each["name"] == "BertLayer"]
     assert [each["modules"] for each in layers] == [["encoder.layer.0", "encoder.layer.1"]]
-    calls = [each for each in made.graph.node if each.op_type == "BertLayer"]
+    calls = [each for each in model_proto.graph.node if each.op_type == "BertLayer"]
     assert [each.name for each in calls] == ["/encoder/layer.0", "/encoder/layer.1"]
     assert report["nodes_after"] == report["nodes_before"] - layers[0]["nodes"] + 2
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_blocks_that_differ_are_functions_of_their_own(exported, tmp_path):
+def test_different_blocks_are_different_functions(exported, tmp_path):
     path = exported("resnet50")
-    report, made, output = cut(path, tmp_path, "--types", "Bottleneck")
+    report, model_proto, output = make_functions(path, tmp_path, "--types", "Bottleneck")
     assert [(each["name"], each["calls"]) for each in report["functions"]] == [
         ("Bottleneck", 1), ("Bottleneck_layer1_1", 12), ("Bottleneck_layer2_0", 3)]
-    assert {each.name for each in made.functions} == {"Bottleneck", "Bottleneck_layer1_1", "Bottleneck_layer2_0"}
+    assert {each.name for each in model_proto.functions} == {"Bottleneck", "Bottleneck_layer1_1", "Bottleneck_layer2_0"}
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
 def test_functions_nest(exported, tmp_path):
     path = exported("bert_tiny")
-    report, made, output = cut(path, tmp_path, "--types", "BertLayer,BertSelfAttention,Linear")
-    by_name = {each.name: each for each in made.functions}
+    report, model_proto, output = make_functions(path, tmp_path, "--types", "BertLayer,BertSelfAttention,Linear")
+    by_name = {each.name: each for each in model_proto.functions}
     inner = {each.op_type for each in by_name["BertLayer"].node}
     assert {"BertSelfAttention", "Linear"} <= inner
     assert "Linear" in {each.op_type for each in by_name["BertSelfAttention"].node}
     assert len([each for each in report["functions"] if each["name"].startswith("BertLayer")]) == 1
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
 def test_every_module_down_to_a_depth(exported, tmp_path):
     path = exported("bert_tiny")
-    _, made, output = cut(path, tmp_path, "--depth", "2")
-    assert {"BertEmbeddings", "BertEncoder", "BertPooler"} <= {each.op_type for each in made.graph.node}
+    _, model_proto, output = make_functions(path, tmp_path, "--depth", "2")
+    assert {"BertEmbeddings", "BertEncoder", "BertPooler"} <= {each.op_type for each in model_proto.graph.node}
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_a_second_cut_replaces_the_first(exported, tmp_path):
+def test_a_second_run_replaces_the_functions(exported, tmp_path):
     path = exported("bert_tiny")
-    _, _, first = cut(path, tmp_path, "--types", "BertLayer")
+    _, _, first = make_functions(path, tmp_path, "--types", "BertLayer")
     again = tmp_path / "again.onnx"
     command.run("functions", first, "-o", again, "--types", "BertPooler")
     assert [each.name for each in onnx.load(again).functions] == ["BertPooler"]
-    assert_comes_back(path, again, tmp_path)
+    assert_inline_restores(path, again, tmp_path)
 
 
-# ---- what a function holds ------------------------------------------------------------------------------------------
+# ---- the contents of a function -------------------------------------------------------------------------------------
 
 def layer(index: int, value: str, result: str, scale: float = 2.0) -> list:
-    """x * scale + weight, reshaped; the scale and the shape are small constants of the module."""
+    """Returns the nodes of reshape(x * scale + weight, shape); scale and shape are small constants of the module."""
     own = f"layers.{index}:Layer"
     return [node("Mul", [value, f"scale{index}"], [f"m{index}"], own),
             node("Add", [f"m{index}", f"layers.{index}.weight"], [f"a{index}"], own),
@@ -170,60 +170,60 @@ def layers_of(tmp_path, scales=(2.0, 2.0, 2.0), shapes=([2, 4], [2, 4], [2, 4]))
 
 def test_weights_are_inputs_and_small_constants_stay_inside(tmp_path):
     path = layers_of(tmp_path)
-    _, made, output = cut(path, tmp_path)
-    (function,) = made.functions
+    _, model_proto, output = make_functions(path, tmp_path)
+    (function,) = model_proto.functions
     assert list(function.input) == ["input", "weight"]
     assert [each.op_type for each in function.node] == ["Constant", "Constant", "Mul", "Add", "Reshape"]
-    assert [list(each.input) for each in made.graph.node] == [
+    assert [list(each.input) for each in model_proto.graph.node] == [
         ["x", "layers.0.weight"], ["y0", "layers.1.weight"], ["y1", "layers.2.weight"]]
-    assert {each.name for each in made.graph.initializer} == {f"layers.{i}.weight" for i in range(3)}
+    assert {each.name for each in model_proto.graph.initializer} == {f"layers.{i}.weight" for i in range(3)}
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_a_number_that_differs_becomes_an_input(tmp_path):
+def test_a_constant_that_differs_between_calls_becomes_an_input(tmp_path):
     path = layers_of(tmp_path, scales=(2.0, 3.0, 4.0))
-    _, made, output = cut(path, tmp_path)
-    (function,) = made.functions
+    _, model_proto, output = make_functions(path, tmp_path)
+    (function,) = model_proto.functions
     assert len(function.input) == 3
-    assert [each.input[2] for each in made.graph.node] == ["scale0", "scale1", "scale2"]
+    assert [each.input[2] for each in model_proto.graph.node] == ["scale0", "scale1", "scale2"]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_a_shape_that_differs_is_another_block(tmp_path):
+def test_a_different_shape_is_a_different_function(tmp_path):
     path = layers_of(tmp_path, shapes=([2, 4], [-1, 4], [2, 4]))
-    report, made, output = cut(path, tmp_path, "--types", "Layer")
+    report, model_proto, output = make_functions(path, tmp_path, "--types", "Layer")
     assert [(each["name"], each["modules"]) for each in report["functions"]] == [
         ("Layer", ["layers.0", "layers.2"]), ("Layer_layers_1", ["layers.1"])]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
 def test_values_used_outside_become_outputs(tmp_path):
     path = tmp_path / "model.onnx"
     graphs.model([node("Relu", ["x"], ["a"], "block:Block"), node("Neg", ["a"], ["b"], "block:Block"),
                   node("Add", ["a", "b"], ["y"])], [], {"x": [3]}, ["y", "a"], path)
-    _, made, output = cut(path, tmp_path, "--modules", "block")
-    (call, _) = made.graph.node
+    _, model_proto, output = make_functions(path, tmp_path, "--modules", "block")
+    (call, _) = model_proto.graph.node
     assert list(call.output) == ["a", "b"]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_a_module_of_many_nodes_is_called_once(tmp_path):
-    """More than a byte can count."""
+def test_a_module_of_many_nodes_is_one_call(tmp_path):
+    """The module has more nodes than a byte can count."""
     path = tmp_path / "model.onnx"
     chain = [node(["Sin", "Neg"][i % 2], [f"v{i}"], [f"v{i + 1}"], "block:Block") for i in range(600)]
     graphs.model([*chain, node("Abs", ["v600"], ["y"])], [], {"v0": [3]}, ["y"], path)
-    _, made, output = cut(path, tmp_path, "--modules", "block")
-    assert [each.op_type for each in made.graph.node] == ["Block", "Abs"]
-    assert len(made.functions[0].node) == 600
+    _, model_proto, output = make_functions(path, tmp_path, "--modules", "block")
+    assert [each.op_type for each in model_proto.graph.node] == ["Block", "Abs"]
+    assert len(model_proto.functions[0].node) == 600
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_calls_of_one_module_are_told_apart(tmp_path):
+def test_calls_of_one_module_are_distinguished(tmp_path):
     path = tmp_path / "model.onnx"
     nodes = []
     for call, (value, result) in enumerate([("x", "p"), ("q", "y")]):
@@ -232,14 +232,14 @@ def test_calls_of_one_module_are_told_apart(tmp_path):
         if call == 0:
             nodes.append(node("Exp", ["p"], ["q"]))
     graphs.model(nodes, [], {"x": [3]}, ["y"], path)
-    report, made, output = cut(path, tmp_path, "--modules", "shared")
+    report, model_proto, output = make_functions(path, tmp_path, "--modules", "shared")
     assert [(each["modules"], each["calls"]) for each in report["functions"]] == [(["shared", "shared"], 2)]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-def test_a_call_whose_nodes_do_not_say_the_class_is_of_its_modules(tmp_path):
-    """Names of modules are enough, as `annotate --keys` may write them."""
+def test_calls_without_class_metadata_are_grouped_by_module(tmp_path):
+    """`annotate --keys` may write only the names of modules."""
     path = tmp_path / "model.onnx"
     nodes = [node("Relu", ["x"], ["r0"], "shared:Shared"), node("Neg", ["r0"], ["p"], "shared:Shared"),
              node("Exp", ["p"], ["q"]), node("Relu", ["q"], ["r1"]), node("Neg", ["r1"], ["y"])]
@@ -248,103 +248,103 @@ def test_a_call_whose_nodes_do_not_say_the_class_is_of_its_modules(tmp_path):
         each.metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'shared', 'op']")
         each.metadata_props.add(key="pkg.whence.calls", value="0/1")
     graphs.model(nodes, [], {"x": [3]}, ["y"], path)
-    report, _, output = cut(path, tmp_path, "--types", "Shared")
+    report, _, output = make_functions(path, tmp_path, "--types", "Shared")
     assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Shared", 2)]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
 def test_metadata_of_a_call_may_be_any_bytes(tmp_path):
-    """ONNX does not ask that metadata is UTF-8, and its checker accepts what is not."""
+    """ONNX does not require UTF-8 in metadata, and its checker accepts other bytes."""
     path = tmp_path / "model.onnx"
-    nodes = [node("Relu", ["x"], ["p"], "a:Block"), node("Neg", ["p"], ["q"], "b:Block"), node("Relu", ["q"], ["r"], "b:Block")]
+    nodes = [node("Relu", ["x"], ["p"], "a:Block"), node("Neg", ["p"], ["q"], "b:Block"),
+             node("Relu", ["q"], ["r"], "b:Block")]
     graphs.model(nodes, [], {"x": [3]}, ["r"], path)
     model = onnx.load(path)
     for index, each in enumerate(model.graph.node):
         each.metadata_props.add(key="notes", value=f"by#tool{index}")
-    odd = model.SerializeToString().replace(b"by#tool", b"by\xfftool")
-    path.write_bytes(odd)
-    cut_file, back = tmp_path / "cut.onnx", tmp_path / "back.onnx"
-    command.run("functions", path, "-o", cut_file, "--modules", "b")
-    command.run("inline", cut_file, "-o", back)
-    assert [back.read_bytes().count(b"by\xfftool%d" % index) for index in range(3)] == [1, 1, 1]
+    path.write_bytes(model.SerializeToString().replace(b"by#tool", b"by\xfftool"))
+    functions, flat = tmp_path / "functions.onnx", tmp_path / "flat.onnx"
+    command.run("functions", path, "-o", functions, "--modules", "b")
+    command.run("inline", functions, "-o", flat)
+    assert [flat.read_bytes().count(b"by\xfftool%d" % index) for index in range(3)] == [1, 1, 1]
 
 
-def test_bodies_of_branches_go_along(tmp_path):
+def test_functions_include_bodies_of_branches(tmp_path):
     path = tmp_path / "model.onnx"
     nodes = []
     for i, (value, result) in enumerate([("x", "m"), ("m", "y")]):
         own = f"blocks.{i}:Block"
         branches = {}
         for branch, op in (("then_branch", "Neg"), ("else_branch", "Abs")):
-            inner = node(op, [f"r{i}"], [f"{branch}{i}"], own)  # reads a value of the graph around it
+            inner = node(op, [f"r{i}"], [f"{branch}{i}"], own)  # reads a value of the enclosing graph
             branches[branch] = helper.make_graph(
                 [inner], branch, [], [helper.make_tensor_value_info(f"{branch}{i}", 1, [3])])
         nodes += [node("Relu", [value], [f"r{i}"], own), node("ReduceSum", [f"r{i}"], [f"s{i}"], own, keepdims=0),
                   node("Cast", [f"s{i}"], [f"c{i}"], own, to=9), node("If", [f"c{i}"], [result], own, **branches)]
     graphs.model(nodes, [], {"x": [3]}, ["y"], path)
-    report, made, output = cut(path, tmp_path)
+    report, model_proto, output = make_functions(path, tmp_path)
     assert [(each["nodes"], each["calls"]) for each in report["functions"]] == [(4, 2)]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-# ---- what is not a single part of the graph -------------------------------------------------------------------------
+# ---- modules that cannot be one function ----------------------------------------------------------------------------
 
-def test_a_module_with_another_between_its_nodes_is_refused_with_the_reason(tmp_path):
+def test_a_module_interrupted_by_another_is_refused(tmp_path):
     path = tmp_path / "model.onnx"
     graphs.model([node("Relu", ["x"], ["a"], "first:Block"), node("Exp", ["a"], ["b"], "second:Other"),
                   node("Neg", ["b"], ["y"], "first:Block")], [], {"x": [3]}, ["y"], path)
     output = tmp_path / "out.onnx"
     result = command.run("functions", path, "-o", output, "--modules", "first", code=4)
-    assert "between its nodes lies Exp 'Exp_b' of second" in result.stderr and "E0303" in result.stderr
+    assert "Exp 'Exp_b' of second" in result.stderr and "E0303" in result.stderr
     assert not output.exists()
-    # Others that were chosen are cut all the same.
-    report, _, _ = cut(path, tmp_path, "--modules", "first", "--modules", "second")
+    # Other selected modules still become functions.
+    report, _, _ = make_functions(path, tmp_path, "--modules", "first", "--modules", "second")
     assert [each["module"] for each in report["refused"]] == ["first"]
     assert [each["modules"] for each in report["functions"]] == [["second"]]
 
 
-def test_modules_that_feed_each_other_do_not_become_a_circle(tmp_path):
+def test_modules_that_feed_each_other_do_not_become_a_cycle(tmp_path):
     path = tmp_path / "model.onnx"
     one, other = "one:Block", "other:Other"
     graphs.model([node("Relu", ["x"], ["a"], one), node("Neg", ["z"], ["b"], other), node("Exp", ["a"], ["c"], other),
                   node("Abs", ["b"], ["d"], one), node("Add", ["c", "d"], ["y"])],
                  [], {"x": [3], "z": [3]}, ["y"], path)
-    report, _, output = cut(path, tmp_path, "--modules", "one", "--modules", "other")
+    report, _, output = make_functions(path, tmp_path, "--modules", "one", "--modules", "other")
     assert len(report["functions"]) == 1 and len(report["refused"]) == 1
-    assert "feeds it, too" in report["refused"][0]["reason"]
+    assert "which also reads from it" in report["refused"][0]["reason"]
     graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
+    assert_inline_restores(path, output, tmp_path)
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, fragment", [
     (["--types", "Laier"], "the nearest are Layer"),
     (["--modules", "layers.7"], "layers.0"),
     (["--depth", "0"], "give 1 or more"),
     (["--auto", "--types", "Layer"], "give one of them"),
 ])
-def test_choices_that_match_nothing_are_errors(tmp_path, options, said):
+def test_selections_that_match_nothing_are_errors(tmp_path, options, fragment):
     path = layers_of(tmp_path)
     output = tmp_path / "out.onnx"
     result = command.run("functions", path, "-o", output, *options, code=2)
-    assert result.stderr.startswith("E0101") and said in result.stderr
+    assert result.stderr.startswith("E0101") and fragment in result.stderr
     assert not output.exists()
 
 
-def test_a_file_without_modules_says_to_annotate(small_export, tmp_path):
+def test_a_file_without_modules_suggests_annotate(small_export, tmp_path):
     plain = tmp_path / "plain.onnx"
-    made = onnx.load(small_export[0])
-    for each in made.graph.node:
+    model_proto = onnx.load(small_export[0])
+    for each in model_proto.graph.node:
         each.ClearField("metadata_props")
-    onnx.save(made, plain)
+    onnx.save(model_proto, plain)
     result = command.run("functions", plain, "-o", tmp_path / "out.onnx", code=2)
     assert "whence annotate" in result.stderr
 
 
 # ---- inline ---------------------------------------------------------------------------------------------------------
 
-def test_functions_of_others_are_written_out_on_demand(tmp_path):
+def test_functions_of_other_tools_are_inlined_on_request(tmp_path):
     body = [helper.make_node("LeakyRelu", ["v"], ["w"], name="inner")]
     body[0].attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
     function = helper.make_function("their.domain", "Leaky", ["v"], ["w"], body, [helper.make_opsetid("", 18)],
@@ -357,21 +357,21 @@ def test_functions_of_others_are_written_out_on_demand(tmp_path):
         helper.make_opsetid("", 18), helper.make_opsetid("their.domain", 1)]), path)
     flat = tmp_path / "flat.onnx"
     command.run("inline", path, "-o", flat)
-    assert [each.op_type for each in onnx.load(flat).graph.node] == ["Leaky"]  # not ours: left as it is
+    assert [each.op_type for each in onnx.load(flat).graph.node] == ["Leaky"]  # another tool's function stays
     command.run("inline", path, "-o", flat, "--all")
-    made = onnx.load(flat)
-    assert [each.op_type for each in made.graph.node] == ["LeakyRelu"]
-    assert [each.domain for each in made.opset_import] == [""]
+    model_proto = onnx.load(flat)
+    assert [each.op_type for each in model_proto.graph.node] == ["LeakyRelu"]
+    assert [each.domain for each in model_proto.opset_import] == [""]
     graphs.assert_same_results(path, flat)
 
 
 def test_a_call_that_does_not_fit_its_function_is_refused(tmp_path):
-    _, made, output = cut(layers_of(tmp_path), tmp_path)
-    for each in made.graph.node[0].metadata_props:
+    _, model_proto, output = make_functions(layers_of(tmp_path), tmp_path)
+    for each in model_proto.graph.node[0].metadata_props:
         if each.key == "pkg.whence.module":
             each.value = "other"
-    made.graph.node[0].metadata_props.add(key="pkg.whence.differs", value=json.dumps({"key": [None]}))
-    onnx.save(made, output)
+    model_proto.graph.node[0].metadata_props.add(key="pkg.whence.differs", value=json.dumps({"key": [None]}))
+    onnx.save(model_proto, output)
     result = command.run("inline", output, "-o", tmp_path / "flat.onnx", code=3)
     assert result.stderr.startswith("E0204") and not (tmp_path / "flat.onnx").exists()
 
@@ -386,22 +386,22 @@ class Cell(torch.nn.Module):
 
 
 @pytest.mark.parametrize("more", [(), (torch.nn.ReLU(),)])
-def test_blocks_are_chosen_not_the_containers_around_them(tmp_path, more):
+def test_auto_selects_blocks_not_their_containers(tmp_path, more):
     torch.manual_seed(1)
     network = torch.nn.Sequential(*(torch.nn.Sequential(Cell(), *more) for _ in range(3))).eval()
     torch.export.save(torch.export.export(network, (torch.randn(2, 4),)), tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate")
-    report, _, output = cut(tmp_path / "m.onnx", tmp_path)
+    report, _, output = make_functions(tmp_path / "m.onnx", tmp_path)
     assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Cell", 3)]
     assert report["functions"][0]["modules"] == ["0.0", "1.0", "2.0"]
-    assert_comes_back(tmp_path / "m.onnx", output, tmp_path)
+    assert_inline_restores(tmp_path / "m.onnx", output, tmp_path)
 
 
-def test_containers_are_chosen_where_there_is_nothing_else(tmp_path):
+def test_auto_selects_containers_if_nothing_else_repeats(tmp_path):
     def part():
         return [torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.Sigmoid(), torch.nn.Conv2d(3, 3, 3, padding=1)]
     network = torch.nn.Sequential(*(torch.nn.Sequential(*part(), torch.nn.ReLU()) for _ in range(3))).eval()
     torch.export.save(torch.export.export(network, (torch.randn(1, 3, 4, 4),)), tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate")
-    report, _, _ = cut(tmp_path / "m.onnx", tmp_path)
+    report, _, _ = make_functions(tmp_path / "m.onnx", tmp_path)
     assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Sequential", 3)]

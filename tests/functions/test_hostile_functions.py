@@ -1,4 +1,4 @@
-"""Functions that call themselves, or each other so often that no memory holds them written out."""
+"""Functions that call themselves, or each other so often that the inlined graph would exceed any memory."""
 
 import resource
 import subprocess
@@ -15,10 +15,10 @@ DOMAIN = "some.domain"
 
 def model(functions, path):
     imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
-    made = [helper.make_function(DOMAIN, name, ["a"], ["b"], nodes, imports) for name, nodes in functions.items()]
+    protos = [helper.make_function(DOMAIN, name, ["a"], ["b"], nodes, imports) for name, nodes in functions.items()]
     value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
     graph = helper.make_graph([node("F0", ["x"], ["y"], domain=DOMAIN)], "g", value[:1], value[1:])
-    onnx.save(helper.make_model(graph, functions=made, opset_imports=imports, ir_version=10), path)
+    onnx.save(helper.make_model(graph, functions=protos, opset_imports=imports, ir_version=10), path)
     return path
 
 
@@ -30,19 +30,20 @@ def endless(tmp_path):
 
 @pytest.fixture
 def bomb(tmp_path):
-    """2 ** 40 nodes."""
-    functions = {f"F{at}": [node(f"F{at + 1}", ["a"], ["m"], domain=DOMAIN), node(f"F{at + 1}", ["m"], ["b"], domain=DOMAIN)]
+    """Saves functions that inline to 2 ** 40 nodes."""
+    functions = {f"F{at}": [node(f"F{at + 1}", ["a"], ["m"], domain=DOMAIN),
+                            node(f"F{at + 1}", ["m"], ["b"], domain=DOMAIN)]
                  for at in range(40)}
     return model({**functions, "F40": [node("Relu", ["a"], ["b"])]}, tmp_path / "bomb.onnx")
 
 
-def test_writing_out_is_refused(endless, bomb, tmp_path):
+def test_inlining_is_refused(endless, bomb, tmp_path):
     for path, exit_code, code in ((endless, 3, "E0204"), (bomb, 4, "E0306")):
         result = command.run("inline", "--all", path, "-o", tmp_path / "out.onnx", code=exit_code)
         assert code in result.stderr and not (tmp_path / "out.onnx").exists()
 
 
-def test_views_come_to_an_end(endless, bomb, tmp_path):
+def test_views_terminate(endless, bomb, tmp_path):
     for path in (endless, bomb):
         command.run("report", path, "-o", tmp_path / "report.html")
         command.run("show", path)
@@ -60,21 +61,22 @@ def test_a_function_that_is_defined_twice_is_refused(tmp_path):
     assert not (tmp_path / "out.onnx").exists()
 
 
-def test_two_makers_of_one_value_are_refused(tmp_path):
-    """A reader stands between them: which of the two it reads, is not said."""
+def test_two_producers_of_one_value_are_refused(tmp_path):
+    """A node between the two producers reads the value, so its producer is ambiguous."""
     value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
-    nodes = [node("Sin", ["x"], ["s"], "a:Layer"), node("Neg", ["s"], ["y"], "a:Layer"), node("Cos", ["x"], ["s"], "a:Layer")]
+    nodes = [node("Sin", ["x"], ["s"], "a:Layer"), node("Neg", ["s"], ["y"], "a:Layer"),
+             node("Cos", ["x"], ["s"], "a:Layer")]
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", value[:1], value[1:]), ir_version=10,
                                 opset_imports=[helper.make_opsetid("", 18)]), path)
     for arguments in (["functions", "--depth", "1"], ["functions", "--types", "Layer"], ["extract", "--module", "a"]):
         result = command.run(arguments[0], path, *arguments[1:], "-o", tmp_path / "out.onnx", code=3)
-        assert result.stderr.startswith("E0204") and "two nodes make the value 's'" in result.stderr
+        assert result.stderr.startswith("E0204") and "two nodes produce the value 's'" in result.stderr
         assert not (tmp_path / "out.onnx").exists()
 
 
 def test_a_long_vector_costs_no_memory(tmp_path):
-    """onnx's inference would make an object for each of its elements."""
+    """onnx's shape inference would allocate one object per element."""
     length = 2 ** 32
     value = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [length]) for name in ("x", "y")]
     graph = helper.make_graph([node("Add", ["x", "x"], ["y"])], "g", value[:1], value[1:])

@@ -1,4 +1,4 @@
-"""`re:PATTERN`: every option that takes globs of modules, and lists of names, takes regular expressions as well."""
+"""`re:PATTERN`: every option that accepts globs of modules or lists of names accepts regular expressions as well."""
 
 import pytest
 
@@ -11,9 +11,10 @@ LAYERS = ["", "layers.0", "layers.0.norm", "layers.1", "layers.1.norm", "layers.
 
 @pytest.fixture
 def path(tmp_path):
-    """Three nodes for each module, in a chain."""
+    """Saves a chain of nodes, three for each module."""
     file = tmp_path / "model.onnx"
-    nodes = [node(("Relu", "Abs", "Exp")[i % 3], [f"v{i}" if i else "x"], [f"v{i + 1}"]) for i in range(3 * len(LAYERS))]
+    nodes = [node(("Relu", "Abs", "Exp")[i % 3], [f"v{i}" if i else "x"], [f"v{i + 1}"])
+             for i in range(3 * len(LAYERS))]
     nodes[-1].output[0] = "y"
     for i, each in enumerate(nodes):
         each.metadata_props.add(key="pkg.whence.module", value=LAYERS[i // 3])
@@ -23,7 +24,7 @@ def path(tmp_path):
     return file
 
 
-# A subcommand with its options, a glob where {} stands, and an expression that means the same modules.
+# A subcommand with its options and {} for the pattern, a glob, and an expression that matches the same modules.
 OPTIONS = [
     (["select", "--modules", "{}"], "layers.?", "re:layers\\.\\d"),
     (["select", "--not", "{}"], "**.norm", "re:.*\\.norm"),
@@ -38,11 +39,13 @@ OPTIONS = [
 
 def words(path, options, pattern):
     subcommand, *rest = options
-    return [subcommand, path, *(word.replace("{}", pattern).replace("OUT", str(path.parent / "out.onnx")) for word in rest)]
+    output = str(path.parent / "out.onnx")
+    return [subcommand, path, *(word.replace("{}", pattern).replace("OUT", output) for word in rest)]
 
 
-@pytest.mark.parametrize("options, glob, expression", OPTIONS, ids=[" ".join(row[0][:1] + row[0][-2:]) for row in OPTIONS])
-def test_an_expression_chooses_what_its_glob_chooses(path, options, glob, expression):
+@pytest.mark.parametrize("options, glob, expression", OPTIONS,
+                         ids=[" ".join(row[0][:1] + row[0][-2:]) for row in OPTIONS])
+def test_an_expression_selects_the_same_modules_as_its_glob(path, options, glob, expression):
     out = path.parent / "out.onnx"
     results = []
     for pattern in (glob, expression, "layers.10"):
@@ -57,23 +60,24 @@ def test_an_expression_chooses_what_its_glob_chooses(path, options, glob, expres
     ["select", "--ops", "{}"], ["validate", "--allow", "{}"], ["validate", "--min", "exact=1@op:{}"],
     ["validate", "--tolerance", "{}=1"], ["annotate", "-o", "OUT", "--min", "exact=1@{}"]],
     ids=" ".join)
-def test_a_bad_expression_is_an_error_that_names_the_piece(path, options):
-    said = command.run(*words(path, options, "re:layers.[0-9"), code=2).stderr
-    assert said.startswith("E0101") and "missing ]: [0-9" in said
+def test_the_error_of_a_bad_expression_contains_the_bad_part(path, options):
+    stderr = command.run(*words(path, options, "re:layers.[0-9"), code=2).stderr
+    assert stderr.startswith("E0101") and "missing ]: [0-9" in stderr
     assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]
 
 
-def test_lists_of_names_take_an_expression_at_their_end(path):
-    def chosen(ops):
+def test_a_list_of_names_may_end_with_an_expression(path):
+    def selected(ops):
         return command.run("select", path, "--ops", ops, "--modules", "head").stdout.split()
 
-    assert len(chosen("re:(Relu|Ab.)")) == 2 and len(chosen("Exp,re:R.{1,3}")) == 2
+    assert len(selected("re:(Relu|Ab.)")) == 2 and len(selected("Exp,re:R.{1,3}")) == 2
     command.run("select", path, "--ops", "re:Rel", code=2)
 
 
-def test_gates_take_expressions_of_operators_and_codes(path):
+def test_gates_accept_expressions_of_operators_and_codes(path):
     def shortfalls(*options, code):
-        return [(each["subject"], each["allowed"]) for each in command.run_json("validate", path, *options, code=code)["shortfalls"]]
+        report = command.run_json("validate", path, *options, code=code)
+        return [(each["subject"], each["allowed"]) for each in report["shortfalls"]]
 
     gate = ["--min", "exact=90@op:re:(Relu|Abs)"]
     assert shortfalls(*gate, code=1) == [("Abs", False), ("Relu", False)]

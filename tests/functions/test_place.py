@@ -1,4 +1,4 @@
-"""`whence place`: devices by module, in ONNX Runtime's words, held against sessions of ONNX Runtime."""
+"""`whence place` assigns devices by module in ONNX Runtime's format; checked against sessions of ONNX Runtime."""
 
 import json
 import re
@@ -61,22 +61,25 @@ def test_weights_and_crossings_are_counted(path):
         {"device": "cpu", "nodes": 2, "weights": 2, "bytes": 80, "microseconds": None}]
     assert report["crossings"] == [{"from": "gpu", "to": "cpu", "values": 1}]
     together = command.run_json("place", path, "--rule", "cpu=**")
-    assert [(each["weights"], each["bytes"]) for each in together["devices"]] == [(2, 80)]  # w once, though read twice
+    # w counts once, although two nodes read it.
+    assert [(each["weights"], each["bytes"]) for each in together["devices"]] == [(2, 80)]
 
 
-def test_weights_of_less_than_a_byte_fill_whole_bytes(tmp_path):
-    """Seven elements of four bits are four bytes, of two bits two."""
+def test_weights_of_less_than_a_byte_are_rounded_up_to_bytes(tmp_path):
+    """Seven elements of four bits occupy four bytes, of two bits two."""
     kinds = {"INT4": 4, "INT2": 2}  # bytes
     weights = [onnx.helper.make_tensor(name, getattr(onnx.TensorProto, name), [7], bytes(size), raw=True)
                for name, size in kinds.items()]
     nodes = [in_module(node("DequantizeLinear", [name, "s"], [f"y_{name}"]), f"/{name}", name) for name in kinds]
-    graphs.model(nodes, [*weights, graphs.weight("s", 1)], {"x": [7]}, [f"y_{name}" for name in kinds], tmp_path / "m.onnx", 13)
+    graphs.model(nodes, [*weights, graphs.weight("s", 1)], {"x": [7]}, [f"y_{name}" for name in kinds],
+                 tmp_path / "m.onnx", 13)
     report = command.run_json("place", tmp_path / "m.onnx", "--rule", "npu=INT4", "--rule", "cpu=INT2")
-    assert {each["device"]: each["bytes"] for each in report["devices"]} == {"npu": 4 + 4, "cpu": 2 + 4}  # s has four, too
+    sizes = {each["device"]: each["bytes"] for each in report["devices"]}
+    assert sizes == {"npu": 4 + 4, "cpu": 2 + 4}  # 4 bytes of s on each
 
 
 @pytest.mark.parametrize("ir_version", [8, 10])
-def test_strip_takes_the_devices_back(tmp_path, ir_version):
+def test_strip_removes_the_devices(tmp_path, ir_version):
     path = weighted(tmp_path / "model.onnx", ir_version)
     placed, again, back = tmp_path / "placed.onnx", tmp_path / "again.onnx", tmp_path / "back.onnx"
     command.run("place", path, *RULES, "-o", placed)
@@ -89,7 +92,7 @@ def test_strip_takes_the_devices_back(tmp_path, ir_version):
 
 
 @pytest.mark.parametrize("ir_version", [8, 10])
-def test_annotating_before_and_after_is_taken_back_too(tmp_path, ir_version):
+def test_strip_removes_annotations_and_devices(tmp_path, ir_version):
     graphs.model([node("Relu", ["x"], ["a"], "enc:Enc"), node("Neg", ["a"], ["y"], "dec:Dec")], [], {"x": [2]}, ["y"],
                  tmp_path / "plain.onnx", ir_version)
     plain, one, two, back = (tmp_path / f"{name}.onnx" for name in ("plain", "one", "two", "back"))
@@ -101,13 +104,14 @@ def test_annotating_before_and_after_is_taken_back_too(tmp_path, ir_version):
     assert back.read_bytes() == plain.read_bytes()
 
 
-def test_a_file_with_external_data_goes_into_another_folder_and_back(path, tmp_path):
-    made = onnx.load(path)
-    onnx.save(made, tmp_path / "big.onnx", save_as_external_data=True, location="big.onnx.data", size_threshold=0)
+def test_external_data_in_another_folder(path, tmp_path):
+    model_proto = onnx.load(path)
+    onnx.save(model_proto, tmp_path / "big.onnx", save_as_external_data=True, location="big.onnx.data",
+              size_threshold=0)
     before = (tmp_path / "big.onnx").read_bytes()
     (tmp_path / "out").mkdir()
     command.run("place", tmp_path / "big.onnx", *RULES, "-o", tmp_path / "out" / "placed.onnx")
-    assert session(tmp_path / "out" / "placed.onnx", "cpu(=cpu)").run(None, graphs.feeds(made))
+    assert session(tmp_path / "out" / "placed.onnx", "cpu(=cpu)").run(None, graphs.feeds(model_proto))
     command.run("strip", tmp_path / "out" / "placed.onnx", "-o", tmp_path / "back.onnx")
     assert (tmp_path / "back.onnx").read_bytes() == before
 
@@ -119,27 +123,28 @@ def test_nodes_of_bodies_are_placed(tmp_path):
     assert {entry.key: entry.value for entry in body.metadata_props}["layer_ann"] == "cpu"
 
 
-def test_onnx_runtime_takes_the_settings(path, tmp_path, capfd):
-    """Its log counts the rules that it could map to a provider; a device of another kind is not among them."""
+def test_onnx_runtime_accepts_the_settings(path, tmp_path, capfd):
+    """ONNX Runtime's log counts the rules that match an available provider."""
     placed = tmp_path / "placed.onnx"
     settings = command.run_json("place", path, *RULES, "-o", placed)["settings"]
     session(placed, settings, log_severity=0)
     assert "Matched 1 out of 2 rules" in capfd.readouterr().err
-    both = command.run_json("place", path, "--rule", "cpu=enc", "--rule", "CPUExecutionProvider=**", "-o", placed)["settings"]
-    session(placed, both, log_severity=0)
+    report = command.run_json("place", path, "--rule", "cpu=enc", "--rule", "CPUExecutionProvider=**", "-o", placed)
+    session(placed, report["settings"], log_severity=0)
     assert "Matched 2 out of 2 rules" in capfd.readouterr().err
 
 
-def listed(session):
-    return [{"provider": part.ep_name, "nodes": [{"name": each.name, "op_type": each.op_type} for each in part.get_nodes()]}
+def assignment(session):
+    return [{"provider": part.ep_name,
+             "nodes": [{"name": each.name, "op_type": each.op_type} for each in part.get_nodes()]}
             for part in session.get_provider_graph_assignment_info()]
 
 
-def test_what_onnx_runtime_chose_is_compared(path, tmp_path):
+def test_onnx_runtimes_choice_is_compared(path, tmp_path):
     placed = tmp_path / "placed.onnx"
     settings = command.run_json("place", path, *RULES, "-o", placed)["settings"]
-    providers = listed(session(placed, settings))
-    # The Add is in the product of the decoder, which was fused before ONNX Runtime chose.
+    providers = assignment(session(placed, settings))
+    # ONNX Runtime fused the Add into the decoder's product before it assigned providers.
     assert "/dec/MatMul/MatMulAddFusion" in [each["name"] for part in providers for each in part["nodes"]]
     (tmp_path / "providers.json").write_text(json.dumps(providers))
     report = command.run_json("place", placed, "--assigned", tmp_path / "providers.json", code=1)
@@ -153,54 +158,59 @@ def test_what_onnx_runtime_chose_is_compared(path, tmp_path):
 
 
 @pytest.mark.parametrize("provider, device, fits", [
-    ("CUDAExecutionProvider", "gpu", True), ("CUDAExecutionProvider", "gpu:1", True), ("CUDAExecutionProvider", "cpu", False),
-    ("CUDAExecutionProvider", "gpu:amd", False), ("QNNExecutionProvider", "npu", True), ("DmlExecutionProvider", "cuda", False),
+    ("CUDAExecutionProvider", "gpu", True), ("CUDAExecutionProvider", "gpu:1", True),
+    ("CUDAExecutionProvider", "cpu", False), ("CUDAExecutionProvider", "gpu:amd", False),
+    ("QNNExecutionProvider", "npu", True), ("DmlExecutionProvider", "cuda", False),
     ("CPUExecutionProvider", "accelerator", False), ("MyExecutionProvider", "MyExecutionProvider", True),
 ])
 def test_which_provider_serves_a_device(path, tmp_path, provider, device, fits):
-    """After ONNX Runtime's MatchEpDevice(); the providers cannot be loaded here."""
+    """Follows ONNX Runtime's MatchEpDevice(); the tests cannot load the providers."""
     nodes = [{"name": each.name, "op_type": each.op_type} for each in onnx.load(path).graph.node]
     (tmp_path / "providers.json").write_text(json.dumps([{"provider": provider, "nodes": nodes}]))
-    report = command.run_json("place", path, "--rule", f"{device}=**", "--assigned", tmp_path / "providers.json", code=0 if fits else 1)
+    report = command.run_json("place", path, "--rule", f"{device}=**", "--assigned", tmp_path / "providers.json",
+                              code=0 if fits else 1)
     assert len(report["assigned"]["differences"]) == (0 if fits else 4)
 
 
-def test_time_of_each_device_adds_up(path, tmp_path):
+def test_times_of_devices_add_up_to_the_profile(path, tmp_path):
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(tmp_path / "run")
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    running = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    profiled = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     for _ in range(3):
-        running.run(None, graphs.feeds(onnx.load(path)))
-    profile = running.end_profiling()
+        profiled.run(None, graphs.feeds(onnx.load(path)))
+    profile = profiled.end_profiling()
     report = command.run_json("place", path, *RULES, "--profile", profile)
-    whole = json.loads(command.run("profile", path, "--ort-profile", profile, "--format", "json").stdout)
+    total = json.loads(command.run("profile", path, "--ort-profile", profile, "--format", "json").stdout)
     times = [each["microseconds"] for each in report["devices"]]
-    assert whole["runs"] > 1 and all(time is not None for time in times)
-    assert sum(times) + report["unattributed_microseconds"] == pytest.approx(whole["operator_time"] / whole["runs"], abs=2)
+    assert total["runs"] > 1 and all(time is not None for time in times)
+    assert sum(times) + report["unattributed_microseconds"] == pytest.approx(
+        total["operator_time"] / total["runs"], abs=2)
     assert "ms a run\n" in command.run("place", path, *RULES, "--profile", profile).stdout
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, fragment", [
     ([], "no node of the file has a device"),
     (["--rule", "gpu=enc"], "2 of 4 nodes have no device: '/dec/MatMul' of dec"),
     (["--rule", "gpuu=**"], "did you mean gpu?"), (["--rule", "gpu:intle=**"], "not a device"),
-    (["--rule", "My(x)ExecutionProvider=**"], "not a device"), (["--rule", "gpu"], "is not a rule"), (["--rule", "=enc"], "is not a rule"),
+    (["--rule", "My(x)ExecutionProvider=**"], "not a device"),
+    (["--rule", "gpu"], "is not a rule"), (["--rule", "=enc"], "is not a rule"),
     (["--rule", "cpu=**", "--rule", "gpu=enc"], "'gpu=enc' places no node"),
     (["--rule", "cpu=encoder"], "no module of the file matches 'encoder'"),
     (["--rule", "cpu=enc", "--default", "cpuu"], "did you mean cpu?"),
 ])
-def test_what_would_be_ignored_is_an_error(path, tmp_path, options, said):
-    result = command.run("place", path, *options, "-o", tmp_path / "placed.onnx", code=2) if options else command.run("place", path, code=2)
-    assert result.stderr.startswith("E0101") and said in result.stderr and "; try: " in result.stderr
+def test_ineffective_rules_are_errors(path, tmp_path, options, fragment):
+    output = ["-o", tmp_path / "placed.onnx"] if options else []
+    result = command.run("place", path, *options, *output, code=2)
+    assert result.stderr.startswith("E0101") and fragment in result.stderr and "; try: " in result.stderr
     assert result.stdout == "" and not (tmp_path / "placed.onnx").exists()
 
 
-def test_a_file_that_names_no_modules_is_to_be_annotated_first(tmp_path):
-    silent = node("Relu", ["x"], ["y"])
-    del silent.metadata_props[:]
-    graphs.model([silent], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
+def test_a_file_without_modules_must_be_annotated_first(tmp_path):
+    bare = node("Relu", ["x"], ["y"])
+    del bare.metadata_props[:]
+    graphs.model([bare], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
     assert "`whence annotate`" in command.run("place", tmp_path / "plain.onnx", "--rule", "cpu=**", code=2).stderr
 
 
@@ -209,32 +219,33 @@ def test_an_output_needs_rules(path, tmp_path):
 
 
 def test_nodes_without_a_module_need_a_default(path, tmp_path):
-    made = onnx.load(path)
-    del made.graph.node[1].metadata_props[:]
-    onnx.save(made, path)
-    assert "'/enc/1/Relu', whose module is unknown" in command.run("place", path, "--rule", "cpu=**", code=2).stderr
+    model_proto = onnx.load(path)
+    del model_proto.graph.node[1].metadata_props[:]
+    onnx.save(model_proto, path)
+    assert "'/enc/1/Relu'" in command.run("place", path, "--rule", "cpu=**", code=2).stderr
     command.run("place", path, "--rule", "cpu=**", "--default", "npu", "-o", tmp_path / "placed.onnx")
     assert layers(tmp_path / "placed.onnx")["/enc/1/Relu"] == "npu"
 
 
-def test_a_node_of_several_modules_goes_with_the_first_rule(path):
-    made = onnx.load(path)
-    made.graph.node[1].metadata_props.add(key="pkg.whence.modules", value='["enc.1", "dec"]')
-    onnx.save(made, path)
+def test_a_node_of_several_modules_follows_the_first_rule(path):
+    model_proto = onnx.load(path)
+    model_proto.graph.node[1].metadata_props.add(key="pkg.whence.modules", value='["enc.1", "dec"]')
+    onnx.save(model_proto, path)
     report = command.run_json("place", path, *RULES)
     assert report["of_several_devices"] == 1 and report["devices"][0]["nodes"] == 2
 
 
-def test_layers_that_another_tool_assigned_stay(path, tmp_path):
-    made = onnx.load(path)
-    made.graph.node[0].metadata_props.add(key="layer_ann", value="npu")
-    onnx.save(made, path)
+def test_layers_assigned_by_another_tool_are_kept(path, tmp_path):
+    model_proto = onnx.load(path)
+    model_proto.graph.node[0].metadata_props.add(key="layer_ann", value="npu")
+    onnx.save(model_proto, path)
     assert "another tool" in command.run("place", path, *RULES, "-o", tmp_path / "placed.onnx", code=2).stderr
     assert not (tmp_path / "placed.onnx").exists()
-    assert {each["device"]: each["nodes"] for each in command.run_json("place", path)["devices"]} == {"npu": 1, "none": 3}
+    devices = command.run_json("place", path)["devices"]
+    assert {each["device"]: each["nodes"] for each in devices} == {"npu": 1, "none": 3}
 
 
-def test_modules_that_are_functions_are_refused(tmp_path):
+def test_files_with_functions_are_refused(tmp_path):
     nodes = [node("Relu", ["x"], ["a"], "l:L", "l.0:B"), node("Neg", ["a"], ["b"], "l:L", "l.0:B"),
              node("Relu", ["b"], ["c"], "l:L", "l.1:B"), node("Neg", ["c"], ["y"], "l:L", "l.1:B")]
     graphs.model(nodes, [], {"x": [2]}, ["y"], tmp_path / "flat.onnx")
@@ -242,24 +253,27 @@ def test_modules_that_are_functions_are_refused(tmp_path):
     assert "`whence inline`" in command.run("place", tmp_path / "functions.onnx", "--rule", "cpu=**", code=2).stderr
 
 
-@pytest.mark.parametrize("text, code, said", [
-    ("", 3, "E0201"), ("{", 3, "not a list"), ('{"a": 1}', 3, "not a list"), ("[1]", 3, "no provider"), ("[[]]", 3, "no provider"),
-    ('[{"provider": "P", "nodes": 3}]', 3, "no provider or no nodes"), ('[{"provider": "P", "nodes": [3, {"name": 1}]}]', 3, "has a name"),
+@pytest.mark.parametrize("text, code, fragment", [
+    ("", 3, "E0201"), ("{", 3, "not a list"), ('{"a": 1}', 3, "not a list"), ("[1]", 3, "no provider"),
+    ("[[]]", 3, "no provider"), ('[{"provider": "P", "nodes": 3}]', 3, "no provider or no nodes"),
+    ('[{"provider": "P", "nodes": [3, {"name": 1}]}]', 3, "has a name"),
     ("[]", 3, "has a name"), ('[{"provider": "P", "nodes": [{"name": "other"}]}]', 3, "E0206"),
 ])
-def test_lists_of_providers_that_are_none(path, tmp_path, text, code, said):
+def test_invalid_lists_of_providers_are_errors(path, tmp_path, text, code, fragment):
     (tmp_path / "providers.json").write_text(text)
     result = command.run("place", path, "--rule", "cpu=**", "--assigned", tmp_path / "providers.json", code=code)
-    assert said in result.stderr and "; try: " in result.stderr
+    assert fragment in result.stderr and "; try: " in result.stderr
 
 
-def test_python_asks_the_session(path, tmp_path):
+def test_python_queries_the_session(path, tmp_path):
     placed = tmp_path / "placed.onnx"
     report = whence.place(path, ["gpu=enc", "cpu=**"], output=placed)
     assert report.clean and report.as_placed is None
-    assert report.devices[0] == whence.DeviceShare("gpu", 2, 1, 64, None) and report.crossings == (whence.Crossing("gpu", "cpu", 1),)
+    assert report.devices[0] == whence.DeviceShare("gpu", 2, 1, 64, None)
+    assert report.crossings == (whence.Crossing("gpu", "cpu", 1),)
     compared = whence.place(placed, assigned=session(placed, report.settings))
     assert not compared.clean and compared.as_placed == 1
-    assert compared.differences[0] == whence.PlacementDifference("/enc/0/MatMul", "enc.0", "gpu", "CPUExecutionProvider")
-    with pytest.raises(whence.WhenceError, match="where a list is expected"):
+    assert compared.differences[0] == whence.PlacementDifference("/enc/0/MatMul", "enc.0", "gpu",
+                                                                 "CPUExecutionProvider")
+    with pytest.raises(whence.WhenceError, match="a list is expected"):
         whence.place(path, "cpu=**")

@@ -1,4 +1,4 @@
-"""`whence select`: names of nodes by module, as other tools take them."""
+"""`whence select`: names of nodes by module, in the formats of other tools."""
 
 import json
 
@@ -13,7 +13,7 @@ from functions.graphs import node
 
 @pytest.fixture
 def path(tmp_path):
-    """Nodes named after what they make, in modules of whence's own keys."""
+    """Saves nodes named after their outputs, with modules in whence's own keys."""
     file = tmp_path / "model.onnx"
     nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"]), node("Exp", ["b"], ["c"]),
              node("Abs", ["c"], ["d"]), node("Relu", ["d"], ["y"])]
@@ -34,21 +34,21 @@ def path(tmp_path):
     (["--ops", "Relu,Exp"], ["Relu_a", "Exp_c", "Relu_y"]),
     (["--modules", "layers.1", "--modules", "layers.10", "--ops", "Relu"], ["Relu_y"]),
 ])
-def test_globs_choose_modules_and_all_below(path, options, expected):
+def test_globs_select_modules_and_their_submodules(path, options, expected):
     assert command.run("select", path, *options).stdout.split() == expected
 
 
 @pytest.fixture
 def typed(path):
-    """The same file, its nodes with PyTorch's keys, which name the class of every module."""
+    """Adds PyTorch's keys, which contain the class of every module, to the file."""
     model = onnx.load(path)
     types = {"": "my.Model", "layers.0": "my.Layer", "layers.0.norm": "torch.nn.LayerNorm", "layers.1": "my.Layer",
              "layers.1.norm": "my.RMSNorm", "layers.10": "my.Head"}
     for each in model.graph.node:
-        kept = [entry for entry in each.metadata_props if entry.key.startswith("pkg.whence.")]
-        module = kept[0].value
+        own_keys = [entry for entry in each.metadata_props if entry.key.startswith("pkg.whence.")]
+        module = own_keys[0].value
         del each.metadata_props[:]
-        each.metadata_props.extend(kept)
+        each.metadata_props.extend(own_keys)
         scopes = [""] + [scope for scope in types if scope and (module + ".").startswith(scope + ".")]
         each.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr([*scopes, "x"]))
         each.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr([*(types[s] for s in scopes), "aten.x"]))
@@ -63,19 +63,19 @@ def typed(path):
     (["--types", "Layer", "--not", "**.norm"], ["Exp_c"]),
     (["--types", "Layer", "--ops", "Neg,Relu"], ["Neg_b"]),
 ])
-def test_classes_choose_modules_as_globs_do(typed, options, expected):
+def test_classes_select_modules_like_globs(typed, options, expected):
     assert command.run("select", typed, *options).stdout.split() == expected
 
 
 def test_a_class_that_no_module_has_is_an_error(typed):
-    said = command.run("select", typed, "--types", "Layers", code=2).stderr
-    assert said.startswith("E0101") and "Layer" in said
+    stderr = command.run("select", typed, "--types", "Layers", code=2).stderr
+    assert stderr.startswith("E0101") and "Layer" in stderr
     assert whence.select(typed, types=["Head"]).names == ["Relu_y"]
 
 
 @pytest.mark.parametrize("options", [[], ["--partial"], ["--format", "ort-quant"]])
 def test_operators_are_alternatives(path, options):
-    """The documented --ops MatMul,Gemm is for files that have one of them."""
+    """The documented --ops MatMul,Gemm works on a file with only one of them."""
     assert "Relu_y" in command.run("select", path, "--ops", "Gemm,Relu", *options).stdout
     assert command.run("select", path, "--ops", "Gemm,MatMul", *options, code=2).stderr.startswith("E0101")
 
@@ -90,17 +90,17 @@ def test_formats(path):
          "nested": False}]
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, fragment", [
     (["--modules", "layer.0"], "layers.0"), (["--not", "norm"], "the nearest are"),
     (["--ops", "Rellu"], "Relu"), (["--format", "xml"], "nncf-openvino, modelopt or graphsurgeon"),
 ])
-def test_what_matches_nothing_is_an_error(path, options, said):
+def test_patterns_that_match_nothing_are_errors(path, options, fragment):
     result = command.run("select", path, *options, code=2)
-    assert result.stderr.startswith("E0101") and said in result.stderr and result.stdout == ""
+    assert result.stderr.startswith("E0101") and fragment in result.stderr and result.stdout == ""
 
 
 def test_nodes_without_names_cannot_be_listed(path):
-    made = onnx.load(path)
-    made.graph.node[2].name = ""
-    onnx.save(made, path)
+    model_proto = onnx.load(path)
+    model_proto.graph.node[2].name = ""
+    onnx.save(model_proto, path)
     assert "`whence annotate`" in command.run("select", path, "--modules", "layers.0", code=2).stderr

@@ -1,4 +1,4 @@
-"""As in tests/python: the package from the source tree, with the command that was built."""
+"""Uses the package from the source tree and the built command, as in tests/python."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ os.environ.setdefault("WHENCE", str(command.BINARY))
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def without_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

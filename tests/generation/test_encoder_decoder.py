@@ -1,5 +1,4 @@
-"""An encoder and a decoder as two files of one folder, which share one file of weights: what the two generate is what
-transformers' `generate` gives."""
+"""An encoder and a decoder as two files that share one file of weights generate the tokens of `generate`."""
 
 import numpy as np
 import onnx
@@ -12,16 +11,16 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from generation.decoders import ENCODER_DECODERS
-from generation.loop import STEPS, by_generate, differences, nothing
+from generation.loop import STEPS, by_generate, differences, empty_cache
 
 
-# T5 does not scale its attention: with random weights the scores are in the hundreds, whose rounding exp() multiplies.
+# T5 does not scale its attention: random weights give scores in the hundreds, and exp() amplifies their rounding.
 TOLERANCES = {"t5": 2e-3, "whisper": 2e-4}
 
 
 class Encoder(nn.Module):
-    """The encoder's states, and the keys and values that the decoder's cross attention makes of them: of the one step
-    of the decoder that runs for them, nothing else is in the file."""
+    """Returns the encoder's states and their keys and values in the decoder's cross attention. It runs one step of the
+    decoder, but the file contains only the operations for these results."""
 
     def __init__(self, model):
         super().__init__()
@@ -29,14 +28,14 @@ class Encoder(nn.Module):
 
     def forward(self, source, attention_mask=None):
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        found = self.model(source, attention_mask=attention_mask, past_key_values=cache,
-                           decoder_input_ids=torch.zeros_like(source.flatten(1)[:, :1], dtype=torch.long))
-        return {"states": found.encoder_last_hidden_state,
-                "cache": EncoderDecoderCache(DynamicCache(), found.past_key_values.cross_attention_cache)}
+        result = self.model(source, attention_mask=attention_mask, past_key_values=cache,
+                            decoder_input_ids=torch.zeros_like(source.flatten(1)[:, :1], dtype=torch.long))
+        return {"states": result.encoder_last_hidden_state,
+                "cache": EncoderDecoderCache(DynamicCache(), result.past_key_values.cross_attention_cache)}
 
 
-def given_to(name, batch, length=9):
-    """What the encoder reads; rows behind the first of a text are padded."""
+def encoder_inputs(name, batch, length=9):
+    """Returns the encoder's inputs; in a batch of texts, rows after the first are padded."""
     generator = torch.Generator().manual_seed(batch)
     if name == "whisper":
         return {"source": torch.randn(batch, 20, 40, generator=generator)}
@@ -48,7 +47,7 @@ def given_to(name, batch, length=9):
 
 
 def exported(name, model, folder, mask):
-    source = given_to(name, 2, 7)
+    source = encoder_inputs(name, 2, 7)
     with torch.no_grad():
         before = model(*source.values(), decoder_input_ids=torch.tensor([[0, 5, 7, 9]] * 2))
     step = {"encoder_outputs": BaseModelOutput(before.encoder_last_hidden_state),
@@ -65,23 +64,23 @@ def generated(folder, source, forced):
     encoder, decoder = (onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), providers=["CPUExecutionProvider"])
                         for name in ("encoder", "decoder"))
     batch = len(source["source"])
-    found = dict(zip([each.name for each in encoder.get_outputs()],
-                     encoder.run(None, {name: each.numpy() for name, each in source.items()}), strict=True))
+    encoded = dict(zip([each.name for each in encoder.get_outputs()],
+                       encoder.run(None, {name: each.numpy() for name, each in source.items()}), strict=True))
     inputs = {each.name: each for each in decoder.get_inputs()}
-    cache = {name: found.get(name.replace("past_key_values", "present")) for name in inputs if "." in name}
-    cache = {name: nothing(inputs[name], batch) if each is None else each for name, each in cache.items()}
-    fixed = {"encoder_outputs_last_hidden_state": found["states"],
+    cache = {name: encoded.get(name.replace("past_key_values", "present")) for name in inputs if "." in name}
+    cache = {name: empty_cache(inputs[name], batch) if each is None else each for name, each in cache.items()}
+    fixed = {"encoder_outputs_last_hidden_state": encoded["states"],
              "attention_mask": source["attention_mask"].numpy() if "attention_mask" in source else None}
-    tokens, logits, now = [], [], torch.full((batch, 1), 0 if "attention_mask" in source else 1)
+    tokens, logits, current = [], [], torch.full((batch, 1), 0 if "attention_mask" in source else 1)
     for step in range(STEPS):
-        feed = {**fixed, "decoder_input_ids": now.numpy(),
+        feed = {**fixed, "decoder_input_ids": current.numpy(),
                 "decoder_attention_mask": np.ones((batch, step + 1), np.int64)}
         feed = {name: feed[name] for name in inputs if name in feed} | cache
         results = dict(zip([each.name for each in decoder.get_outputs()], decoder.run(None, feed), strict=True))
         cache = {name: results[name.replace("past_key_values", "present")] for name in cache}
         logits.append(torch.from_numpy(results["logits"])[:, -1])
         tokens.append(logits[-1].argmax(-1) if forced is None else forced[:, step])
-        now = tokens[-1][:, None]
+        current = tokens[-1][:, None]
     return torch.stack(tokens, 1), torch.stack(logits, 1)
 
 
@@ -92,18 +91,17 @@ def test_twenty_tokens(name, mask, tmp_path):
     model = ENCODER_DECODERS[name]()
     exported(name, model, tmp_path, mask)
     parts = [tmp_path / "encoder.onnx", tmp_path / "decoder.onnx"]
-    alone = sum(path.stat().st_size for path in parts)
+    separate = sum(path.stat().st_size for path in parts)
     shared = whence.share_weights(parts, "weights.data")
     assert not shared.unused and bool(shared.shared) == bool(shared.saved) == (name == "t5")  # both read its embedding
-    assert shared.bytes + sum(path.stat().st_size for path in parts) < 1.1 * alone - shared.saved
+    assert shared.bytes + sum(path.stat().st_size for path in parts) < 1.1 * separate - shared.saved
     for path in parts:
         onnx.checker.check_model(str(path))
         assert {entry.value for each in onnx.load(str(path), load_external_data=False).graph.initializer
                 for entry in each.external_data if entry.key == "location"} == {"weights.data"}
         assert whence.validate(path).coverage.unattributed == 0
     for batch in (1, 3):
-        source = given_to(name, batch)
-        words = ("input_features",) if name == "whisper" else ("input_ids", "attention_mask")
-        words = dict(zip(words, source.values(), strict=True))
-        wanted = by_generate(model, None, None, **words)
-        assert not differences(lambda forced: generated(tmp_path, source, forced), wanted, TOLERANCES[name])
+        source = encoder_inputs(name, batch)
+        names = ("input_features",) if name == "whisper" else ("input_ids", "attention_mask")
+        expected = by_generate(model, None, None, **dict(zip(names, source.values(), strict=True)))
+        assert not differences(lambda forced: generated(tmp_path, source, forced), expected, TOLERANCES[name])

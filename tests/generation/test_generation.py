@@ -1,5 +1,5 @@
-"""Language models as one file for prefill and decoding: what ONNX Runtime generates from it is what transformers'
-`generate` gives, alone and in a batch that is padded on the left, with and without masks and position ids."""
+"""Language models as one file for prefill and decoding: ONNX Runtime generates the same tokens as transformers'
+`generate`, for one row and for a left-padded batch, with and without masks and position ids."""
 
 import warnings
 
@@ -15,53 +15,53 @@ CASES = [pytest.param(name, mask, positions, id=f"{name}-{'mask' if mask else 'n
                       f"{'positions' if positions else 'derived'}",
                       marks=() if (name, mask, positions) in QUICK else pytest.mark.matrix)
          for name in DECODERS for mask in (True, False) for positions in (True, False)
-         if not (name == "mamba" and positions)]  # it has no positions
+         if not (name == "mamba" and positions)]  # Mamba has no positions
 
 
 @pytest.mark.parametrize("name, mask, positions", CASES)
 def test_twenty_tokens(name, mask, positions):
     model = DECODERS[name]()
-    # A model of states has one way for a prompt and another for a token: the file has that of the example.
+    # A state-space model runs different code for a prompt and for one token: the file contains the example's code.
     program = whence.export(model, (), kwargs=filled_call(model, mask, positions, sequence=1 if name == "mamba" else 3))
     for batch, padded in ((1, False), (3, mask)):
-        tokens, given = prompt(batch, padded)
-        wanted = by_model(model, tokens, given) if padded and mask and not positions and name != "mamba" else \
-            by_generate(model, tokens, given)
-        assert torch.unique(wanted[0]).numel() > 3  # not one token again and again
-        assert not differences(lambda forced: in_runtime(program.path, tokens, given, forced), wanted)
+        tokens, row_mask = prompt(batch, padded)
+        expected = by_model(model, tokens, row_mask) if padded and mask and not positions and name != "mamba" else \
+            by_generate(model, tokens, row_mask)
+        assert torch.unique(expected[0]).numel() > 3  # not one repeated token
+        assert not differences(lambda forced: in_runtime(program.path, tokens, row_mask, forced), expected)
 
 
-def small(**changed):
-    """A call of a tiny Llama with a cache."""
+def llama_call(**changes):
+    """Returns a tiny Llama and the arguments of a call with a cache."""
     model = DECODERS["llama"]()
-    return model, {**filled_call(model, mask=True, positions=False), **changed}
+    return model, {**filled_call(model, mask=True, positions=False), **changes}
 
 
-SEEN = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "past+sequence"}} | {
+PROPOSED = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "past+sequence"}} | {
     f"past_key_values.{layer}.{part}": {0: "batch", 2: "past"} for layer in (0, 1) for part in ("key", "value")}
 
 
 @pytest.mark.parametrize("backend", ["native", pytest.param("native-export", marks=pytest.mark.matrix)])
 def test_axes_are_proposed_and_reported(backend, caplog):
-    model, call = small()
+    model, call = llama_call()
     program = whence.export(model, (), kwargs=call, backend=backend)
-    assert program.dynamic_axes == SEEN
-    told = next(each.getMessage() for each in caplog.records if "proposes" in each.getMessage())
-    assert "input_ids [0: batch, 1: sequence]" in told and "past+sequence" in told
+    assert program.dynamic_axes == PROPOSED
+    message = next(each.getMessage() for each in caplog.records if "proposes" in each.getMessage())
+    assert "input_ids [0: batch, 1: sequence]" in message and "past+sequence" in message
 
 
-def test_axes_that_are_given_are_not_proposed():
-    model, call = small()
+def test_axes_from_the_caller_replace_the_proposal():
+    model, call = llama_call()
     assert whence.export(model, (), kwargs=call, dynamic_axes={}).dynamic_axes == {}
-    rows = {name: {0: "rows"} for name in SEEN}
+    rows = {name: {0: "rows"} for name in PROPOSED}
     assert whence.export(model, (), kwargs=call, dynamic_axes=rows).dynamic_axes == rows
 
 
 def test_a_sum_of_sizes_that_the_caller_names():
-    model, call = small()
+    model, call = llama_call()
     axes = {"input_ids": {1: "new"}, "attention_mask": {1: "past + new"}}
     program = whence.export(model, (), kwargs=call, dynamic_axes=axes | {
-        name: {2: "past"} for name in SEEN if "." in name})
+        name: {2: "past"} for name in PROPOSED if "." in name})
     assert program.dynamic_axes["attention_mask"] == {1: "past+new"}
     other = filled_call(model, mask=True, positions=False, past=9, sequence=2)
     with torch.no_grad():
@@ -86,32 +86,32 @@ def test_a_size_that_the_model_fixes_is_reported():
     assert any("the model fixes input_ids [1: sequence]" in str(each.message) for each in caught)
 
 
-def positioned_in_three_ways(model, batch, past, sequence):
-    """A call of Qwen2-VL: positions in time, height and width, [3, batch, sequence]."""
+def qwen2_vl_call(model, batch, past, sequence):
+    """Returns the arguments of Qwen2-VL with positions in time, height and width, [3, batch, sequence]."""
     tokens = torch.randint(3, 200, (batch, past + sequence), generator=torch.Generator().manual_seed(batch))
-    places = torch.arange(past + sequence) // torch.tensor([1, 2, 3])[:, None, None].expand(3, batch, 1)
+    positions = torch.arange(past + sequence) // torch.tensor([1, 2, 3])[:, None, None].expand(3, batch, 1)
     with torch.no_grad():
-        before = model(input_ids=tokens[:, :past], position_ids=places[..., :past].contiguous(), use_cache=True)
+        before = model(input_ids=tokens[:, :past], position_ids=positions[..., :past].contiguous(), use_cache=True)
     return {"input_ids": tokens[:, past:], "attention_mask": torch.ones_like(tokens),
-            "position_ids": places[..., past:].contiguous(), "past_key_values": before.past_key_values}
+            "position_ids": positions[..., past:].contiguous(), "past_key_values": before.past_key_values}
 
 
-@pytest.mark.parametrize("batch", [2, pytest.param(3, marks=pytest.mark.matrix)])  # 3: as long as the kinds
+@pytest.mark.parametrize("batch", [2, pytest.param(3, marks=pytest.mark.matrix)])  # 3: equal to the number of kinds
 def test_positions_of_three_kinds(batch):
     model = qwen2_vl()
-    program = whence.export(model, (), kwargs=positioned_in_three_ways(model, batch, 4, 3))
+    program = whence.export(model, (), kwargs=qwen2_vl_call(model, batch, 4, 3))
     assert program.dynamic_axes["position_ids"] == {1: "batch", 2: "sequence"}
     assert program.dynamic_axes["input_ids"] == {0: "batch", 1: "sequence"}
     for sizes in ((1, 6, 1), (4, 2, 5)):
-        actual = program(**positioned_in_three_ways(model, *sizes))[0]
+        actual = program(**qwen2_vl_call(model, *sizes))[0]
         with torch.no_grad():
-            expected = model(**positioned_in_three_ways(model, *sizes)).logits
+            expected = model(**qwen2_vl_call(model, *sizes)).logits
         torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.matrix
-def test_experts_behind_a_state():
-    """The number of experts follows from their weights, where that of the groups is not known."""
+def test_experts_after_a_state_space_layer():
+    """The number of experts follows from their weights, although the number of groups is unknown."""
     model = granite_hybrid()
     program = whence.export(model, (), kwargs=filled_call(model, mask=True, positions=False, sequence=1))
     other = filled_call(model, mask=True, positions=False, batch=3, past=5, sequence=4)
@@ -122,7 +122,7 @@ def test_experts_behind_a_state():
 
 @pytest.mark.matrix
 def test_a_proposed_axis_at_which_the_trace_fails_is_fixed():
-    """Blocks of the tokens are a loop of Python: the file has those of the example."""
+    """The blocks of tokens are a Python loop, so the file has the example's number of blocks."""
     model = minimax()
     program = whence.export(model, (), kwargs=filled_call(model, mask=False, positions=False, sequence=9))
     assert program.dynamic_axes["input_ids"] == {0: "batch"}
@@ -132,7 +132,7 @@ def test_a_proposed_axis_at_which_the_trace_fails_is_fixed():
 
 
 def windowed(past):
-    """Mistral's own cache, with a window of 7 tokens."""
+    """Returns Mistral and a call with its own cache, a window of 7 tokens."""
     from transformers import DynamicCache
 
     model = DECODERS["mistral"]()
@@ -147,24 +147,25 @@ def test_a_window_keeps_every_key():
     model, call = windowed(4)
     program = whence.export(model, (), kwargs=call, verify=True)
     assert program.verification.ok
-    assert type(call["past_key_values"].layers[0]).__name__ == "DynamicSlidingWindowLayer"  # the caller's own
+    # The caller's cache is unchanged.
+    assert type(call["past_key_values"].layers[0]).__name__ == "DynamicSlidingWindowLayer"
     torch.testing.assert_close(program(**windowed(3)[1])[0], model(**windowed(3)[1]).logits, rtol=1e-3, atol=1e-3)
     with pytest.raises(whence.WhenceError, match="has seen 9 tokens and holds 6") as raised:
         program(**windowed(9)[1])
     assert raised.value.code == "E0104" and "DynamicCache()" in raised.value.remedy
 
 
-def test_a_window_that_has_dropped_keys():
+def test_a_window_with_dropped_keys_has_a_fixed_length():
     model, call = windowed(9)
-    program = whence.export(model, (), kwargs=call)  # the number of tokens is fixed in the file, so the length is
+    program = whence.export(model, (), kwargs=call)  # the file fixes the number of tokens
     assert program.dynamic_axes["past_key_values.0.key"] == {0: "batch"}
     with pytest.raises(whence.WhenceError, match="sliding window") as raised:
         whence.export(model, (), kwargs=call, dynamic_axes={"past_key_values.0.key": {2: "past"}})
     assert raised.value.code == "E0304" and "DynamicCache()" in raised.value.remedy
 
 
-def test_auto_and_axes_are_two_answers():
-    model, call = small()
-    with pytest.raises(whence.WhenceError, match="say the same") as raised:
+def test_auto_conflicts_with_dynamic_axes():
+    model, call = llama_call()
+    with pytest.raises(whence.WhenceError, match="dynamic_axes") as raised:
         whence.export(model, (), kwargs=call, dynamic_shapes="auto", dynamic_axes={"input_ids": {0: "batch"}})
     assert raised.value.code == "E0101"

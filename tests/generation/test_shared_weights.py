@@ -1,4 +1,4 @@
-"""`whence.share_weights`: models of one folder that name one file of weights, in which equal ones stand once."""
+"""`whence.share_weights`: models of one folder use one file of weights, which stores equal weights once."""
 
 import numpy as np
 import onnx
@@ -8,8 +8,8 @@ import whence
 from onnx import TensorProto, helper, numpy_helper
 
 
-def written(path, **weights):
-    """y = x + each weight, in order."""
+def save_sum(path, **weights):
+    """Saves the model y = x + each weight, in order."""
     nodes, last = [], "x"
     for name in weights:
         nodes.append(helper.make_node("Add", [last, name], [f"after_{name}"]))
@@ -33,32 +33,32 @@ def result(path):
 
 @pytest.fixture
 def models(tmp_path):
-    return [written(tmp_path / "a.onnx", w=weight(0), v=weight(1)),
-            written(tmp_path / "b.onnx", u=weight(0), t=weight(2))]
+    return [save_sum(tmp_path / "a.onnx", w=weight(0), v=weight(1)),
+            save_sum(tmp_path / "b.onnx", u=weight(0), t=weight(2))]
 
 
-def test_what_two_models_hold_stands_once(models):
-    wanted = [result(path) for path in models]
+def test_equal_weights_of_two_models_are_stored_once(models):
+    expected = [result(path) for path in models]
     shared = whence.share_weights(models, "w.data")
     assert shared.shared == ("w",) and shared.saved == 4000 and shared.unused == ()
     assert shared.path == models[0].parent / "w.data" and 12000 <= shared.bytes < 12200
-    for path, each in zip(models, wanted, strict=True):
+    for path, each in zip(models, expected, strict=True):
         assert np.array_equal(result(path), each)
 
 
-def test_models_with_weights_beside_them(models):
+def test_models_with_external_data(models):
     for path in models:
         onnx.save_model(onnx.load(str(path)), str(path), save_as_external_data=True, location=path.name + ".data")
-    wanted = [result(path) for path in models]
+    expected = [result(path) for path in models]
     shared = whence.share_weights(models, "w.data")
     assert [each.name for each in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
-    again = whence.share_weights(models, "w.data")  # their own file may be made anew
+    again = whence.share_weights(models, "w.data")  # the shared file may be replaced
     assert again.bytes == shared.bytes and not again.unused
-    for path, each in zip(models, wanted, strict=True):
+    for path, each in zip(models, expected, strict=True):
         assert np.array_equal(result(path), each)
 
 
-def before(models):
+def contents(models):
     return {path: path.read_bytes() for path in models[0].parent.iterdir()}
 
 
@@ -79,9 +79,9 @@ def before(models):
     (lambda models: ([models[0], models[0].parent / "w.data"], "v.data"), "E0204"),
     (lambda models: ([models[0], models[0].parent / "outside.onnx"], "v.data"), "E0502"),
     (lambda models: ([models[0], models[0].parent / "short.onnx"], "v.data"), "E0102"),
-], ids=["taken", "a-model", "elsewhere", "twice", "by-a-link", "one-text", "no-list", "numbers", "no-name", "null-byte",
-        "long-name", "empty", "missing", "not-a-model", "outside", "cut-off"])
-def test_refusals_leave_everything_as_it_was(models, change, code):
+], ids=["existing-file", "a-model", "elsewhere", "twice", "by-a-link", "one-text", "no-list", "numbers",
+        "no-name", "null-byte", "long-name", "empty", "missing", "not-a-model", "outside", "truncated"])
+def test_refusals_change_no_file(models, change, code):
     folder = models[0].parent
     (folder / "w.data").write_bytes(b"\xffsomething else")
     for name, location in (("outside.onnx", "../secret"), ("short.onnx", "w.data")):
@@ -91,29 +91,29 @@ def test_refusals_leave_everything_as_it_was(models, change, code):
         (folder / name).write_bytes(model.SerializeToString())
     (folder / "empty.onnx").touch()
     (folder / "link.onnx").symlink_to(models[0])
-    found = before(models)
+    original = contents(models)
     with pytest.raises(whence.WhenceError) as raised:
         whence.share_weights(*change(models))
     assert raised.value.code == code and raised.value.remedy
-    assert before(models) == found
+    assert contents(models) == original
 
 
-def test_weights_that_a_further_model_reads(models):
-    third = written(models[0].parent / "c.onnx", s=weight(3))
+def test_weights_that_another_model_reads_are_not_replaced(models):
+    third = save_sum(models[0].parent / "c.onnx", s=weight(3))
     whence.share_weights([*models, third], "w.data")
-    found = before(models)
+    original = contents(models)
     with pytest.raises(whence.WhenceError, match="c.onnx reads its weights") as raised:
         whence.share_weights(models, "w.data")
     assert raised.value.code == "E0401" and "c.onnx" in raised.value.remedy
-    assert before(models) == found
-    assert whence.share_weights([*models, third], "w.data").bytes  # all of its readers
+    assert contents(models) == original
+    assert whence.share_weights([*models, third], "w.data").bytes  # all models that read it
     assert whence.share_weights(models, "v.data").unused == (third.parent / "w.data",)
     assert np.array_equal(result(third), 1 + weight(3))
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.BFLOAT16, TensorProto.UINT4, TensorProto.BOOL])
-def test_weights_in_numbers_of_their_own_kind(dtype, tmp_path):
-    """As onnx.helper.make_tensor writes them: not as bytes."""
+def test_weights_in_typed_fields(dtype, tmp_path):
+    """onnx.helper.make_tensor stores numbers in typed fields, not in raw_data."""
     tensor = helper.make_tensor("w", dtype, [4001], np.arange(4001) % 2)
     graph = helper.make_graph([helper.make_node("Identity", ["w"], ["y"])], "g", [],
                               [helper.make_tensor_value_info("y", dtype, [4001])], [tensor])

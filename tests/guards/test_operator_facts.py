@@ -146,7 +146,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if facts.get("sizes_of_content")])
+@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if facts.get("data_dependent_sizes")])
 def test_sizes_depend_on_content(name):
     """Two arguments of equal shape give results of different shapes."""
     results = [SIZES[name](torch.tensor(numbers)) for numbers in ([0, 0, 0, 1], [1, 2, 0, 3])]

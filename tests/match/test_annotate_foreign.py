@@ -1,4 +1,4 @@
-"""`whence annotate` on files that somebody else exported: by sidecar, by the file before a tool, by names alone."""
+"""`whence annotate` on files from other exporters: with a sidecar, with the file before a tool, or by names only."""
 
 import copy
 import itertools
@@ -18,12 +18,12 @@ import command
 from models import zoo
 from validate import onnx_files
 
-NAME = "unet"  # exports with PyTorch's TorchScript exporter as it is, folds BatchNorm, has named scopes
+NAME = "unet"  # PyTorch's TorchScript exporter exports it unchanged, folds its BatchNorm and names its scopes
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The sidecar, the file that PyTorch exports, and the same with every node, value and initializer renamed."""
+    """The sidecar, PyTorch's file, and that file with every node, value and initializer renamed."""
     folder = tmp_path_factory.mktemp("match")
     command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
     entry = zoo.MODELS[NAME]
@@ -37,24 +37,24 @@ def folder(tmp_path_factory):
 
 
 def rename(model: onnx.ModelProto) -> None:
-    kept = {value.name for value in [*model.graph.input, *model.graph.output]}
+    interface = {value.name for value in [*model.graph.input, *model.graph.output]}
     names = {}
 
-    def other(name: str) -> str:
-        return name if name in kept or not name else names.setdefault(name, f"v{len(names)}")
+    def new_name(name: str) -> str:
+        return name if name in interface or not name else names.setdefault(name, f"v{len(names)}")
 
     for i, node in enumerate(model.graph.node):
         node.name = f"n{i}"
-        node.input[:] = [other(name) for name in node.input]
-        node.output[:] = [other(name) for name in node.output]
+        node.input[:] = [new_name(name) for name in node.input]
+        node.output[:] = [new_name(name) for name in node.output]
     for tensor in model.graph.initializer:
-        tensor.name = other(tensor.name)
+        tensor.name = new_name(tensor.name)
     del model.graph.value_info[:]
 
 
 def keys(node: onnx.NodeProto) -> dict:
     found = {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
-    assert len(found) == len(node.metadata_props), "a key twice"
+    assert len(found) == len(node.metadata_props), "a repeated key"
     return found
 
 
@@ -83,14 +83,14 @@ def test_names_are_not_needed(folder, tmp_path):
     assert sum(agree) >= 0.98 * len(agree)
 
 
-def test_a_folded_convolution_is_of_both_modules(folder, tmp_path):
+def test_a_folded_convolution_has_both_modules(folder, tmp_path):
     annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     convolutions = [keys(node) for node in onnx.load(tmp_path / "a.onnx").graph.node if node.op_type == "Conv"]
     assert any(node.get("modules") == '["stem.0","stem.1"]' and node["module"] == "stem" for node in convolutions)
 
 
 class Scaling(torch.nn.Module):
-    """By channel, as a frozen batch norm does."""
+    """Scales each channel, like a frozen batch norm."""
 
     def __init__(self, channels):
         super().__init__()
@@ -112,7 +112,7 @@ class Upsampling(torch.nn.Module):
 
 
 class Folded(torch.nn.Module):
-    """What an optimiser makes of it, with the activation spelled out."""
+    """The model as an optimiser rewrites it: the norm folded, the activation decomposed."""
 
     def __init__(self, model):
         super().__init__()
@@ -126,7 +126,7 @@ class Folded(torch.nn.Module):
         return self.last(self.pool(x * torch.nn.functional.hardsigmoid(x)).mean((2, 3)))
 
 
-def test_a_folded_transposed_convolution_is_of_both_modules(tmp_path):
+def test_a_folded_transposed_convolution_has_both_modules(tmp_path):
     torch.manual_seed(1)
     model, x = Upsampling().eval(), torch.randn(1, 4, 6, 6)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
@@ -143,7 +143,7 @@ def test_a_folded_transposed_convolution_is_of_both_modules(tmp_path):
 
 
 class Pooled(torch.nn.Module):
-    """`mean`: the pooling is spelled as a mean, as PyTorch's newer exporter does."""
+    """With `mean`, the pooling is written as a mean, like in files of PyTorch's newer exporter."""
 
     def __init__(self, mean=False):
         super().__init__()
@@ -155,13 +155,13 @@ class Pooled(torch.nn.Module):
         return self.head(torch.flatten(x.mean(2, keepdim=True) if self.mean else self.pool(x), 1))
 
 
-def test_a_mean_behind_a_normalization_is_not_its_own(tmp_path):
+def test_a_mean_after_a_normalization_is_not_in_it(tmp_path):
     model, x = Pooled().eval(), torch.randn(1, 5, 6)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
-    spelled = Pooled(mean=True).eval()
-    spelled.load_state_dict(model.state_dict())
-    torch.onnx.export(spelled, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    variant = Pooled(mean=True).eval()
+    variant.load_state_dict(model.state_dict())
+    torch.onnx.export(variant, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
     renamed = onnx.load(tmp_path / "exported.onnx")
     rename(renamed)
     onnx.save(renamed, tmp_path / "renamed.onnx")
@@ -171,7 +171,7 @@ def test_a_mean_behind_a_normalization_is_not_its_own(tmp_path):
 
 
 class Excitation(torch.nn.Module):
-    """Squeeze and excitation. `spelling`: how the file writes the pooling, which the recorded model leaves to a module."""
+    """Squeeze and excitation. `spelling` is the form of the pooling in the file; the recorded model uses a module."""
 
     def __init__(self, spelling=None):
         super().__init__()
@@ -192,15 +192,15 @@ class Excitation(torch.nn.Module):
 
 
 @pytest.mark.parametrize("spelling", ["mean", "sum"])
-def test_an_activation_is_taken_in_behind_what_is_spelled_differently(tmp_path, spelling):
+def test_an_activation_is_fused_after_a_rewritten_pooling(tmp_path, spelling):
     torch.manual_seed(2)
     model, x = Excitation().eval(), torch.randn(1, 3, 8, 8)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
-    spelled = Excitation(spelling).eval()
-    spelled.load_state_dict(model.state_dict())
-    torch.onnx.export(spelled, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
-    fused = onnx.load(optimised(str(tmp_path / "exported.onnx"), tmp_path / "fused.onnx"))
+    variant = Excitation(spelling).eval()
+    variant.load_state_dict(model.state_dict())
+    torch.onnx.export(variant, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    fused = onnx.load(optimise(str(tmp_path / "exported.onnx"), tmp_path / "fused.onnx"))
     rename(fused)
     onnx.save(fused, tmp_path / "fused.onnx")
     annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
@@ -211,7 +211,7 @@ def test_an_activation_is_taken_in_behind_what_is_spelled_differently(tmp_path, 
 
 
 class ScaledQuery(torch.nn.Module):
-    """Scales its queries itself, and tells the attention not to."""
+    """Scales its queries itself, and turns off the scale of the attention."""
 
     def __init__(self):
         super().__init__()
@@ -235,10 +235,10 @@ class ScaledBlock(torch.nn.Module):
         return x + self.attention(self.norm(x))
 
 
-@pytest.mark.parametrize("given", ["sidecar", "from"])
+@pytest.mark.parametrize("option", ["sidecar", "from"])
 @pytest.mark.parametrize("names", ["kept", "others"])
-def test_a_scaling_folded_into_a_projection_is_of_both_modules(tmp_path, given, names):
-    """Also when a scaling by one stands behind it in the reference, which no tool leaves in a file."""
+def test_a_scaling_folded_into_a_projection_has_both_modules(tmp_path, option, names):
+    """Also if a scaling by one follows it in the reference; tools remove such a scaling."""
     torch.manual_seed(1)
     model, x = ScaledBlock().eval(), torch.randn(2, 5, 16)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
@@ -250,8 +250,8 @@ def test_a_scaling_folded_into_a_projection_is_of_both_modules(tmp_path, given, 
         rename(slim)
         onnx.save(slim, tmp_path / "slim.onnx")
     annotate(tmp_path / "exported.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
-    known = tmp_path / ("model.json" if given == "sidecar" else "before.onnx")
-    annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", f"--{given}", known)
+    reference = tmp_path / ("model.json" if option == "sidecar" else "before.onnx")
+    annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", f"--{option}", reference)
     found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm"]
     assert all(node["confidence"] == "matched" for node in found)
     assert sorted((node["module"], node.get("modules", "")) for node in found) == [
@@ -283,7 +283,7 @@ class NormedBlock(torch.nn.Module):
         return self.last(self.attention(x))
 
 
-def test_a_value_that_took_a_removed_casts_name_is_still_of_its_own_operator(tmp_path):
+def test_a_value_with_a_removed_casts_name_belongs_to_its_operator(tmp_path):
     torch.manual_seed(1)
     model, x = NormedBlock().eval(), torch.randn(2, 5, 16)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
@@ -299,7 +299,7 @@ def test_a_value_that_took_a_removed_casts_name_is_still_of_its_own_operator(tmp
 
 
 @pytest.mark.parametrize("name", ["exported", "renamed"])
-def test_twice_changes_nothing_and_strip_gives_the_bytes_back(folder, tmp_path, name):
+def test_annotating_is_idempotent_and_strip_restores_the_bytes(folder, tmp_path, name):
     source = folder / f"{name}.onnx"
     annotate(source, tmp_path / "once.onnx", "--sidecar", folder / "model.json")
     annotate(tmp_path / "once.onnx", tmp_path / "twice.onnx", "--sidecar", folder / "model.json")
@@ -308,7 +308,7 @@ def test_twice_changes_nothing_and_strip_gives_the_bytes_back(folder, tmp_path, 
     assert (tmp_path / "stripped.onnx").read_bytes() == source.read_bytes()
 
 
-def test_the_result_computes_the_same(folder, tmp_path):
+def test_annotating_changes_no_output(folder, tmp_path):
     annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     entry = zoo.MODELS[NAME]
     feeds = {name: tensor.numpy() for name, tensor in entry.inputs(entry.first).items()}
@@ -317,7 +317,7 @@ def test_the_result_computes_the_same(folder, tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
 
 
-def optimised(source, target):
+def optimise(source, target):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(target)
@@ -327,7 +327,7 @@ def optimised(source, target):
 
 def test_from_carries_through_an_optimiser(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
-    optimised(folder / "exported.onnx", tmp_path / "after.onnx")
+    optimise(folder / "exported.onnx", tmp_path / "after.onnx")
     annotate(tmp_path / "after.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
     nodes = onnx.load(tmp_path / "out.onnx").graph.node
     assert all("module" in keys(node) for node in nodes)
@@ -337,7 +337,7 @@ def test_from_carries_through_an_optimiser(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "after.onnx").read_bytes()
 
 
-def test_from_gives_nodes_their_names_back(folder, tmp_path):
+def test_from_restores_node_names(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
     names = [[node.name for node in onnx.load(tmp_path / f"{name}.onnx").graph.node] for name in ("before", "out")]
@@ -345,36 +345,36 @@ def test_from_gives_nodes_their_names_back(folder, tmp_path):
     assert same >= 0.95 * len(names[0])
 
 
-def test_from_says_that_the_ir_version_rises(folder, tmp_path):
+def test_from_reports_the_new_ir_version(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     assert onnx.load(folder / "renamed.onnx").ir_version < 10
     said = annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx").stderr
-    assert said.startswith("note: the IR version was raised from 8 to 10: older versions have no metadata of nodes")
+    assert said.startswith("note: the IR version was raised from 8 to 10: older versions have no node metadata")
 
 
-def without_names(path) -> None:
-    """What ONNX Runtime leaves of names when it is followed by a tool that numbers everything."""
+def number_names(path) -> None:
+    """Replaces all names by numbers, like a tool after ONNX Runtime may."""
     model = onnx.load(path)
     rename(model)
     onnx.save(model, path)
 
 
-def test_carry_survives_an_optimiser_that_drops_metadata_and_one_that_renames(folder, tmp_path):
+def test_carry_survives_lost_metadata_and_renaming(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json", "--carry")
-    optimised(tmp_path / "before.onnx", tmp_path / "after.onnx")
-    without_names(tmp_path / "after.onnx")
-    annotate(tmp_path / "after.onnx", tmp_path / "out.onnx")  # nothing but the file
+    optimise(tmp_path / "before.onnx", tmp_path / "after.onnx")
+    number_names(tmp_path / "after.onnx")
+    annotate(tmp_path / "after.onnx", tmp_path / "out.onnx")  # without a reference
     before = {node.doc_string.removeprefix("whence: "): keys(node)["module"]
               for node in onnx.load(tmp_path / "before.onnx").graph.node}
     answers = [(before[node.doc_string.removeprefix("whence: ")], keys(node))
                for node in onnx.load(tmp_path / "out.onnx").graph.node if node.doc_string]
     assert len(answers) == 18 and {answer["rule"] for _, answer in answers} == {"tokens"}
-    for was, answer in answers:  # a convolution that took in its neighbours belongs to the module around them
-        assert answer["module"] == (was if answer["confidence"] == "inferred" else was.rpartition(".")[0])
+    for old_module, answer in answers:  # a convolution fused with its neighbours belongs to the module around them
+        assert answer["module"] == (old_module if answer["confidence"] == "inferred" else old_module.rpartition(".")[0])
 
 
 @pytest.mark.parametrize("doc_string", [None, "", "what the exporter said\nof it"])
-def test_strip_takes_carried_names_back(folder, tmp_path, doc_string):
+def test_strip_removes_carried_names(folder, tmp_path, doc_string):
     model = onnx.load(folder / "exported.onnx")
     for node in model.graph.node:
         node.ClearField("doc_string")
@@ -391,7 +391,7 @@ def test_strip_takes_carried_names_back(folder, tmp_path, doc_string):
 
 
 def test_a_name_of_two_lines_is_not_carried(folder, tmp_path):
-    """A token is a line of the doc_string: of two, strip would leave one behind."""
+    """A token is one line of the doc_string; strip would not remove the second line of a longer token."""
     model = onnx.load(folder / "exported.onnx")
     model.graph.node[0].name = "/encoder/two\nlines/Softmax"
     onnx.save(model, tmp_path / "source.onnx")
@@ -402,8 +402,8 @@ def test_a_name_of_two_lines_is_not_carried(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
 
 
-def test_what_was_annotated_by_names_says_how_a_sidecar_can_be_used(folder, tmp_path):
-    """Also where a tool dropped the nodes' metadata and left the model's, which names the sidecar."""
+def test_a_file_annotated_by_names_reports_how_to_use_a_sidecar(folder, tmp_path):
+    """Also if a tool dropped the nodes' metadata and kept the model's, which names the sidecar."""
     annotate(folder / "exported.onnx", tmp_path / "known.onnx", "--sidecar", folder / "model.json")
     plain = onnx.load(tmp_path / "known.onnx")
     for i, node in enumerate(plain.graph.node):
@@ -423,17 +423,17 @@ def test_what_was_annotated_by_names_says_how_a_sidecar_can_be_used(folder, tmp_
     assert "adds nothing" not in once_more.stderr
 
 
-def test_strip_gives_back_the_ir_version_of_the_tool(folder, tmp_path):
-    """Not that of the file before the tool, whose key the tool kept."""
+def test_strip_restores_the_ir_version_of_the_tool(folder, tmp_path):
+    """Not the version of the file before the tool, although the tool kept its key."""
     old = onnx.load(folder / "exported.onnx")
     old.ir_version = 8
     onnx.save(old, tmp_path / "old.onnx")
     annotate(tmp_path / "old.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
-    made = onnx.load(tmp_path / "before.onnx")
-    assert made.ir_version == 10
-    for node in made.graph.node:
+    annotated = onnx.load(tmp_path / "before.onnx")
+    assert annotated.ir_version == 10
+    for node in annotated.graph.node:
         del node.metadata_props[:]
-    onnx.save(made, tmp_path / "tool.onnx")
+    onnx.save(annotated, tmp_path / "tool.onnx")
     annotate(tmp_path / "tool.onnx", tmp_path / "after.onnx", "--from", tmp_path / "before.onnx")
     command.run("strip", tmp_path / "after.onnx", "-o", tmp_path / "stripped.onnx")
     assert onnx.load(tmp_path / "stripped.onnx").ir_version == 10
@@ -444,7 +444,7 @@ def test_from_needs_an_annotated_file(folder, tmp_path):
     assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()
 
 
-def test_names_alone(folder, tmp_path):
+def test_names_only(folder, tmp_path):
     shutil.copy(folder / "exported.onnx", tmp_path / "alone.onnx")
     annotate(tmp_path / "alone.onnx", tmp_path / "out.onnx")
     confidences = [keys(node).get("confidence") for node in onnx.load(tmp_path / "out.onnx").graph.node]
@@ -453,7 +453,7 @@ def test_names_alone(folder, tmp_path):
 
 
 class Convolutions(torch.nn.Sequential):
-    """Every second pair of channels occurs once; the rest only their neighbours tell apart."""
+    """Some pairs of channels occur once; only neighbours distinguish the other convolutions."""
 
     def __init__(self):
         channels = [3, 8, 8, 8, 16, 16, 16, 8, 8]
@@ -461,14 +461,14 @@ class Convolutions(torch.nn.Sequential):
                                                torch.nn.ReLU()) for a, b in itertools.pairwise(channels)))
 
 
-def test_what_tools_append_to_names_is_not_a_module(tmp_path):
+def test_suffixes_from_tools_are_not_modules(tmp_path):
     names = {
         "/enc/norm/Mul_1/LayerNormFusion/": ("LayerNormalization", "enc.norm"),
         "/enc/k_proj/MatMul/MatMulAddFusion": ("Gemm", "enc.k_proj"),
         "/enc/attn/MatMul/MatMulScaleFusion//MatmulTransposeFusion/": ("MatMul", "enc.attn"),
         "/enc/Slice_5/GatherSliceToSplitFusion": ("Relu", "enc"),
         "/enc/act/Sigmoid_quant": ("Sigmoid", "enc.act"),
-        "/enc/Conv/Conv": ("Tanh", "enc.Conv"),  # a module called like an operator
+        "/enc/Conv/Conv": ("Tanh", "enc.Conv"),  # a module with an operator's name
         "/Add_3/SomeFusion": ("Neg", ""),
     }
     weights = [numpy_helper.from_array(np.ones(4, np.float32), "scale"),
@@ -487,7 +487,7 @@ def test_what_tools_append_to_names_is_not_a_module(tmp_path):
     assert found == [module for _, module in names.values()]
 
 
-def test_a_fusions_weight_is_of_the_module_that_its_name_goes_on_with(tmp_path):
+def test_a_fused_weight_belongs_to_the_module_in_its_name(tmp_path):
     weight = numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "ConvMulFusion_W_net.stem.conv.weight")
     value = helper.make_tensor_value_info
     graph = helper.make_graph([helper.make_node("Conv", ["x", weight.name], ["y"], name="node_Conv_7")], "g",
@@ -499,9 +499,9 @@ def test_a_fusions_weight_is_of_the_module_that_its_name_goes_on_with(tmp_path):
     assert "net.stem.conv".startswith(found["module"]) and found["module"]
 
 
-def test_a_part_under_other_names_with_folded_weights(tmp_path):
+def test_a_renamed_part_with_folded_weights(tmp_path):
     model = Convolutions().eval()
-    with torch.no_grad():  # or folding would not change a byte
+    with torch.no_grad():  # otherwise folding would change no byte
         for parameter in [*model.parameters(), *model.buffers()]:
             if parameter.is_floating_point():
                 parameter.uniform_(0.5, 1.5)
@@ -509,11 +509,11 @@ def test_a_part_under_other_names_with_folded_weights(tmp_path):
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
     torch.onnx.export(model, (x,), tmp_path / "whole.onnx", dynamo=False, opset_version=17)
-    whole = onnx.load(tmp_path / "whole.onnx")
-    rename(whole)
-    whole = onnx.shape_inference.infer_shapes(whole)
-    cut = [node for node in whole.graph.node if node.op_type == "Conv"]
-    part = onnx.utils.Extractor(whole).extract_model([cut[1].input[0]], [cut[6].output[0]])
+    full_model = onnx.load(tmp_path / "whole.onnx")
+    rename(full_model)
+    full_model = onnx.shape_inference.infer_shapes(full_model)
+    cut = [node for node in full_model.graph.node if node.op_type == "Conv"]
+    part = onnx.utils.Extractor(full_model).extract_model([cut[1].input[0]], [cut[6].output[0]])
     onnx.save(part, tmp_path / "part.onnx")
     annotate(tmp_path / "part.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
     assert [keys(node)["modules"] for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"] == [
@@ -568,7 +568,7 @@ def test_another_model_of_the_same_sizes_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--sidecar", "--from"])
-def test_what_is_read_is_not_overwritten(folder, tmp_path, option):
+def test_inputs_are_not_overwritten(folder, tmp_path, option):
     annotate(folder / "exported.onnx", tmp_path / "known", "--sidecar", folder / "model.json")
     if option == "--sidecar":
         shutil.copy(folder / "model.json", tmp_path / "known")
@@ -577,7 +577,7 @@ def test_what_is_read_is_not_overwritten(folder, tmp_path, option):
     assert "E0101" in error and (tmp_path / "known").read_bytes() == before
 
 
-def test_explain_shows_what_spoke_for_the_answer(folder, tmp_path):
+def test_explain_shows_the_evidence(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     node = next(node for node in onnx.load(tmp_path / "a.onnx").graph.node if "evidence" in keys(node))
     text = command.run("explain", tmp_path / "a.onnx", node.name, "--sidecar", folder / "model.json").stdout
@@ -592,7 +592,7 @@ def small_model(*nodes, functions=(), **tensors) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=10)
 
 
-def broken(kind: str, folder) -> None:
+def write_broken(kind: str, folder) -> None:
     weight = np.arange(2, dtype=np.float32)
     model = small_model(helper.make_node("Add", ["x", "w"], ["y"]), w=weight)
     if kind == "cycle":
@@ -618,7 +618,7 @@ def broken(kind: str, folder) -> None:
     ("outside", 6, "outside its folder"),
 ])
 def test_bad_files(tmp_path, kind, code, word):
-    broken(kind, tmp_path)
+    write_broken(kind, tmp_path)
     (tmp_path / "out.onnx").write_text("before")
     error = annotate(tmp_path / "broken.onnx", tmp_path / "out.onnx", code=code).stderr
     assert word in error and "try:" in error
@@ -640,14 +640,14 @@ def test_nodes_of_functions_are_annotated(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
 
 
-def test_a_new_name_is_not_one_that_a_node_keeps(tmp_path):
+def test_a_new_name_differs_from_kept_names(tmp_path):
     nodes = onnx_files.chain(onnx_files.known("a"), {}, onnx_files.known("a"))
     nodes[0].name, nodes[2].name = "/a/Relu", "/a/Relu_1"
     annotate(onnx_files.model(nodes, tmp_path / "m.onnx"), tmp_path / "out.onnx")
     assert [each.name for each in onnx.load(tmp_path / "out.onnx").graph.node] == ["/a/Relu", "/a/Relu_2", "/a/Relu_1"]
 
 
-def test_names_alone_tell_a_second_call_by_the_parameters_that_it_reads(tmp_path):
+def test_names_identify_a_second_call_by_its_parameters(tmp_path):
     weight = numpy_helper.from_array(np.ones((2, 2), np.float32), "block.fc.weight")
     nodes = [onnx_files.node("MatMul", ["x", "block.fc.weight"], "a", "/block/fc/MatMul"),
              onnx_files.node("Relu", ["a"], "b", "/block/act/Relu"),
@@ -658,7 +658,7 @@ def test_names_alone_tell_a_second_call_by_the_parameters_that_it_reads(tmp_path
     assert found == ["block.fc", "block.act"] * 2
 
 
-def test_a_call_of_a_function_is_of_the_module_around_its_nodes(tmp_path):
+def test_a_function_call_has_the_module_around_its_nodes(tmp_path):
     both = helper.make_function("local", "both", ["a"], ["b"], [
         helper.make_node("Abs", ["a"], ["c"], name="/outer/first/Abs"),
         helper.make_node("Neg", ["c"], ["b"], name="/outer/second/Neg"),
@@ -693,7 +693,7 @@ class Repeated(torch.nn.Module):
 
 @pytest.fixture
 def repeated(tmp_path):
-    """model.onnx and model.whence.json, and out.onnx: annotated with the file before ONNX Runtime."""
+    """model.onnx, model.whence.json, and ONNX Runtime's out.onnx, annotated from the file before ONNX Runtime."""
     torch.jit.trace(Repeated().eval(), torch.ones(2, 8)).save(str(tmp_path / "model.pt"))
     command.run("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--sidecar-out",
                 tmp_path / "model.whence.json")
@@ -706,18 +706,18 @@ def repeated(tmp_path):
     return tmp_path
 
 
-def test_a_later_calls_module_encloses_what_is_fused_there(repeated):
+def test_fused_nodes_of_later_calls_have_both_modules(repeated):
     found = [keys(node) for node in onnx.load(repeated / "out.onnx").graph.node if node.op_type == "FusedGemm"]
     assert [(said["module"], json.loads(said["modules"])) for said in found] == [("b", ["b.a", "b"])] * 3
 
 
-def test_a_file_annotated_by_the_one_before_is_still_of_its_sidecar(repeated):
+def test_a_file_annotated_with_from_fits_its_sidecar(repeated):
     report = command.run_json("validate", repeated / "out.onnx", "--sidecar", repeated / "model.whence.json")
     assert not [finding for finding in report["findings"] if finding["code"] == "V302"]
 
 
 class Family(torch.nn.Module):
-    """Two models with one set of names; the first weights are the same."""
+    """Models of different `sizes` share their names and their first weights."""
 
     def __init__(self, sizes):
         super().__init__()
@@ -730,7 +730,7 @@ class Family(torch.nn.Module):
         return x
 
 
-def test_a_relative_that_shares_names_and_a_few_bytes_is_refused(tmp_path):
+def test_a_model_that_shares_names_and_a_few_bytes_is_refused(tmp_path):
     x = torch.ones(2, 4)
     torch.jit.trace(Family([4, 5, *range(20, 50)]).eval(), x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
@@ -751,7 +751,7 @@ def test_parameters_are_counted_once(tmp_path):
 
 
 class Unread(torch.nn.Module):
-    """Operators of several results, of which only the first is read: the others become no value of the file."""
+    """Operators with several results. Only the first is read; the others do not exist in the file."""
 
     def __init__(self):
         super().__init__()
@@ -762,7 +762,7 @@ class Unread(torch.nn.Module):
         return torch.linalg.inv_ex(y @ y.mT + 4 * torch.eye(3))[0]
 
 
-def test_results_that_nothing_reads(tmp_path):
+def test_unread_results(tmp_path):
     torch.manual_seed(0)
     torch.jit.trace(Unread().eval(), torch.randn(3, 4)).save(str(tmp_path / "model.pt"))
     command.run("export", tmp_path / "model.pt", "-o", tmp_path / "own.onnx", "--sidecar-out", tmp_path / "model.json")

@@ -1,5 +1,5 @@
-"""After int8 the weights of equal projections are other bytes; their biases are what they were, and say which is which.
-With rotary embeddings, queries and keys are computed alike."""
+"""The biases of int8 projections identify them, because biases keep their bytes and weights do not. With rotary
+embeddings, queries and keys are computed identically."""
 
 import onnx
 import pytest
@@ -12,7 +12,7 @@ from match.test_calls import keys
 
 
 @pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
-def test_a_bias_says_whose_product_it_follows(dynamo, tmp_path):
+def test_a_bias_identifies_its_product(dynamo, tmp_path):
     torch.manual_seed(1)
     model = Qwen2ForCausalLM(Qwen2Config(vocab_size=300, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                                          num_attention_heads=4, num_key_value_heads=4, use_cache=False)).eval()
@@ -32,14 +32,14 @@ def test_a_bias_says_whose_product_it_follows(dynamo, tmp_path):
     tools.dynamic_int8("", tmp_path / "fused.onnx", tmp_path / "int8.onnx")
     command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "model.json")
     nodes = onnx.load(tmp_path / "annotated.onnx").graph.node
-    maker = {node.output[0]: node for node in nodes}
+    producer = {node.output[0]: node for node in nodes}
     seen = 0
     for node in nodes:
         for bias in node.input:
             if node.op_type == "Add" and bias.endswith("_proj.bias"):
-                product = next(maker[other] for other in node.input if other in maker)
+                product = next(producer[other] for other in node.input if other in producer)
                 while product.op_type != "MatMulInteger":
-                    product = maker[product.input[0]]
+                    product = producer[product.input[0]]
                 assert keys(node)["module"] == keys(product)["module"] == bias.removesuffix(".bias")
                 seen += 1
     assert seen == 6

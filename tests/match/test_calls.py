@@ -1,4 +1,4 @@
-"""The call of a module that a node is of, through tools that fuse: with the file before, and by names alone."""
+"""The call of the module of each node after tools that fuse, with the file before the tool and by names only."""
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ class ConvRelu(torch.nn.Module):
 
 
 class Gated(torch.nn.Module):
-    """A child whose nodes are fused, called by a module that is called several times itself."""
+    """Has a child with fused nodes, and is itself called several times."""
 
     def __init__(self):
         super().__init__()
@@ -43,15 +43,15 @@ def keys(node: onnx.NodeProto) -> dict:
     return {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
 
 
-def exported(model, given, folder, name: str):
-    """whence's own export, annotated."""
-    torch.jit.trace(model, (given,)).save(folder / "model.pt")
+def export_annotated(model, sample, folder, name: str):
+    """Exports with whence, and annotates the file."""
+    torch.jit.trace(model, (sample,)).save(folder / "model.pt")
     command.run("export", folder / "model.pt", "-o", folder / "unannotated.onnx", "--sidecar-out", folder / "model.json")
     command.run("annotate", folder / "unannotated.onnx", "-o", folder / name, "--sidecar", folder / "model.json")
     return folder / name
 
 
-def fused(source, target, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED) -> None:
+def fuse(source, target, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED) -> None:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.optimized_model_filepath = str(target)
@@ -61,7 +61,7 @@ def fused(source, target, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EX
 
 @pytest.fixture(params=[ConvRelu, Gated], ids=["fused", "fused below"])
 def repeated(request, tmp_path):
-    """(file after ONNX Runtime, annotated with the file before; what the block was given and returned, by call)"""
+    """Returns ONNX Runtime's file, annotated from the file before, and the block's (input, output) of each call."""
     torch.manual_seed(3)
     model, example = Repeated(request.param()).eval(), torch.randn(1, 4, 6, 6)
     torch.onnx.export(model, (example,), tmp_path / "exported.onnx", dynamo=True, external_data=False, verbose=False)
@@ -69,10 +69,10 @@ def repeated(request, tmp_path):
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
     command.run("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "before.onnx",
                 "--sidecar", tmp_path / "model.json")
-    fused(tmp_path / "before.onnx", tmp_path / "fused.onnx")
+    fuse(tmp_path / "before.onnx", tmp_path / "fused.onnx")
     command.run("annotate", tmp_path / "fused.onnx", "-o", tmp_path / "after.onnx", "--from", tmp_path / "before.onnx")
     calls = []
-    hook = model.block.register_forward_hook(lambda _, given, result: calls.append((given[0], result)))
+    hook = model.block.register_forward_hook(lambda _, sample, result: calls.append((sample[0], result)))
     with torch.no_grad():
         model(torch.randn(1, 4, 6, 6))
     hook.remove()
@@ -80,36 +80,36 @@ def repeated(request, tmp_path):
 
 
 @pytest.mark.parametrize("call", [None, 0, 1, 2])
-def test_each_call_is_extracted_by_itself(repeated, tmp_path, call):
+def test_each_call_is_extracted(repeated, tmp_path, call):
     path, calls = repeated
     part = tmp_path / "part.onnx"
     command.run("extract", path, "--module", "block", "-o", part, *([] if call is None else ["--call", call]))
     session = onnxruntime.InferenceSession(part)
     assert len(session.get_inputs()) == 1
-    given, wanted = calls[call or 0]
-    found = session.run(None, {session.get_inputs()[0].name: given.numpy()})
-    np.testing.assert_allclose(found[0], wanted.numpy(), 1e-4, 1e-5)
+    sample, expected = calls[call or 0]
+    found = session.run(None, {session.get_inputs()[0].name: sample.numpy()})
+    np.testing.assert_allclose(found[0], expected.numpy(), 1e-4, 1e-5)
 
 
 def test_the_calls_become_one_function(repeated, tmp_path):
     path, _ = repeated
-    made = tmp_path / "functions.onnx"
-    command.run("functions", path, "--modules", "block", "-o", made)
-    model = onnx.load(made)
+    functions_file = tmp_path / "functions.onnx"
+    command.run("functions", path, "--modules", "block", "-o", functions_file)
+    model = onnx.load(functions_file)
     assert len(model.functions) == 1
     name = model.functions[0].name
     assert [node.op_type for node in model.graph.node].count(name) == 3
-    given = np.random.default_rng(1).standard_normal((1, 4, 6, 6), np.float32)
-    results = [onnxruntime.InferenceSession(each).run(None, {model.graph.input[0].name: given})[0]
-               for each in (path, made)]
+    sample = np.random.default_rng(1).standard_normal((1, 4, 6, 6), np.float32)
+    results = [onnxruntime.InferenceSession(each).run(None, {model.graph.input[0].name: sample})[0]
+               for each in (path, functions_file)]
     np.testing.assert_allclose(*results, 1e-5, 1e-6)
 
 
-def test_diff_pairs_each_call_with_what_it_was(repeated):
-    """Also where ONNX Runtime changed the layout and renamed all values between."""
+def test_diff_pairs_nodes_of_one_call(repeated):
+    """Also if ONNX Runtime changed the layout and renamed all values in between."""
     path, _ = repeated
     folder = path.parent
-    fused(folder / "before.onnx", folder / "layout.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    fuse(folder / "before.onnx", folder / "layout.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
     command.run("annotate", folder / "layout.onnx", "-o", folder / "relaid.onnx", "--from", folder / "before.onnx")
     for after in (path, folder / "relaid.onnx"):
         nodes = command.run_json("diff", folder / "before.onnx", after, code=None)["changed_nodes"]
@@ -120,28 +120,28 @@ def test_diff_pairs_each_call_with_what_it_was(repeated):
             assert {name.split()[0] for name in each} == {"Conv", "Relu"} and len(numbers) == 1, found
 
 
-def test_each_convolution_with_folded_batch_norm_is_its_call(tmp_path):
-    """All three nodes of the three calls are of both modules, and each is all of its call."""
+def test_each_convolution_with_folded_norm_is_one_call(tmp_path):
+    """Each of the three nodes belongs to both modules, and is the only node of its call."""
     torch.manual_seed(4)
     block = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.BatchNorm2d(4))
     block[1].running_mean.normal_()
     block[1].running_var.uniform_(0.5, 2)
     model = Repeated(block).eval()
-    path = exported(model, torch.randn(1, 4, 6, 6), tmp_path, "model.onnx")
-    given = torch.randn(1, 4, 6, 6)
+    path = export_annotated(model, torch.randn(1, 4, 6, 6), tmp_path, "model.onnx")
+    sample = torch.randn(1, 4, 6, 6)
     for call in range(3):
         command.run("extract", path, "--module", "block", "--call", call, "-o", tmp_path / "part.onnx")
         session = onnxruntime.InferenceSession(tmp_path / "part.onnx")
-        found = session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]
+        found = session.run(None, {session.get_inputs()[0].name: sample.numpy()})[0]
         with torch.no_grad():
-            np.testing.assert_allclose(found, block(given).numpy(), 1e-4, 1e-5)
+            np.testing.assert_allclose(found, block(sample).numpy(), 1e-4, 1e-5)
 
 
-def test_a_node_that_the_file_before_leaves_open_stays_so(tmp_path):
-    """Its neighbours are known, and do not say more of it than the file that it was compared with."""
+def test_an_unattributed_node_stays_unattributed(tmp_path):
+    """Its attributed neighbours do not override the file before."""
     torch.manual_seed(5)
     model = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Sigmoid(), torch.nn.Flatten(0), torch.nn.Linear(10, 3))
-    before = onnx.load(exported(model, torch.randn(2, 5), tmp_path, "annotated.onnx"))
+    before = onnx.load(export_annotated(model, torch.randn(2, 5), tmp_path, "annotated.onnx"))
     for node in before.graph.node:
         if node.op_type in ("Sigmoid", "Reshape", "Flatten"):
             del node.metadata_props[:]
@@ -159,7 +159,7 @@ def test_a_node_that_the_file_before_leaves_open_stays_so(tmp_path):
 
 
 class Twice(torch.nn.Module):
-    """`lin_1` is a module; `act` and `norm_2` are called twice, which PyTorch's exporter calls act_1 and norm_2_1."""
+    """`lin_1` is a module. PyTorch's exporter names the second calls of `act` and `norm_2` act_1 and norm_2_1."""
 
     def __init__(self):
         super().__init__()
@@ -170,7 +170,7 @@ class Twice(torch.nn.Module):
         return self.norm_2(self.act(self.lin_1(self.norm_2(self.act(self.lin(x))))))
 
 
-def test_names_of_second_calls_are_no_modules(tmp_path):
+def test_second_call_names_are_not_modules(tmp_path):
     model = torch.nn.ModuleDict({"a": Twice(), "b": Twice()})
     model.forward = lambda x: model["b"](model["b"](model["a"](x)))
     torch.onnx.export(model.eval(), (torch.randn(2, 4),), tmp_path / "model.onnx", dynamo=False, verbose=False)
@@ -184,7 +184,7 @@ def test_names_of_second_calls_are_no_modules(tmp_path):
 
 
 class Heads(torch.nn.Module):
-    """Names of PyTorch's older exporter leave `heads` and `tails` out, which are never called; `k` is in both."""
+    """`heads` and `tails` are never called, so PyTorch's older exporter omits them in names; both contain `k`."""
 
     def __init__(self):
         super().__init__()
@@ -198,7 +198,7 @@ class Heads(torch.nn.Module):
         return self.tails["k"](self.heads["k"](x) + self.heads["q"](x))
 
 
-def test_containers_that_names_leave_out_are_known_by_parameters(tmp_path):
+def test_containers_missing_in_names_are_found_by_parameters(tmp_path):
     model = torch.nn.Sequential(Heads(), Heads()).eval()
     torch.onnx.export(model, (torch.randn(2, 4),), tmp_path / "model.onnx", dynamo=False, verbose=False)
     assert any(node.name.startswith("/1/q/") for node in onnx.load(tmp_path / "model.onnx").graph.node)
@@ -213,8 +213,8 @@ def test_containers_that_names_leave_out_are_known_by_parameters(tmp_path):
     assert {"0.heads.q.1", "1.heads.q.1"} <= set(activations)
 
 
-def test_weights_that_an_exporter_merged_do_not_say_whose_a_node_is(tmp_path):
-    """New norms have equal weights, of which a file has one, under the name of the first."""
+def test_weights_merged_by_an_exporter_do_not_identify_modules(tmp_path):
+    """New norms have equal weights; the file stores one of them, under the name of the first norm."""
     class Norms(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -234,12 +234,12 @@ def test_weights_that_an_exporter_merged_do_not_say_whose_a_node_is(tmp_path):
     onnx.save(model, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "annotated.onnx")
     found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
-    assert not found["LayerNormalization"].get("module", "").startswith("p")  # the last is of q
+    assert not found["LayerNormalization"].get("module", "").startswith("p")  # it belongs to q
     assert found["Gemm"]["module"] == "q.0"
 
 
-def test_calls_that_are_not_numbered_are_not_extracted_as_one(tmp_path):
-    """By names alone the module's calls are one, and what lies between them is another's."""
+def test_calls_without_numbers_are_not_extracted_as_one(tmp_path):
+    """Names do not distinguish the module's calls, and the node between the calls belongs to another module."""
     class Between(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -257,14 +257,14 @@ def test_calls_that_are_not_numbered_are_not_extracted_as_one(tmp_path):
     command.run("extract", tmp_path / "annotated.onnx", "--module", "a", "-o", tmp_path / "part.onnx", "--partial")
     once = command.run("extract", tmp_path / "annotated.onnx", "--module", "once", "-o", tmp_path / "once.onnx")
     assert "inferred to be the module's" in once.stderr
-    given = torch.randn(2, 4)
+    sample = torch.randn(2, 4)
     session = onnxruntime.InferenceSession(tmp_path / "once.onnx")
-    found = session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]
-    np.testing.assert_allclose(found, model.once(given).detach().numpy(), 1e-5, 1e-6)
+    found = session.run(None, {session.get_inputs()[0].name: sample.numpy()})[0]
+    np.testing.assert_allclose(found, model.once(sample).detach().numpy(), 1e-5, 1e-6)
 
 
 def test_calls_of_one_cell_are_not_parts_of_one_product(tmp_path):
-    """Three calls share the weight of one product, whose result a Split takes apart into three gates."""
+    """Three calls share the weight of one product; a Split divides each result into three gates."""
     class Cells(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -277,7 +277,7 @@ def test_calls_of_one_cell_are_not_parts_of_one_product(tmp_path):
             return state, self.lstm(x)[0]
 
     torch.manual_seed(6)
-    before = exported(Cells().eval(), torch.randn(2, 3, 8), tmp_path, "before.onnx")
+    before = export_annotated(Cells().eval(), torch.randn(2, 3, 8), tmp_path, "before.onnx")
     truth = {output: keys(node)["module"] for node in onnx.load(before).graph.node for output in node.output}
     plain = onnx.load(before)
     for i, node in enumerate(plain.graph.node):

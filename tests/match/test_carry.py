@@ -1,4 +1,4 @@
-"""`whence carry`: real tools and tools that fail, on files whose modules the sizes of their weights tell."""
+"""`whence carry` with real and with failing tools, on files whose modules differ in the sizes of their weights."""
 
 import json
 import os
@@ -36,7 +36,7 @@ VERSION = """
 import sys, onnx, onnx.version_converter
 onnx.save(onnx.version_converter.convert_version(onnx.load(sys.argv[1]), 21), sys.argv[2])
 """
-# Drops the metadata of nodes, gives them other names, and puts an Identity behind the graph's first node.
+# Drops the metadata of nodes, renames them, and inserts an Identity after the graph's first node.
 CHANGE = """
 import sys, onnx
 model = onnx.load(sys.argv[1], load_external_data=False)
@@ -75,8 +75,8 @@ class Net(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A folder with net.onnx, which whence exported and annotated, the scripts, and data/net.onnx with its weights in w.bin."""
+def folder(tmp_path_factory):
+    """A folder with the exported and annotated net.onnx, the scripts, and data/net.onnx with its weights in w.bin."""
     folder = tmp_path_factory.mktemp("carry")
     torch.manual_seed(3)
     torch.export.save(torch.export.export(Net().eval(), (torch.randn(1, 3, 10, 10),)), folder / "net.pt2")
@@ -89,16 +89,16 @@ def made(tmp_path_factory):
     return folder
 
 
-def script(made, name: str) -> list:
-    return [sys.executable, made / f"{name}.py"]
+def script(folder, name: str) -> list:
+    return [sys.executable, folder / f"{name}.py"]
 
 
-def carried(*arguments) -> dict:
+def carry_report(*arguments) -> dict:
     return json.loads(command.run("carry", "--json", *arguments).stdout)
 
 
 def bare(path) -> bytes:
-    """The file without what annotating adds."""
+    """Returns the file without the metadata that annotating adds."""
     model = onnx.load(path)
     for node in model.graph.node:
         del node.metadata_props[:]
@@ -108,7 +108,7 @@ def bare(path) -> bytes:
 
 
 def layers(path) -> dict:
-    """Of each node that reads the weight of a layer: the layer, and the modules that the node says."""
+    """Maps each layer, by its number of outputs, to the modules of the nodes that read its weight."""
     model = onnx.load(path)
     sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer if len(tensor.dims) > 1}
     found = {}
@@ -124,19 +124,19 @@ def layers(path) -> dict:
 TOOLS = ["onnxslim", "onnxsim", "onnx_runtime", "version"]
 
 
-def words_of(made, tool: str) -> str:
-    program = shutil.which(tool, path=os.path.dirname(sys.executable)) or f"{FOR_PYTHON} {made / tool}.py"
+def command_line(folder, tool: str) -> str:
+    program = shutil.which(tool, path=os.path.dirname(sys.executable)) or f"{FOR_PYTHON} {folder / tool}.py"
     return f"{program} {{in}} {{out}}"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_keeps_its_file_and_the_nodes_their_modules(made, tmp_path, tool):
+def test_tools_keep_their_file_and_nodes_their_modules(folder, tmp_path, tool):
     kept, out = tmp_path / "kept.onnx", tmp_path / "out.onnx"
-    before = (made / "net.onnx").read_bytes()
-    report = carried(made / "net.onnx", "-o", out, "--", "sh", "-c",
-                              f"{words_of(made, tool)} && cp {{out}} {kept}")
+    before = (folder / "net.onnx").read_bytes()
+    report = carry_report(folder / "net.onnx", "-o", out, "--", "sh", "-c",
+                              f"{command_line(folder, tool)} && cp {{out}} {kept}")
     assert bare(out) == bare(kept)
-    assert (made / "net.onnx").read_bytes() == before
+    assert (folder / "net.onnx").read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["kept.onnx", "out.onnx"]
     nodes = onnx.load(out).graph.node
     assert report["nodes"] == len(nodes) > 5
@@ -151,30 +151,30 @@ def test_a_tool_keeps_its_file_and_the_nodes_their_modules(made, tmp_path, tool)
     assert np.array_equal(*results)
 
 
-def test_tools_run_one_after_the_other(made, tmp_path):
+def test_tools_run_in_sequence(folder, tmp_path):
     out = tmp_path / "out.onnx"
-    change = [*script(made, "change"), "{in}", "{out}"]
-    report = carried(made / "net.onnx", "-o", out, "--", *change, "--then", *script(made, "version"),
-                              "{in}", "{out}", "--then", *script(made, "change"), "{in}")
+    change = [*script(folder, "change"), "{in}", "{out}"]
+    report = carry_report(folder / "net.onnx", "-o", out, "--", *change, "--then", *script(folder, "version"),
+                              "{in}", "{out}", "--then", *script(folder, "change"), "{in}")
     before = report["before"]["nodes"]
     assert [step["nodes"] for step in report["tools"]] == [before + 1, before + 1, before + 2]
     assert report["tools"][2]["tool"].endswith("change.py {in}") and report["exact"] == 0
     assert {size: modules & {LAYERS[size]} for size, modules in layers(out).items()} == {
         size: {name} for size, name in LAYERS.items()}
-    told = command.run("carry", made / "net.onnx", "-o", out, "--", *change).stdout.splitlines()
+    told = command.run("carry", folder / "net.onnx", "-o", out, "--", *change).stdout.splitlines()
     assert told[0].endswith(f"net.onnx: {before} nodes: {before} exact")
     assert told[1].startswith("  ") and told[1].endswith(" s") and told[2].startswith(f"{out}: {before + 1} nodes: ")
 
 
 @pytest.mark.parametrize("arguments", [["{in}"], ["{in}", "{out}"]], ids=["in place", "to another file"])
-@pytest.mark.parametrize("beside", [True, False], ids=["same folder", "other folder"])
-def test_weights_in_a_file_of_their_own_come_along(made, tmp_path, arguments, beside):
+@pytest.mark.parametrize("same_folder", [True, False], ids=["same folder", "other folder"])
+def test_external_weights_are_copied(folder, tmp_path, arguments, same_folder):
     """The tool changes a copy, or writes a file that refers to the weights of the copy."""
     source = tmp_path / "data"
-    shutil.copytree(made / "data", source)
+    shutil.copytree(folder / "data", source)
     before = {path.name: path.read_bytes() for path in source.iterdir()}
-    out = (source if beside else tmp_path) / "out.onnx"
-    command.run("carry", source / "net.onnx", "-o", out, "--", *script(made, "change"), *arguments)
+    out = (source if same_folder else tmp_path) / "out.onnx"
+    command.run("carry", source / "net.onnx", "-o", out, "--", *script(folder, "change"), *arguments)
     assert {name: (source / name).read_bytes() for name in before} == before
     changed, original = onnx.load(out), onnx.load(source / "net.onnx")
     first, put_in = (keys(node) for node in changed.graph.node[:2])
@@ -187,9 +187,9 @@ def test_weights_in_a_file_of_their_own_come_along(made, tmp_path, arguments, be
         assert mine.name == old.name and np.array_equal(numpy_helper.to_array(mine), numpy_helper.to_array(old))
 
 
-def test_functions_of_which_a_tool_wrote_out_the_calls(made, tmp_path):
-    """Its file has the definitions still, and no call."""
-    command.run("functions", made / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
+def test_functions_whose_calls_a_tool_inlined(folder, tmp_path):
+    """The tool's file still has the definitions, but no call."""
+    command.run("functions", folder / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
     assert [each.name for each in onnx.load(tmp_path / "functions.onnx").functions]
     write_out = """
 import sys, onnx, onnx.inliner
@@ -208,19 +208,19 @@ onnx.save(flat, sys.argv[2])
     assert not [entry.key for entry in gemm.metadata_props if "{module}" in entry.value]
 
 
-def test_tokens_of_before_are_gone(made, tmp_path):
-    command.run("annotate", made / "net.onnx", "-o", tmp_path / "tokens.onnx", "--carry")
+def test_old_tokens_are_removed(folder, tmp_path):
+    command.run("annotate", folder / "net.onnx", "-o", tmp_path / "tokens.onnx", "--carry")
     tokens = [node.doc_string for node in onnx.load(tmp_path / "tokens.onnx").graph.node]
     assert all(text.startswith("whence: ") for text in tokens)
-    command.run("carry", tmp_path / "tokens.onnx", "-o", tmp_path / "out.onnx", "--", *script(made, "change"), "{in}")
+    command.run("carry", tmp_path / "tokens.onnx", "-o", tmp_path / "out.onnx", "--", *script(folder, "change"), "{in}")
     nodes = onnx.load(tmp_path / "out.onnx").graph.node
     assert len(nodes) == len(tokens) + 1 and not [node.name for node in nodes if node.HasField("doc_string")]
     assert not [node.name for node in nodes if "carry" in keys(node)]
 
 
-def test_a_node_that_took_in_another_no_longer_says_that_it_is_itself_alone(made, tmp_path):
-    """QDQ quantisers let a Conv take in its Relu and leave the Conv's metadata on it."""
-    model = onnx.load(made / "net.onnx")
+def test_a_node_fused_with_another_has_both_modules(folder, tmp_path):
+    """QDQ quantisers fuse a Relu into its Conv, and keep the metadata of the Conv."""
+    model = onnx.load(folder / "net.onnx")
     relus = {node.input[0]: node for node in model.graph.node if node.op_type == "Relu"}
     fused = [node for node in model.graph.node if node.op_type == "Conv" and node.output[0] in relus]
     assert len(fused) == 3 and all(keys(node)["confidence"] == "exact" for node in fused)
@@ -229,15 +229,15 @@ def test_a_node_that_took_in_another_no_longer_says_that_it_is_itself_alone(made
         node.output[0] = relu.output[0]
         model.graph.node.remove(relu)
     onnx.save(model, tmp_path / "fused.onnx")
-    command.run("annotate", tmp_path / "fused.onnx", "-o", tmp_path / "out.onnx", "--from", made / "net.onnx")
+    command.run("annotate", tmp_path / "fused.onnx", "-o", tmp_path / "out.onnx", "--from", folder / "net.onnx")
     nodes = {node.name: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
     for node in fused:
         said = nodes[node.name]
-        assert said["confidence"] == "matched"  # the Relu is the root's own
+        assert said["confidence"] == "matched"  # the Relu belongs to the root
         assert said["module"] == "" and "" in json.loads(said["modules"])
     rest = [said["confidence"] for name, said in nodes.items() if name not in {node.name for node in fused}]
     assert rest and set(rest) == {"exact"}
-    again = command.run_json("annotate", tmp_path / "out.onnx", "-o", tmp_path / "again.onnx", "--from", made / "net.onnx")
+    again = command.run_json("annotate", tmp_path / "out.onnx", "-o", tmp_path / "again.onnx", "--from", folder / "net.onnx")
     assert not again["changed"] and (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
 
 
@@ -260,30 +260,30 @@ FAILING = {  # the tool, the code, and what the message or the remedy holds
 
 
 @pytest.mark.parametrize("case", FAILING)
-def test_a_tool_that_fails(made, tmp_path, case):
+def test_a_tool_that_fails(folder, tmp_path, case):
     tool, code, text = FAILING[case]
-    tool = [*script(made, "cycle"), "{in}"] if case == "cycle" else tool
-    said = refused(["carry", made / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, behind=["--", *tool])
+    tool = [*script(folder, "cycle"), "{in}"] if case == "cycle" else tool
+    said = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, trailing=["--", *tool])
     assert text in said["message"] and str(tmp_path) not in said["message"]
 
 
-def test_a_file_without_origins_is_refused_before_the_tool_runs(made, tmp_path):
-    command.run("strip", made / "net.onnx", "-o", tmp_path / "plain.onnx")
+def test_a_file_without_origins_is_refused_before_the_tool_runs(folder, tmp_path):
+    command.run("strip", folder / "net.onnx", "-o", tmp_path / "plain.onnx")
     model = onnx.load(tmp_path / "plain.onnx")
     for node in model.graph.node:
         del node.metadata_props[:]
     onnx.save(model, tmp_path / "plain.onnx")
     said = refused(["carry", tmp_path / "plain.onnx", "-o", tmp_path / "target"], tmp_path, "E0203",
-                   behind=["--", "sh", "-c", f"touch {tmp_path}/ran", "{in}"])
+                   trailing=["--", "sh", "-c", f"touch {tmp_path}/ran", "{in}"])
     assert "whence annotate" in said["remedy"] and not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("output, code", [("net.onnx", "E0101"), ("w.bin", "E0101"), ("no/out.onnx", "E0401")])
-def test_the_model_is_never_written_to(made, tmp_path, output, code):
+def test_the_model_is_never_overwritten(folder, tmp_path, output, code):
     source = tmp_path / "data"
-    shutil.copytree(made / "data", source)
+    shutil.copytree(folder / "data", source)
     refused(["carry", source / "net.onnx", "-o", source / output], tmp_path, code,
-            behind=["--", "sh", "-c", "touch ran", "{in}"])
+            trailing=["--", "sh", "-c", "touch ran", "{in}"])
 
 
 def test_a_tool_that_takes_too_long_is_stopped(made, tmp_path):
@@ -291,12 +291,12 @@ def test_a_tool_that_takes_too_long_is_stopped(made, tmp_path):
                    behind=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
     assert "more than 0.3 s" in said["message"] and said["message"].endswith("it printed: waiting")
     for wrong in ("0", "-1", "soon", "inf"):
-        assert "--timeout" in refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
-                                      "E0101", behind=["--", "true", "{in}"])["message"]
+        assert "--timeout" in refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
+                                      "E0101", trailing=["--", "true", "{in}"])["message"]
 
 
 def alive_in_group(group: int) -> list[str]:
-    """The processes of a group that have not ended; one that has and is not waited for yet is none."""
+    """Returns the running processes of a group, without zombies."""
     found = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
     assert str(os.getpgid(0)) in found
     lines = [line.split(None, 2) for line in found.splitlines()]
@@ -304,10 +304,10 @@ def alive_in_group(group: int) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_command_that_is_stopped_takes_the_tool_along(made, tmp_path, number):
+def test_stopping_the_command_stops_the_tool(folder, tmp_path, number):
     started, out = tmp_path / "started", tmp_path / "out.onnx"
     work = f"mkdir -p $(dirname $0)/sub; echo $$ > $(dirname $0)/sub/x; echo $$ > {started}.part; mv {started}.part {started}"
-    process = subprocess.Popen([command.BINARY, "carry", made / "net.onnx", "-o", out, "--", "sh", "-c", f"{work}; sleep 60; true",
+    process = subprocess.Popen([command.BINARY, "carry", folder / "net.onnx", "-o", out, "--", "sh", "-c", f"{work}; sleep 60; true",
                                 "{in}", "--then", "true", "{in}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     for _ in range(500):

@@ -1,5 +1,5 @@
-"""Two modules that are twins in everything but their weights, in files whose weights a tool changed: the elements say
-which is which, and nothing else could."""
+"""Modules that differ only in their weights, in files whose weights a tool changed: the modules can only be identified
+by the elements."""
 
 import json
 
@@ -16,7 +16,7 @@ from match.test_calls import keys
 
 
 class Pair(torch.nn.Module):
-    """Which of the two is computed first varies, so that the order of nodes leads astray as often as not."""
+    """`swapped` varies which module runs first, so that the order of nodes misleads in half of the cases."""
 
     def __init__(self, first: torch.nn.Module, second: torch.nn.Module, swapped: bool):
         super().__init__()
@@ -50,7 +50,7 @@ def convolution_model() -> tuple[torch.nn.Module, torch.Tensor]:
 
 
 def narrow_model() -> tuple[torch.nn.Module, torch.Tensor]:
-    """Kernels of two elements, each with a scale of its own."""
+    """Kernels of two elements, each with its own scale."""
     torch.manual_seed(9)
 
     def normalized() -> torch.nn.Module:
@@ -64,7 +64,7 @@ def narrow_model() -> tuple[torch.nn.Module, torch.Tensor]:
 
 
 class Experts(torch.nn.Module):
-    """A sum of many: a tool may add them up in any order."""
+    """A sum of several operands, which a tool may add in any order."""
 
     def __init__(self):
         super().__init__()
@@ -78,8 +78,8 @@ class Experts(torch.nn.Module):
         return total
 
 
-def exported(model: torch.nn.Module, x: torch.Tensor, folder) -> onnx.ModelProto:
-    """By PyTorch's TorchScript exporter, which folds batch norms; every name replaced and nodes shuffled."""
+def export_renamed(model: torch.nn.Module, x: torch.Tensor, folder) -> onnx.ModelProto:
+    """Exports with PyTorch's TorchScript exporter, which folds batch norms, replaces all names and swaps operands."""
     torch.jit.trace(model, x, check_trace=False).save(folder / "model.pt")
     torch.save((x,), folder / "inputs.pt")
     command.run("record", folder / "model.pt", "-o", folder / "model.whence.json", "--inputs", folder / "inputs.pt")
@@ -88,7 +88,7 @@ def exported(model: torch.nn.Module, x: torch.Tensor, folder) -> onnx.ModelProto
     rename.rename_everything(plain)
     for node in [each for each in plain.graph.node if each.op_type == "Add"][::2]:
         operands = list(node.input)
-        node.input[:] = operands[::-1]  # the same sum
+        node.input[:] = operands[::-1]  # the sum is unchanged
     return plain
 
 
@@ -102,7 +102,7 @@ def in_blocks(weight_format: QuantFormat, symmetric: bool):
 
 
 def int8_by_row(_, source, target):
-    """As TensorRT and ONNX Runtime write weights: int8 with a scale for each channel, from -127 to 127."""
+    """Quantises like TensorRT and ONNX Runtime: int8 from -127 to 127 with a scale for each channel."""
     model = onnx.load(source)
     for weight in [each for each in model.graph.initializer if len(each.dims) == 4]:
         array = numpy_helper.to_array(weight)
@@ -126,10 +126,10 @@ TOOLS = {
 
 
 def truth_of_products(annotated, renamed: onnx.ModelProto, model: torch.nn.Module) -> list[tuple[str, str, str]]:
-    """The true module, the one that annotate names and how sure it is, of each product. Tools append to the names of the
-    weights that they replace, and before them each held the elements of one module."""
+    """Returns the true module, annotate's module and its confidence for each product. Tools append to the names of the
+    weights that they replace; before the tool, each weight held the elements of one module."""
     graph = onnx.load(annotated).graph
-    maker = {name: node for node in graph.node for name in node.output}
+    producer = {name: node for node in graph.node for name in node.output}
     before = {each.name: numpy_helper.to_array(each) for each in renamed.graph.initializer}
     weights = {path.removesuffix(".weight"): tensor.detach().numpy() for path, tensor in model.named_parameters()
                if path.endswith(".weight") and tensor.ndim > 1}
@@ -138,15 +138,15 @@ def truth_of_products(annotated, renamed: onnx.ModelProto, model: torch.nn.Modul
         if node.op_type not in {"MatMul", "MatMulInteger", "MatMulNBits", "Conv"}:
             continue
         name = node.input[1]
-        while name in maker:  # dequantised
-            name = maker[name].input[0]
+        while name in producer:  # skips the dequantisation
+            name = producer[name].input[0]
         original = next(before[each] for each in before if name == each or name.startswith(each + "_"))
         found.append((true_module(original, weights), keys(node)["module"], keys(node)["confidence"]))
     return found
 
 
 def true_module(array: np.ndarray, weights: dict[str, np.ndarray]) -> str:
-    """The module with these elements, each row times a number; a matrix may be transposed."""
+    """Returns the module whose weight has these rows up to a factor; a matrix may be transposed."""
     def is_like(weight: np.ndarray) -> bool:
         rows = (array.T if array.ndim == 2 else array).reshape(len(weight), -1)
         ratio = rows / weight.reshape(len(weight), -1)
@@ -157,9 +157,9 @@ def true_module(array: np.ndarray, weights: dict[str, np.ndarray]) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_twins_whose_weights_a_tool_quantised(tool, tmp_path):
+def test_twins_with_quantised_weights(tool, tmp_path):
     model, x = linear_model()
-    renamed = exported(model, x, tmp_path)
+    renamed = export_renamed(model, x, tmp_path)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
     command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json",
@@ -169,8 +169,8 @@ def test_twins_whose_weights_a_tool_quantised(tool, tmp_path):
     assert found == [(true, true, "matched") for true, _, _ in found]
 
 
-def test_twins_of_few_elements_in_a_row_with_a_zero_point(tmp_path):
-    """As the relative bias of T5 is after dynamic quantisation: rows are picked first, then dequantised."""
+def test_twins_with_short_rows_and_a_zero_point(tmp_path):
+    """Like the relative bias of T5 after dynamic quantisation: rows are gathered first, then dequantised."""
     torch.manual_seed(11)
     pairs = [Pair(torch.nn.Embedding(32, 4), torch.nn.Embedding(32, 4), swapped) for swapped in (True, False, True)]
 
@@ -183,7 +183,7 @@ def test_twins_of_few_elements_in_a_row_with_a_zero_point(tmp_path):
             return torch.stack([pair(x) for pair in self.pairs])
 
     model = Sum().eval()
-    renamed = exported(model, torch.randint(0, 32, (2, 5)), tmp_path)
+    renamed = export_renamed(model, torch.randint(0, 32, (2, 5)), tmp_path)
     weights = {path.removesuffix(".weight"): tensor.detach().numpy() for path, tensor in model.named_parameters()}
     truth = []
     for gather in [node for node in renamed.graph.node if node.op_type == "Gather"]:
@@ -210,11 +210,11 @@ def test_twins_of_few_elements_in_a_row_with_a_zero_point(tmp_path):
     assert [(each["module"], each["confidence"]) for each in found] == [(path, "matched") for path in truth]
 
 
-@pytest.mark.parametrize("given", [convolution_model, narrow_model])
+@pytest.mark.parametrize("make_model", [convolution_model, narrow_model])
 @pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
-def test_twins_with_a_batch_norm_folded_in(given, quantised, tmp_path):
-    model, x = given()
-    renamed = exported(model, x, tmp_path)
+def test_twins_with_a_folded_batch_norm(make_model, quantised, tmp_path):
+    model, x = make_model()
+    renamed = export_renamed(model, x, tmp_path)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     if quantised:
         int8_by_row("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
@@ -222,22 +222,22 @@ def test_twins_with_a_batch_norm_folded_in(given, quantised, tmp_path):
                 tmp_path / "model.whence.json", "-o", tmp_path / "annotated.onnx")
     found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
     assert len(found) == 6
-    # The convolution and its norm became one node, of the module around both.
+    # The convolution and its norm became one node, which belongs to the module around both.
     assert found == [(true, true.removesuffix(".0"), "matched") for true, _, _ in found]
 
 
 @pytest.mark.parametrize("tool", ["int8", "int4 packed"])
-def test_a_sum_in_another_order(tool, tmp_path):
+def test_a_reordered_sum(tool, tmp_path):
     torch.manual_seed(10)
     model = Experts().eval()
-    renamed = exported(model, torch.randn(3, 32), tmp_path)
+    renamed = export_renamed(model, torch.randn(3, 32), tmp_path)
     sums = [node for node in renamed.graph.node if node.op_type == "Add"]
-    made = {name for node in sums for name in node.output}
-    added = [name for node in sums for name in node.input if name not in made]
+    results = {name for node in sums for name in node.output}
+    added = [name for node in sums for name in node.input if name not in results]
     assert len(added) == 5
     order = added[2:] + added[:2]
     total = order[0]
-    for node, operand in zip(sums, order[1:], strict=True):  # the chain in the file's order, which may be no topological one
+    for node, operand in zip(sums, order[1:], strict=True):  # chains the sums in the file's order
         node.input[:] = [total, operand]
         total = node.output[0]
     rest = [node for node in renamed.graph.node if node not in sums]
@@ -262,8 +262,8 @@ class Attention(torch.nn.Module):
         return torch.softmax(self.query(x) @ self.key(x).transpose(-1, -2), -1) @ self.value(x)
 
 
-def together(model: onnx.ModelProto, order: list[str]) -> None:
-    """Puts the products that read these weights into one of int8, with a Split behind it."""
+def merge_products(model: onnx.ModelProto, order: list[str]) -> None:
+    """Merges the products that read these weights into one int8 product, followed by a Split."""
     graph = model.graph
     products = {node.input[1]: node for node in graph.node if node.op_type == "MatMul"}
     arrays = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
@@ -284,14 +284,14 @@ def together(model: onnx.ModelProto, order: list[str]) -> None:
     graph.node.extend(first + rest)
 
 
-def test_one_quantised_product_for_query_key_and_value_in_another_order(tmp_path):
+def test_one_quantised_product_for_reordered_query_key_and_value(tmp_path):
     torch.manual_seed(7)
     model = Attention().eval()
-    renamed = exported(model, torch.randn(2, 5, 64), tmp_path)
+    renamed = export_renamed(model, torch.randn(2, 5, 64), tmp_path)
     names = {true_module(numpy_helper.to_array(each), {path.removesuffix(".weight"): tensor.detach().numpy() for
                          path, tensor in model.named_parameters() if tensor.numel() == np.prod(each.dims)}): each.name
              for each in renamed.graph.initializer if len(each.dims) == 2}
-    together(renamed, [names[path] for path in ("key", "value", "query")])
+    merge_products(renamed, [names[path] for path in ("key", "value", "query")])
     onnx.checker.check_model(renamed)
     onnx.save(renamed, tmp_path / "joint.onnx")
     command.run("annotate", tmp_path / "joint.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
@@ -303,9 +303,9 @@ def test_one_quantised_product_for_query_key_and_value_in_another_order(tmp_path
 
 
 @pytest.mark.parametrize("tool", ["int8", "int4 packed"])
-def test_weights_of_another_training_are_like_no_sketch(tool, tmp_path):
+def test_weights_of_another_training_match_no_sketch(tool, tmp_path):
     model, x = linear_model()
-    exported(model, x, tmp_path)
+    export_renamed(model, x, tmp_path)
     torch.manual_seed(8)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)

@@ -1,4 +1,4 @@
-"""The confidence that `whence annotate` states: never surer than its source; and whose a node is that a tool put in."""
+"""The confidence that `whence annotate` states is at most that of its source. Also: the modules of inserted nodes."""
 
 import json
 
@@ -30,14 +30,14 @@ def annotate(path, output, *options, code=0):
     return command.run("annotate", path, "-o", output, *options, code=code)
 
 
-def no_surer(path, before: list[str]) -> bool:
+def is_no_surer(path, before: list[str]) -> bool:
     found = words(path)
     assert len(found) == len(before)
     return all(WORDS.index(now) >= WORDS.index(was) for now, was in zip(found, before, strict=True))
 
 
-def without_metadata(source, target, doc_strings=True, names=True) -> None:
-    """What a tool leaves that keeps the order of nodes."""
+def remove_metadata(source, target, doc_strings=True, names=True) -> None:
+    """Removes metadata like a tool that keeps the order of nodes."""
     model = onnx.load(source)
     for i, node in enumerate(model.graph.node):
         del node.metadata_props[:]
@@ -50,8 +50,8 @@ def without_metadata(source, target, doc_strings=True, names=True) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """model.json; exported.onnx from PyTorch's exporter; before.onnx, annotated and then told to be less sure: of every
-    four nodes one is as it was, one matched, one inferred, one known by an ancestor only."""
+    """model.json; exported.onnx from PyTorch's exporter; before.onnx, annotated, then with lower confidence: of every
+    four nodes, one is unchanged, one is matched, one is inferred and one is an ancestor."""
     folder = tmp_path_factory.mktemp("confidence")
     command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
     entry = zoo.MODELS[NAME]
@@ -70,16 +70,16 @@ def folder(tmp_path_factory):
 
 def test_from_is_no_surer_than_the_file_before(folder, tmp_path):
     for target, how in {"kept.onnx": {}, "bare.onnx": {"doc_strings": False, "names": False}}.items():
-        without_metadata(folder / "before.onnx", tmp_path / target, **how)
+        remove_metadata(folder / "before.onnx", tmp_path / target, **how)
         annotate(tmp_path / target, tmp_path / "out.onnx", "--from", folder / "before.onnx")
-        assert no_surer(tmp_path / "out.onnx", words(folder / "before.onnx")), target
+        assert is_no_surer(tmp_path / "out.onnx", words(folder / "before.onnx")), target
 
 
 def test_from_through_an_optimiser_covers_no_more_than_before(folder, tmp_path):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(tmp_path / "after.onnx")
-    without_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
+    remove_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
     onnxruntime.InferenceSession(tmp_path / "bare.onnx", options, providers=["CPUExecutionProvider"])
     annotate(tmp_path / "after.onnx", tmp_path / "out.onnx", "--from", folder / "before.onnx")
     before = onnx.load(folder / "before.onnx").graph.node
@@ -92,7 +92,7 @@ def test_from_through_an_optimiser_covers_no_more_than_before(folder, tmp_path):
     assert covered[1] <= covered[0]
 
 
-def test_an_unstated_confidence_is_none(folder, tmp_path):
+def test_a_missing_confidence_is_low(folder, tmp_path):
     model = onnx.load(folder / "annotated.onnx")
     for node in model.graph.node:
         kept = [entry for entry in node.metadata_props if entry.key == MODULE]
@@ -101,45 +101,45 @@ def test_an_unstated_confidence_is_none(folder, tmp_path):
     onnx.save(model, tmp_path / "modules.onnx")
     annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", tmp_path / "modules.onnx")
     assert set(words(tmp_path / "out.onnx")) <= {"ancestor", "unattributed"}
-    # On the nodes themselves: what names a module stays, and is not made exact.
+    # The modules on the nodes themselves stay, and do not become exact.
     annotate(tmp_path / "modules.onnx", tmp_path / "alone.onnx")
     assert "exact" not in words(tmp_path / "alone.onnx")
 
 
-def test_carried_names_say_how_sure_they_are(folder, tmp_path):
+def test_carried_names_state_confidence(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "carried.onnx", "--from", folder / "before.onnx", "--carry")
     told = words(tmp_path / "carried.onnx")
     for node, word in zip(onnx.load(tmp_path / "carried.onnx").graph.node, told, strict=True):
         assert node.doc_string.endswith(f" ({word})") == (word not in ("exact", "matched"))
-    without_metadata(tmp_path / "carried.onnx", tmp_path / "bare.onnx", names=False)
-    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx")  # nothing but what the doc_strings say
-    assert no_surer(tmp_path / "out.onnx", told)
+    remove_metadata(tmp_path / "carried.onnx", tmp_path / "bare.onnx", names=False)
+    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx")  # only the doc_strings are left
+    assert is_no_surer(tmp_path / "out.onnx", told)
     command.run("strip", tmp_path / "carried.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (folder / "exported.onnx").read_bytes()
 
 
-def test_names_that_whence_gave_are_no_surer_than_inferred(folder, tmp_path):
-    without_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
+def test_names_from_whence_are_at_most_inferred(folder, tmp_path):
+    remove_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
     annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
     for node in onnx.load(tmp_path / "out.onnx").graph.node:
         if keys(node)["rule"] == "names":
             assert keys(node)["confidence"] not in ("exact", "matched")
 
 
-@pytest.mark.parametrize("basis, most", [("inferred", "inferred"), ("enclosing", "ancestor")])
-def test_what_was_recorded_less_surely_is_found_no_surer(folder, tmp_path, basis, most):
+@pytest.mark.parametrize("basis, highest", [("inferred", "inferred"), ("enclosing", "ancestor")])
+def test_a_low_recorded_confidence_is_not_raised(folder, tmp_path, basis, highest):
     recorded = json.loads((folder / "model.json").read_text())
     recorded[basis] = list(range(len(recorded["operations"]["rows"])))
     (tmp_path / "model.json").write_text(json.dumps(recorded))
     annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
-    assert min(WORDS.index(word) for word in words(tmp_path / "out.onnx")) == WORDS.index(most)
+    assert min(WORDS.index(word) for word in words(tmp_path / "out.onnx")) == WORDS.index(highest)
 
 
-# ---- whose a node is that a tool put in ------------------------------------------------------------------------------
+# ---- modules of nodes that a tool inserted ---------------------------------------------------------------------------
 
 
 class Attention(torch.nn.Module):
-    """Three projections of one value, and what follows them."""
+    """Three projections of one value, and attention over them."""
 
     def __init__(self):
         super().__init__()
@@ -173,7 +173,7 @@ def network(tmp_path_factory):
     return folder
 
 
-def placed(path, *options) -> list[tuple[onnx.NodeProto, dict]]:
+def annotated_nodes(path, *options) -> list[tuple[onnx.NodeProto, dict]]:
     annotate(path, path.with_suffix(".out.onnx"), *options)
     return [(node, keys(node)) for node in onnx.load(path.with_suffix(".out.onnx")).graph.node]
 
@@ -182,8 +182,8 @@ def readers(path, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [other for other in onnx.load(path).graph.node if set(other.input) & set(node.output)]
 
 
-def through(found, node, down: bool) -> list[str]:
-    """Modules of the integer products that a node serves."""
+def product_modules(found, node, down: bool) -> list[str]:
+    """Returns the modules of the integer products that a node serves through Cast and Mul nodes."""
     modules, seen, todo = [], set(), [node]
     while todo:
         at = todo.pop()
@@ -198,55 +198,55 @@ def through(found, node, down: bool) -> list[str]:
     return sorted(set(modules))
 
 
-@pytest.mark.parametrize("given", ["--sidecar", "--from"])
-def test_what_quantises_an_input_belongs_to_its_readers(network, tmp_path, given):
+@pytest.mark.parametrize("option", ["--sidecar", "--from"])
+def test_quantisers_of_an_input_belong_to_its_readers(network, tmp_path, option):
     annotate(network / "exported.onnx", tmp_path / "before.onnx", "--sidecar", network / "model.json")
     quantize_dynamic(network / "exported.onnx", tmp_path / "int8.onnx")
-    known = network / "model.json" if given == "--sidecar" else tmp_path / "before.onnx"
-    found = placed(tmp_path / "int8.onnx", given, known)
+    reference = network / "model.json" if option == "--sidecar" else tmp_path / "before.onnx"
+    found = annotated_nodes(tmp_path / "int8.onnx", option, reference)
     quantising = [(node, said) for node, said in found if node.op_type == "DynamicQuantizeLinear"]
     assert len(quantising) >= 3
     for node, said in quantising:
-        served = through(found, node, down=True)
+        served = product_modules(found, node, down=True)
         if len(served) > 1:
             assert served == ["attention.k", "attention.q", "attention.v"]
             assert (said["module"], said["confidence"], said["rule"]) == ("attention", "ancestor", "inserted")
         else:
             assert [said["module"]] == served and said["rule"] == "inserted"
-    for node, said in found:  # cast and scaled back: the product's
+    for node, said in found:  # the Cast of a result belongs to the product
         if node.op_type == "Cast":
-            assert [said["module"]] == through(found, node, down=False)
+            assert [said["module"]] == product_modules(found, node, down=False)
 
 
-def test_quantised_and_back_belongs_to_what_reads_it(network, tmp_path):
+def test_a_quantiser_pair_belongs_to_its_reader(network, tmp_path):
     model = onnx.load(network / "exported.onnx")
     for node in [node for node in model.graph.node if node.op_type == "Softplus"]:
         value = node.input[0]
         model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "scale"))
         model.graph.initializer.append(numpy_helper.from_array(np.uint8(9), "zero"))
-        put_before(model, node, helper.make_node("QuantizeLinear", [value, "scale", "zero"], ["as_integers"]),
+        insert_before(model, node, helper.make_node("QuantizeLinear", [value, "scale", "zero"], ["as_integers"]),
                    helper.make_node("DequantizeLinear", ["as_integers", "scale", "zero"], ["back"]))
         node.input[0] = "back"
     onnx.save(model, tmp_path / "qdq.onnx")
-    found = placed(tmp_path / "qdq.onnx", "--sidecar", network / "model.json")
+    found = annotated_nodes(tmp_path / "qdq.onnx", "--sidecar", network / "model.json")
     assert [said["module"] for node, said in found if "Linear" in node.op_type] == ["act", "act"]
 
 
-def test_casts_around_an_operator_are_its_own(network, tmp_path):
+def test_casts_around_an_operator_join_it(network, tmp_path):
     model = onnx.load(network / "exported.onnx")
     node = next(node for node in model.graph.node if node.op_type == "Softplus")
-    put_before(model, node, helper.make_node("Cast", [node.input[0]], ["wider"], to=onnx.TensorProto.DOUBLE))
+    insert_before(model, node, helper.make_node("Cast", [node.input[0]], ["wider"], to=onnx.TensorProto.DOUBLE))
     result, node.input[0] = node.output[0], "wider"
     node.output[0] = "wide_result"
     index = [other.name for other in model.graph.node].index(node.name)
     model.graph.node.insert(index + 1, helper.make_node("Cast", ["wide_result"], [result],
                                                         to=onnx.TensorProto.FLOAT))
     onnx.save(model, tmp_path / "cast.onnx")
-    found = placed(tmp_path / "cast.onnx", "--sidecar", network / "model.json")
+    found = annotated_nodes(tmp_path / "cast.onnx", "--sidecar", network / "model.json")
     assert [said["module"] for node, said in found if node.op_type == "Cast"] == ["act", "act"]
 
 
-def put_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodeProto) -> None:
+def insert_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodeProto) -> None:
     index = [other.name for other in model.graph.node].index(node.name)
     for number, new in enumerate(nodes):
         new.name = f"inserted_{number}"
@@ -254,7 +254,7 @@ def put_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodePr
 
 
 class Twins(torch.nn.Module):
-    """Two projections of equal sizes that only what follows them tells apart."""
+    """Two projections of equal sizes, which differ only in the operators after them."""
 
     def __init__(self):
         super().__init__()
@@ -265,8 +265,8 @@ class Twins(torch.nn.Module):
         return self.head(torch.relu(self.q(x) * 2.0) + torch.relu(self.k(x)))
 
 
-def test_what_likeness_alone_tells_apart_is_not_matched(tmp_path):
-    """Here both results are scaled, and one is read once more: either may be q."""
+def test_similarity_is_not_enough_for_matched(tmp_path):
+    """In the file, both results are scaled and one has a second reader, so either may be q."""
     model = Twins().eval()
     torch.jit.trace(model, torch.ones(2, 8)).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
@@ -275,9 +275,9 @@ def test_what_likeness_alone_tells_apart_is_not_matched(tmp_path):
 
     def linear(x, name):
         changed = np.random.default_rng(0).random((8, 8), np.float32)
-        own = kept[name].weight.detach().numpy() if name in kept else changed
-        weights.append(numpy_helper.from_array(own, name))
-        weights.append(numpy_helper.from_array(np.ones(len(own), np.float32), f"bias_{name}"))
+        matrix = kept[name].weight.detach().numpy() if name in kept else changed
+        weights.append(numpy_helper.from_array(matrix, name))
+        weights.append(numpy_helper.from_array(np.ones(len(matrix), np.float32), f"bias_{name}"))
         nodes.append(helper.make_node("Gemm", [x, name, f"bias_{name}"], [f"g_{name}"], transB=1))
         return f"g_{name}"
 
@@ -291,6 +291,6 @@ def test_what_likeness_alone_tells_apart_is_not_matched(tmp_path):
     value = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 8])], [value("y", 1, [2, 3])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), tmp_path / "f.onnx")
-    found = placed(tmp_path / "f.onnx", "--sidecar", tmp_path / "model.json")
+    found = annotated_nodes(tmp_path / "f.onnx", "--sidecar", tmp_path / "model.json")
     words = {node.input[1]: said["confidence"] for node, said in found if node.op_type == "Gemm"}
     assert words["a"] == words["b"] == "matched" and {words["q"], words["k"]} <= {"inferred", "ancestor"}

@@ -1,5 +1,5 @@
-"""What a node's neighbours and an exporter's names say: layers whose tables are computed alike are told apart by what
-reads them, and an `ancestor` states nothing of an operation that it may not be."""
+"""Evidence from a node's neighbours and from an exporter's names: readers distinguish layers whose tables are computed
+identically, and an `ancestor` states nothing about an operation that it may not be."""
 
 import ast
 
@@ -13,7 +13,7 @@ import command
 import whence
 from match.test_calls import keys
 
-OF_AN_OPERATION = {"namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.fx_node",
+OPERATION_KEYS = {"namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.fx_node",
                    "pkg.torch.onnx.stack_trace", "pkg.whence.source", "pkg.whence.modules", "pkg.whence.op"}
 
 
@@ -23,8 +23,8 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def rotary(tmp_path_factory):
-    """A model of two kinds of layers, each kind with its own tables of angles, recorded with dynamic sizes; PyTorch's
-    file without its metadata, that file optimised, and the modules that the metadata named, by result."""
+    """A model with two kinds of layers, each with its own tables of angles, recorded with dynamic sizes. The folder has
+    PyTorch's file without its metadata, and that file optimised. Also returns the metadata's modules, by result."""
     folder = tmp_path_factory.mktemp("rotary")
     torch.manual_seed(0)
     config = ModernBertConfig(vocab_size=60, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
@@ -67,17 +67,17 @@ def test_a_node_that_its_neighbours_contradict(rotary, file, tmp_path):
             wrong.append((said["confidence"], node.name, module))
     assert compared > 150
     assert not [each for each in wrong if each[0] == "matched"]
-    assert len(wrong) <= 1  # one Unsqueeze of a table, after onnxslim; inferred
+    assert len(wrong) <= 1  # one inferred Unsqueeze of a table, after onnxslim
 
 
-def test_an_ancestor_says_nothing_of_one_operation(rotary, tmp_path):
+def test_an_ancestor_states_no_operation(rotary, tmp_path):
     folder, _ = rotary
     command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "model.json", "-o", tmp_path / "out.onnx")
     nodes = onnx.load(tmp_path / "out.onnx").graph.node
     ancestors = [node for node in nodes if keys(node)["confidence"] == "ancestor"]
     assert ancestors
     for node in ancestors:
-        assert not OF_AN_OPERATION & set(metadata(node)), node.name
+        assert not OPERATION_KEYS & set(metadata(node)), node.name
     told = command.run("explain", tmp_path / "out.onnx", ancestors[0].name, "--sidecar", folder / "model.json").stdout
     assert "\n  source" not in told and ".py:" not in told and "operation" not in told
     cosines = [keys(node) for node in nodes if node.op_type == "Cos"]
@@ -85,7 +85,7 @@ def test_an_ancestor_says_nothing_of_one_operation(rotary, tmp_path):
 
 
 class Tables(torch.nn.Module):
-    """Sines and cosines of positions, of each layer's own frequencies."""
+    """Sines and cosines of positions, with frequencies that differ by layer."""
 
     def __init__(self, base: float):
         super().__init__()
@@ -105,8 +105,8 @@ class Layer(torch.nn.Module):
         return x + self.proj(x * self.tables(x))
 
 
-def test_names_of_torch_export_place_what_is_else_an_ancestor(tmp_path):
-    """The recording has fixed sizes and computes the tables at once; the file, of dynamic sizes, does it at each run."""
+def test_names_of_torch_export_identify_tables(tmp_path):
+    """The recording has fixed sizes and constant tables; the file has dynamic sizes and computes the tables."""
     model, x = torch.nn.Sequential(Layer(1), Layer(2), Layer(3)).eval(), torch.randn(2, 6, 16)
     sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
     with whence.record(tmp_path / "model.json"):
@@ -127,8 +127,8 @@ def test_names_of_torch_export_place_what_is_else_an_ancestor(tmp_path):
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_a_recording_of_fixed_sizes_says_that_one_of_dynamic_sizes_knows_more(fixed, tmp_path):
-    """In one line, of a file with dynamic sizes alone, and where some nodes are not placed."""
+def test_a_recording_of_fixed_sizes_recommends_dynamic_sizes(fixed, tmp_path):
+    """In one line, only for a file with dynamic sizes in which some nodes have no certain module."""
     model, x = torch.nn.Sequential(Layer(1), Layer(2)).eval(), torch.randn(2, 6, 16)
     sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
     with whence.record(tmp_path / "model.json"):

@@ -1,6 +1,6 @@
-"""``whence annotate`` on new models, whose biases are all zeros and whose layers are copies of one: exporters store equal
-tensors once, under the name of one of those that have them. The truth is what PyTorch's exporters write of each node,
-and how each model is put together."""
+"""``whence annotate`` on new models, whose biases are zeros and whose layers are copies of one layer: exporters store
+equal tensors once, under the name of one of their owners. The truth is the metadata of PyTorch's exporters and the
+structure of each model."""
 
 import ast
 import copy
@@ -22,7 +22,7 @@ SURE = ("exact", "matched", "inferred")
 
 
 class Biases(nn.Module):
-    """Linear layers of distinct weights and equal biases."""
+    """Linear layers with distinct weights and equal biases."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ class Layer(nn.Module):
 
 
 class Copies(nn.Module):
-    """Layers with every parameter equal, as torch.nn.TransformerEncoder makes them."""
+    """Layers with equal parameters, like those that torch.nn.TransformerEncoder creates."""
 
     def __init__(self):
         super().__init__()
@@ -79,8 +79,8 @@ def folder(model, tmp_path_factory):
     return folder
 
 
-def stated(node: onnx.NodeProto) -> str | None:
-    """The module by the exporter's own word."""
+def exporter_module(node: onnx.NodeProto) -> str | None:
+    """Returns the module that the exporter stated in the node's metadata or name."""
     for entry in node.metadata_props:
         if entry.key == "pkg.torch.onnx.name_scopes":
             return ast.literal_eval(entry.value)[-2]
@@ -89,11 +89,11 @@ def stated(node: onnx.NodeProto) -> str | None:
     return ".".join(node.name.split("/")[1:-1])
 
 
-def said(before, after) -> list[tuple]:
-    """(operator, truth, module, confidence) of the nodes of which the exporter says the module."""
+def module_rows(before, after) -> list[tuple]:
+    """Returns (operator, truth, module, confidence) of the nodes whose module the exporter stated."""
     rows = []
     for old, new in zip(onnx.load(before).graph.node, onnx.load(after).graph.node, strict=True):
-        truth = stated(old)
+        truth = exporter_module(old)
         if truth is None or old.op_type == "Constant":
             continue
         found = keys(new)
@@ -102,7 +102,7 @@ def said(before, after) -> list[tuple]:
     return rows
 
 
-def wrong(rows) -> list[tuple]:
+def wrong_rows(rows) -> list[tuple]:
     def holds(module, truth) -> bool:
         return module == "" or truth == module or truth.startswith(f"{module}.")
 
@@ -115,18 +115,18 @@ REFERENCES = {"sidecar": ("--sidecar", "model.json"), "weights": ("--weights", "
 
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_the_name_of_an_equal_tensor_is_no_proof(folder, exporter, reference, tmp_path):
+def test_an_equal_tensors_name_proves_nothing(folder, exporter, reference, tmp_path):
     options = [folder / each if "." in each else each for each in REFERENCES[reference]]
     command.run("annotate", folder / f"{exporter}.onnx", "-o", tmp_path / "out.onnx", *options)
-    rows = said(folder / f"{exporter}.onnx", tmp_path / "out.onnx")
-    assert rows and not wrong(rows)
+    rows = module_rows(folder / f"{exporter}.onnx", tmp_path / "out.onnx")
+    assert rows and not wrong_rows(rows)
     sure = [row for row in rows if row[3] in SURE]
     assert len(sure) >= (1 if reference == "sidecar" else 0.5) * len(rows), rows
 
 
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("model", [Biases], indirect=True)
-def test_a_bias_like_others_is_of_the_product_before_it(model, folder, exporter, tmp_path):
+def test_an_equal_bias_belongs_to_its_product(model, folder, exporter, tmp_path):
     file = onnx.load(folder / f"{exporter}.onnx")
     rename.rename_everything(file)
     onnx.save(file, tmp_path / "renamed.onnx")
@@ -136,8 +136,8 @@ def test_a_bias_like_others_is_of_the_product_before_it(model, folder, exporter,
         assert [(each["module"], each["confidence"]) for each in found] == [(name, "matched") for name in "abc"]
 
 
-def test_it_goes_into_no_file_that_was_made_from_it(folder, tmp_path):
-    """A tool that renames everything, with the annotated file as the reference."""
+def test_a_derived_file_has_no_wrong_module(folder, tmp_path):
+    """The tool renames everything, and the annotated file is the reference."""
     command.run("annotate", folder / "dynamo.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", folder / "model.json")
     file = onnx.load(folder / "dynamo.onnx")
     for node in file.graph.node:
@@ -145,11 +145,11 @@ def test_it_goes_into_no_file_that_was_made_from_it(folder, tmp_path):
     rename.rename_everything(file)
     onnx.save(file, tmp_path / "renamed.onnx")
     command.run("annotate", tmp_path / "renamed.onnx", "-o", tmp_path / "out.onnx", "--from", tmp_path / "annotated.onnx")
-    rows = said(folder / "dynamo.onnx", tmp_path / "out.onnx")
-    assert rows and not wrong(rows)
+    rows = module_rows(folder / "dynamo.onnx", tmp_path / "out.onnx")
+    assert rows and not wrong_rows(rows)
 
 
-def test_equal_tensors_that_kept_their_names_are_told_apart(tmp_path):
+def test_equal_tensors_with_their_own_names_are_distinct(tmp_path):
     """Exported without the optimiser that merges them."""
     torch.manual_seed(0)
     model = Biases().eval()
@@ -159,11 +159,11 @@ def test_equal_tensors_that_kept_their_names_are_told_apart(tmp_path):
     names = {tensor.name for tensor in onnx.load(tmp_path / "plain.onnx").graph.initializer}
     assert {"a.bias", "b.bias", "c.bias"} <= names
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
-    rows = said(tmp_path / "plain.onnx", tmp_path / "out.onnx")
+    rows = module_rows(tmp_path / "plain.onnx", tmp_path / "out.onnx")
     assert [row[1:] for row in rows if row[0] == "Add"] == [(name, name, "matched") for name in "abc"]
 
 
-# ---- content that many a constant has --------------------------------------------------------------------------------
+# ---- content that many constants have --------------------------------------------------------------------------------
 
 def save(path, nodes, inputs, tensors):
     graph = helper.make_graph(nodes, "graph", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
@@ -172,7 +172,7 @@ def save(path, nodes, inputs, tensors):
 
 
 def words(before, after) -> dict:
-    """(module, confidence) by the name that the node had."""
+    """Returns (module, confidence) by the node's name before annotating."""
     pairs = zip(onnx.load(before).graph.node, onnx.load(after).graph.node, strict=True)
     return {old.name: (keys(new)["module"], keys(new)["confidence"]) for old, new in pairs}
 
@@ -198,7 +198,7 @@ def test_sizes_and_indices_are_not_parameters(tmp_path):
           helper.make_node("Add", ["s", "k"], ["y"], name="sum")],
          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
           helper.make_tensor_value_info("i", TensorProto.INT64, [2, 1])],
-         # As long lists of bytes, the starts are the buffer, and the column begins as the bias of zeros does.
+         # `starts` has the bytes of the buffer, and `column` begins with the bytes of the bias of zeros.
          {"starts": np.array([0, 0]), "ends": np.array([2, 9999]), "axes": np.array([0, 1]),
           "column": np.array([[0], [1]]), "v1": weights["first.weight"].T.copy(), "v2": weights["first.bias"],
           "v3": weights["second.weight"].T.copy(), "v4": weights["second.bias"]})
@@ -211,7 +211,7 @@ def test_sizes_and_indices_are_not_parameters(tmp_path):
 
 
 def test_zeros_of_a_state_are_not_a_bias_of_zeros(tmp_path):
-    """The file adds zeros before the layer: a part as long as the bias is that bias' bytes, and so is the same length."""
+    """The file adds zeros before the layer, in tensors that are as long as its bias of zeros or longer."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     nn.init.zeros_(model[0].bias)
@@ -230,10 +230,10 @@ def test_zeros_of_a_state_are_not_a_bias_of_zeros(tmp_path):
     assert found["first"] == ("0", "matched") and found["second"] == ("1", "matched")
 
 
-# ---- a parameter that another module than its own uses -----------------------------------------------------------------
+# ---- a parameter that a module other than its owner uses -------------------------------------------------------------
 
 class Head(nn.Module):
-    """As in RoBERTa: the bias is the head's and its decoder's, and a checkpoint names it once."""
+    """Like in RoBERTa, the head and its decoder share the bias, which a checkpoint names once."""
 
     def __init__(self):
         super().__init__()
@@ -254,8 +254,8 @@ class Masked(nn.Module):
         return self.head(self.table(ids))
 
 
-def annotated_by_weights(model, given, state, tmp_path, **options):
-    torch.onnx.export(model.eval(), (given,), tmp_path / "file.onnx", dynamo=False, opset_version=18, verbose=False, **options)
+def annotated_by_weights(model, x, state, tmp_path, **options):
+    torch.onnx.export(model.eval(), (x,), tmp_path / "file.onnx", dynamo=False, opset_version=18, verbose=False, **options)
     file = onnx.load(tmp_path / "file.onnx")
     rename.rename_everything(file)
     onnx.save(file, tmp_path / "file.onnx")
@@ -265,7 +265,7 @@ def annotated_by_weights(model, given, state, tmp_path, **options):
             for node in onnx.load(tmp_path / "out.onnx").graph.node]
 
 
-def test_a_bias_without_a_weight_may_be_a_child_s(tmp_path):
+def test_a_bias_without_weight_may_be_a_childs(tmp_path):
     torch.manual_seed(0)
     model = Masked()
     state = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("head.decoder")}
@@ -274,7 +274,7 @@ def test_a_bias_without_a_weight_may_be_a_child_s(tmp_path):
 
 
 def test_rows_are_not_picked_from_a_decoder(tmp_path):
-    """Exporters name a tied weight after either module; the one that has a bias is no Embedding."""
+    """Exporters name a tied weight after either module; a module with a bias is not an Embedding."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((20, 8), np.float32)
     save(tmp_path / "file.onnx",
@@ -290,7 +290,7 @@ def test_rows_are_not_picked_from_a_decoder(tmp_path):
 
 
 class NormedTable(nn.Module):
-    """As in DeBERTa: a norm is applied to an Embedding's weight."""
+    """Like in DeBERTa, a norm is applied to an Embedding's weight."""
 
     def __init__(self):
         super().__init__()
@@ -300,7 +300,7 @@ class NormedTable(nn.Module):
         return self.out(x @ self.norm(self.table.weight).T @ self.table.weight)
 
 
-def test_a_norm_is_not_the_table_that_it_is_applied_to(tmp_path):
+def test_a_norm_is_not_the_table_that_it_reads(tmp_path):
     torch.manual_seed(0)
     model = NormedTable()
     for each in model.parameters():
@@ -310,7 +310,7 @@ def test_a_norm_is_not_the_table_that_it_is_applied_to(tmp_path):
     assert norms == [("norm", "matched")]
 
 
-def test_a_parametrized_weight_is_its_module_s(tmp_path):
+def test_a_parametrized_weight_is_its_modules(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Conv1d(6, 2, 3))
     torch.nn.utils.parametrizations.weight_norm(model[0])
@@ -320,7 +320,7 @@ def test_a_parametrized_weight_is_its_module_s(tmp_path):
 
 
 class QueryNorm(nn.Module):
-    """As in Qwen3: heads are taken apart, then normed."""
+    """Like in Qwen3, the heads are separated, then normalised."""
 
     def __init__(self):
         super().__init__()
@@ -349,7 +349,7 @@ def test_the_arithmetic_of_a_norm_begins_at_its_operand(tmp_path):
     assert {found[each] for each in ("Pow", "ReduceMean", "Sqrt")} == {("norm", "inferred")}
 
 
-# ---- a checkpoint of 16 bits, and the file of 32 that was made from it -------------------------------------------------
+# ---- a 16-bit checkpoint and the 32-bit file that was made from it ---------------------------------------------------
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
@@ -368,22 +368,22 @@ def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
     assert f"of {count} parameters {count} were found by their bytes" in output
 
 
-def test_a_part_that_holds_one_of_the_copies_is_of_the_model(tmp_path):
-    """Its weights are those of three layers alike: of this model for certain, of one layer not."""
+def test_a_part_with_one_copy_belongs_to_the_model(tmp_path):
+    """Three layers have these weights, so the part certainly belongs to the model, but to no certain layer."""
     torch.manual_seed(0)
     model, x = Copies().eval(), torch.randn(2, 3, 8)
     torch.jit.trace(model, x).save(tmp_path / "model.pt")
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
     torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, opset_version=17, verbose=False)
-    whole = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "model.onnx"))
-    stored = {node.output[0]: node.input[0] for node in whole.graph.node if node.op_type == "Identity"}  # of equal tensors
-    for node in whole.graph.node:
+    file = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "model.onnx"))
+    stored = {node.output[0]: node.input[0] for node in file.graph.node if node.op_type == "Identity"}
+    for node in file.graph.node:
         node.input[:] = [stored.get(name, name) for name in node.input]
-    layer = [node for node in whole.graph.node if node.name.startswith("/layers.1/") and node.op_type != "Identity"]
-    weights = {each.name for each in whole.graph.initializer}
+    layer = [node for node in file.graph.node if node.name.startswith("/layers.1/") and node.op_type != "Identity"]
+    weights = {each.name for each in file.graph.initializer}
     inner = {output for node in layer for output in node.output}
     begins = sorted({name for node in layer for name in node.input if name and name not in weights | inner})
-    part = onnx.utils.Extractor(whole).extract_model(begins, list(layer[-1].output))
+    part = onnx.utils.Extractor(file).extract_model(begins, list(layer[-1].output))
     new_names = {part.graph.input[0].name: "read", part.graph.output[0].name: "made"}
     for named in [*part.graph.input, *part.graph.output]:
         named.name = new_names[named.name]

@@ -1,4 +1,4 @@
-"""pkg.whence.id: the same operation has one identity in the files of four exporters at two opsets; diff pairs by it."""
+"""pkg.whence.id: an operation has one identity in the files of four exporters at two opsets; diff pairs nodes by it."""
 
 import onnx
 import pytest
@@ -21,7 +21,7 @@ class Block(torch.nn.Module):
 
 
 class Twice(torch.nn.Module):
-    """Calls one block twice, and another one."""
+    """Calls one block twice, and a second block once."""
 
     def __init__(self):
         super().__init__()
@@ -37,8 +37,8 @@ def files(tmp_path_factory):
     return exports(Twice().eval(), torch.randn(2, 8), "x=float32[2,8]", tmp_path_factory.mktemp("identities"))
 
 
-def test_identities_are_those_of_the_code(files):
-    """Worked out by hand from the two classes above."""
+def test_identities_follow_the_code(files):
+    """The expected identities were derived by hand from the two classes above."""
     block = {"/add/0", "/add/1", "/gelu/0", "/relu/0", "/mul/0"}
     called = [f"{module}/{call}" for module, call in (("first", 0), ("first", 1), ("second", 0))]
     expected = {call + operation for call in called for operation in block} | {"/0/softmax/0"}
@@ -58,25 +58,25 @@ def test_exporters_and_opsets_agree(files):
             assert same == common >= 6
 
 
-def test_a_spelled_out_operator_shares_one_identity(files):
+def test_a_decomposed_operator_has_one_identity(files):
     nodes = [node for node in onnx.load(files["TorchScript 18"]).graph.node if ids_of(node) == ["second/0/gelu/0"]]
     assert len(nodes) > 3 and "Erf" in {node.op_type for node in nodes}
 
 
 def test_diff_pairs_two_exporters_files(files):
-    """Every node but the copies and constants of TorchScript's exporter has its partner in the other file."""
+    """Every node, except the copies and constants of TorchScript's exporter, has a partner in the other file."""
     for left, right in (("TorchScript 20", "dynamo 20"), ("whence .pt2 18", "TorchScript 20")):
         result = command.run_json("diff", files[left], files[right])
-        lonely = [node for node in result["changed_nodes"] if node["change"] in ("added", "removed", "moved")
+        unpaired = [node for node in result["changed_nodes"] if node["change"] in ("added", "removed", "moved")
                   and node["op_type"] not in ("Identity", "Constant")]
-        assert not lonely, lonely
-    spelled_out = command.run_json("diff", files["whence .pt2 18"], files["whence .pt2 20"])
-    gelus = [node for node in spelled_out["changed_nodes"] if node["change"] == "fused"
+        assert not unpaired, unpaired
+    decomposed = command.run_json("diff", files["whence .pt2 18"], files["whence .pt2 20"])
+    gelus = [node for node in decomposed["changed_nodes"] if node["change"] == "fused"
              and node["op_type"] == "Gelu"]
     assert len(gelus) == 3 and all(any(old.startswith("Erf ") for old in node["fused"]) for node in gelus)
 
 
-def test_values_of_one_name_are_no_pair_where_operations_differ(tmp_path):
+def test_values_of_equal_name_are_no_pair_if_operations_differ(tmp_path):
     from validate.onnx_files import ID, known, model, node
 
     def file(name, order):
@@ -85,13 +85,13 @@ def test_values_of_one_name_are_no_pair_where_operations_differ(tmp_path):
                      tmp_path / name)
 
     result = command.run_json("diff", file("a.onnx", (0, 1)), file("b.onnx", (1, 0)))
-    for change in ("renamed", "changed"):  # each reads what the other read
+    for change in ("renamed", "changed"):  # the two nodes exchanged their inputs
         names = [each["names"] for each in result["changed_nodes"] if each["change"] == change]
         assert sorted(names) == [["n0", "n1"], ["n1", "n0"]], change
     assert len(result["changed_nodes"]) == 4
 
 
-def test_strip_takes_it_off_and_from_carries_it(files, tmp_path):
+def test_strip_removes_it_and_from_copies_it(files, tmp_path):
     annotated = files["dynamo 20"]
     command.run("strip", annotated, "-o", tmp_path / "plain.onnx")
     assert not any("pkg.whence.id" in entries(node) for node in onnx.load(tmp_path / "plain.onnx").graph.node)

@@ -1,4 +1,4 @@
-"""A node that stands for what two modules compute alike is of both, in whence's own export and in a foreign file."""
+"""A node merged from equal nodes of two modules belongs to both, in whence's own export and in a foreign file."""
 
 import json
 
@@ -55,8 +55,8 @@ def test_an_exporter_that_merges_equal_nodes(renamed, swapped, tmp_path):
     assert "modules" not in found["Sub"][1]
 
 
-def test_a_node_of_one_branch_alone_stays_its_own(tmp_path):
-    """The file has the second branch as well, with a Softmax of its own."""
+def test_a_node_of_one_branch_has_one_module(tmp_path):
+    """The file also has the second branch, with its own Softmax."""
     model, x = Branches(False).eval(), torch.randn(4, 8)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))
@@ -74,7 +74,7 @@ def test_a_node_of_one_branch_alone_stays_its_own(tmp_path):
 
 
 class Masks(torch.nn.Module):
-    """Each head makes the same float mask of one of booleans."""
+    """Each head converts the same boolean mask to a float mask."""
 
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class Heads(torch.nn.Module):
 
 
 def test_whences_own_export(tmp_path):
-    """Of which `covered` counts the merged node once, at the module around both."""
+    """`covered` counts the merged node once, at the module around both."""
     whence.export(Heads().eval(), (torch.randn(2, 6), torch.rand(2, 6) > 0.5), tmp_path / "model.onnx")
     [cast] = [node for node in onnx.load(tmp_path / "model.onnx").graph.node if node.op_type == "Cast"]
     said = keys(cast)

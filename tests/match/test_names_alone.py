@@ -1,5 +1,5 @@
-"""Without a sidecar, names that PyTorch's older exporter writes: where they are another module's, weights decide, or the
-module around both is said."""
+"""Names from PyTorch's older exporter, without a sidecar. If a name belongs to a different module, weights decide, or
+annotate states the module around both."""
 
 import onnx
 import pytest
@@ -69,7 +69,7 @@ class OddKeys(nn.Module):
 
 
 class ReadsAChild(nn.Module):
-    """The weight is the child's, the operation the parent's own."""
+    """The weight belongs to the child, the operation to the parent."""
 
     def __init__(self):
         super().__init__()
@@ -80,8 +80,8 @@ class ReadsAChild(nn.Module):
         return x @ self.layer[1].linear.weight + self.layer[1].linear(x)
 
 
-def annotated(model: nn.Module, folder) -> tuple[list, set]:
-    """(nodes that read a weight, each with its keys and the weight's module; all paths of modules)"""
+def annotate_by_names(model: nn.Module, folder) -> tuple[list, set]:
+    """Returns the keys and the weight's module of each node that reads a weight, and all module paths."""
     torch.onnx.export(model.eval(), (torch.randn(2, 4),), folder / "model.onnx", dynamo=False, verbose=False)
     command.run("annotate", folder / "model.onnx", "-o", folder / "annotated.onnx")
     nodes = onnx.load(folder / "annotated.onnx").graph.node
@@ -91,29 +91,29 @@ def annotated(model: nn.Module, folder) -> tuple[list, set]:
 
 
 @pytest.mark.parametrize("model", [CallsAMethod, HandsOver, OddKeys])
-def test_a_weight_says_which_of_two_modules_of_one_name_is_meant(model, tmp_path):
-    readers, paths = annotated(model(), tmp_path)
+def test_a_weight_decides_between_modules_of_one_name(model, tmp_path):
+    readers, paths = annotate_by_names(model(), tmp_path)
     for found, module in readers:
         assert module in paths
         assert (found["module"], found["confidence"]) == (module, "inferred")
 
 
-def test_where_either_may_be_meant_the_module_around_both_is_said(tmp_path):
-    """`/layer.0/Gemm` of layer.0.layer.0: a module may read the weights of one that it holds."""
-    readers, _ = annotated(AllCalledLayer(), tmp_path)
+def test_an_ambiguous_name_gives_the_module_around_both(tmp_path):
+    """`/layer.0/Gemm` belongs to layer.0.layer.0, but layer.0 itself may read its child's weights."""
+    readers, _ = annotate_by_names(AllCalledLayer(), tmp_path)
     said = [(found["module"], found["confidence"]) for found, _ in readers]
     assert said == [("layer.0", "ancestor"), ("layer.0.layer.1", "inferred"),
                     ("layer.1.layer.0", "inferred"), ("layer.1", "ancestor")]
 
 
-def test_a_weight_that_the_parent_reads_does_not_make_the_node_the_childs(tmp_path):
-    annotated(ReadsAChild(), tmp_path)
+def test_a_childs_weight_does_not_give_the_parents_node_to_the_child(tmp_path):
+    annotate_by_names(ReadsAChild(), tmp_path)
     for node in onnx.load(tmp_path / "annotated.onnx").graph.node:
         if node.op_type == "MatMul":
             assert keys(node).get("module", "") in ("", "layer")
 
 
-def test_what_lies_between_two_calls_of_a_module_is_not_within_it(tmp_path):
+def test_nodes_between_two_calls_of_a_module_are_not_in_it(tmp_path):
     class Loop(nn.Module):
         def __init__(self):
             super().__init__()
@@ -126,7 +126,7 @@ def test_what_lies_between_two_calls_of_a_module_is_not_within_it(tmp_path):
 
     torch.onnx.export(Loop().eval(), (torch.randn(2, 4),), tmp_path / "named.onnx", dynamo=False, verbose=False)
     model = onnx.load(tmp_path / "named.onnx")
-    for i, node in enumerate(model.graph.node):  # parameters keep their names, nothing else does
+    for i, node in enumerate(model.graph.node):  # only parameters keep their names
         node.name = f"n{i}"
         for j, value in enumerate(node.input):
             node.input[j] = value.replace("/", "v")
@@ -141,8 +141,8 @@ def test_what_lies_between_two_calls_of_a_module_is_not_within_it(tmp_path):
     assert len(activations) == 3 and all(found.get("module", "") == "" for found in activations)
 
 
-@pytest.mark.parametrize("given", ["--sidecar", "--from"])
-def test_what_brings_back_a_row_of_an_embedding_is_of_the_embedding(given, tmp_path):
+@pytest.mark.parametrize("option", ["--sidecar", "--from"])
+def test_dequantised_rows_of_an_embedding_belong_to_it(option, tmp_path):
     model = nn.Sequential(nn.Embedding(50, 16), nn.Tanh(), nn.Linear(16, 8)).eval()
     ids = torch.randint(0, 50, (2, 5))
     torch.jit.trace(model, (ids,)).save(tmp_path / "model.pt")
@@ -150,14 +150,14 @@ def test_what_brings_back_a_row_of_an_embedding_is_of_the_embedding(given, tmp_p
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
     quantize_dynamic(tmp_path / "before.onnx", tmp_path / "int8.onnx")
-    reference = tmp_path / ("before.onnx" if given == "--from" else "model.json")
-    command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "after.onnx", given, reference)
-    back = [keys(node) for node in onnx.load(tmp_path / "after.onnx").graph.node if node.op_type == "DequantizeLinear"]
-    assert [(found["module"], found["confidence"]) for found in back] == [("0", "matched")]
+    reference = tmp_path / ("before.onnx" if option == "--from" else "model.json")
+    command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "after.onnx", option, reference)
+    rows = [keys(node) for node in onnx.load(tmp_path / "after.onnx").graph.node if node.op_type == "DequantizeLinear"]
+    assert [(found["module"], found["confidence"]) for found in rows] == [("0", "matched")]
 
 
 @pytest.mark.parametrize("convolution", [nn.Conv2d, nn.ConvTranspose2d])
-def test_a_convolution_that_may_have_taken_a_norm_in_is_of_the_module_around(convolution, tmp_path):
+def test_a_convolution_with_a_possible_norm_has_the_module_around(convolution, tmp_path):
     block = nn.Sequential(convolution(3, 4, 2), nn.BatchNorm2d(4))
     block[1].running_mean.uniform_(0.5, 1)
     model = nn.ModuleDict({"block": block})
@@ -178,7 +178,7 @@ class Bottleneck(nn.Module):
     def __init__(self):
         super().__init__()
         self.down, self.norm = nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4)
-        self.fc1, self.fc2 = nn.Conv2d(4, 2, 1), nn.Conv2d(2, 4, 1)  # of squeeze and excitation: with biases, no norms
+        self.fc1, self.fc2 = nn.Conv2d(4, 2, 1), nn.Conv2d(2, 4, 1)  # squeeze and excitation: biases, no norms
 
     def forward(self, x):
         x = torch.relu(self.norm(self.down(x)))
@@ -186,7 +186,7 @@ class Bottleneck(nn.Module):
 
 
 def test_a_convolution_whose_keys_and_weights_agree(tmp_path):
-    """Of PyTorch's own file. A convolution that took in a norm has the norm's keys, so it is not known."""
+    """In PyTorch's own file. A convolution with a folded norm has the norm's keys, so its module is uncertain."""
     model = nn.Sequential(nn.Conv2d(3, 6, 3), Bottleneck(), nn.ConvTranspose2d(4, 3, 2)).eval()
     model[1].norm.running_var.uniform_(0.5, 2)
     torch.onnx.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "plain.onnx", dynamo=True, external_data=False,
@@ -206,8 +206,8 @@ class Stem(nn.Module):
         return self.head(torch.relu(self.norm(self.conv(x))))
 
 
-def test_a_convolution_of_integers_that_took_in_a_norm(tmp_path):
-    """Its weight has no parameter's name any more; what scales its operands and its result is of both as well."""
+def test_an_integer_convolution_with_a_folded_norm(tmp_path):
+    """Its weight has lost its parameter's name; the scales of its operands and result belong to both modules."""
     model = nn.Sequential(Stem()).eval()
     model[0].norm.running_mean.normal_()
     torch.onnx.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
@@ -222,8 +222,8 @@ def test_a_convolution_of_integers_that_took_in_a_norm(tmp_path):
         assert "0.conv" not in [module for module, _ in found[operator]]
 
 
-def test_scopes_of_pytorch_that_are_no_modules(tmp_path):
-    """A root around captured graphs, and a text where PyTorch does not know the module."""
+def test_pytorch_scopes_that_are_no_modules(tmp_path):
+    """A root around captured graphs, and a placeholder for an unknown module."""
     scopes = [["", "_export_root", "_export_root.fc", "linear"], ["", "fc", "relu"],
               ["_empty_nn_module_stack_from_metadata_hook", "sym_size_int"]]
     nodes = [onnx.helper.make_node("Relu", [f"x{at}"], [f"x{at + 1}"], name=f"n{at}") for at in range(3)]

@@ -1,4 +1,4 @@
-"""What annotate says where it knows too little: how to go on, and exit code 1 for those who asked for more."""
+"""annotate on files with too little evidence: the suggested next step, and exit code 1 if a minimum is not reached."""
 
 import os
 import re
@@ -26,31 +26,31 @@ class Blind(torch.nn.Module):
 
 @pytest.fixture
 def blind(tmp_path):
-    """(the model, its example, its file without a name or key that says anything)"""
+    """Returns the model, its example, and the folder of its file without useful names and keys."""
     torch.manual_seed(2)
     network, x = Blind().eval(), torch.linspace(-1, 1, 12).reshape(2, 6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(network, (x,), str(tmp_path / "m.onnx"), dynamo=True, external_data=False, verbose=False)
-    made = onnx.load(tmp_path / "m.onnx")
+    file = onnx.load(tmp_path / "m.onnx")
     names = {}
-    for number, each in enumerate(made.graph.node):
+    for number, each in enumerate(file.graph.node):
         each.name = f"n{number}"
         del each.metadata_props[:]
-    for tensor in made.graph.initializer:
+    for tensor in file.graph.initializer:
         tensor.name = names.setdefault(tensor.name, f"t{len(names)}")
-    for each in made.graph.node:
+    for each in file.graph.node:
         for values in (each.input, each.output):
             values[:] = [names.setdefault(value, f"t{len(names)}") for value in values]
-    for value in (*made.graph.input, *made.graph.output):
+    for value in (*file.graph.input, *file.graph.output):
         value.name = names[value.name]
-    del made.graph.value_info[:]
-    onnx.save(made, tmp_path / "m.onnx")
+    del file.graph.value_info[:]
+    onnx.save(file, tmp_path / "m.onnx")
     return network, x, tmp_path
 
 
-def test_what_to_do_next_can_be_done(blind):
-    """The warning's two lines, run as they stand, make the file known."""
+def test_the_suggested_next_step_works(blind):
+    """Running the warning's two lines unchanged attributes every node of the file."""
     network, x, folder = blind
     result = command.run("annotate", folder / "m.onnx", "-o", folder / "out.onnx")
     assert result.stderr.startswith("warning:") and "record the model" in result.stderr
@@ -63,7 +63,7 @@ def test_what_to_do_next_can_be_done(blind):
     assert command.run_json("validate", folder / "out.onnx", "--min-covered", "100")["clean"]
 
 
-def test_a_file_that_says_something_has_no_warning(tmp_path):
+def test_a_file_with_useful_names_has_no_warning(tmp_path):
     path = model([node("Relu", ["x"], "a", "/first/Relu"), node("Relu", ["a"], "b", "/second/Relu")], tmp_path / "m.onnx")
     assert "record the model" not in command.run("annotate", path, "-o", tmp_path / "out.onnx").stderr
 
@@ -72,13 +72,13 @@ def test_a_file_that_says_something_has_no_warning(tmp_path):
     ("covered=100", 1, "covered is 66.67 %, not 100 %"), ("covered=60", 0, ""),
     ("exact=50@a", 0, ""), ("covered=90@op:Relu", 1, "covered of Relu is 66.67 %, not 90 %"),
     ("covered=1@gone", 1, "no module of the file matches 'gone'"), ("covered=101", 2, "is not a threshold")])
-def test_too_little_is_exit_1(tmp_path, minimum, code, said):
+def test_a_shortfall_is_exit_1(tmp_path, minimum, code, said):
     nodes = [node("Relu", ["x"], "a", "n0", known("a")), node("Relu", ["a"], "b", "n1", known("b", "inferred")),
              node("Relu", ["b"], "c", "n2", {"pkg.whence.confidence": "unattributed"})]
     path, out = model(nodes, tmp_path / "m.onnx"), tmp_path / "out.onnx"
     result = command.run("annotate", path, "-o", out, "--min", minimum, code=code)
     assert said in result.stdout + result.stderr
-    assert out.exists() == (code < 2)  # what was found is written all the same
+    assert out.exists() == (code < 2)  # the file is written nevertheless
     if code == 1:
         assert any(said in each for each in command.run_json("annotate", path, "-o", out, "--min", minimum, code=1)["shortfalls"])
 

@@ -1,4 +1,4 @@
-"""Pairs of quantizers that a tool puts on a value are of the operators that read it, whatever the tool calls them."""
+"""Pairs of quantizers that a tool inserts after a value belong to the value's readers, whatever their names are."""
 
 import onnx
 import pytest
@@ -31,8 +31,8 @@ class Readings(CalibrationDataReader):
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
-@pytest.mark.parametrize("given", ["--sidecar", "--from", "--weights", None])
-def test_a_pair_is_of_its_readers(dynamo, given, tmp_path):
+@pytest.mark.parametrize("option", ["--sidecar", "--from", "--weights", None])
+def test_pairs_belong_to_readers(dynamo, option, tmp_path):
     model, x = Residual().eval(), torch.randn(1, 3, 16, 16)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))
@@ -40,10 +40,10 @@ def test_a_pair_is_of_its_readers(dynamo, given, tmp_path):
                       **({"external_data": False} if dynamo else {}))
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "known.onnx")
     torch.save(model.state_dict(), tmp_path / "model.bin")
-    before = tmp_path / ("known.onnx" if given == "--from" else "plain.onnx")
+    before = tmp_path / ("known.onnx" if option == "--from" else "plain.onnx")
     quantize_static(before, tmp_path / "qdq.onnx", Readings())
-    source = {"--sidecar": "model.json", "--from": "known.onnx", "--weights": "model.bin"}.get(given)
-    command.run("annotate", tmp_path / "qdq.onnx", *([given, tmp_path / source] if given else []), "-o",
+    source = {"--sidecar": "model.json", "--from": "known.onnx", "--weights": "model.bin"}.get(option)
+    command.run("annotate", tmp_path / "qdq.onnx", *([option, tmp_path / source] if option else []), "-o",
                 tmp_path / "out.onnx")
     graph = onnx.load(tmp_path / "out.onnx").graph
     readers = {name: [node for node in graph.node if name in node.input] for node in graph.node for name in node.output}
@@ -69,8 +69,8 @@ class Attention(torch.nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-def test_a_reshape_behind_a_product_of_integers_is_the_models_own(tmp_path):
-    """The tool that quantised the product put none there."""
+def test_a_reshape_after_an_integer_product_is_the_models_own(tmp_path):
+    """The tool that quantised the product inserts no Reshape."""
     model, x = torch.nn.Sequential(Attention(), Attention()).eval(), torch.randn(2, 6, 32)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))

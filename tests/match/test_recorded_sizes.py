@@ -1,5 +1,5 @@
-"""A recording with dynamic sizes says as much of a file as one at fixed sizes: sizes that several modules ask for are one
-node in the recording's own export, and one for each module in the file. PyTorch's names of nodes are the truth."""
+"""A recording with dynamic sizes matches as much of a file as a recording with fixed sizes. A size that several modules
+read is one node in the recording's export, but one node per module in the file. The truth is PyTorch's node names."""
 
 import onnx
 import pytest
@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
 
 
 def answers(folder, recording: str) -> list[tuple[str, str, str]]:
-    """(module by the name that PyTorch gave, module, confidence) of the nodes that have such a name."""
+    """Returns (module in PyTorch's name, module, confidence) of the nodes with a name from PyTorch."""
     command.run("annotate", folder / "m.onnx", "--sidecar", folder / f"{recording}.json", "-o", folder / "out.onnx")
     found = []
     for before, node in zip(onnx.load(folder / "m.onnx").graph.node, onnx.load(folder / "out.onnx").graph.node, strict=True):
@@ -72,7 +72,7 @@ def answers(folder, recording: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def test_a_recording_with_dynamic_sizes_knows_as_much(folder):
+def test_a_recording_with_dynamic_sizes_is_as_good(folder):
     fixed, dynamic = answers(folder, "fixed"), answers(folder, "dynamic")
     for truth, module, confidence in fixed + dynamic:
         if confidence == "ancestor":

@@ -1,7 +1,7 @@
-"""What tools fold into one operator, across modules: every module is named, and no other, with a sidecar and with the
-file before the tool.
+"""Operators that tools fuse across modules: annotate states exactly the fused modules, with a sidecar and with the file
+before the tool.
 
-The truth is how each model is put together: its operators are one to a module."""
+The truth is the structure of each model: every module has one operator."""
 
 import json
 
@@ -17,8 +17,8 @@ from match.test_calls import keys
 WAYS = ("sidecar", "from")
 
 
-def exported(model: nn.Module, inputs: tuple, folder, dynamo: bool = False):
-    """The sidecar, PyTorch's file, and that file annotated."""
+def write_files(model: nn.Module, inputs: tuple, folder, dynamo: bool = False):
+    """Writes the sidecar, PyTorch's file, and that file annotated."""
     torch.jit.trace(model, inputs, check_trace=False).save(folder / "model.pt")
     torch.save(inputs, folder / "inputs.pt")
     command.run("record", folder / "model.pt", "-o", folder / "model.json", "--inputs", folder / "inputs.pt")
@@ -27,7 +27,7 @@ def exported(model: nn.Module, inputs: tuple, folder, dynamo: bool = False):
     command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "model.json", "-o", folder / "before.onnx")
 
 
-def optimised(folder, level: str, way: str) -> list[onnx.NodeProto]:
+def optimised_nodes(folder, level: str, way: str) -> list[onnx.NodeProto]:
     tools.onnxruntime_offline(level)("", folder / "plain.onnx", folder / "tool.onnx")
     reference = {"sidecar": ("--sidecar", folder / "model.json"), "from": ("--from", folder / "before.onnx")}[way]
     command.run("annotate", folder / "tool.onnx", *reference, "-o", folder / "annotated.onnx")
@@ -40,7 +40,7 @@ def modules(node: onnx.NodeProto) -> list[str]:
 
 
 class Channels(nn.Module):
-    """So many channels that ONNX Runtime fills its blocks up, by a few."""
+    """ONNX Runtime pads these numbers of channels by a few to fill its blocks."""
 
     def __init__(self, channels: int, head: bool):
         super().__init__()
@@ -55,8 +55,8 @@ class Channels(nn.Module):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("channels, head", [(4, True), (12, True), (12, False), (20, False), (24, True)])
 def test_convolutions_in_blocks(channels, head, way, tmp_path):
-    exported(Channels(channels, head).eval(), (torch.randn(1, 3, 12, 12),), tmp_path)
-    nodes = optimised(tmp_path, "all", way)
+    write_files(Channels(channels, head).eval(), (torch.randn(1, 3, 12, 12),), tmp_path)
+    nodes = optimised_nodes(tmp_path, "all", way)
     convolutions = [node for node in nodes if node.op_type == "Conv"]
     assert {node.domain for node in convolutions} == {"com.microsoft.nchwc"}
     assert [modules(node) for node in convolutions] == [["c1", "r1"], ["c2", "r2"]]
@@ -85,8 +85,8 @@ class Biased(nn.Module):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_product_with_the_bias_of_another_module(way, tmp_path):
-    exported(Biased().eval(), (torch.randn(2, 8),), tmp_path)
-    nodes = optimised(tmp_path, "basic", way)
+    write_files(Biased().eval(), (torch.randn(2, 8),), tmp_path)
+    nodes = optimised_nodes(tmp_path, "basic", way)
     assert [node.op_type for node in nodes] == ["Gemm"]
     assert modules(nodes[0]) == ["bias", "product"] and keys(nodes[0])["module"] == ""
 
@@ -97,7 +97,7 @@ class Scale(nn.Module):
 
 
 class Scaled(nn.Module):
-    """A scale of its own module goes into the product before it, not into the Softmax behind it."""
+    """A scale in its own module is fused into the product before it, not into the Softmax after it."""
 
     def __init__(self):
         super().__init__()
@@ -110,13 +110,13 @@ class Scaled(nn.Module):
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_product_with_a_scale(dynamo, way, tmp_path):
-    exported(Scaled().eval(), (torch.randn(2, 3, 8),), tmp_path, dynamo)
-    found = {node.op_type: modules(node) for node in optimised(tmp_path, "extended", way)}
+    write_files(Scaled().eval(), (torch.randn(2, 3, 8),), tmp_path, dynamo)
+    found = {node.op_type: modules(node) for node in optimised_nodes(tmp_path, "extended", way)}
     assert found["FusedMatMul"] == ["", "scale"] and found["Softmax"] == ["softmax"]
 
 
 class Embeddings(nn.Module):
-    """The second summand depends on no input: a tool computes it."""
+    """The second summand depends on no input, so a tool folds it."""
 
     def __init__(self):
         super().__init__()
@@ -139,13 +139,13 @@ class Embedded(nn.Module):
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_norm_that_adds_a_constant(dynamo, way, tmp_path):
-    exported(Embedded().eval(), (torch.randint(0, 50, (1, 12)),), tmp_path, dynamo)
-    found = {node.op_type: modules(node) for node in optimised(tmp_path, "extended", way)}
+    write_files(Embedded().eval(), (torch.randint(0, 50, (1, 12)),), tmp_path, dynamo)
+    found = {node.op_type: modules(node) for node in optimised_nodes(tmp_path, "extended", way)}
     assert found["SkipLayerNormalization"] == ["embeddings", "embeddings.norm"]
 
 
 class Padded(nn.Module):
-    """ONNX Runtime takes the padding, the norm and the activation into the convolution."""
+    """ONNX Runtime fuses the padding, the norm and the activation into the convolution."""
 
     def __init__(self, channels: int, stride: int):
         super().__init__()
@@ -157,15 +157,15 @@ class Padded(nn.Module):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_activation_is_the_convolutions_before_it(way, tmp_path):
+def test_an_activation_joins_the_convolution_before(way, tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(Padded(3, 2), Padded(16, 1), Padded(16, 2)).eval()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
-    exported(model, (torch.randn(1, 3, 32, 32),), tmp_path)
-    found = [modules(node) for node in optimised(tmp_path, "all", way) if node.op_type == "Conv"]
+    write_files(model, (torch.randn(1, 3, 32, 32),), tmp_path)
+    found = [modules(node) for node in optimised_nodes(tmp_path, "all", way) if node.op_type == "Conv"]
     assert len(found) == 3
     for number, named in enumerate(found):
         assert f"{number}.conv" in named
@@ -173,7 +173,7 @@ def test_an_activation_is_the_convolutions_before_it(way, tmp_path):
 
 
 class Frozen(nn.Module):
-    """A batch norm whose statistics are fixed, spelled out: DETR's backbones have it."""
+    """A decomposed batch norm with fixed statistics, like in DETR's backbones."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -185,7 +185,7 @@ class Frozen(nn.Module):
 
 
 class Residual(nn.Module):
-    """ONNX Runtime takes norms, the sum and the activation behind it into two convolutions."""
+    """ONNX Runtime fuses the norms, the sum and the activation after it into two convolutions."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -211,8 +211,8 @@ class Residuals(nn.Module):
 @pytest.mark.parametrize("channels", [16, 12])
 def test_a_sum_that_a_convolution_adds(channels, dynamo, way, tmp_path):
     torch.manual_seed(0)
-    exported(Residuals(channels).eval(), (torch.randn(1, 3, 16, 16),), tmp_path, dynamo)
-    convolutions = [node for node in optimised(tmp_path, "all", way) if node.op_type == "Conv"]
+    write_files(Residuals(channels).eval(), (torch.randn(1, 3, 16, 16),), tmp_path, dynamo)
+    convolutions = [node for node in optimised_nodes(tmp_path, "all", way) if node.op_type == "Conv"]
     adding = next(node for node in convolutions if len(node.input) > 3)
     first, shortcut = (next(node for node in convolutions if node is not adding and keys(node)["module"] == module)
                        for module in ("block", "block.shortcut"))
@@ -239,9 +239,9 @@ class Own(nn.Module):
         return self.act(self.pre(x)) * 2
 
 
-def test_the_sidecar_of_another_model_where_no_weight_can_tell(tmp_path):
+def test_the_sidecar_of_another_model_without_weights(tmp_path):
     x = torch.randn(2, 4)
-    exported(Own().eval(), (x,), tmp_path)
+    write_files(Own().eval(), (x,), tmp_path)
     torch.onnx.export(Other(), (x,), tmp_path / "other.onnx", dynamo=False, verbose=False)
     error = command.run("annotate", tmp_path / "other.onnx", "--sidecar", tmp_path / "model.json", "-o",
                         tmp_path / "out.onnx", code=3).stderr
@@ -249,9 +249,9 @@ def test_the_sidecar_of_another_model_where_no_weight_can_tell(tmp_path):
     assert not (tmp_path / "out.onnx").exists()
 
 
-def test_a_conversion_without_effect_is_its_own_modules(tmp_path):
-    """CLIP converts the pixels to the weights' dtype before it calls the convolution of the patches. A trace has the
-    operation and no form of the reference writes it, so the Cast may be it: then the module around the convolution's."""
+def test_a_cast_without_effect_is_its_own_modules(tmp_path):
+    """CLIP converts the pixels to the weights' dtype before its patch convolution. The trace has this operation, but no
+    form of the reference writes it. The file's Cast may be it, so it belongs to the module around the convolution."""
     from transformers import CLIPVisionConfig, CLIPVisionModel
 
     torch.manual_seed(0)
@@ -259,7 +259,7 @@ def test_a_conversion_without_effect_is_its_own_modules(tmp_path):
                                              num_attention_heads=2, patch_size=8)).eval()
     forward = model.forward
     model.forward = lambda pixels: forward(pixel_values=pixels, return_dict=False)[0]
-    exported(model, (torch.randn(1, 3, 16, 16),), tmp_path)
+    write_files(model, (torch.randn(1, 3, 16, 16),), tmp_path)
     renamed = onnx.load(tmp_path / "plain.onnx")
     rename.rename_everything(renamed)
     onnx.save(renamed, tmp_path / "renamed.onnx")
@@ -280,31 +280,30 @@ def convolved(channels_in: int, channels: int, groups: int = 1) -> nn.Sequential
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 @pytest.mark.parametrize("way", WAYS)
-def test_an_activation_that_a_runtime_takes_apart_behind_a_folded_norm(dynamo, way, tmp_path):
-    """As in MobileNetV3. ONNX Runtime writes a HardSigmoid and a Mul for each HardSwish, so they come in the modules'
-    order."""
+def test_an_activation_that_a_runtime_splits_after_a_folded_norm(dynamo, way, tmp_path):
+    """Like in MobileNetV3. ONNX Runtime writes a HardSigmoid and a Mul for each HardSwish, in the modules' order."""
     torch.manual_seed(0)
     layers = [convolved(3, 16), *(layer for _ in range(3) for layer in (convolved(16, 16), convolved(16, 16, 16)))]
-    exported(nn.Sequential(*layers).eval(), (torch.randn(1, 3, 12, 12),), tmp_path, dynamo)
-    nodes = optimised(tmp_path, "extended", way)
-    wanted = [[f"{i}.2"] for i in range(7)]
+    write_files(nn.Sequential(*layers).eval(), (torch.randn(1, 3, 12, 12),), tmp_path, dynamo)
+    nodes = optimised_nodes(tmp_path, "extended", way)
+    expected = [[f"{i}.2"] for i in range(7)]
     for op_type in ("HardSigmoid", "Mul"):
         found = [node for node in nodes if node.op_type == op_type]
-        assert [modules(node) for node in found] == wanted
+        assert [modules(node) for node in found] == expected
         assert {keys(node)["confidence"] for node in found} == {"matched"}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_transpose_before_a_fused_sum_is_not_the_sums(way, tmp_path):
+def test_a_transpose_before_a_fused_sum_is_separate(way, tmp_path):
     layer = nn.TransformerEncoderLayer(24, 4, 48, batch_first=True)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
-    exported(model, (torch.randn(2, 9, 24),), tmp_path)
+    write_files(model, (torch.randn(2, 9, 24),), tmp_path)
     before = onnx.load(tmp_path / "plain.onnx")
     rename.rename_everything(before)
     onnx.save(before, tmp_path / "plain.onnx")
-    nodes = optimised(tmp_path, "extended", way)
-    maker = {name: node for node in nodes for name in node.output}
-    read = [maker[node.input[1]] for node in nodes if node.op_type == "SkipLayerNormalization"]
+    nodes = optimised_nodes(tmp_path, "extended", way)
+    producer = {name: node for node in nodes for name in node.output}
+    read = [producer[node.input[1]] for node in nodes if node.op_type == "SkipLayerNormalization"]
     transposes = [node for node in read if node.op_type == "Transpose"]
     assert len(transposes) == 2
     for node in transposes:

@@ -1,5 +1,5 @@
-"""``whence annotate --weights``: modules by the parameters that nodes read. The truth is how each model is put together; no
-recording and no name of the file helps, since every name is replaced."""
+"""``whence annotate --weights`` finds modules by the parameters that nodes read. The truth is the structure of each
+model. There is no recording, and every name in the file is replaced."""
 
 import json
 import struct
@@ -61,11 +61,11 @@ def model() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def plain(model, tmp_path_factory):
-    """By PyTorch's TorchScript exporter, with every name replaced. LayerNorm is written out at opset 16."""
-    return exported(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("plain"))
+    """A file of PyTorch's TorchScript exporter with every name replaced. LayerNorm is decomposed at opset 16."""
+    return export(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("plain"))
 
 
-def exported(model, x, folder, renamed: bool = True):
+def export(model, x, folder, renamed: bool = True):
     path = folder / "model.onnx"
     torch.onnx.export(model, (x,), path, dynamo=False, opset_version=16, verbose=False, do_constant_folding=True)
     if renamed:
@@ -75,13 +75,13 @@ def exported(model, x, folder, renamed: bool = True):
     return path
 
 
-def found(path) -> list[tuple]:
+def rows_of(path) -> list[tuple]:
     return [(node.op_type, keys(node)["module"], keys(node)["confidence"]) for node in onnx.load(path).graph.node]
 
 
 def annotated(path, weights, folder, *options) -> list[tuple]:
     command.run("annotate", path, "--weights", weights, "-o", folder / "out.onnx", *options)
-    return found(folder / "out.onnx")
+    return rows_of(folder / "out.onnx")
 
 
 def readers(rows, op_types=("MatMul", "Gather", "Gemm", "MatMulInteger", "MatMulNBits")) -> set[tuple]:
@@ -93,37 +93,37 @@ PRODUCTS = {("table", "matched"), ("head", "matched")} | {
     (f"layers.{i}.{name}", "matched") for i in range(2) for name in ("up", "down", *(f"attention.{each}" for each in LAYERS))}
 
 
-def test_what_reads_parameters_and_what_lies_between(model, plain, tmp_path):
+def test_readers_of_parameters_and_nodes_between(model, plain, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     rows = annotated(plain, tmp_path / "model.safetensors", tmp_path)
     assert readers(rows) == PRODUCTS
-    # A norm that is written out: its arithmetic is read by nothing else.
+    # Nothing outside the norm reads the nodes of the decomposed norm.
     assert {(module, word) for op_type, module, word in rows if op_type in ("ReduceMean", "Pow", "Sqrt")} == {
         (f"layers.{i}.norm", "inferred") for i in range(2)}
-    # Between query and out lies the attention; of an activation only the block around it is known.
+    # Nodes between query and out belong to the attention; an activation belongs to the block around it.
     assert {(module, word) for op_type, module, word in rows if op_type in ("Softmax", "Relu")} == {
         (f"layers.{i}{below}", "ancestor") for i in range(2) for below in ("", ".attention")}
-    # Sums of the blocks add no parameter; those that are biases do.
+    # Residual sums add no parameter; the other sums add a bias.
     sums = [module for op_type, module, word in rows if op_type == "Add" and word == "ancestor"]
     assert sums and set(sums) <= {"", "layers.0", "layers.1"}
 
 
-def test_a_file_that_was_annotated_by_names_stays_as_it_is(model, tmp_path):
-    file = exported(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
+def test_a_file_annotated_by_names_does_not_change(model, tmp_path):
+    file = export(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
     command.run("annotate", file, "-o", tmp_path / "names.onnx")
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     again = command.run("annotate", tmp_path / "names.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "out.onnx")
     assert "the checkpoint adds nothing" in again.stderr and "whence strip" in again.stderr
-    assert "file before" not in again.stderr and found(tmp_path / "out.onnx") == found(tmp_path / "names.onnx")
+    assert "file before" not in again.stderr and rows_of(tmp_path / "out.onnx") == rows_of(tmp_path / "names.onnx")
 
 
-def test_names_refine_it_and_other_vocabularies_do_not(model, tmp_path):
+def test_names_refine_it_and_foreign_names_do_not(model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    path = exported(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
+    path = export(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
     rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
     assert {(module, word) for op_type, module, word in rows if op_type == "Relu"} == {
         (f"layers.{i}.act", "inferred") for i in range(2)}
-    # As ONNX Runtime GenAI's builder names modules: by its own words.
+    # ONNX Runtime GenAI's builder has its own names for modules.
     file = onnx.load(path)
     for node in file.graph.node:
         node.name = node.name.replace("/attention/", "/attn/").replace("/query/", "/q_proj/").replace("/out/", "/o_proj/")
@@ -146,10 +146,10 @@ class Wrapped(nn.Module):
 
 
 @pytest.mark.parametrize("file_has_it", [True, False])
-def test_a_wrapper_that_only_one_of_both_has(model, file_has_it, tmp_path):
-    given = (Wrapped(model), model)[::1 if file_has_it else -1]
-    path = exported(given[0].eval(), torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
-    save_file(given[1].state_dict(), tmp_path / "model.safetensors")
+def test_a_wrapper_in_one_of_the_two(model, file_has_it, tmp_path):
+    models = (Wrapped(model), model)[::1 if file_has_it else -1]
+    path = export(models[0].eval(), torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
+    save_file(models[1].state_dict(), tmp_path / "model.safetensors")
     prefix = "" if file_has_it else "bert."
     rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
     assert {(module, word) for op_type, module, word in rows if op_type == "Relu"} == {
@@ -157,14 +157,14 @@ def test_a_wrapper_that_only_one_of_both_has(model, file_has_it, tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
-def test_names_that_training_put_wrappers_in_front_of(model, plain, prefix, tmp_path):
-    """torch.nn.DataParallel and torch.compile; the module names are those of the model itself."""
+def test_names_with_prefixes_of_wrappers(model, plain, prefix, tmp_path):
+    """Wrappers are torch.nn.DataParallel and torch.compile; annotate states the names of the wrapped model."""
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     save_file({prefix + name: tensor for name, tensor in model.state_dict().items()}, tmp_path / "wrapped.safetensors")
     assert annotated(plain, tmp_path / "wrapped.safetensors", tmp_path) == annotated(plain, tmp_path / "model.safetensors", tmp_path)
 
 
-def in_one(state: dict) -> dict:
+def training_checkpoint(state: dict) -> dict:
     return {"state_dict": state, "optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}, "epoch": 3}
 
 
@@ -174,7 +174,7 @@ def scripted(model, path):
 
 SAVED = {
     "a state dict": lambda model, path: torch.save(model.state_dict(), path),
-    "a checkpoint of a training run": lambda model, path: torch.save(in_one(model.state_dict()), path),
+    "a checkpoint of a training run": lambda model, path: torch.save(training_checkpoint(model.state_dict()), path),
     "a pickled model": lambda model, path: torch.save(model, path),
     "a scripted model": scripted,
     "half precision": lambda model, path: torch.save({k: v.half() for k, v in model.state_dict().items()}, path),
@@ -188,11 +188,11 @@ SAVED = {
 @pytest.mark.parametrize("form", SAVED)
 def test_what_torch_saves(model, plain, form, tmp_path):
     SAVED[form](model, tmp_path / "pytorch_model.bin")
-    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS  # the folder
+    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS  # the folder as --weights
 
 
-def test_a_tensor_whose_pickle_says_a_negative_size_is_left_out(model, plain, tmp_path):
-    """-1 in one byte, which without its sign is 255."""
+def test_a_tensor_with_a_negative_size_is_left_out(model, plain, tmp_path):
+    """The size is -1 in one byte, which would be 255 without a sign."""
     torch.save({**model.state_dict(), "odd": torch.zeros(211)}, tmp_path / "good.bin")
     with zipfile.ZipFile(tmp_path / "good.bin") as good, zipfile.ZipFile(tmp_path / "odd.bin", "w") as odd:
         for name in good.namelist():
@@ -237,8 +237,8 @@ def test_through_tools(model, plain, tool, tmp_path):
     assert readers(annotated(tmp_path / "changed.onnx", tmp_path / "model.safetensors", tmp_path)) == PRODUCTS
 
 
-def all_in_eight_bits(file: onnx.ModelProto) -> None:
-    """Every parameter, the biases too, as int8 of the same name; a DequantizeLinear in front of its readers."""
+def quantise_parameters(file: onnx.ModelProto) -> None:
+    """Stores every parameter, also biases, as int8 under its name, with a DequantizeLinear before its readers."""
     for each in [each for each in file.graph.initializer if each.data_type == onnx.TensorProto.FLOAT and len(each.dims)]:
         values = numpy_helper.to_array(each)
         scale = np.float32(np.abs(values).max() / 127)
@@ -251,25 +251,25 @@ def all_in_eight_bits(file: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("training", [0, 1])
 def test_quantised_weights_that_kept_their_names(model, training, tmp_path):
-    """Names are met first; what the tensors hold still says whether the file was made with these weights."""
+    """Names match first; the elements still decide whether the file was made with these weights."""
     torch.onnx.export(model, (torch.randint(0, 50, (2, 7)),), tmp_path / "model.onnx", dynamo=False, opset_version=16,
                       do_constant_folding=False)  # no weight is stored transposed, under a new name
     file = onnx.load(tmp_path / "model.onnx")
-    all_in_eight_bits(file)
+    quantise_parameters(file)
     onnx.save(file, tmp_path / "quantised.onnx")
     save_file({name: tensor + training * torch.randn_like(tensor) for name, tensor in model.state_dict().items()},
               tmp_path / "model.safetensors")
     if training:
         refused = command.run("annotate", tmp_path / "quantised.onnx", "--weights", tmp_path / "model.safetensors", "-o",
                               tmp_path / "new.onnx", code=3)
-        assert "E0206" in refused.stderr and "names and other weights" in refused.stderr
+        assert "E0206" in refused.stderr and "names but other weights" in refused.stderr
     else:
         rows = annotated(tmp_path / "quantised.onnx", tmp_path / "model.safetensors", tmp_path)
         assert {module for module, _ in PRODUCTS} <= {module for module, _ in readers(rows, ("MatMul", "Gather"))}
 
 
 def test_query_key_and_value_in_one_product(model, plain, tmp_path):
-    """The product is of all three, and of the module around them."""
+    """The product belongs to all three modules, and to the module around them."""
     file = onnx.load(plain)
     weights = {each.name: numpy_helper.to_array(each) for each in file.graph.initializer}
     state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
@@ -302,11 +302,11 @@ class Tied(nn.Module):
         return self.head(self.norm(self.table(ids)))
 
 
-def test_tied_weights_are_not_taken_for_the_embeddings(tmp_path):
-    """The file of weights has the table alone; which module multiplies with it nothing says."""
+def test_tied_weights_are_not_only_the_embeddings(tmp_path):
+    """The checkpoint has only the table, and nothing identifies the module that multiplies by it."""
     torch.manual_seed(1)
     model = Tied().eval()
-    path = exported(model, torch.randint(0, 40, (2, 3)), tmp_path)
+    path = export(model, torch.randint(0, 40, (2, 3)), tmp_path)
     state = model.state_dict()
     del state["head.weight"]
     save_file(state, tmp_path / "model.safetensors")
@@ -325,10 +325,10 @@ class OldNames(nn.Module):
 
 
 def test_old_names_of_norms(tmp_path):
-    """Weights that another training changed go by their names, when that is asked for."""
+    """Weights of another training match by their names if an option allows it."""
     torch.manual_seed(2)
     model = OldNames().eval()
-    path = exported(model, torch.randn(2, 3, 24), tmp_path, renamed=False)
+    path = export(model, torch.randn(2, 3, 24), tmp_path, renamed=False)
     old = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
            for name, tensor in model.state_dict().items()}
     save_file(old, tmp_path / "old.safetensors")
@@ -354,14 +354,14 @@ class SelfAttention(nn.Module):
 def test_multihead_attention_reads_its_childs_weights_itself(tmp_path):
     torch.manual_seed(3)
     model = SelfAttention().eval()
-    path = exported(model, torch.randn(2, 5, 32), tmp_path)
+    path = export(model, torch.randn(2, 5, 32), tmp_path)
     torch.save(model.state_dict(), tmp_path / "model.pth")
     rows = annotated(path, tmp_path / "model.pth", tmp_path)
     assert readers(rows, ("MatMul", "Gemm")) == {("attn", "matched"), ("head", "matched"), ("attn", "inferred")}
 
 
-def test_a_module_that_is_called_often_bounds_nothing(tmp_path):
-    """What lies between two calls of one module is not in it."""
+def test_a_module_called_twice_encloses_nothing(tmp_path):
+    """Nodes between two calls of one module are not in it."""
     class Twice(nn.Module):
         def __init__(self):
             super().__init__()
@@ -372,15 +372,15 @@ def test_a_module_that_is_called_often_bounds_nothing(tmp_path):
 
     torch.manual_seed(4)
     model = Twice().eval()
-    path = exported(model, torch.randn(2, 24), tmp_path)
+    path = export(model, torch.randn(2, 24), tmp_path)
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
     assert [(module, word) for op_type, module, word in rows if op_type == "Sin"] == [("", "ancestor")]
     assert readers(rows) == {("shared.0", "matched"), ("shared.2", "matched"), ("head", "matched")}
 
 
-def test_norms_that_convolutions_took_in(tmp_path):
-    """Sorted as safetensors sorts: bn1, bn2, conv1, conv2."""
+def test_norms_folded_into_convolutions(tmp_path):
+    """safetensors sorts the parameters: bn1, bn2, conv1, conv2."""
     class Convolutions(nn.Module):
         def __init__(self):
             super().__init__()
@@ -396,7 +396,7 @@ def test_norms_that_convolutions_took_in(tmp_path):
         for each in (norm.weight.data, norm.bias.data, norm.running_mean):
             nn.init.normal_(each)
         nn.init.uniform_(norm.running_var, 0.5, 2)
-    path = exported(model, torch.randn(1, 3, 9, 9), tmp_path)
+    path = export(model, torch.randn(1, 3, 9, 9), tmp_path)
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     annotated(path, tmp_path / "model.safetensors", tmp_path)
     said = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"]
@@ -411,9 +411,9 @@ def test_weights_of_another_model(plain, tmp_path):
     assert not (tmp_path / "new.onnx").exists()
 
 
-def header(entries: dict, bytes_behind: int = 0) -> bytes:
+def header(entries: dict, data_bytes: int = 0) -> bytes:
     text = json.dumps(entries).encode()
-    return struct.pack("<Q", len(text)) + text + bytes(bytes_behind)
+    return struct.pack("<Q", len(text)) + text + bytes(data_bytes)
 
 
 ONE = {"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}
@@ -424,20 +424,20 @@ BAD = {
     "an ONNX file": (b"\x08\x08\x12\x07pytorch", "E0203"),
     "an old pickle": (b"\x80\x02}q\x00.", "E0303"),
     "a header that ends early": (header(ONE)[:20], "E0202"),
-    "a tensor that ends behind the file": (header(ONE, 15), "E0202"),
-    "a size too many": (header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 16]}}, 16), "E0204"),
+    "a tensor that ends past the file": (header(ONE, 15), "E0202"),
+    "a size that is too large": (header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 16]}}, 16), "E0204"),
     "sizes whose product overflows": (header({"a": {"dtype": "F32", "shape": [2**62, 8], "data_offsets": [0, 16]}}, 16),
                                       "E0204"),
     "a negative size": (header({"a": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}}, 16), "E0204"),
     "an end before the beginning": (header({"a": {"dtype": "F32", "shape": [0], "data_offsets": [16, 0]}}, 16), "E0204"),
     "no sizes": (header({"a": {"dtype": "F32", "data_offsets": [0, 16]}}, 16), "E0204"),
-    "a header that is no object": (struct.pack("<Q", 9) + b"{[1,2,3]]", "E0204"),
+    "a header that is not an object": (struct.pack("<Q", 9) + b"{[1,2,3]]", "E0204"),
     "no tensor": (header({}), "E0203"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_files_that_are_no_weights(plain, name, tmp_path):
+def test_files_without_weights(plain, name, tmp_path):
     content, code = BAD[name]
     (tmp_path / "w.safetensors").write_bytes(content)
     ran = command.run("annotate", plain, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "new.onnx", code=3
@@ -475,7 +475,7 @@ def test_nothing_in_a_pickle_runs(plain, model, tmp_path, monkeypatch):
     assert not (tmp_path / "harmed").exists()
 
 
-def test_strip_takes_it_back_and_twice_is_once(plain, model, tmp_path):
+def test_it_is_idempotent_and_strip_undoes_it(plain, model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     annotated(plain, tmp_path / "model.safetensors", tmp_path)
     command.run("annotate", tmp_path / "out.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "again.onnx")
@@ -489,4 +489,4 @@ def test_in_python(plain, model, tmp_path):
 
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     report = whence.annotate(plain, weights=tmp_path / "model.safetensors", output=tmp_path / "out.onnx")
-    assert report.matched >= len(PRODUCTS) and readers(found(tmp_path / "out.onnx")) == PRODUCTS
+    assert report.matched >= len(PRODUCTS) and readers(rows_of(tmp_path / "out.onnx")) == PRODUCTS

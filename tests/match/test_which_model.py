@@ -1,4 +1,4 @@
-"""Is the file of this model? What a tool optimised is, however much it fused; a relative with the same names is not."""
+"""A file belongs to its model however much a tool fused it; a related model with equal names is refused."""
 
 import onnx
 import pytest
@@ -24,7 +24,7 @@ class Block(torch.nn.Module):
 
 
 def export(folder, seed: int, width: int, blocks: int = 3):
-    """model.onnx, without annotation; known.onnx, annotated; model.json, the recording."""
+    """Writes model.onnx without metadata, the annotated known.onnx, and the recording model.json."""
     folder.mkdir()
     torch.manual_seed(seed)
     model = torch.nn.Sequential(*[Block(width) for _ in range(blocks)]).eval()
@@ -42,7 +42,7 @@ KNOWN = {"--sidecar": "model.json", "--from": "known.onnx"}
 
 
 @pytest.mark.parametrize("option", KNOWN)
-def test_the_same_architecture_of_other_sizes_is_refused(option, tmp_path):
+def test_the_same_architecture_with_other_sizes_is_refused(option, tmp_path):
     small, large = export(tmp_path / "small", 0, width=8), export(tmp_path / "large", 0, width=24)
     for each, other in ((small, large), (large, small)):
         error = command.run("annotate", each / "model.onnx", "-o", tmp_path / "out.onnx", option, other / KNOWN[option],
@@ -57,12 +57,12 @@ def test_other_weights_in_the_same_sizes_are_refused_and_allowed(option, tmp_pat
     error = command.run(*arguments, code=3).stderr
     assert "E0206" in error and "other weights" in error and not (tmp_path / "out.onnx").exists()
     report = command.run_json(*arguments, "--allow-different-weights")
-    assert report["inferred"] == report["nodes"] > 0  # nothing is surer than a structure that other models have, too
+    assert report["inferred"] == report["nodes"] > 0  # other models may have this structure
 
 
-def test_the_file_before_is_known_by_its_weights_when_all_names_are_lost(tmp_path):
-    made = export(tmp_path / "made", 0, width=8)
-    model = onnx.load(made / "model.onnx")
+def test_the_file_before_matches_by_weights_without_names(tmp_path):
+    folder = export(tmp_path / "made", 0, width=8)
+    model = onnx.load(folder / "model.onnx")
     for number, tensor in enumerate(model.graph.initializer):
         for node in model.graph.node:
             node.input[:] = [f"w{number}" if name == tensor.name else name for name in node.input]
@@ -71,19 +71,19 @@ def test_the_file_before_is_known_by_its_weights_when_all_names_are_lost(tmp_pat
         node.name = f"n{number}"
     onnx.save(model, tmp_path / "bare.onnx")
     report = command.run_json("annotate", tmp_path / "bare.onnx", "-o", tmp_path / "out.onnx", "--from",
-                              made / "known.onnx")
+                              folder / "known.onnx")
     assert report["parameters"]["by_digest"] == report["parameters"]["known"] > 0
 
 
 @pytest.mark.parametrize("file", ["ort-extended", "renamed+ort-extended"])
-def test_a_heavily_fused_file_is_of_the_file_before(file, tmp_path):
+def test_a_fused_file_matches_the_file_before(file, tmp_path):
     corpus.make(tmp_path, command.BINARY, "gpt_neox", ["torchscript-18"], [file])
     found = score.score_row(command.BINARY, tmp_path / "gpt_neox" / "torchscript-18", BY_NAME[file], "before")
     assert found.total() > 50 and not found.failures
 
 
 class Fresh(torch.nn.Module):
-    """As models begin: norms of ones, biases of zeros, random matrices."""
+    """An untrained model: norms of ones, biases of zeros, random matrices."""
 
     def __init__(self, blocks: int, seed: int):
         super().__init__()
@@ -109,7 +109,7 @@ IMAGE = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
-    """The plain file of three blocks, what tools made of it, and what is known of this model and of others."""
+    """The plain file of three blocks, its renamed and quantised forms, and references of this and of other models."""
     folder = tmp_path_factory.mktemp("fresh")
     for name, (blocks, seed) in {"own": (3, 0), "seed": (3, 1), "more": (4, 0), "fewer": (2, 0)}.items():
         model = Fresh(blocks, seed).eval()
@@ -126,22 +126,22 @@ def fresh(tmp_path_factory):
     return folder
 
 
-GIVEN = {"--sidecar": "{}.json", "--from": "{}.onnx", "--weights": "{}.safetensors"}
+SOURCES = {"--sidecar": "{}.json", "--from": "{}.onnx", "--weights": "{}.safetensors"}
 
 
-@pytest.mark.parametrize("option", GIVEN)
+@pytest.mark.parametrize("option", SOURCES)
 @pytest.mark.parametrize("file", ["plain", "renamed", "int8", "renamed-int8"])
-def test_what_all_new_models_have_proves_nothing(fresh, file, option, tmp_path):
+def test_initial_values_prove_nothing(fresh, file, option, tmp_path):
     for other in ("seed", "more", "fewer"):
-        error = command.run("annotate", fresh / f"{file}.onnx", option, fresh / GIVEN[option].format(other), "-o",
+        error = command.run("annotate", fresh / f"{file}.onnx", option, fresh / SOURCES[option].format(other), "-o",
                             tmp_path / "out.onnx", code=3).stderr
         assert error.startswith("E0206") and not (tmp_path / "out.onnx").exists()
-    report = command.run_json("annotate", fresh / f"{file}.onnx", option, fresh / GIVEN[option].format("own"), "-o",
+    report = command.run_json("annotate", fresh / f"{file}.onnx", option, fresh / SOURCES[option].format("own"), "-o",
                               tmp_path / "out.onnx")
-    assert report["matched"] + report["exact"] >= 7  # products
+    assert report["matched"] + report["exact"] >= 7  # the products
 
 
-def test_other_weights_are_said_and_never_matched(fresh, tmp_path):
+def test_other_weights_are_reported_not_matched(fresh, tmp_path):
     arguments = ["annotate", fresh / "int8.onnx", "--sidecar", fresh / "seed.json", "-o", tmp_path / "out.onnx"]
     error = command.run(*arguments, code=3).stderr
     assert "of 8 matrices whose elements can be compared, 0 hold" in error and "structure of" not in error
@@ -149,7 +149,7 @@ def test_other_weights_are_said_and_never_matched(fresh, tmp_path):
     assert report["matched"] == report["exact"] == 0 and report["inferred"] > report["nodes"] / 2
 
 
-def test_a_model_that_was_trained_on_has_other_weights_and_the_same_structure(fresh, tmp_path):
+def test_a_finetuned_model_has_other_weights_and_equal_structure(fresh, tmp_path):
     tuned = Fresh(3, 0).eval()
     with torch.no_grad():
         for parameter in tuned.parameters():
@@ -172,7 +172,7 @@ class Recurrent(torch.nn.Module):
 
 
 class Experts(torch.nn.Module):
-    """The weights of several experts in one parameter each, which exporters transpose."""
+    """Each parameter holds the weights of several experts; exporters transpose it."""
 
     def __init__(self):
         super().__init__()
@@ -215,7 +215,7 @@ SEQUENCE, TOKENS = torch.zeros(2, 9, 24), torch.zeros(2, 9, dtype=torch.long)
 
 
 @pytest.mark.parametrize("make, x, tool", [
-    (Recurrent, SEQUENCE, quantize_dynamic),  # the order of gates is another one, and no byte is kept
+    (Recurrent, SEQUENCE, quantize_dynamic),  # the gates are reordered and no byte is kept
     (Experts, SEQUENCE, plain),
     (Experts, SEQUENCE, quantize_dynamic),
     (equal_layers, SEQUENCE, int4),
@@ -223,7 +223,7 @@ SEQUENCE, TOKENS = torch.zeros(2, 9, 24), torch.zeros(2, 9, dtype=torch.long)
     (lambda: torch.nn.Linear(24, 40), SEQUENCE, quantize_dynamic),
     (OneTable, TOKENS, plain),
 ], ids=["lstm-int8", "experts", "experts-int8", "equal-int4", "linear", "linear-int8", "table"])
-def test_weights_in_another_order_and_single_ones_say_which_model_it_is(make, x, tool, tmp_path):
+def test_reordered_and_single_weights_identify_the_model(make, x, tool, tmp_path):
     for seed in (0, 1):
         torch.manual_seed(seed)
         model = make().eval()
@@ -238,16 +238,16 @@ def test_weights_in_another_order_and_single_ones_say_which_model_it_is(make, x,
     rename.rename_everything(renamed)
     onnx.save(renamed, tmp_path / "file.onnx")
     arguments = ["annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx"]
-    for option, name in GIVEN.items():
+    for option, name in SOURCES.items():
         error = command.run(*arguments, option, tmp_path / name.format(1), code=3).stderr
         assert error.startswith("E0206") and not (tmp_path / "out.onnx").exists()
-    for option, name in GIVEN.items():
+    for option, name in SOURCES.items():
         report = command.run_json(*arguments, option, tmp_path / name.format(0), "--overwrite")
         assert option == "--weights" or report["matched"] > 0
 
 
-class Beside(torch.nn.Module):
-    """The recorded model and five of other weights."""
+class SixModels(torch.nn.Module):
+    """The recorded model and five models with other weights."""
 
     def __init__(self):
         super().__init__()
@@ -257,10 +257,10 @@ class Beside(torch.nn.Module):
         return torch.stack([model(x) for model in self.models])
 
 
-def test_a_model_beside_others_is_found(fresh, tmp_path):
-    torch.onnx.export(Beside().eval(), (IMAGE,), tmp_path / "beside.onnx", dynamo=False, opset_version=17)
+def test_a_model_among_others_is_found(fresh, tmp_path):
+    torch.onnx.export(SixModels().eval(), (IMAGE,), tmp_path / "beside.onnx", dynamo=False, opset_version=17)
     quantize_dynamic(tmp_path / "beside.onnx", tmp_path / "int8.onnx")
     for file in ("beside", "int8"):
         report = command.run_json("annotate", tmp_path / f"{file}.onnx", "--sidecar", fresh / "own.json", "-o",
                                   tmp_path / "out.onnx", "--overwrite")
-        assert 0 < report["matched"] < report["nodes"] / 6  # of the one, and nothing of the others
+        assert 0 < report["matched"] < report["nodes"] / 6  # only nodes of the recorded model

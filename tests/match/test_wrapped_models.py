@@ -1,4 +1,4 @@
-"""A file of a wrapper around the recorded model: what prepares its inputs is of no module within it."""
+"""A file of a wrapper around the recorded model: nodes that prepare its inputs belong to no recorded module."""
 
 import json
 import re
@@ -41,7 +41,7 @@ PREPARED = {
 
 @pytest.mark.parametrize("quantised", [False, True], ids=["plain", "int8"])
 @pytest.mark.parametrize("way", PREPARED)
-def test_what_prepares_the_inputs(way, quantised, tmp_path):
+def test_input_preparation(way, quantised, tmp_path):
     torch.manual_seed(3)
     model = Network().eval()
     model.stem[1].running_mean.normal_()
@@ -59,7 +59,7 @@ def test_what_prepares_the_inputs(way, quantised, tmp_path):
     nodes = list(onnx.load(tmp_path / "out.onnx").graph.node)
     assert keys(next(node for node in nodes if node.op_type in ("Conv", "ConvInteger")))["module"] == "stem"
     first = next(at for at, node in enumerate(nodes) if node.op_type in ("Conv", "DynamicQuantizeLinear"))
-    before = [node for node in nodes[:first] if node.op_type not in ("Constant", "Reshape")]  # of biases
+    before = [node for node in nodes[:first] if node.op_type not in ("Constant", "Reshape")]  # Reshapes of biases
     assert len(before) >= 2
     for node in before:
         assert (keys(node).get("module"), keys(node)["confidence"]) == ("", "ancestor"), node.op_type

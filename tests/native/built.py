@@ -1,6 +1,6 @@
-"""Installs whence, builds the programs of this folder and samples/cpp against it outside the tree, and runs them: once,
-however many processes the tests are spread over. `python -m native.built` installs and builds alone. What was built
-stays in the build folder, and only what changed is built again."""
+"""Installs whence, builds the programs of this folder and of samples/cpp against it outside the tree, and runs them,
+once for all test processes. `python -m native.built` only installs and builds. The build folder keeps the builds, so
+later runs only build changed files."""
 
 import fcntl
 import json
@@ -25,14 +25,14 @@ def run(*arguments, **options) -> str:
 
 
 def build(folder: Path, source: Path) -> None:
-    """Copies a project out of the tree, with the times of its files, and builds it."""
+    """Copies a project out of the tree, with its file times, and builds it."""
     shutil.rmtree(folder / "source", ignore_errors=True)
     shutil.copytree(source, folder / "source")
     ccache = shutil.which("ccache")
-    cached = {**os.environ, "CCACHE_BASEDIR": str(FOLDER), "CCACHE_NOHASHDIR": "1"}
+    environment = {**os.environ, "CCACHE_BASEDIR": str(FOLDER), "CCACHE_NOHASHDIR": "1"}
     run(CMAKE, "-S", folder / "source", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={FOLDER / 'prefix'}",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []))
-    run(CMAKE, "--build", folder / "build", "--parallel", "2", env=cached)
+    run(CMAKE, "--build", folder / "build", "--parallel", "2", env=environment)
 
 
 def build_all() -> None:
@@ -44,7 +44,7 @@ def build_all() -> None:
 
 
 def interpreter() -> Path:
-    """The program that runs random programs as live modules, built where it is missing."""
+    """Returns the program that runs random programs as live modules; builds it if it is missing."""
     program = PROGRAMS / "interpreter"
     FOLDER.mkdir(exist_ok=True)
     with open(FOLDER / "lock", "w", encoding="utf-8") as lock:
@@ -55,7 +55,7 @@ def interpreter() -> Path:
 
 
 def without_whence_variables() -> dict:
-    """The installed command is to be found without help."""
+    """Returns the environment without whence's variables, so that programs must find the installed command."""
     return {name: value for name, value in os.environ.items() if not name.startswith("WHENCE")}
 
 
@@ -66,14 +66,16 @@ def run_all(folder: Path) -> None:
         (folder / variant / "output.json").write_text("[" + ",".join(output.splitlines()) + "]")
     for program in ("with_library", "without_layers"):
         (folder / program).mkdir()
-        (folder / program / "output").write_text(run(PROGRAMS / program, folder / program, env=without_whence_variables()))
+        output = run(PROGRAMS / program, folder / program, env=without_whence_variables())
+        (folder / program / "output").write_text(output)
     (folder / "exported").mkdir()
     run(SAMPLE / "export_models", folder / "exported", env=without_whence_variables())
 
 
 def built(tmp_path_factory) -> Path:
-    """A folder for each variant with what its program wrote, `exported` with what the sample did."""
-    folder = tmp_path_factory.getbasetemp().parent / f"whence-native-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+    """Returns a folder with the output files of each variant's program, and `exported` with the sample's."""
+    run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
+    folder = tmp_path_factory.getbasetemp().parent / f"whence-native-{run_id}"
     folder.mkdir(exist_ok=True)
     FOLDER.mkdir(exist_ok=True)
     with open(FOLDER / "lock", "w", encoding="utf-8") as lock:
@@ -86,7 +88,7 @@ def built(tmp_path_factory) -> Path:
 
 
 def results(folder: Path, variant: str) -> dict:
-    """What the program of a variant printed, by case."""
+    """Returns the JSON objects that a variant's program printed, by case."""
     return {entry["case"]: entry for entry in json.loads((folder / variant / "output.json").read_text())}
 
 

@@ -1,12 +1,11 @@
-// Runs programs that are texts as live C++ modules, and exports them: tests/random makes thousands, which cannot be
-// compiled each. A program arrives as the graph that torch.jit.script made of it. Its nodes are run one after the other
-// by LibTorch's operators, as the calls of a C++ forward are: sizes are plain integers, and the trace that whence takes
-// meanwhile sees tensors alone.
+// Interprets programs as live C++ modules and exports them: tests/random generates thousands, too many to compile. A
+// program is a graph from torch.jit.script. The interpreter runs its nodes with LibTorch's operators, like the calls of
+// a C++ forward: sizes are plain integers, and whence's trace records only tensors.
 //
-//   interpreter    reads requests from standard input until it ends, a line each:
+//   interpreter    reads requests from standard input, one per line:
 //   ARCHIVE OUTPUT NAME=SHAPE:NUMBERS[:AXIS=SIZE,...] ...     x=2,3:0.5,1,1.5,2,2.5,3:0=b,1=s; k=:3 is an integer
 //
-// The answer to each is lines of diagnostics, and a last one "exit CODE".
+// For each request it prints diagnostics and then a line "exit CODE".
 #include <exception>
 #include <iostream>
 #include <sstream>
@@ -18,7 +17,6 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
-
 #include <whence/record.h>
 
 namespace {
@@ -50,12 +48,12 @@ class Interpreter {
 
   void run(const Node* node) {
     if (node->kind() == torch::jit::prim::Constant) {
-      // A function has no value, and was inlined.
+      // An inlined function is a constant without a value.
       if (const auto value = torch::jit::toIValue(node->output())) values_[node->output()] = *value;
     } else if (node->kind() == torch::jit::prim::If) {
-      const Block* taken = node->blocks()[values_.at(node->input()).toBool() ? 0 : 1];
-      run(taken);
-      assign(node->outputs(), values(taken->outputs()));
+      const Block* branch = node->blocks()[values_.at(node->input()).toBool() ? 0 : 1];
+      run(branch);
+      assign(node->outputs(), values(branch->outputs()));
     } else if (node->kind() == torch::jit::prim::Loop) {
       run_loop(node);
     } else {
@@ -63,25 +61,26 @@ class Interpreter {
     }
   }
 
-  // Inputs are the trip count, the condition and the carried values; the block returns a condition before the latter.
+  // The node's inputs are the trip count, the condition and the carried values; the block returns the next condition
+  // and the carried values.
   void run_loop(const Node* node) {
     const Block* body = node->blocks()[0];
     Stack carried = values(node->inputs());
-    const std::int64_t most = carried[0].toInt();
-    bool goes_on = carried[1].toBool();
+    const std::int64_t max_trips = carried[0].toInt();
+    bool condition = carried[1].toBool();
     carried.erase(carried.begin(), carried.begin() + 2);
-    for (std::int64_t round = 0; goes_on && round < most; ++round) {
+    for (std::int64_t round = 0; condition && round < max_trips; ++round) {
       values_[body->inputs()[0]] = round;
       assign(body->inputs().slice(1), carried);
       run(body);
       carried = values(body->outputs());
-      goes_on = carried[0].toBool();
+      condition = carried[0].toBool();
       carried.erase(carried.begin());
     }
     assign(node->outputs(), carried);
   }
 
-  // Makes and takes apart lists and tuples, which are instructions of LibTorch's own interpreter; calls the rest.
+  // Constructs and unpacks lists and tuples, which are instructions of LibTorch's interpreter; calls other operators.
   static Stack results(const Node* node, Stack arguments) {
     if (node->kind() == torch::jit::prim::ListConstruct) {
       c10::List<c10::IValue> list(node->output()->type()->expectRef<c10::ListType>().getElementType());
@@ -92,11 +91,11 @@ class Interpreter {
     if (node->kind() == torch::jit::prim::TupleUnpack) return arguments[0].toTupleRef().elements().vec();
     if (node->kind() == torch::jit::prim::ListUnpack) {
       const std::vector<c10::IValue> elements = arguments[0].toListRef().vec();
-      if (elements.size() != node->outputs().size()) throw std::runtime_error("another number of list elements");
+      if (elements.size() != node->outputs().size()) throw std::runtime_error("unexpected number of list elements");
       return elements;
     }
     if (node->kind() == at::aten::tensor) {
-      // As torch::tensor, which no trace sees: the operator itself would be recorded as memory that nobody fills.
+      // Like torch::tensor, this is not traced: the trace would record the operator as uninitialized memory.
       const at::tracer::impl::NoTracerDispatchMode untraced;
       node->getOperation()(arguments);
       return arguments;
@@ -105,14 +104,14 @@ class Interpreter {
     return arguments;
   }
 
-  Stack values(at::ArrayRef<const Value*> places) const {
-    Stack found;
-    for (const Value* place : places) found.push_back(values_.at(place));
-    return found;
+  Stack values(at::ArrayRef<const Value*> names) const {
+    Stack stack;
+    for (const Value* name : names) stack.push_back(values_.at(name));
+    return stack;
   }
 
-  void assign(at::ArrayRef<const Value*> places, const Stack& found) {
-    for (std::size_t i = 0; i < places.size(); ++i) values_[places[i]] = found.at(i);
+  void assign(at::ArrayRef<const Value*> names, const Stack& stack) {
+    for (std::size_t i = 0; i < names.size(); ++i) values_[names[i]] = stack.at(i);
   }
 
   torch::jit::Module module_;
@@ -163,14 +162,14 @@ whence::ExitCode answer(const std::string& line) {
   try {
     const Request request = read_request(line);
     torch::nn::Module module;
-    const auto report = whence::export_onnx_call(module, request.inputs, Interpreter(request.archive), request.output,
-                                                 request.options);
+    const auto report =
+        whence::export_onnx_call(module, request.inputs, Interpreter(request.archive), request.output, request.options);
     for (const auto& note : report.notes) std::cout << whence::to_text(note) << "\n";
     return whence::ExitCode::ok;
   } catch (const whence::Error& error) {
     for (const auto& each : error.diagnostics()) std::cout << whence::to_text(each) << "\n";
     return whence::exit_code(error.diagnostics());
-  } catch (const std::exception& error) {  // of the program itself: PyTorch does not run it
+  } catch (const std::exception& error) {  // PyTorch cannot run the program
     std::cout << error.what() << "\n";
     return whence::ExitCode::usage;
   }

@@ -1,5 +1,5 @@
-// `with_library FOLDER`: records a model that a shared library made, by a function that calls it; keeps the archive.
-// The same code is a library that a Python process loads.
+// `with_library FOLDER`: records a model from a shared library through a function that calls it, and keeps the archive.
+// A Python process loads the same code as a library.
 #include <iostream>
 
 #include <whence/record.h>

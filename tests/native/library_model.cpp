@@ -1,4 +1,4 @@
-// A model that a library makes and nobody else knows the class of. The library does not link whence.
+// A library that creates a model of a class that only the library defines. It does not link whence.
 #include <torch/torch.h>
 
 namespace {

@@ -1,5 +1,5 @@
-// `modules FOLDER CASE...`: exports the case's module and writes LibTorch's results beside it; prints one JSON object a
-// case, with the report or the error.
+// `modules FOLDER`: exports the module of every case and writes LibTorch's results to the folder; prints one JSON
+// object per case, with the report or the error.
 #include "modules.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::int64_t largest(const whence::Report& report) {
   return result;
 }
 
-// Exports at the first inputs, and computes at both.
+// Exports with `inputs`; saves LibTorch's results for `inputs` and `others`.
 template <class Module>
 void run(const std::string& name, Module& module, const Inputs& inputs, const Inputs& others,
          whence::Options options = {}) {
@@ -149,7 +149,7 @@ int main(int, char** argv) {
   refuse("too_many_inputs", *zoo::Blocks(), {x[0], x[0]});
   refuse("no_such_input", *zoo::Blocks(), x, {.dynamic_axes = {{"image", {{0, "batch"}}}}});
   refuse("undefined_input", *zoo::Blocks(), {Tensor()});
-  refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});  // more than inputs
+  refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});  // more names than inputs
   refuse("bad_name", *zoo::Blocks(), x, {.input_names = {"a b"}});
   refuse("opset", *zoo::Blocks(), x, {.opset = 99});
   refuse("operators", *zoo::Blocks(), x, {.operators = "newest"});

@@ -1,5 +1,5 @@
-// Modules that between them do what is hard to attribute: each is written as a user would, and knows nothing of whence
-// unless SCOPED is defined; then every forward opens a ModuleScope.
+// Modules that are hard to attribute, written like user code without whence. If SCOPED is defined, every forward opens
+// a ModuleScope.
 #pragma once
 
 #include <thread>
@@ -18,7 +18,7 @@ namespace zoo {
 using torch::Tensor;
 namespace nn = torch::nn;
 
-// Begins and ends with operations of its own, so that one block's end and the next one's beginning stand together.
+// Begins and ends with its own operations, so that the operations of consecutive blocks are adjacent.
 struct BlockImpl : nn::Module {
   explicit BlockImpl(int64_t width) : linear(register_module("linear", nn::Linear(width, width))) {}
   Tensor forward(Tensor x) {
@@ -31,7 +31,7 @@ struct BlockImpl : nn::Module {
 };
 TORCH_MODULE(Block);
 
-// Blocks in a Sequential, in a ModuleList and alone, one of them called twice in a row.
+// Blocks in a Sequential, in a ModuleList and as a direct child, which is called twice in a row.
 struct BlocksImpl : nn::Module {
   BlocksImpl() {
     register_module("list", list);
@@ -54,7 +54,7 @@ struct BlocksImpl : nn::Module {
 };
 TORCH_MODULE(Blocks);
 
-// A module without layers, called between others, and a parameter of the root's own.
+// A module without layers, called between others.
 struct ScaleImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -89,7 +89,7 @@ struct ContainersImpl : nn::Module {
 };
 TORCH_MODULE(Containers);
 
-// One Linear under two names and called three times, and a matrix that two layers share.
+// One Linear with two names and three calls, and a weight that two layers share.
 struct SharedImpl : nn::Module {
   SharedImpl() { decode->weight = embed->weight; }
   Tensor forward(Tensor ids) {
@@ -146,8 +146,8 @@ struct TranslatorImpl : nn::Module {
 };
 TORCH_MODULE(Translator);
 
-// Windows with strides before LibTorch's attention: its code reads the length that they leave, which is not a multiple
-// of the input's, and so does a mask that is made of that length alone.
+// Strided convolutions before LibTorch's attention. LibTorch's code reads the remaining length, which is not a multiple
+// of the input's, and so does a mask computed from that length.
 struct SpeechImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -161,7 +161,7 @@ struct SpeechImpl : nn::Module {
 };
 TORCH_MODULE(Speech);
 
-// Sizes in every form that C++ has for them.
+// Sizes in every form of LibTorch's C++ API.
 struct SizesImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -175,9 +175,9 @@ struct SizesImpl : nn::Module {
 };
 TORCH_MODULE(Sizes);
 
-// ---- modules whose `this` the stack does not show -----------------------------------------------------------------
+// ---- modules that cannot be read from the stack -------------------------------------------------------------------
 
-// Code of a base class runs on another module too, by a call and by a virtual function.
+// A derived class runs its base class's code, by a call and through a virtual function.
 struct ActImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -212,7 +212,7 @@ struct DerivedImpl : nn::Module {
 };
 TORCH_MODULE(Derived);
 
-// The user's classes that derive from layers: operations of their own stand around the layer's.
+// User classes that derive from layers, with operations before and after the layer's.
 struct ScaledImpl : nn::LinearImpl {
   ScaledImpl() : nn::LinearImpl(8, 8) {}
   Tensor forward(const Tensor& x) {
@@ -243,7 +243,8 @@ struct OwnLayersImpl : nn::Module {
 };
 TORCH_MODULE(OwnLayers);
 
-// Modules without a layer: one called several times in a row, two of one class, and one whose parameter others read.
+// Modules without layers: one is called several times in a row, two have the same class, and the root reads the
+// parameter of one.
 struct GateImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -281,7 +282,7 @@ struct LayerlessImpl : nn::Module {
 };
 TORCH_MODULE(Layerless);
 
-// A class that holds modules of its own class, the second registered and called first.
+// A class with children of its own class; the child registered second is called first.
 struct TreeImpl : nn::Module {
   explicit TreeImpl(int depth) {
     if (depth == 0) return;
@@ -303,7 +304,7 @@ struct TreeImpl : nn::Module {
 };
 TORCH_MODULE(Tree);
 
-// One class twice, with its children's roles exchanged, so that only the calling frame tells them apart.
+// Two instances of a template with the child classes exchanged, so that only the calling frame distinguishes them.
 template <class First, class Second>
 struct PairImpl : nn::Module {
   Tensor forward(Tensor x) {
@@ -327,7 +328,7 @@ struct PairsImpl : nn::Module {
 };
 TORCH_MODULE(Pairs);
 
-// An object of a registered class that is not registered itself: what it does is its holder's.
+// An unregistered object of a registered module's class; its operations belong to its owner.
 struct HiddenImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -339,25 +340,26 @@ struct HiddenImpl : nn::Module {
 };
 TORCH_MODULE(Hidden);
 
-// A ModuleScope in the base class alone, and one in forward alone, which leaves the other function out.
-struct SaysImpl : nn::Module {
+// A ModuleScope only in the base class, or only in forward and not in another function.
+struct WithScopeImpl : nn::Module {
   Tensor forward(Tensor x) {
     whence::ModuleScope scope(*this);
     return torch::tanh(x);
   }
   Tensor other(Tensor x) { return torch::sin(x); }
 };
-struct SaysNothingImpl : SaysImpl {
-  Tensor forward(Tensor x) { return torch::exp(SaysImpl::forward(x)); }
+struct WithoutScopeImpl : WithScopeImpl {
+  Tensor forward(Tensor x) { return torch::exp(WithScopeImpl::forward(x)); }
 };
 struct HalfScopedImpl : nn::Module {
-  Tensor forward(Tensor x) { return torch::cos(nothing->forward(says->other(says->forward(x)))); }
-  std::shared_ptr<SaysImpl> says = register_module("says", std::make_shared<SaysImpl>());
-  std::shared_ptr<SaysNothingImpl> nothing = register_module("nothing", std::make_shared<SaysNothingImpl>());
+  Tensor forward(Tensor x) { return torch::cos(without_scope->forward(with_scope->other(with_scope->forward(x)))); }
+  std::shared_ptr<WithScopeImpl> with_scope = register_module("with_scope", std::make_shared<WithScopeImpl>());
+  std::shared_ptr<WithoutScopeImpl> without_scope =
+      register_module("without_scope", std::make_shared<WithoutScopeImpl>());
 };
 TORCH_MODULE(HalfScoped);
 
-// Loops: in a call, over one layer through a helper and over several layers, and around calls.
+// Loops inside a call, over one layer through a helper and over several layers, and loops around calls.
 struct RefineImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -409,7 +411,7 @@ struct CountingImpl : nn::Module {
 };
 TORCH_MODULE(Counting);
 
-// ---- what must be refused -----------------------------------------------------------------------------------------
+// ---- modules that must be refused ---------------------------------------------------------------------------------
 
 struct ThrowsImpl : nn::Module {
   Tensor forward(Tensor x) { return linear(x); }
@@ -429,7 +431,7 @@ struct UnregisteredImpl : nn::Module {
   nn::Linear linear{8, 8};
 };
 
-// LibTorch's code computes a size in floating point.
+// LibTorch computes the output size in floating point.
 struct EnlargedImpl : nn::Module {
   Tensor forward(Tensor x) { return torch::relu(larger(x)); }
   nn::Upsample larger =
@@ -438,8 +440,8 @@ struct EnlargedImpl : nn::Module {
 
 struct LimitImpl : nn::Module {
   Tensor forward(Tensor x) {
-    const auto kept = std::min<int64_t>(x.size(0), 100);
-    return linear(x).narrow(0, 0, kept);
+    const auto length = std::min<int64_t>(x.size(0), 100);
+    return linear(x).narrow(0, 0, length);
   }
   nn::Linear linear = register_module("linear", nn::Linear(8, 8));
 };

@@ -1,10 +1,10 @@
-// Operators of a user's own, for scripted modules: the library knows nothing of whence.
+// User-defined operators for scripted modules, in a library that does not use whence.
 #include <torch/library.h>
 #include <torch/torch.h>
 
 namespace {
 
-// Twice as many columns as x has, so that nobody guesses the result's size.
+// Doubles the number of columns, so that the result's size cannot be guessed.
 at::Tensor widen(const at::Tensor& x, double factor) { return at::cat({x, x * factor}, -1); }
 
 at::Tensor flipped(const at::Tensor& x) { return 1 - at::relu(x); }
@@ -13,7 +13,7 @@ at::Tensor flipped(const at::Tensor& x) { return 1 - at::relu(x); }
 
 TORCH_LIBRARY(whence_test, library) {
   library.def("widen(Tensor x, float factor) -> Tensor");
-  library.def("flipped(Tensor x) -> Tensor", &flipped);  // composite: of operators that ATen has
+  library.def("flipped(Tensor x) -> Tensor", &flipped);  // a composite of ATen's operators
 }
 
 TORCH_LIBRARY_IMPL(whence_test, CPU, library) { library.impl("widen", &widen); }

@@ -1,4 +1,4 @@
-"""Archives with operators that a user's library of C++ defines: the command is told of the library."""
+"""Archives with operators from a user's C++ library, which --library loads."""
 
 import onnx
 import onnxruntime
@@ -43,7 +43,7 @@ def archive(scripted, tmp_path):
 
 
 def converter(path):
-    """`widen` as a function of ONNX."""
+    """Saves `widen` as an ONNX function."""
     factor = helper.make_node("Constant", [], ["factor"])
     factor.attribute.add(name="value_float", ref_attr_name="factor", type=onnx.AttributeProto.FLOAT)
     nodes = [factor, helper.make_node("Mul", ["x", "factor"], ["y"]),
@@ -63,7 +63,7 @@ def test_without_the_library_the_error_names_the_option(archive, tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no library"])
-def test_what_is_no_library_is_refused(archive, tmp_path, content):
+def test_invalid_libraries_are_refused(archive, tmp_path, content):
     wrong = tmp_path / "libwrong.so"
     if content is not None:
         wrong.write_bytes(content)
@@ -73,7 +73,7 @@ def test_what_is_no_library_is_refused(archive, tmp_path, content):
     assert not (tmp_path / "net.onnx").exists()
 
 
-def test_the_export_computes_what_pytorch_does(archive, scripted, library, tmp_path):
+def test_export_equals_pytorch(archive, scripted, library, tmp_path):
     command.run("export", archive, "-o", tmp_path / "net.onnx", "--input", "x=float32[3,4]", "--dynamic", "x:0=batch",
                 "--library", library, "--converters", converter(tmp_path / "converters.onnx"))
     session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
@@ -81,7 +81,7 @@ def test_the_export_computes_what_pytorch_does(archive, scripted, library, tmp_p
         torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), scripted(x))
 
 
-def test_record_and_the_list_of_what_is_missing_take_it_too(archive, library, tmp_path):
+def test_record_and_ops_accept_the_library(archive, library, tmp_path):
     command.run("record", archive, "-o", tmp_path / "net.whence.json", "--input", "x=float32[3,4]",
                 "--library", library)
     assert "whence_test::widen" in (tmp_path / "net.whence.json").read_text()
@@ -89,12 +89,12 @@ def test_record_and_the_list_of_what_is_missing_take_it_too(archive, library, tm
     assert "whence_test::widen" in missing.stdout + missing.stderr
 
 
-def test_python_tells_the_command_of_its_libraries(scripted, tmp_path, monkeypatch):
+def test_python_passes_its_libraries_to_the_command(scripted, tmp_path, monkeypatch):
     monkeypatch.setenv("WHENCE", str(command.BINARY))
     x = torch.ones(3, 4)
     with pytest.raises(whence.WhenceError, match="E0301.*whence_test::widen"):
         whence.export(scripted, (x,), tmp_path / "net.onnx")
     assert [str(each) for each in whence.unconvertible_ops(scripted, (x,))] == ["whence_test::widen"]
     whence.export(scripted, (x,), tmp_path / "net.onnx", custom_opsets={"whence_test": 1})
-    branches = [node for node in onnx.load(tmp_path / "net.onnx").graph.node if node.op_type == "widen"]
-    assert [node.domain for node in branches] == ["whence_test"]
+    nodes = [node for node in onnx.load(tmp_path / "net.onnx").graph.node if node.op_type == "widen"]
+    assert [node.domain for node in nodes] == ["whence_test"]

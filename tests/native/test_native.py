@@ -1,4 +1,4 @@
-"""torch::nn modules recorded and exported from C++: results, module paths at any optimisation level, and refusals."""
+"""torch::nn modules recorded and exported from C++: results, module paths at each optimisation level, and refusals."""
 
 import re
 import subprocess
@@ -16,10 +16,10 @@ import command
 from constraints import constraints_of
 from native import built as programs
 
-# Modules of which the native stack shows the class at most: more of one class, derived ones, none with layers.
-SAME_CODE = ("derived", "own_layers", "layerless", "tree", "pairs", "half_scoped")
+# Cases in which stack frames show at most a module's class: several modules of one class, derived classes, no layers.
+CLASS_ONLY = ("derived", "own_layers", "layerless", "tree", "pairs", "half_scoped")
 CASES = ("blocks", "sequence", "containers", "shared", "recurrent", "norms", "translator", "sizes", "speech", "hidden",
-         "looped", *SAME_CODE)
+         "looped", *CLASS_ONLY)
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def load(path):
 
 @pytest.mark.parametrize("variant", programs.VARIANTS)
 @pytest.mark.parametrize("case", CASES)
-def test_the_file_computes_what_libtorch_does_at_two_sizes(built, variant, case):
+def test_results_equal_libtorch_at_two_sizes(built, variant, case):
     folder = built / variant
     session = onnxruntime.InferenceSession(str(folder / f"{case}.onnx"), providers=["CPUExecutionProvider"])
     for size in ("0", "1"):
@@ -66,8 +66,8 @@ def test_the_sample_equals_libtorch_and_validates(built):
         assert report["coverage"]["unattributed"] == 0 and report["coverage"]["covered"] > 0
 
 
-def test_values_of_the_archive_name_the_layer_that_is_wrong(built, tmp_path):
-    """As docs/cpp.md has it: the archive of a C++ model records values, and a fault in a layer of the file is found by them."""
+def test_recorded_values_locate_a_wrong_layer(built, tmp_path):
+    """As in docs/cpp.md: values recorded from the archive of a C++ model locate a wrong layer of the file."""
     folder, values = built / "exported", tmp_path / "values.safetensors"
     command.run("record", folder / "resnet.pt", "--inputs", folder / "resnet.0.input.pt", "--inputs",
                 folder / "resnet.1.input.pt", "--values", values, "-o", tmp_path / "archive.whence.json")
@@ -83,7 +83,7 @@ def test_values_of_the_archive_name_the_layer_that_is_wrong(built, tmp_path):
     assert all(module.startswith("layer2.0") for module in wrong["first"]["suspects"])
 
 
-def test_the_module_is_left_in_its_mode(built):
+def test_the_module_keeps_its_training_mode(built):
     for variant in programs.VARIANTS:
         assert all(programs.results(built, variant)[case]["mode_kept"] for case in CASES)
 
@@ -95,33 +95,33 @@ UNSCOPED = ("debug", "release", "fast", "stripped")
 
 
 def against_truth(built, variant, case):
-    """(row, true row) of every operation; the truth is what a ModuleScope in each forward says."""
+    """Returns (row, true row) of every operation; a ModuleScope in each forward gives the true row."""
     truth, found = operations(built / "scoped", case), operations(built / variant, case)
     assert [row["target"] for row in found] == [row["target"] for row in truth]
     return list(zip(found, truth, strict=True))
 
 
-def place(row):
+def call_of(row):
     return row["module"], row["call"]
 
 
 @pytest.mark.parametrize("variant", UNSCOPED)
 @pytest.mark.parametrize("case", [case for case in CASES if case not in ("half_scoped", "hidden")])
-def test_no_operation_is_said_to_be_where_it_is_not(built, variant, case):
+def test_no_operation_has_a_wrong_module(built, variant, case):
     for row, true in against_truth(built, variant, case):
-        if true["inferred"] or true["enclosing"]:  # a size that whence put in
+        if true["inferred"] or true["enclosing"]:  # a size that whence inserted
             assert row["inferred"] or row["enclosing"], row
         elif row["enclosing"]:
-            around = row["module"]
-            assert around in ("", true["module"]) or true["module"].startswith(around + "."), row
-        elif case == "looped" and variant in ("fast", "stripped"):  # no frame shows where a call of a loop begins
+            ancestor = row["module"]
+            assert ancestor in ("", true["module"]) or true["module"].startswith(ancestor + "."), row
+        elif case == "looped" and variant in ("fast", "stripped"):  # no frame shows where a call in a loop begins
             assert row["module"] == true["module"] and (row["inferred"] or row["call"] == true["call"]), row
         else:
-            assert place(row) == place(true), row
+            assert call_of(row) == call_of(true), row
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "half_scoped"])
-def test_what_is_concluded_from_the_stack_is_never_exact(built, case):
+def test_modules_concluded_from_the_stack_are_never_exact(built, case):
     layers = {row["path"] for row in Sidecar(built / "debug" / f"{case}.whence.json").table("modules")
               if row["type"].startswith("torch.nn.")}
     users = {row["path"] for row in Sidecar(built / "debug" / f"{case}.whence.json").table("modules")} - layers - {""}
@@ -131,14 +131,14 @@ def test_what_is_concluded_from_the_stack_is_never_exact(built, case):
 
 @pytest.mark.parametrize("case, enclosing", [("blocks", 0), ("own_layers", 0), ("tree", 0), ("pairs", 4),
                                              ("layerless", 6)])
-def test_debug_information_leaves_little_open(built, case, enclosing):
-    """`layerless` has two gates that nothing tells apart; a method of the base class may be called from outside."""
+def test_debug_information_leaves_few_operations_enclosing(built, case, enclosing):
+    """`layerless` has two indistinguishable gates; in `pairs`, other code may call a method of the base class."""
     assert sum(row["enclosing"] for row in operations(built / "debug", case)) <= enclosing
 
 
 @pytest.mark.parametrize("case", ["blocks", "sequence", "derived", "looped", "layerless", "tree", "pairs"])
-def test_a_stripped_program_says_modules_of_layers_alone(built, case):
-    """What its own forwards do between them is said of the module around: the address of a function is not a class."""
+def test_a_stripped_program_has_only_modules_of_layers(built, case):
+    """Other operations get the enclosing module, because the address of a function does not reveal a class."""
     layers = {row["path"] for row in Sidecar(built / "stripped" / f"{case}.whence.json").table("modules")
               if row["type"].startswith("torch.nn.")}
     rows = operations(built / "stripped", case)
@@ -146,18 +146,18 @@ def test_a_stripped_program_says_modules_of_layers_alone(built, case):
     assert not [row for row in rows if not row["enclosing"] and row["module"] not in layers]
 
 
-def test_an_object_outside_of_the_tree_is_taken_for_none_inside(built):
-    """Of the registered module's class, it runs the same code; where it has a path at all, that is its holder's."""
+def test_an_unregistered_object_is_not_mistaken_for_a_registered_module(built):
+    """Both run the same code; operations of the unregistered object belong to its owner."""
     for variant in programs.VARIANTS:
         for row in operations(built / variant, "hidden"):
             assert row["module"] in ("", "linear") or row["inferred"] or row["enclosing"], (variant, row)
 
 
-def test_a_scope_says_nothing_of_code_that_has_none(built):
-    """The scope of a base class, or of another function: what is beside it is not exact."""
+def test_code_without_a_scope_is_not_exact(built):
+    """A scope in a base class or in another function does not cover the code outside."""
     for variant in programs.VARIANTS:
         rows = {row["target"]: row for row in operations(built / variant, "half_scoped")}
-        assert place(rows["aten::tanh"]) in {("says", 0), ("nothing", 0)}
+        assert call_of(rows["aten::tanh"]) in {("with_scope", 0), ("without_scope", 0)}
         for target in ("aten::sin", "aten::exp"):
             assert rows[target]["inferred"] or rows[target]["enclosing"], (variant, target)
 
@@ -168,7 +168,7 @@ def test_layers_have_their_exact_paths(built, variant):
         return [row["module"] for row in operations(built / variant, case) if not (row["inferred"] or row["enclosing"])]
 
     blocks = [path for path in paths("blocks") if path.endswith("linear")]
-    # In a stripped program two calls of a module look like a loop in one call, so what is in them is inferred.
+    # In a stripped program, two calls of a module look like a loop in one call, so their operations are inferred.
     twice = () if variant == "stripped" else ("twice", "twice")
     assert blocks == [f"{block}.linear" for block in ("stages.0", "stages.1", "stages.2", "list.0", "list.1", *twice)
                       for _ in ("t", "addmm")]
@@ -192,41 +192,41 @@ def test_repeated_and_shared_modules(built):
     assert {"embed.weight", "first.weight", "first.bias"} <= set(parameters)
 
 
-def calls_on_the_way(folder, case) -> list[list]:
-    """Of each operation the modules that were called on the way to it, with the number of the call; the root first."""
+def call_paths(folder, case) -> list[list]:
+    """Returns the path of (module, call number) from the root to each operation."""
     sidecar = Sidecar(folder / f"{case}.whence.json")
     modules, scopes = sidecar.table("modules"), sidecar.table("scopes")
 
-    def way(scope):
+    def path_to(scope):
         entry = scopes[scope]
-        above = way(entry["parent"]) if entry["parent"] >= 0 else []
-        return [*above, (modules[entry["module"]]["path"], entry["call"])]
+        parents = path_to(entry["parent"]) if entry["parent"] >= 0 else []
+        return [*parents, (modules[entry["module"]]["path"], entry["call"])]
 
-    return [way(row["scope"]) for row in sidecar.operations()]
+    return [path_to(row["scope"]) for row in sidecar.operations()]
 
 
 @pytest.mark.parametrize("variant", UNSCOPED)
-def test_a_loop_in_a_call_is_not_exactly_several_calls(built, variant):
-    """A helper that a loop calls, layers that a loop goes over, and a module that is called in a loop."""
-    truth, found = calls_on_the_way(built / "scoped", "looped"), calls_on_the_way(built / variant, "looped")
+def test_a_loop_in_a_call_is_not_reported_as_exact_calls(built, variant):
+    """Loops that call a helper, iterate over layers, or call a module."""
+    truth, found = call_paths(built / "scoped", "looped"), call_paths(built / variant, "looped")
     rows = operations(built / variant, "looped")
-    assert {way[1] for way in truth if way[1:]} == {("refine", 0), ("stacked", 0), ("again", 0), ("again", 1),
-                                                   ("again", 2)}
-    for row, way, true in zip(rows, found, truth, strict=True):
-        assert row["inferred"] or row["enclosing"] or way == true, row
+    assert {path[1] for path in truth if path[1:]} == {("refine", 0), ("stacked", 0), ("again", 0), ("again", 1),
+                                                      ("again", 2)}
+    for row, path, true in zip(rows, found, truth, strict=True):
+        assert row["inferred"] or row["enclosing"] or path == true, row
     if variant == "debug":
-        assert {way[1] for way in found if way[1:]} == {way[1] for way in truth if way[1:]}
+        assert {path[1] for path in found if path[1:]} == {path[1] for path in truth if path[1:]}
 
 
-def test_sizes_that_were_put_in_are_not_exact_and_have_a_line(built):
-    """`sizes` computes with x.size(0) as a number: what stands for it in the file was concluded from several traces."""
+def test_inserted_sizes_are_not_exact_and_have_a_source_line(built):
+    """`sizes` computes with x.size(0) as a number; whence infers the operations on sizes from several traces."""
     for variant in ("debug", "scoped"):
         assert programs.results(built, variant)["sizes"]["dynamic"] > 0
-        put_in = [row for row in operations(built / variant, "sizes")
-                  if row["target"] in ("aten::size", "aten::floordiv", "prim::NumToTensor")
-                  or row["target"] in ("aten::mul", "aten::add") and row["overload"] == "int"]
-        assert {"aten::size", "aten::floordiv"} <= {row["target"] for row in put_in}
-        for row in put_in:
+        inserted = [row for row in operations(built / variant, "sizes")
+                    if row["target"] in ("aten::size", "aten::floordiv", "prim::NumToTensor")
+                    or row["target"] in ("aten::mul", "aten::add") and row["overload"] == "int"]
+        assert {"aten::size", "aten::floordiv"} <= {row["target"] for row in inserted}
+        for row in inserted:
             assert row["inferred"] or row["enclosing"], row
             assert variant != "debug" or row["frames"], row
     for node in onnx.load(built / "scoped" / "sizes.onnx").graph.node:
@@ -234,20 +234,20 @@ def test_sizes_that_were_put_in_are_not_exact_and_have_a_line(built):
         assert node.op_type != "Shape" or keys["pkg.whence.confidence"] != "exact"
 
 
-def test_explain_says_how_the_module_is_known(built):
+def test_explain_states_how_the_module_was_determined(built):
     path = built / "debug" / "blocks.onnx"
     for node in onnx.load(path).graph.node:
         keys = {entry.key: entry.value for entry in node.metadata_props}
         reason = command.run_json("explain", path, node.name)["reason"]
         if keys["pkg.whence.rule"] != "stamp":
             continue
-        said = {"exact": "of this module", "inferred": "not recorded but inferred",
-                "ancestor": "this one or one below"}[keys["pkg.whence.confidence"]]
-        assert said in reason, (keys, reason)
+        phrase = {"exact": "of this module", "inferred": "not recorded but inferred",
+                  "ancestor": "this one or one below"}[keys["pkg.whence.confidence"]]
+        assert phrase in reason, (keys, reason)
         assert ("whence::ModuleScope" in reason) == (keys["pkg.whence.confidence"] != "exact"), (keys, reason)
 
 
-def test_what_was_inferred_is_marked_and_listed(built):
+def test_inferred_operations_are_marked_and_counted(built):
     report = programs.results(built, "release")["blocks"]
     assert report["inferred"] > 0
     model = onnx.load(built / "release" / "blocks.onnx")
@@ -258,8 +258,9 @@ def test_what_was_inferred_is_marked_and_listed(built):
     assert programs.results(built, "scoped")["blocks"]["inferred"] == 0
 
 
-def test_debug_information_gives_lines(built):
-    sources = {frame["file"].rsplit("/", 1)[-1] for row in operations(built / "debug", "blocks") for frame in row["frames"]}
+def test_debug_information_yields_source_lines(built):
+    sources = {frame["file"].rsplit("/", 1)[-1]
+               for row in operations(built / "debug", "blocks") for frame in row["frames"]}
     assert sources == {"modules.h"}
     lines = [row["frames"][0] for row in operations(built / "debug", "blocks") if row["target"] == "aten::tanh"]
     text = (command.ROOT / "tests" / "native" / "modules.h").read_text().splitlines()
@@ -271,14 +272,14 @@ def test_a_model_of_a_shared_library(built):
     folder = built / "with_library"
     assert (folder / "output").read_text() == "5 5\n"
     assert [row["module"] for row in operations(folder, "library")] == ["in", "in", "", "out", "out"]
-    # The archive that was kept is one that Python and the command read.
+    # Python and the command can read the archive.
     result = torch.jit.load(folder / "library.pt")(torch.ones(3, 4))
     assert result.shape == (3, 2)
     command.run("export", folder / "library.pt", "-o", folder / "library.onnx", "--input", "x=float32[3,4]")
 
 
 def test_a_python_process_keeps_its_source_lines(built, tmp_path):
-    """C++ is recorded inside a Python process; what Python traces afterwards has the lines it would have had."""
+    """After recording C++ in a Python process, Python's traces have the same source lines as before."""
     script = tmp_path / "both.py"
     script.write_text(textwrap.dedent("""
         import ctypes, sys, torch
@@ -309,13 +310,13 @@ def test_every_forward_of_libtorch_is_in_the_table():
     library = next(path for path in torch.__path__) + "/lib/libtorch_cpu.so"
     method = re.compile(r"\b(_ZN5torch2nn\w*Impl\w*(?:7forward|20forward_with_indices|25forward_with_packed_input|"
                         r"16_check_input_dim)E\w+)")
-    theirs = set(method.findall(subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
-                                               check=True).stdout))
+    exported = set(method.findall(subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True,
+                                                 text=True, check=True).stdout))
     layers = next((programs.BUILD / "CMakeFiles" / "whence_layers.dir").rglob("layers.cpp.o"))
-    ours = set(method.findall(subprocess.run(["nm", "--defined-only", layers], capture_output=True, text=True,
-                                             check=True).stdout))
-    assert len(theirs) > 100
-    assert theirs <= ours
+    intercepted = set(method.findall(subprocess.run(["nm", "--defined-only", layers], capture_output=True, text=True,
+                                                    check=True).stdout))
+    assert len(exported) > 100
+    assert exported <= intercepted
 
 
 # ---- state and sizes -------------------------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_every_forward_of_libtorch_is_in_the_table():
 
 @pytest.mark.parametrize("variant", programs.VARIANTS)
 def test_a_buffer_that_forward_changes(built, variant):
-    """It is noted, by the export and by recording alone, and it is afterwards what it was before."""
+    """Exporting and recording both warn of the write and restore the buffer."""
     for case in ("counting", "counted"):
         notes = programs.results(built, variant)[case]["notes"]
         assert [note["code"] for note in notes] == ["E0308"] and "count" in notes[0]["message"]
@@ -333,15 +334,15 @@ def test_a_buffer_that_forward_changes(built, variant):
     numpy.testing.assert_allclose(result, load(built / variant / "counting.0.output0.pt"), rtol=1e-4, atol=1e-4)
 
 
-def test_the_report_has_the_sizes_that_were_tried(built):
+def test_the_report_contains_the_traced_sizes(built):
     assert programs.results(built, "debug")["blocks"]["largest"] > 1000
 
 
-def test_a_size_of_0_was_not_tried(built):
+def test_size_0_is_excluded_because_it_was_not_traced(built):
     assert constraints_of(built / "release" / "blocks.onnx") == ["batch >= 1"]
 
 
-def test_a_place_without_a_line_is_a_function(built):
+def test_a_source_without_a_line_is_a_function(built):
     model = onnx.load(built / "release" / "blocks.onnx")
     sources = {entry.value for node in model.graph.node for entry in node.metadata_props
                if entry.key == "pkg.whence.source"}
@@ -355,12 +356,12 @@ def test_a_place_without_a_line_is_a_function(built):
 # ---- options of the export ---------------------------------------------------------------------------------------
 
 def option(built, name: str) -> onnx.ModelProto:
-    """What the program wrote with one option; its results at the example's size are LibTorch's."""
+    """Loads the file exported with one option; checks its results at the example's size against LibTorch."""
     path = built / "release" / f"option_{name}.onnx"
     model = onnx.load(path)
     feeds = {"x": load(built / "release" / f"option_{name}.0.input0.pt")}
     if name == "weights_as_inputs":
-        plain = onnx.load(built / "release" / "option_no_optimize.onnx")  # of the same module
+        plain = onnx.load(built / "release" / "option_no_optimize.onnx")  # the same module
         weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in plain.graph.initializer}
         feeds |= {value.name: weights[value.name] for value in model.graph.input if value.name != "x"}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -444,16 +445,16 @@ def test_refusals(built, case):
     assert not (built / "debug" / "refused.onnx").exists()
 
 
-def test_a_size_in_code_of_libtorch_has_a_remedy_that_a_user_can_follow(built):
-    """One that leaves LibTorch's code as it is; for the user's own code it is to be written another way."""
+def test_a_size_in_libtorchs_code_has_its_own_remedy(built):
+    """The remedy must not require changes of LibTorch's code; for user code, it suggests a rewrite."""
     errors = {case: programs.results(built, "debug")[case]["errors"][0] for case in ("scaled", "limit")}
     assert "leave that axis out of dynamic_axes" in errors["scaled"]["remedy"] and "'larger'" in errors["scaled"]["remedy"]
     assert "torch::full_like" in errors["limit"]["remedy"] and "a module of your own" not in errors["limit"]["remedy"]
 
 
 @pytest.mark.parametrize("length", [50, 77, 333, 1031, 2000])
-def test_a_length_that_strides_leave_is_that_of_the_tensor(built, length):
-    """At lengths that no trace had, one among them at which the windows leave a few steps."""
+def test_a_length_after_strided_convolutions_is_computed(built, length):
+    """Runs at lengths that were not traced, including one that leaves only a few steps."""
     session = onnxruntime.InferenceSession(str(built / "release" / "speech.onnx"), providers=["CPUExecutionProvider"])
     steps = ((length - 10) // 5 + 1 - 3) // 2 + 1
     [result] = session.run(None, {"x": numpy.random.randn(2, 1, length).astype(numpy.float32)})

@@ -286,7 +286,7 @@ def test_own_error_is_separated_from_inherited_error(encoder, exported, tmp_path
     assert report.first.module == "layers.1.first_norm", str(report)
     assert report.first.made == report.of("layers.1.first_norm").made > 1e-2
     assert report.of("layers.0.first_norm").relative > 1e-3 and report.of("layers.0.first_norm").made < 1e-5
-    assert "alone, on what the file gives it, it is off by" in str(report)
+    assert "run alone on the file's values, it is off by" in str(report)
 
 
 def test_an_isolated_module_gets_the_files_values(encoder, exported, tmp_path):

@@ -43,7 +43,7 @@ def test_exchanged_annotations_are_contradicted(encoder, tmp_path, run_here):
     report = whence.validate(path, values=values)
     assert {(each.module, each.other) for each in report.proof.contradictions} == {(QUERY, KEY), (KEY, QUERY)}
     assert not report.clean and report.proof.proved == 26
-    assert run_here("validate", path, "--values", values, code=1).out.count("and is what") == 2
+    assert run_here("validate", path, "--values", values, code=1).out.count("but equals the result of") == 2
     assert "is the annotation right?" in str(whence.accuracy(path, values))
 
 

@@ -1,4 +1,4 @@
-"""An exported operator against PyTorch: the file has to be valid, and ONNX Runtime has to give what PyTorch gives."""
+"""Compares an exported operator with PyTorch: the file must be valid and give PyTorch's results in ONNX Runtime."""
 
 import math
 from pathlib import Path
@@ -11,11 +11,11 @@ import onnxruntime
 import torch
 
 from ops.case import Case
-from ops.runtime_gaps import ABORTS_ON_NOTHING, lacks, refuses_nothing
+from ops.runtime_gaps import ABORTS_ON_EMPTY, lacks, refuses_empty
 from results import assert_same_results
 
-NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}  # Python's, as tensors
-GROWTH = 3  # by which dynamic axes are longer in the second comparison
+NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}  # dtypes of Python's numbers
+GROWTH = 3  # how much larger dynamic sizes are in the second comparison
 
 
 def flat(result) -> list[torch.Tensor]:
@@ -23,7 +23,8 @@ def flat(result) -> list[torch.Tensor]:
         return [tensor for element in result for tensor in flat(element)]
     if not isinstance(result, torch.Tensor):
         return [torch.tensor(result, dtype=NUMBERS[type(result)])]
-    return [torch.view_as_real(result.resolve_conj()) if result.is_complex() else result]  # as files have them
+    # Files store complex numbers as pairs.
+    return [torch.view_as_real(result.resolve_conj()) if result.is_complex() else result]
 
 
 def check_file(path: Path) -> onnx.ModelProto:
@@ -39,8 +40,8 @@ def run_reference(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[
 
 
 def run_file(case: Case, session: onnxruntime.InferenceSession, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    read = {value.name for value in session.get_inputs()}
-    feed = {name: tensor.numpy() for name, tensor in zip(case.argument_names, tensors, strict=True) if name in read}
+    names = {value.name for value in session.get_inputs()}
+    feed = {name: tensor.numpy() for name, tensor in zip(case.argument_names, tensors, strict=True) if name in names}
     return [torch.from_numpy(array) for array in session.run(None, feed)]
 
 
@@ -63,8 +64,8 @@ def compare(case: Case, expected: list[torch.Tensor], model: onnx.ModelProto, se
 
 
 def required_feeds(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Tensors that PyTorch has to accept, each with what it is."""
-    yield "the tensors that were traced", case.tensors()
+    """Yields tensors that PyTorch must accept, each with a description."""
+    yield "the traced tensors", case.tensors()
     yield "other values", case.tensors(draw=1)
     if case.dynamic:
         yield "larger sizes", case.tensors(case.larger(GROWTH))
@@ -73,7 +74,7 @@ def required_feeds(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
 
 
 def small_sizes(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Each dynamic size 1 and 0 with the others as traced, then all of them; PyTorch decides which it accepts."""
+    """Yields each dynamic size at 1 and at 0, first alone and then all together; PyTorch may refuse them."""
     symbols = case.symbols()
     for size in (1, 0):
         for changed in [[symbol] for symbol in symbols] + ([symbols] if len(symbols) > 1 else []):
@@ -83,43 +84,43 @@ def small_sizes(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
 
 
 def with_exceptions(tensor: torch.Tensor, draw: int) -> torch.Tensor:
-    """NaN, infinities and 0 at half of the places of a floating tensor."""
+    """Replaces about half of the elements of a floating-point tensor with NaN, infinities and 0."""
     if not tensor.is_floating_point():
         return tensor
     generator = torch.Generator().manual_seed(draw)
-    chosen = torch.tensor([math.nan, math.inf, -math.inf, 0.0], dtype=tensor.dtype)
-    kinds = chosen[torch.randint(4, tensor.shape, generator=generator)]
+    values = torch.tensor([math.nan, math.inf, -math.inf, 0.0], dtype=tensor.dtype)
+    kinds = values[torch.randint(4, tensor.shape, generator=generator)]
     return torch.where(torch.rand(tensor.shape, generator=generator) < 0.5, kinds, tensor)
 
 
-# Families whose every result is one element, or depends on which of several is the greatest or the first: NaN and
-# infinities come out as PyTorch has them. Where products are summed they do not: in which order, and what is multiplied
-# by 0, is up to the kernel (0 * inf is NaN), of a runtime as of PyTorch itself.
+# Families whose results copy one element or select the largest or first of several, so that NaN and infinities must
+# equal PyTorch's. Sums of products are excluded: their order and multiplications by 0 (0 * inf is NaN) depend on the
+# kernel, in a runtime as in PyTorch itself.
 WITH_EXCEPTIONS = {"activation", "arithmetic", "cast", "comparison", "creation", "division", "index", "joining",
                    "padding", "quantile", "rearrange", "reduction", "repeat", "running", "scatter", "shape", "slicing",
                    "softmax", "sorting", "statistics", "unary"}
 
 
 def exceptional_values(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """NaN and infinities, in several mixtures."""
-    floating = any(given.dtype.is_floating_point for given in case.inputs)
+    """Yields inputs with NaN and infinities in several mixtures."""
+    floating = any(each.dtype.is_floating_point for each in case.inputs)
     if floating and case.family in WITH_EXCEPTIONS and not case.finite:
         for draw in range(2, 5):
-            yield f"NaN and infinities ({draw})", [with_exceptions(each, draw + 10 * place)
-                                                   for place, each in enumerate(case.tensors(draw=draw))]
+            yield f"NaN and infinities ({draw})", [with_exceptions(each, draw + 10 * index)
+                                                   for index, each in enumerate(case.tensors(draw=draw))]
 
 
 def accepted(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-    """What PyTorch computes; None where it refuses."""
+    """Returns PyTorch's results, or None if PyTorch refuses the inputs."""
     try:
         return run_reference(reference, tensors)
-    except Exception:  # noqa: BLE001, PyTorch refuses by every kind of exception
+    except Exception:  # noqa: BLE001, PyTorch raises every kind of exception
         return None
 
 
 def as_in_double(reference: Callable, tensors: Sequence[torch.Tensor], expected: list[torch.Tensor]) -> list[torch.Tensor]:
-    """What PyTorch computes where its vector instructions do not make a NaN of their own: with AVX-512, gelu of infinity is
-    NaN in float32 and infinity in float64."""
+    """Replaces NaN in the expected results with float64's results, because PyTorch's vector instructions may create
+    NaN: with AVX-512, gelu of infinity is NaN in float32 and infinity in float64."""
     wide = accepted(reference, [each.double() if each.is_floating_point() else each for each in tensors])
     if wide is None or [each.shape for each in wide] != [each.shape for each in expected]:
         return expected
@@ -132,30 +133,30 @@ def open_session(path: Path, optimized: bool = True) -> onnxruntime.InferenceSes
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
-    options.intra_op_num_threads = 1  # a pool of threads costs more than these graphs do
+    options.intra_op_num_threads = 1  # a thread pool costs more than these graphs
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
                  of_any_size: Callable | None = None) -> None:
-    """With a `dtype` that is not the row's own, PyTorch may refuse any feed but the traced one, as another dtype has
-    other domains, and what runtime_gaps.py lists for it is accepted. `of_any_size` is what says of small sizes whether
-    they are allowed, where the reference is not."""
+    """Compares the file with the reference on all feeds. If `dtype` differs from the row's, PyTorch may refuse every
+    feed except the traced one, and the gaps in runtime_gaps.py are accepted. `of_any_size` replaces the reference at
+    small sizes, if the reference cannot decide whether they are allowed."""
     model, session = check_file(path), open_session(path)
     failed = []
 
     def check(what: str, expected: list[torch.Tensor], tensors: list[torch.Tensor]) -> None:
         try:
             compare(case, expected, model, session, tensors)
-        except Exception as error:  # noqa: BLE001, every feed is tried, so that one run shows all that fail
-            if not (what.endswith("=0") and refuses_nothing(error)) and not (dtype and lacks(error, dtype)):
+        except Exception as error:  # noqa: BLE001, one run reports all feeds that fail
+            if not (what.endswith("=0") and refuses_empty(error)) and not (dtype and lacks(error, dtype)):
                 failed.append(f"with {what}: {error}")
 
     for what, tensors in required_feeds(case):
         expected = accepted(reference, tensors) if dtype else run_reference(reference, tensors)
         if expected is not None:
             check(what, expected, tensors)
-    aborts = any(node.op_type in ABORTS_ON_NOTHING for node in model.graph.node)
+    aborts = any(node.op_type in ABORTS_ON_EMPTY for node in model.graph.node)
     for what, tensors in small_sizes(case):
         if aborts and what.endswith("=0"):
             continue
@@ -163,9 +164,9 @@ def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
             check(what, expected, tensors)
     for what, tensors in exceptional_values(case):
         if (expected := accepted(reference, tensors)) is not None:
-            known = len(failed)
+            failures = len(failed)
             check(what, expected, tensors)
-            if len(failed) > known:
+            if len(failed) > failures:
                 failed.pop()
                 check(what, as_in_double(reference, tensors, expected), tensors)
     assert not failed, "\n".join(failed)

@@ -1,17 +1,17 @@
-"""The forms in which a row of the tables is tried besides its own: other opsets, other dtypes."""
+"""Additional forms of each row of the tables: other opsets and other dtypes."""
 
 import copy
 from dataclasses import dataclass, replace
 
 import torch
 
-from ops.case import Case, Given, Input, Tolerance
+from ops.case import Case, FixedInput, Input, Tolerance
 
-OPSETS = (13, 18, 20, 23, 28)  # the oldest, the one before the default, the default, the first with Attention, the newest
+OPSETS = (13, 18, 20, 23, 28)  # the oldest, one before the default, the default, the first with Attention, the newest
 DEFAULT_OPSET = 20
 
-# What each dtype of a row becomes, and how close results have to be: double is compared more strictly, half with a
-# hundred times the row's tolerance, as its digits are worth a thousand times float32's, integers exactly.
+# The replacement of each dtype of a row, and the tolerance: double is compared more strictly, half with a hundred times
+# the row's tolerance, because its unit of rounding is about a thousand times float32's, integers exactly.
 DTYPES = {
     "double": ({torch.float32: torch.float64}, Tolerance(1e-7, 1e-7)),
     "half": ({torch.float32: torch.float16}, Tolerance(4e-3, 4e-3)),
@@ -20,7 +20,7 @@ DTYPES = {
 }
 
 
-# Operators that export refuses before an opset: the first one that ONNX can express them in, whatever the arguments.
+# The first opset in which ONNX can express an operator, whatever the arguments; export refuses earlier ones.
 OLDEST = {key: opset for opset, keys in {
     14: "aten::tril aten::triu",
     15: "prim::Optional",
@@ -44,49 +44,49 @@ OLDEST = {key: opset for opset, keys in {
 @dataclass(frozen=True)
 class Form:
     opset: int
-    dtype: str = ""  # a key of DTYPES; the row's own when empty
+    dtype: str = ""  # a key of DTYPES; empty for the row's own dtype
 
     def __str__(self) -> str:
         return f"opset {self.opset}{f' {self.dtype}' if self.dtype else ''}"
 
 
-def has_form(tensor: torch.Tensor, to: dict[torch.dtype, torch.dtype]) -> bool:
-    """NaN and infinities are no integers."""
+def can_convert(tensor: torch.Tensor, to: dict[torch.dtype, torch.dtype]) -> bool:
+    """Returns false if NaN or infinities would become integers."""
     return to.get(tensor.dtype, tensor.dtype).is_floating_point or bool(tensor.isfinite().all())
 
 
 def takes_form(case: Case, dtype: str) -> bool:
-    """True if a row has inputs to change, and what they hold can be changed."""
+    """Returns true if a row has inputs to convert, and all their values can be converted."""
     to, _ = DTYPES[dtype]
-    changed = [each for each in case.inputs if each.dtype in to]
-    held = [tensor for each in changed if isinstance(each, Given) for tensor in (each.first, each.second)]
-    return bool(changed) and dtype not in case.not_as and all(has_form(tensor, to) for tensor in held)
+    convertible = [each for each in case.inputs if each.dtype in to]
+    tensors = [tensor for each in convertible if isinstance(each, FixedInput) for tensor in (each.first, each.second)]
+    return bool(convertible) and dtype not in case.not_as and all(can_convert(tensor, to) for tensor in tensors)
 
 
 def forms(case: Case) -> list[Form]:
-    """Those that differ from what test_ops.py runs."""
+    """Returns the forms that test_ops.py does not run."""
     return ([Form(opset) for opset in OPSETS if opset not in case.opsets]
             + [Form(DEFAULT_OPSET, dtype) for dtype in DTYPES if takes_form(case, dtype)])
 
 
-def changed_input(given: Input | Given, to: dict[torch.dtype, torch.dtype]) -> Input | Given:
-    dtype = to.get(given.dtype)
+def converted_input(input: Input | FixedInput, to: dict[torch.dtype, torch.dtype]) -> Input | FixedInput:
+    dtype = to.get(input.dtype)
     if dtype is None:
-        return given
-    if isinstance(given, Given):
-        return Given(given.first.to(dtype), given.second.to(dtype))
-    if given.dtype.is_floating_point and not dtype.is_floating_point:
-        low, high = (-5, 6) if (given.low, given.high) == (0, 1) else (round(given.low), round(given.high) + 1)
-        return replace(given, dtype=dtype, low=low, high=high)
-    return replace(given, dtype=dtype)
+        return input
+    if isinstance(input, FixedInput):
+        return FixedInput(input.first.to(dtype), input.second.to(dtype))
+    if input.dtype.is_floating_point and not dtype.is_floating_point:
+        low, high = (-5, 6) if (input.low, input.high) == (0, 1) else (round(input.low), round(input.high) + 1)
+        return replace(input, dtype=dtype, low=low, high=high)
+    return replace(input, dtype=dtype)
 
 
-def changed_inputs(case: Case, to: dict[torch.dtype, torch.dtype]) -> tuple[Input | Given, ...]:
-    return tuple(changed_input(given, to) for given in case.inputs)
+def converted_inputs(case: Case, to: dict[torch.dtype, torch.dtype]) -> tuple[Input | FixedInput, ...]:
+    return tuple(converted_input(each, to) for each in case.inputs)
 
 
 def in_form(case: Case, form: Form) -> Case:
-    """The row with the dtype of the form; its modules, too."""
+    """Converts the row, and its modules, to the dtype of the form."""
     if not form.dtype:
         return replace(case, opsets=(form.opset,))
     to, closest = DTYPES[form.dtype]
@@ -98,6 +98,6 @@ def in_form(case: Case, form: Form) -> Case:
         tolerance = closest if closest.relative < 1e-5 else Tolerance(max(closest.relative, 100 * tolerance.relative),
                                                                       max(closest.absolute, 100 * tolerance.absolute))
     other_inputs = tuple(tuple(tensor.to(to.get(tensor.dtype, tensor.dtype)) for tensor in tensors)
-                         for tensors in case.other_inputs if all(has_form(tensor, to) for tensor in tensors))
-    return replace(case, function=function, inputs=changed_inputs(case, to), opsets=(form.opset,), tolerance=tolerance,
-                   other_inputs=other_inputs)
+                         for tensors in case.other_inputs if all(can_convert(tensor, to) for tensor in tensors))
+    return replace(case, function=function, inputs=converted_inputs(case, to), opsets=(form.opset,),
+                   tolerance=tolerance, other_inputs=other_inputs)

@@ -1,41 +1,41 @@
-"""What ONNX allows and ONNX Runtime's CPU provider does not do, each with its reason: files that are right and do not
-run there. Tests accept these and no others; the lists are bounded, so that they do not grow unseen."""
+"""Operators that ONNX allows but ONNX Runtime's CPU provider does not run, each with a reason why whence writes them.
+Tests accept no other failures; the lists have a maximum length, so that they do not grow unnoticed."""
 
 import re
 from dataclasses import dataclass
 
-ONLY_FORM = "ONNX has it for this dtype; it has no form of operators that have kernels"
-NO_INTEGERS = "ONNX has it for int64; images are seldom of that"
-UP_TO_21 = "ONNX Runtime 1.32 has it up to opset 21; the operator is the same"
-UP_TO_27 = "ONNX Runtime 1.32 has it up to opset 27; the operator is the same"
+ONLY_FORM = "ONNX allows this dtype, and no combination of operators with kernels computes it"
+NO_INTEGERS = "ONNX allows int64, which images rarely have"
+UP_TO_21 = "ONNX Runtime 1.32 has kernels up to opset 21; the operator is unchanged since"
+UP_TO_27 = "ONNX Runtime 1.32 has kernels up to opset 27; the operator is unchanged since"
 
 
 @dataclass(frozen=True)
 class Gap:
-    """An operator that ONNX Runtime does not run for a dtype of a row, or since an opset; test_runtime_gaps.py shows it
-    by a file of one node."""
+    """An operator that ONNX Runtime does not run for a dtype, or from an opset; test_runtime_gaps.py proves it with a
+    file of one node."""
 
     operator: str
-    dtype: str  # a key of matrix.DTYPES, or "" where every dtype has the gap
-    opset: int  # the first one with the gap
-    reason: str  # why whence writes such a file all the same
+    dtype: str  # a key of matrix.DTYPES, or "" if every dtype has the gap
+    opset: int  # the first opset with the gap
+    reason: str  # why whence writes the operator
     node: str  # in ONNX's text form: inputs => outputs: node
-    says: str = ""  # what a run says, as a regular expression; "" where the file is not even loaded
+    message: str = ""  # a regular expression for the error of a run; "" if loading fails
 
     @property
     def error(self) -> str:
-        if self.says:
-            return f"while running {self.operator} node.*{self.says}"
+        if self.message:
+            return f"while running {self.operator} node.*{self.message}"
         return (rf"(Could not find an implementation|Failed to find kernel) for "
                 rf"{self.operator}\({self.opset if not self.dtype else '[0-9]+'}\)")
 
 
-def double(operator: str, node: str, says: str = "") -> Gap:
-    return Gap(operator, "double", 20, ONLY_FORM, node, says)
+def double(operator: str, node: str, message: str = "") -> Gap:
+    return Gap(operator, "double", 20, ONLY_FORM, node, message)
 
 
-def half(operator: str, node: str, says: str) -> Gap:
-    return Gap(operator, "half", 20, ONLY_FORM, node, says)
+def half(operator: str, node: str, message: str) -> Gap:
+    return Gap(operator, "half", 20, ONLY_FORM, node, message)
 
 
 def since_22(operator: str, node: str) -> Gap:
@@ -85,28 +85,28 @@ GAPS = (
     *[since_22(name, f"float[2] x => float[2] y: y = {name}(x)") for name in ("RandomNormalLike", "RandomUniformLike")],
     since_22("RoiAlign", "float[1,1,4,4] x, float[1,4] r, int64[1] b => float[1,1,1,1] y: y = RoiAlign(x, r, b)"),
 )
-MOST_GAPS = 32
+MAX_GAPS = 32
 
-# Operators that refuse a tensor without elements, although PyTorch computes something: why whence leaves it at that.
-NOT_OF_NOTHING = {
-    "Attention": "its kernel wants a batch, queries and keys",
+# Operators that refuse an empty tensor although PyTorch computes a result, with the reason why whence accepts this.
+REFUSES_EMPTY = {
+    "Attention": "its kernel requires a batch, queries and keys",
     "ConvTranspose": "its kernel computes the sizes of the result backwards",
-    "GlobalAveragePool": "its kernel takes no mean of no pixels, which is NaN in PyTorch",
-    "Reshape": "a 0 beside a -1 leaves open what -1 is; to compute every size would cost nodes in every model",
+    "GlobalAveragePool": "its kernel refuses the mean of no pixels, which is NaN in PyTorch",
+    "Reshape": "a 0 next to a -1 makes the -1 ambiguous; to compute every size would add nodes to every model",
 }
-MOST_OF_NOTHING = 4
+MAX_REFUSES_EMPTY = 4
 
-# Operators with which ONNX Runtime 1.32 ends the process on a tensor without elements: these are not even run on one.
-ABORTS_ON_NOTHING = {"Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
+# Operators that abort the process in ONNX Runtime 1.32 on an empty tensor; they are not run with one.
+ABORTS_ON_EMPTY = {"Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
 
 
 def lacks(error: Exception, dtype: str) -> bool:
-    """True if ONNX Runtime does not load or run a file for want of what is listed."""
+    """Returns true if a listed gap explains why ONNX Runtime does not load or run a file."""
     return any(gap.dtype in ("", dtype) and re.search(gap.error, str(error), re.DOTALL) for gap in GAPS)
 
 
-def refuses_nothing(error: Exception) -> bool:
-    """True if an operator that is listed stopped a run. A node without a name is one of those of which ONNX Runtime makes
-    an Attention whose form it has no kernel for; whence names every node."""
+def refuses_empty(error: Exception) -> bool:
+    """Returns true if a listed operator stopped a run. A node without a name comes from ONNX Runtime's fusion to an
+    Attention without a kernel, because whence names every node."""
     found = re.search(r"while running (\w+) node\. Name:'([^']*)'", str(error))
-    return found is not None and (found[1] in NOT_OF_NOTHING or not found[2])
+    return found is not None and (found[1] in REFUSES_EMPTY or not found[2])

@@ -1,4 +1,4 @@
-"""Every operator case, by family, and what holds for a row of the tables: inputs that differ, and second values."""
+"""Loads every operator case by family, and checks that the inputs of a row differ from each other and between runs."""
 
 import importlib
 from dataclasses import replace
@@ -10,7 +10,7 @@ from ops.case import Case, same
 
 
 def cases_of(family: str) -> list[Case]:
-    """The rows of a table, whose modules have the same weights in every run."""
+    """Returns the rows of a table; their modules have the same weights in every run."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return [replace(case, family=family) for case in importlib.import_module(f"ops.cases.{family}").CASES]
@@ -21,7 +21,7 @@ CASES = [case for cases in FAMILIES.values() for case in cases]
 
 
 def faults(case: Case) -> list[str]:
-    """Why a row could pass although its converter is wrong: operands exchanged, or numbers baked in."""
+    """Returns reasons why a row could pass with a wrong converter: exchanged operands, or values fixed at export."""
     first, second = case.tensors(), case.tensors(draw=1)
     found = [f"inputs {i} and {j} are equal, so that exchanging them would pass"
              for i, one in enumerate(first) for j, other in enumerate(first[:i]) if same(one, other)]

@@ -1,5 +1,5 @@
-"""Every operator case as a torch.export archive (.pt2): what has a converter in a trace has one there, too. The archives
-are kept from run to run."""
+"""Every operator case as a torch.export archive (.pt2), which must convert as in a trace. The archives are kept between
+runs."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ PARAMETERS = [pytest.param(case, number, id=f"{family}-{case}")
 
 
 def kept_archive(case: Case, number: int) -> Path:
-    """The archive of row `number` of the case's table."""
+    """Returns the archive of row `number` of the case's table; exports it if it is missing."""
     sources = HERE / "case.py", HERE / "table.py", HERE / "cases" / f"{case.family}.py"
     folder = kept.folder(f"operators/{case.family}", *sources)
     return kept.made(folder / f"{number}.pt2", lambda path: torch.export.save(case.exported_program(), path))
@@ -34,6 +34,6 @@ def test_operator(case: Case, number: int, tmp_path):
     if case.refused:
         assert case.refused in result.stderr
         return
-    # The program knows which sizes it was promised for: not 1 where torch.export told 1 from others.
+    # The loaded program refuses sizes that torch.export excluded, such as 1.
     check_export(case, case.module(), target,
                  of_any_size=torch.export.load(archive).module() if case.dynamic else None)

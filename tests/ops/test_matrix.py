@@ -1,8 +1,8 @@
-"""Every row of the tables in the forms of matrix.py: opsets and dtypes besides its own, each with other values, sizes
-and exceptional numbers as in test_ops.py. Many exports: `--matrix SHARD/OF` says which of them run.
+"""Every row of the tables in the forms of matrix.py: other opsets and dtypes, each with the values, sizes and
+exceptional numbers of test_ops.py. `--matrix SHARD/OF` selects a part of these many exports.
 
-PyTorch decides whether a form exists. A form is right when ONNX Runtime gives what PyTorch gives, or when the export
-refuses it with a code and a remedy; what ONNX Runtime cannot load for want of a kernel is listed in runtime_gaps.py.
+A form exists if PyTorch accepts it. It is right if ONNX Runtime's results equal PyTorch's, or if the export refuses it
+with a code and a remedy; runtime_gaps.py lists the operators without a kernel in ONNX Runtime.
 """
 
 import re
@@ -25,21 +25,21 @@ REFUSED = re.compile(r"E030[123] .*; try: ", re.DOTALL)
 
 
 def archive(case: Case, folder: Path) -> tuple[Path, Callable] | None:
-    """The archive and what PyTorch makes of it; None where PyTorch refuses the form."""
+    """Saves the archive; returns it with PyTorch's module, or None if PyTorch refuses the form."""
     path = folder / ("operator.pt2" if case.not_in_traces else "operator.pt")
     try:
         if case.not_in_traces:
             torch.export.save(case.exported_program(), path)
             return path, case.module()
         case.archive().save(str(path))
-    except Exception:  # noqa: BLE001, PyTorch refuses by every kind of exception
+    except Exception:  # noqa: BLE001, PyTorch raises every kind of exception
         return None
     return path, torch.jit.load(path)
 
 
 def check_form(case: Case, form: Form, path: Path, reference: Callable, folder: Path) -> None:
     options = export_arguments(case, path, folder, form.opset)
-    if path.suffix == ".pt2":  # holds its inputs and axes itself
+    if path.suffix == ".pt2":  # contains its inputs and axes
         options = ["export", path, "-o", folder / "operator.onnx", "--opset", form.opset]
     result = run(*options, code=None)
     if result.returncode == 4:
@@ -63,26 +63,26 @@ PARAMETERS = [pytest.param(case, id=f"{family}-{case}")
 def test_other_forms(case: Case, tmp_path):
     failed, archives = [], {}
     for form in forms(case):
-        changed = in_form(case, form)
+        row = in_form(case, form)
         if form.dtype not in archives:
             folder = tmp_path / (form.dtype or "own")
             folder.mkdir()
-            archives[form.dtype] = archive(changed, folder)
-        if (made := archives[form.dtype]) is None or accepted(made[1], changed.tensors()) is None:
+            archives[form.dtype] = archive(row, folder)
+        if (saved := archives[form.dtype]) is None or accepted(saved[1], row.tensors()) is None:
             assert form.dtype, "PyTorch refuses the row itself"
             continue
         try:
-            check_form(changed, form, *made, tmp_path)
-        except Exception as error:  # noqa: BLE001, one run shows all forms that fail
+            check_form(row, form, *saved, tmp_path)
+        except Exception as error:  # noqa: BLE001, one run reports all forms that fail
             failed.append(f"---- {form}\n{error}")
     assert not failed, "\n".join(failed)
 
 
 def test_forms_cover_every_supported_opset_range_and_dtype():
-    """The oldest and the newest opset that the command takes, and for each dtype at least a hundred rows."""
+    """The forms include the command's oldest and newest opset, and more than a hundred rows for each dtype."""
     for opset, code in ((OPSETS[0], 0), (OPSETS[-1], 0), (OPSETS[0] - 1, 2), (OPSETS[-1] + 1, 2)):
-        said = run("export", "no such file.pt2", "-o", "never.onnx", "--opset", opset, code=None).stderr
-        assert ("--opset" in said) == bool(code), said
+        stderr = run("export", "no such file.pt2", "-o", "never.onnx", "--opset", opset, code=None).stderr
+        assert ("--opset" in stderr) == bool(code), stderr
     counts = {dtype: sum(form.dtype == dtype for case in CASES for form in forms(case))
               for dtype in ("double", "half", "int", "int32")}
     assert all(count > 100 for count in counts.values()), counts

@@ -1,4 +1,4 @@
-"""Every operator converter against PyTorch, in ONNX Runtime: the tables in cases/, one family each."""
+"""Compares every operator converter with PyTorch in ONNX Runtime: the tables in cases/, one per family."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def operators(block) -> set[str]:
-    """Keys of the operators in a TorchScript graph, "aten::add.Tensor", nested blocks included."""
+    """Returns the operators of a TorchScript graph, such as "aten::add.Tensor", including nested blocks."""
     found = set()
     for node in block.nodes():
         schema = node.schema()
@@ -56,12 +56,12 @@ def test_operator(case: Case, opset: int, tmp_path):
     if case.refused:
         assert case.refused in result.stderr
         return
-    # The reference is the archive as PyTorch runs it, which need not be what was traced: a Python number there is a
-    # tensor by the time it is loaded, and promotes as one.
+    # The reference is the loaded archive, which may differ from the traced function: a Python number becomes a tensor
+    # in it, with a tensor's type promotion.
     check_export(case, torch.jit.load(archive), tmp_path / "operator.onnx")
 
 
-def test_every_row_tells_its_inputs_apart():
+def test_every_row_has_distinct_inputs():
     found = [f"{case}: {fault}" for case in CASES for fault in faults(case)]
     assert not found, "\n".join(found)
 
@@ -81,7 +81,7 @@ def test_every_case_has_a_converter():
 
 
 def test_operators_of_common_models_have_converters():
-    """priority_a.txt lists what common models are made of, and says of the rest why it needs no converter."""
+    """priority_a.txt lists the operators of common models, and those that need no converter with the reason."""
     lines = (HERE / "priority_a.txt").read_text().splitlines()
     needed = {line.split()[0] for line in lines if line and not line.startswith("#")}
     assert needed, "priority_a.txt lists nothing"

@@ -1,5 +1,5 @@
-"""Random operators by their distribution: what ONNX Runtime draws against what PyTorch draws, as two samples, and two
-runs of one file, which have to differ. Rows of cases/random.py compare dtypes, shapes and what holds for every draw.
+"""Compares the distributions of random operators in ONNX Runtime and PyTorch with a two-sample test, and asserts that
+two runs of one file differ. Rows of cases/random.py compare dtypes, shapes and properties of every draw.
 """
 
 import math
@@ -21,19 +21,20 @@ MANY = 100_000
 ONES = torch.ones(MANY)
 THREE = torch.tensor([0.2, 0.5, 0.3])  # probabilities
 
-# The largest distance between the distribution functions of two samples of one distribution (Kolmogorov and Smirnov):
-# by chance it is exceeded once in 2e7 comparisons. A spread that is wrong by 5 % exceeds it.
+# A bound on the distance between the distribution functions of two samples of one distribution (Kolmogorov-Smirnov):
+# chance exceeds it once in 2e7 comparisons. A standard deviation that is wrong by 5 % exceeds it.
 LARGEST_DISTANCE = 3 * math.sqrt(2 / MANY)
 
 
-def pair(drawn: torch.Tensor) -> torch.Tensor:
-    """Both columns as one number."""
-    return drawn[:, 0] * 3 + drawn[:, 1]
+def pair(samples: torch.Tensor) -> torch.Tensor:
+    """Combines both columns to one number."""
+    return samples[:, 0] * 3 + samples[:, 1]
 
 
 ROWS = [
     case("aten::rand", lambda x: torch.rand(MANY), f32(1)),
-    case("aten::rand", lambda x: torch.rand(x.shape[0]) - torch.rand(x.shape[0]), f32(MANY)),  # two nodes, not one
+    # two nodes that must not be merged
+    case("aten::rand", lambda x: torch.rand(x.shape[0]) - torch.rand(x.shape[0]), f32(MANY)),
     case("aten::randn", lambda x: torch.randn(MANY), f32(1)),
     case("aten::randn", lambda x: torch.randn(x.shape, dtype=torch.float64), f32(MANY)),
     case("aten::rand_like", lambda x: torch.rand_like(x), f32(MANY)),
@@ -41,7 +42,7 @@ ROWS = [
     case("aten::uniform", lambda x: aten.uniform(x, 3, 5), f32(MANY)),
     case("aten::normal_functional", lambda x: aten.normal_functional(x, 50, 0.5), f32(MANY)),
     case("aten::randint", lambda x: torch.randint(7, (x.shape[0],)), f32(MANY)),
-    case("aten::randint", lambda x: torch.randint(2 ** 31, (x.shape[0],)) % 2, f32(MANY)),  # odd ones, too
+    case("aten::randint", lambda x: torch.randint(2 ** 31, (x.shape[0],)) % 2, f32(MANY)),  # half of them odd
     case("aten::randint.low", lambda x: torch.randint(-5, 7, (MANY,)), f32(1)),
     case("aten::randint_like", lambda x: torch.randint_like(x, 7), f32(MANY)),
     case("aten::randint_like.low_dtype", lambda x: torch.randint_like(x, -2, 2), i64(0, 9, MANY)),
@@ -73,14 +74,14 @@ ROWS = [
          lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.3)[:, 0, 0], f32(MANY, 1, 4),
          f32(MANY, 1, 4), torch.ones(MANY, 1, 1)),
 ]
-# ONNX Runtime 1.32 removes a Dropout that trains when it optimises, unless its result is one of the graph.
+# ONNX Runtime 1.32's optimiser removes a training Dropout unless its result is a graph output.
 REMOVED = {"aten::scaled_dot_product_attention"}
 UNINITIALISED = {"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
-                 "aten::new_empty_strided", "aten::empty_permuted"}  # any number is right
+                 "aten::new_empty_strided", "aten::empty_permuted"}  # any number is correct
 
 
 def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest one between the distribution functions of two samples."""
+    """Returns the largest distance between the distribution functions of two samples."""
     points = np.concatenate([one, other])
     below = [np.searchsorted(np.sort(sample), points, side="right") / len(sample) for sample in (one, other)]
     return float(np.abs(below[0] - below[1]).max())
@@ -100,14 +101,14 @@ def test_distribution(row: Case, tmp_path):
         assert distance(sample.numpy(), expected.numpy()) < LARGEST_DISTANCE
 
 
-def test_the_comparison_sees_what_is_wrong():
-    """A spread, a place or a probability that is a few percent off, and numbers that are all the same."""
+def test_the_comparison_detects_wrong_distributions():
+    """Detects a standard deviation, mean or probability that is a few percent off, and constant numbers."""
     numbers = np.random.default_rng(0).normal(size=(2, MANY))
     assert distance(*numbers) < LARGEST_DISTANCE
     for wrong in (1.05 * numbers[1], numbers[1] + 0.05, 0 * numbers[1]):
         assert distance(numbers[0], wrong) > LARGEST_DISTANCE
-    chosen = [np.random.default_rng(1).random(MANY) < probability for probability in (0.3, 0.3, 0.32)]
-    assert distance(chosen[0] * 1, chosen[1] * 1) < LARGEST_DISTANCE < distance(chosen[0] * 1, chosen[2] * 1)
+    samples = [np.random.default_rng(1).random(MANY) < probability for probability in (0.3, 0.3, 0.32)]
+    assert distance(samples[0] * 1, samples[1] * 1) < LARGEST_DISTANCE < distance(samples[0] * 1, samples[2] * 1)
 
 
 def test_every_random_operator_has_a_distribution():

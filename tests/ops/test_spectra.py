@@ -1,5 +1,5 @@
-"""stft and istft with random parameters, as a trace and as a script: frames, hops, windows, padding, sides, lengths. Each
-is compared at other lengths of the signal and of the batch; what PyTorch refuses does not count."""
+"""stft and istft with random parameters, traced and scripted: frames, hops, windows, padding, sides, lengths. Each is
+compared at other lengths of the signal and the batch that PyTorch accepts."""
 
 import random
 
@@ -16,7 +16,7 @@ SEEDS = range(24)
 
 
 class RoundTrip(torch.nn.Module):
-    """Spectra of a signal, changed, and the signal of these; each with a window of its own."""
+    """Computes spectra of a signal, changes them and transforms them back, with a different window each way."""
 
     def __init__(self, draw: random.Random):
         super().__init__()
@@ -28,10 +28,10 @@ class RoundTrip(torch.nn.Module):
         self.normalized = draw.random() < 0.5
         self.onesided = draw.choice([True, False])
         self.to_complex = not self.onesided and draw.random() < 0.5
-        self.more = draw.choice([None, -3, 0, 5])  # samples asked for beyond those of the signal
+        self.more = draw.choice([None, -3, 0, 5])  # requested samples beyond the signal's length
         window = draw.choice([None, torch.hann_window(self.length), torch.rand(self.length)])
         self.register_buffer("window", window)
-        # The sum of squared windows is nowhere 0.
+        # Positive everywhere, so that the sum of squared windows is never 0.
         self.register_buffer("other", None if draw.random() < 0.3 else torch.rand(self.length) + 0.2)
 
     def forward(self, x):
@@ -44,8 +44,8 @@ class RoundTrip(torch.nn.Module):
         return torch.view_as_real(y) if self.to_complex else y
 
 
-def drawn(seed: int) -> Case:
-    """Parameters that PyTorch takes."""
+def random_case(seed: int) -> Case:
+    """Draws parameters until PyTorch accepts them."""
     draw = random.Random(seed)
     while True:
         model = RoundTrip(draw)
@@ -59,7 +59,7 @@ def drawn(seed: int) -> Case:
 @pytest.mark.parametrize("scripted", [False, True], ids=["trace", "script"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_round_trip(seed: int, scripted: bool, tmp_path):
-    row = drawn(seed)
+    row = random_case(seed)
     archive = tmp_path / "model.pt"
     (torch.jit.script(row.module()) if scripted else row.archive()).save(str(archive))
     run(*export_arguments(row, archive, tmp_path, 20 if seed % 3 else 17))

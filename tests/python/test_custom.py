@@ -89,7 +89,7 @@ def prints(x, factor: float):
 
 
 def test_a_function_that_is_not_a_translation():
-    with pytest.raises(whence.WhenceError, match="it returns 3 values, the operator 1") as raised:
+    with pytest.raises(whence.WhenceError, match="it returns 3 values") as raised:
         whence.export(Uses(), torch.randn(2, 3), backend="native-export", custom_translation_table={SCALED: prints})
     assert raised.value.code == "E0302" and raised.value.remedy
 
@@ -273,7 +273,7 @@ def without_weight(x):
 
 
 def test_a_translation_that_would_drop_tensors_is_refused():
-    with pytest.raises(whence.WhenceError, match="takes 1 tensors, the operator 2 to 4") as raised:
+    with pytest.raises(whence.WhenceError, match="takes 1 tensors, .* 2 to 4") as raised:
         whence.export(torch.nn.Linear(3, 4), (torch.ones(2, 3),),
                       custom_translation_table={torch.ops.aten.linear.default: without_weight})
     assert raised.value.code == "E0104"

@@ -42,7 +42,7 @@ def assert_computes(path, model):
 def test_a_model_does_not_replace_a_sidecar(backend, tmp_path):
     (tmp_path / "m.whence.json").write_text("before")
     before = files(tmp_path)
-    refused = "E0101.*m.whence.json.*is named as a sidecar.*model.onnx"
+    refused = "E0101.*m.whence.json.*model.onnx"
     with pytest.raises(whence.WhenceError, match=refused):
         whence.export(net(1), (X,), tmp_path / "m.whence.json", backend, sidecar=tmp_path / "s.whence.json")
     assert files(tmp_path) == before

@@ -222,9 +222,9 @@ def test_files_beside_a_model_are_used(small_export, tmp_path):
     assert found["recorded.onnx"]["found_by"] == "sidecar recorded.whence.json"
     assert found["published.onnx"]["found_by"] == "weights model.safetensors" and found["published.onnx"]["matched"] >= 2
     assert found["other.onnx"]["found_by"] == "its own metadata and names"
-    assert "of another model" in found["other.onnx"]["notes"][0]
+    assert "another model" in found["other.onnx"]["notes"][0]
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "sidecar recorded.whence.json" in page and "of another model" in page
+    assert "sidecar recorded.whence.json" in page and "another model" in page
 
     (tmp_path / "models" / "recorded" / "recorded.whence.json").unlink()  # the origins came from it
     assert run(tmp_path / "models", tmp_path)[0]["new"] == 1

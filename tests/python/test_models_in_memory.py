@@ -135,7 +135,7 @@ def test_a_model_in_memory_is_not_written_to(function, case):
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", torch.nn.Linear(1, 1)])
 def test_objects_without_a_model_are_refused(wrong):
     for function in (whence.show, whence.validate):
-        with pytest.raises(whence.WhenceError, match="holds no model") as raised:
+        with pytest.raises(whence.WhenceError) as raised:
             function(wrong)
         assert raised.value.code == "E0101" and "onnx.ModelProto" in raised.value.remedy
 
@@ -143,7 +143,7 @@ def test_objects_without_a_model_are_refused(wrong):
 @pytest.mark.parametrize("load", [onnx.load, onnx_ir.load])
 def test_weights_too_large_for_the_file_are_beside_it(load, case, monkeypatch):
     """A protobuf message is limited to 2 GiB; the limit here is one byte."""
-    monkeypatch.setattr(model_files, "_EMBEDDED", 1)
+    monkeypatch.setattr(model_files, "_MAX_EMBEDDED", 1)
     model = load(case.path)
     with model_files.as_file(model) as path:
         name = os.path.basename(path)

@@ -135,7 +135,7 @@ def test_the_other_spelling_is_an_alias(net, tmp_path):
     assert optimized[0] == optimized[1] != plain
     report = whence.sensitivity(program, [(x,)], quantise="float16", time=False)
     assert report.quantizer == report.quantiser == "float16"
-    with pytest.raises(whence.WhenceError, match="one option") as raised:
+    with pytest.raises(whence.WhenceError, match="same option") as raised:
         whence.accuracy(program, values, optimized=True, optimised=True)
     assert raised.value.code == "E0101"
 

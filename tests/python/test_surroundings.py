@@ -222,7 +222,7 @@ def test_a_last_dict_taken_for_keywords_is_logged(caplog, quiet):
 
     with caplog.at_level(logging.INFO, "whence"):
         whence.export(Takes(), (X, {"y": X}))
-    assert "taken for keyword arguments: y" in caplog.text
+    assert "used as keyword arguments: y" in caplog.text
 
 
 # ---- reports and artifacts ------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_options_settled_by_an_exported_program_are_refused():
     program = torch.export.export(Small().eval(), (X,))
     for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False},
                     {"training": "train"}):
-        with pytest.raises(whence.WhenceError, match="settled") as raised:
+        with pytest.raises(whence.WhenceError, match="of a torch.export.ExportedProgram") as raised:
             whence.export(program, **options)
         assert raised.value.code == "E0101" and raised.value.remedy
 

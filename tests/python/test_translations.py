@@ -416,22 +416,22 @@ def test_opsets_of_the_functions_operators():
     older = converted(lambda self: opset13.ReduceMax(opset13.Neg(self), axes=[0], keepdims=0) + self, 20)
     assert {each.domain: each.version for each in older.opset_import} == {"": 20}
     for function, opset, fragment in ((lambda self: opset20.Gelu(self), 18, "opset_version=20"),
-                                      (lambda self: opset16.GridSample(self, self), 20, "another than")):
+                                      (lambda self: opset16.GridSample(self, self), 20, "another meaning")):
         with pytest.raises(whence.WhenceError, match=fragment) as raised:
             converted(function, opset)
         assert raised.value.code == "E0302"
 
 
 @pytest.mark.parametrize("function, fragment", [
-    (lambda self: [self, self], "it returns 2 values, the operator 1"),
+    (lambda self: [self, self], "it returns 2 values"),
     (lambda self, more: self, "missing 1 required positional argument: 'more'"),
     (lambda: None, "takes 0 positional arguments but 1 was given"),
     (lambda self: self.nothing, "AttributeError"),
     (lambda self: op.Relu(self, self), "takes 2 positional arguments but 3 were given"),
     (lambda self: op.Clip(self, most=1), "unexpected keyword argument 'most'"),
-    (lambda self: self if self > 0 else op.Neg(self), "what a tensor holds is not known"),
+    (lambda self: self if self > 0 else op.Neg(self), "a tensor's contents are unknown"),
     (lambda self: op.Add(self, object()), "a object cannot be an operand"),
-    (lambda self: op.Split(self), "how many results Split has is not known"),
+    (lambda self: op.Split(self), "the number of results of Split is unknown"),
 ])
 def test_a_function_that_fails(function, fragment):
     function.__name__ = "unlucky"

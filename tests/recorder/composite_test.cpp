@@ -1,5 +1,5 @@
-// What an operator calls, as the recorder tells it to the exporter: an operator whose steps cannot all be seen is
-// refused, never written down as steps that give another result.
+// The steps of composite operators, which the recorder traces for the exporter. An operator with a step that cannot be
+// traced is refused, and never recorded as steps with a different result.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ CompositeCall call_of(const std::string& target, const std::string& overload, st
   return call;
 }
 
-TEST(Composite, TellsTheStepsOfAnOperator) {
+TEST(Composite, TracesTheStepsOfAnOperator) {
   const CompositeCall call = call_of("aten::rot90", "",
                                      {{"self", {ValueRef{ValueId(0)}}},
                                       {"k", {std::int64_t{2}}},
@@ -40,9 +40,9 @@ TEST(Composite, TellsTheStepsOfAnOperator) {
   EXPECT_EQ(steps.body.nodes[0].target, "aten::flip");
 }
 
-// ldexp multiplies by a power that a kernel writes into an empty tensor; before PyTorch 2.10 it calls pow, which is
-// seen.
-TEST(Composite, RefusesStepsThatItCannotSee) {
+// ldexp multiplies by a power that a kernel writes into an empty tensor, which a trace cannot record. Before PyTorch
+// 2.10, ldexp calls pow, which a trace records.
+TEST(Composite, RefusesUntraceableSteps) {
   const CompositeCall call =
       call_of("aten::ldexp", "Tensor", {{"self", {ValueRef{ValueId(0)}}}, {"other", {ValueRef{ValueId(1)}}}});
   Program steps;

@@ -1,4 +1,4 @@
-// The schema parser against every operator that LibTorch registers: what its dispatcher prints, whence reads.
+// Parses the schema that LibTorch's dispatcher prints for every registered operator.
 #include "schema/op_schema.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ extern "C" const whence::RecorderApi* whence_recorder();
 namespace whence {
 namespace {
 
-// Argument separators of the outermost list: an independent count of the arguments.
+// Counts the arguments independently, by the separators of the outermost list.
 std::size_t arguments_in(std::string_view schema) {
   const std::size_t open = schema.find('(');
   int depth = 0;

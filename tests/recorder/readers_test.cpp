@@ -1,4 +1,4 @@
-// Readers of the recorder that know no LibTorch: pickles that it would choke on, members of zips, numpy's files.
+// Readers of the recorder that do not use LibTorch: the check of pickles, members of zips, and numpy's files.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace whence {
 
-using recorder::archive::fault_in_pickle;
+using recorder::archive::first_pickle_fault;
 using recorder::inputs::NpzArray;
 using recorder::inputs::read_npz_arrays;
 
@@ -24,26 +24,28 @@ std::optional<std::uint64_t> record(const std::string& key) {
 }
 
 TEST(PickleCheck, TensorsWithinTheirStorages) {
-  EXPECT_EQ(fault_in_pickle(pickles::pickle(pickles::tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})), record), "");
-  EXPECT_NE(fault_in_pickle(pickles::pickle(pickles::tensor_call("1", "FloatStorage", 0, {2, 3}, {3, 1})), record), "");
+  EXPECT_EQ(first_pickle_fault(pickles::pickle(pickles::tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})), record),
+            "");
+  EXPECT_NE(first_pickle_fault(pickles::pickle(pickles::tensor_call("1", "FloatStorage", 0, {2, 3}, {3, 1})), record),
+            "");
 }
 
-TEST(PickleCheck, WhatNoPicklerWrites) {
+TEST(PickleCheck, InvalidPickles) {
   for (const std::string& value :
        {std::string("r\xff\xff\xff\x7f"), std::string("h\x01"), std::string("X\xff\xff\xff\x7f"), std::string("a"),
         std::string("]q\x01h\x01"
                     "a"),
         std::string("(")}) {
-    EXPECT_NE(fault_in_pickle(pickles::pickle(value), record), "");
+    EXPECT_NE(first_pickle_fault(pickles::pickle(value), record), "");
   }
-  EXPECT_NE(fault_in_pickle("", record), "");
-  EXPECT_NE(fault_in_pickle("\x80\x02K\x01", record), "");
-  EXPECT_EQ(fault_in_pickle(pickles::pickle("K\x01"), record), "");
+  EXPECT_NE(first_pickle_fault("", record), "");
+  EXPECT_NE(first_pickle_fault("\x80\x02K\x01", record), "");
+  EXPECT_EQ(first_pickle_fault(pickles::pickle("K\x01"), record), "");
 }
 
 class Npz : public ::testing::Test {
  protected:
-  // A .npy of version 1 with this header and content.
+  // Returns a .npy file of version 1 with this header and content.
   static std::string npy(const std::string& header, const std::string& content) {
     std::string text = "\x93NUMPY\x01";
     text += '\0';

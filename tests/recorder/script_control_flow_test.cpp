@@ -1,4 +1,4 @@
-// Branches, loops and containers of scripts: which operations are left of them.
+// The operations that remain of branches, loops and containers in scripts.
 #include <gtest/gtest.h>
 
 #include "tests/recorder/scripted_module.h"
@@ -32,7 +32,7 @@ def forward(self, x):
   EXPECT_EQ(output_text(program), "float32[2,3]");
 }
 
-TEST(Script, ALoopOverANumberIsWrittenOut) {
+TEST(Script, ALoopOverANumberIsUnrolled) {
   const Program program = read_module(R"(
 def forward(self, x):
     for i in range(3):
@@ -92,14 +92,14 @@ def forward(self, x):
   const Node& relu = program.body.nodes[2];
   EXPECT_EQ(relu.find("self")->as<ValueRef>()->id, program.inputs[0].value);
   EXPECT_EQ(program.body.nodes[3].find("other")->as<ValueRef>()->id, program.body.nodes[0].outputs[0]);
-  ASSERT_EQ(program.outputs.size(), 4u);  // the sum, the number, and the two of the list
+  ASSERT_EQ(program.outputs.size(), 4u);  // the sum, the number, and two list elements
   EXPECT_EQ(program.outputs[1].value.as<std::int64_t>() == nullptr ? -1 : *program.outputs[1].value.as<std::int64_t>(),
             3);
   EXPECT_EQ(program.outputs[2].value.as<ValueRef>()->id, program.inputs[0].value);
   EXPECT_EQ(program.outputs[3].value.as<ValueRef>()->id, program.body.nodes[1].outputs[0]);
 }
 
-TEST(Script, AListThatTwoNamesHaveIsOne) {
+TEST(Script, TwoNamesMayShareAList) {
   const Program program = read_module(R"(
 def forward(self, x):
     first = [x]
@@ -114,7 +114,7 @@ def forward(self, x):
   EXPECT_EQ(program.body.nodes[0].target, "aten::neg");
 }
 
-TEST(Script, AListWhoseLengthDataDecideIsASequence) {
+TEST(Script, AListOfDynamicLengthIsASequence) {
   const Program program = read_module(R"(
 def forward(self, x):
     parts = [x]
@@ -128,7 +128,7 @@ def forward(self, x):
             "prim::If[aten::neg prim::ListConstruct | prim::ListConstruct] aten::cat");
 }
 
-TEST(Script, AListOfOneLengthOnBothSidesIsNone) {
+TEST(Script, AListOfOneLengthIsNoSequence) {
   const Program program = read_module(R"(
 def forward(self, x):
     first = [x]
@@ -143,7 +143,7 @@ def forward(self, x):
   EXPECT_EQ(operations_text(program), "aten::sum aten::gt.Scalar aten::Bool.Tensor prim::If[aten::neg | aten::exp]");
 }
 
-TEST(Script, AListThatAnotherHoldsChangesWithIt) {
+TEST(Script, ANestedListIsShared) {
   const Program program = read_module(R"(
 def forward(self, x):
     inner = [x]
@@ -158,7 +158,7 @@ def forward(self, x):
             "aten::__getitem__.t");
 }
 
-TEST(Script, AListThatALoopOverASizeFillsIsASequence) {
+TEST(Script, AListFilledInALoopOverASizeIsASequence) {
   const Program program = read_module(R"(
 def forward(self, x):
     rows: List[Tensor] = []
@@ -185,7 +185,7 @@ def forward(self, x):
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(output_text(program, i), "float32[2]");
 }
 
-TEST(Script, QuantizedTensorsAreWrittenAsNumbersBetweenTwoSteps) {
+TEST(Script, QuantizedTensorsBecomeQuantizeDequantizePairs) {
   const auto operations = [](const std::string& scale) {
     return operations_text(read_module("def forward(self, x):\n    q = torch.quantize_per_tensor(x, " + scale +
                                            ", 3, 13)\n    return torch.dequantize(torch.relu(q))\n",
@@ -194,12 +194,12 @@ TEST(Script, QuantizedTensorsAreWrittenAsNumbersBetweenTwoSteps) {
   const std::string quantize = "quantized_decomposed::quantize_per_tensor",
                     dequantize = "quantized_decomposed::dequantize_per_tensor";
   EXPECT_EQ(operations("0.5"), quantize + " " + dequantize + " aten::relu " + quantize + " " + dequantize);
-  // A scale that data decide is a tensor.
+  // A data-dependent scale is a tensor.
   const std::string computed = operations("float(x.sum())");
   EXPECT_NE(computed.find(quantize + ".tensor"), std::string::npos) << computed;
 }
 
-TEST(Script, MethodsAreWrittenOutWithTheirDefaults) {
+TEST(Script, MethodsAreInlinedWithTheirDefaults) {
   const Program program = read_module(R"(
 def scaled(self, x, by: float = 2.0):
     return x * by
@@ -213,7 +213,7 @@ def forward(self, x):
   EXPECT_EQ(*program.body.nodes[1].find("other")->as<double>(), 3.0);
 }
 
-TEST(Script, OperationsKnowTheirLinesFromTheInnermost) {
+TEST(Script, OperationsHaveTheirLinesInnermostFirst) {
   const Program program = read_module(
       "def inner(self, x):\n    return torch.neg(x)\n\n"
       "def forward(self, x):\n    return self.inner(x)\n",

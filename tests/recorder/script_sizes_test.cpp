@@ -1,4 +1,4 @@
-// Sizes that follow from dynamic axes, through operations and the integers of a script.
+// Sizes derived from dynamic axes through the operations and integers of a script.
 #include <gtest/gtest.h>
 
 #include "schema/size_text.h"
@@ -7,7 +7,7 @@
 namespace whence {
 namespace {
 
-// The only output of a script of x: float32[n,6].
+// Returns the type of the only output of a script on x: float32[n,6].
 std::string result_of(const std::string& body) {
   const Program program =
       read_module("def forward(self, x):\n" + body, {.inputs = {floats("x", {4, 6})}, .dynamic = {axis("x", 0, "n")}});
@@ -43,13 +43,13 @@ TEST(ScriptSizes, FollowThroughPartsAndLoops) {
       "float32[6]");
 }
 
-TEST(ScriptSizes, ThatDataDecideHaveNoName) {
+TEST(ScriptSizes, DecidedByDataHaveNoName) {
   EXPECT_EQ(result_of("    return x[x[:, 0] > 0]\n"), "float32[?,6]");
   EXPECT_EQ(result_of("    return x.nonzero()\n"), "int64[?,2]");
   EXPECT_EQ(result_of("    k = int(x.sum())\n    return torch.zeros(k * k + 1)\n"), "float32[?]");
 }
 
-TEST(ScriptSizes, ADecisionOnThemIsRecorded) {
+TEST(ScriptSizes, ABranchOnThemIsRecorded) {
   const Program program = read_module(R"(
 def forward(self, x):
     if x.size(0) > 3:
@@ -61,7 +61,7 @@ def forward(self, x):
   EXPECT_EQ(output_text(program), "float32[n,6]");
 }
 
-// What the reader says of a script of x: float32[n,6] that squeezes.
+// Reads a script on x: float32[n,6] that returns `result`, and returns the notes on it.
 Diagnostics notes_on(const std::string& result, Program& program) {
   Diagnostics notes;
   program = read_module("def forward(self, x):\n    return " + result + "\n",
@@ -69,24 +69,24 @@ Diagnostics notes_on(const std::string& result, Program& program) {
   return notes;
 }
 
-TEST(ScriptSizes, ASqueezeOfADynamicAxisIsSettledAndReported) {
+TEST(ScriptSizes, ASqueezeOfADynamicAxisIsDecidedAndReported) {
   const auto name_of = [](SymbolId) { return std::string("n"); };
   Program program;
   Diagnostics notes = notes_on("torch.relu(x.squeeze(0)).sum(-1)", program);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0].code, Code::baked_size);
   EXPECT_EQ(output_text(program), "float32[n]");
-  ASSERT_EQ(program.constraints.size(), 1u);  // where PyTorch has another rank
+  ASSERT_EQ(program.constraints.size(), 1u);  // at 1, PyTorch's result has a different rank
   EXPECT_EQ(text_of(program.constraints[0], name_of), "n != 1");
   notes = notes_on("torch.relu(x[:1].squeeze(0))", program);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(output_text(program), "float32[6]");
-  notes = notes_on("torch.relu(x.squeeze(1))", program);  // 6 long: nothing happens
+  notes = notes_on("torch.relu(x.squeeze(1))", program);  // no effect: the size is 6
   EXPECT_TRUE(notes.empty());
   EXPECT_EQ(output_text(program), "float32[n,6]");
 }
 
-// The values of tensors whose places do not follow from the rules of operators.
+// Returns the types of the tensors whose layouts do not follow from the rules of operators.
 std::vector<std::string> stated_places(const std::string& body) {
   const Program program =
       read_module("def forward(self, x):\n" + body, {.inputs = {floats("x", {4, 6})}, .dynamic = {axis("x", 0, "n")}});
@@ -101,7 +101,7 @@ TEST(ScriptPlaces, FollowFromTheRulesOfViews) {
   EXPECT_TRUE(stated_places("    return x.t().contiguous(), x.expand(2, -1, -1), x.split(2, 1)\n").empty());
 }
 
-TEST(ScriptSizes, ASizeThatAModelHoldsIsRefused) {
+TEST(ScriptSizes, ASizeFixedByABufferIsRefused) {
   Diagnostics diagnostics;
   read_module("def forward(self, x):\n    return x + self.table\n",
               {.inputs = {floats("x", {4, 6})}, .dynamic = {axis("x", 0, "n")}, .buffers = {{"table", {4, 6}}}},

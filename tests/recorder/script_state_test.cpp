@@ -1,4 +1,4 @@
-// The state of a script's module, and inputs that are made for it.
+// The state of a scripted module, and the inputs that are generated for it.
 #include <gtest/gtest.h>
 
 #include "tests/recorder/scripted_module.h"
@@ -10,7 +10,7 @@ bool has_note(const Diagnostics& notes, Code code) {
   return std::ranges::any_of(notes, [&](const Diagnostic& note) { return note.code == code; });
 }
 
-TEST(ScriptState, BuffersAreReadByTheirNames) {
+TEST(ScriptState, BuffersAreReadByName) {
   const Program program = read_module("def forward(self, x):\n    return x + self.scale * self.scale\n",
                                       {.inputs = {floats("x", {3})}, .buffers = {{"scale", {3}}}});
   ASSERT_EQ(operations_text(program), "aten::mul.Tensor aten::add.Tensor");
@@ -27,7 +27,7 @@ TEST(ScriptState, AWriteToABufferIsRecorded) {
   EXPECT_EQ(operations_text(program), "aten::add_.Scalar aten::add.Tensor");
 }
 
-TEST(ScriptState, InputsHaveTheDtypeThatIsAskedFor) {
+TEST(ScriptState, InputsHaveTheRequestedDtype) {
   const Program program = read_module("def forward(self, x, mask):\n    return torch.where(mask, x, -x)\n",
                                       {.inputs = {integers("x", {3}), {"mask", DType::boolean, {3}, {}, {}}}});
   EXPECT_EQ(type_text(program, program.inputs[0].value), "int64[3]");
@@ -35,7 +35,7 @@ TEST(ScriptState, InputsHaveTheDtypeThatIsAskedFor) {
   EXPECT_EQ(output_text(program), "int64[3]");
 }
 
-TEST(ScriptState, InputsThatDoNotFitAreRefused) {
+TEST(ScriptState, MismatchedInputsAreRefused) {
   Diagnostics diagnostics;
   read_module("def forward(self, x):\n    return x\n", {.inputs = {floats("y", {3})}}, diagnostics);
   EXPECT_TRUE(has_note(diagnostics, Code::input_mismatch));

@@ -1,7 +1,7 @@
-// Small TorchScript modules for tests, compiled from their source, saved, and read as the command reads archives. This
-// header knows no LibTorch, so that a file of tests compiles in a second.
-//   const Program program = read_module("def forward(self, x):\n  return torch.relu(x)\n", {.inputs = {floats("x", {2,
-//   3})}});
+// Compiles small TorchScript modules for tests, saves them, and reads them like the command reads archives. This header
+// does not include LibTorch, so that a test file compiles in a second.
+//   const Program program =
+//       read_module("def forward(self, x):\n  return torch.relu(x)\n", {.inputs = {floats("x", {2, 3})}});
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace whence {
 struct ScriptedModule {
   std::vector<InputSpec> inputs = {};
   std::vector<DynamicAxis> dynamic = {};
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> buffers = {};  // of float32: 0, 1, 2, ...
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> buffers = {};  // float32 values 0, 1, 2, ...
 };
 
 inline InputSpec floats(const std::string& name, std::vector<std::int64_t> dims) {
@@ -28,16 +28,17 @@ inline DynamicAxis axis(const std::string& input, int at, const std::string& sym
   return {input, at, symbol, 1, 0, {}};
 }
 
-// `source`: the methods of the module. Errors of the reading are added to `diagnostics`.
+// Compiles and reads a module with the methods in `source`. Errors are added to `diagnostics`.
 Program read_module(const std::string& source, const ScriptedModule& module, Diagnostics& diagnostics);
 // Expects that there are no errors.
 Program read_module(const std::string& source, const ScriptedModule& module);
 
-// The targets of the operations in order, those of blocks in brackets: "aten::relu prim::If[aten::neg | aten::exp]".
+// Returns the targets of the operations in order, with blocks in brackets: "aten::relu prim::If[aten::neg |
+// aten::exp]".
 std::string operations_text(const Program& program);
-// The type of a value as text: "float32[batch,3]", a size without a name as "?".
+// Returns the type of a value as text: "float32[batch,3]"; a size without a name is "?".
 std::string type_text(const Program& program, ValueId id);
-// Of output `number`.
+// Returns the type of output `number` as text.
 std::string output_text(const Program& program, std::size_t number = 0);
 
 }  // namespace whence

@@ -1,4 +1,4 @@
-// RFC 4648, section 10.
+// Base64 against the test vectors of RFC 4648, section 10.
 #include "schema/sidecar/base64.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace whence {
 namespace {
 
-TEST(Base64, VectorsOfTheRfcBothWays) {
+TEST(Base64, RfcVectorsBothWays) {
   const std::pair<std::string, std::string> rows[] = {{"", ""},
                                                       {"f", "Zg=="},
                                                       {"fo", "Zm8="},

@@ -1,4 +1,4 @@
-// Programs that are run and waited for.
+// Runs programs and waits for them.
 #include "schema/child_process.h"
 
 #include <cerrno>
@@ -17,14 +17,14 @@ TEST(ChildProcess, GivesOutputAndStatus) {
   EXPECT_EQ(WEXITSTATUS(end->status), 3);
 }
 
-TEST(ChildProcess, HasNothingToReadAndTheEnvironmentThatIsAskedFor) {
+TEST(ChildProcess, HasEmptyInputAndTheRequestedEnvironment) {
   const auto end = run_child({"/bin/sh", "-c", "cat; echo $GIVEN; echo hidden >&2"},
                              {.environment = {"GIVEN=that", "PATH=/usr/bin:/bin"}, .hide_errors = true});
   ASSERT_TRUE(end);
   EXPECT_EQ(end->output, "that\n");
 }
 
-TEST(ChildProcess, SaysWhyItCouldNotStart) {
+TEST(ChildProcess, ReportsAFailedStart) {
   EXPECT_FALSE(run_child({"/no/such/program"}));
   EXPECT_EQ(errno, ENOENT);
 }

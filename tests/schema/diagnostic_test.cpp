@@ -1,4 +1,4 @@
-// The table of codes against the enum, and the two forms of a diagnostic.
+// Compares the table of codes with the enum, and checks both forms of a diagnostic.
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,23 +12,23 @@
 namespace whence {
 namespace {
 
-// name and number of each enumerator of Code, from the header's text
+// Returns the name and number of each enumerator of Code, read from the header's text.
 std::vector<std::pair<std::string, int>> enumerators() {
   const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/include/whence/diagnostics.h");
   const std::size_t start = header.find("enum class Code");
   const std::string body = header.substr(start, header.find("};", start) - start);
-  std::vector<std::pair<std::string, int>> found;
+  std::vector<std::pair<std::string, int>> codes;
   std::istringstream lines(body);
   std::string name, sign;
   for (std::string line; std::getline(lines, line);) {
     int number = 0;
     std::istringstream words(line);
-    if (words >> name >> sign >> number && sign == "=") found.emplace_back(name, number);
+    if (words >> name >> sign >> number && sign == "=") codes.emplace_back(name, number);
   }
-  return found;
+  return codes;
 }
 
-TEST(Diagnostic, TableAndEnumLineUp) {
+TEST(Diagnostic, TableMatchesEnum) {
   const auto expected = enumerators();
   ASSERT_GT(expected.size(), 20u);
   ASSERT_EQ(all_codes().size(), expected.size());
@@ -44,7 +44,7 @@ TEST(Diagnostic, TableAndEnumLineUp) {
   }
 }
 
-TEST(Diagnostic, HundredsOfACodeTellTheExitCode) {
+TEST(Diagnostic, HundredsDecideTheExitCode) {
   const std::map<int, ExitCode> exits{{1, ExitCode::usage},  {2, ExitCode::malformed}, {3, ExitCode::unsupported},
                                       {4, ExitCode::output}, {5, ExitCode::security},  {9, ExitCode::bug}};
   for (const CodeInfo& entry : all_codes()) {
@@ -67,9 +67,7 @@ TEST(Diagnostic, TextIsOneLine) {
   const Row rows[] = {
       {[](Diagnostic&) {},
        "E0301 no converter: aten::foo.bar (x14) at encoder.layers.0.attn, model.py:88; try: --on-unsupported=domain"},
-      {[](Diagnostic& d) {
-         d.more_places = {{.module = "decoder"}, {.module = "head", .source = "model.py:9"}};
-       },
+      {[](Diagnostic& d) { d.more_places = {{.module = "decoder"}, {.module = "head", .source = "model.py:9"}}; },
        "E0301 no converter: aten::foo.bar (x14) at encoder.layers.0.attn, model.py:88; also at decoder and head, "
        "model.py:9; try: --on-unsupported=domain"},
       {[](Diagnostic& d) {
@@ -108,7 +106,7 @@ TEST(Diagnostic, JsonSurvivesBytesThatAreNotUtf8) {
   EXPECT_EQ(nlohmann::json::parse(to_json(diagnostic))["message"], "\xef\xbf\xbd");
 }
 
-TEST(Diagnostic, GravestErrorDecidesTheExitCode) {
+TEST(Diagnostic, WorstErrorDecidesTheExitCode) {
   const auto one = [](Code code, Severity severity) { return Diagnostic{code, severity, "", {}, "", 1, {}}; };
   EXPECT_EQ(exit_code({}), ExitCode::ok);
   EXPECT_EQ(exit_code({one(Code::internal, Severity::warning)}), ExitCode::ok);

@@ -1,4 +1,4 @@
-// Sets of numbers that are united one by one.
+// Unites sets of numbers pair by pair.
 #include "schema/disjoint_sets.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace whence {
 namespace {
 
-TEST(DisjointSets, UniteAndKeepTheSecondOnesRoot) {
+TEST(DisjointSets, UniteKeepsTheSecondRoot) {
   DisjointSets sets(5);
   sets.unite(0, 1);
   sets.unite(2, 3);

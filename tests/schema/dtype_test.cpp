@@ -1,4 +1,4 @@
-// The dtype table, and promotion against the rows of torch.promote_types (PyTorch 2.13) that are easy to get wrong.
+// The dtype table, and promotion in the error-prone cases of torch.promote_types (PyTorch 2.13).
 #include "schema/dtype.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace whence {
 namespace {
 
-TEST(DType, NumbersOfPyTorchAndOnnxComeBack) {
+TEST(DType, PyTorchAndOnnxNumbersRoundTrip) {
   for (int i = 1; i <= static_cast<int>(DType::float8_e5m2fnuz); ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(from_scalar_type(to_scalar_type(dtype)), dtype) << name_of(dtype);
@@ -15,7 +15,7 @@ TEST(DType, NumbersOfPyTorchAndOnnxComeBack) {
     EXPECT_GT(size_of(dtype), 0u) << name_of(dtype);
     EXPECT_LE(is_floating(dtype) + is_complex(dtype) + is_integral(dtype), 1) << name_of(dtype);
   }
-  EXPECT_EQ(from_scalar_type(12), DType::undefined);  // qint8: quantized tensors have no dtype of ours
+  EXPECT_EQ(from_scalar_type(12), DType::undefined);  // qint8: whence has no dtype for quantized tensors
   EXPECT_EQ(from_onnx(8), DType::undefined);          // STRING
 }
 

@@ -1,4 +1,4 @@
-// Expects that `action` throws an Error with this code and a remedy; gives the text, for what it must name.
+// Expects that `action` throws an Error with this code and a remedy. Returns the error's text for further checks.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Mapped reading, atomic writing, digests.
+// Reads files by mapping, writes files atomically, and computes digests.
 #include "schema/files/files.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bytes without a short period, so that a piece copied to the wrong place is seen.
+// Returns bytes without a short period, so that a piece copied to a wrong position is detected.
 std::string noise(std::size_t size) {
   std::string text(size, '\0');
   std::uint32_t state = 1;
@@ -27,7 +27,7 @@ std::string noise(std::size_t size) {
   return text;
 }
 
-TEST(MappedFile, ShowsTheWholeFileAndSlices) {
+TEST(MappedFile, ReadsTheFileAndSlices) {
   const TemporaryFolder folder;
   write_file(folder / "a", "0123456789");
   const auto file = MappedFile::open(folder / "a");
@@ -44,7 +44,7 @@ TEST(MappedFile, ShowsTheWholeFileAndSlices) {
   expect_error(Code::truncated_file, [&] { file->slice(file, 3, SIZE_MAX); });
 }
 
-TEST(MappedFile, SaysWhyAFileCannotBeRead) {
+TEST(MappedFile, ReportsUnreadableFiles) {
   const TemporaryFolder folder;
   write_file(folder / "empty", "");
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
@@ -56,7 +56,7 @@ TEST(MappedFile, SaysWhyAFileCannotBeRead) {
   expect_error(Code::wrong_kind, [&] { MappedFile::open(folder / "pipe"); });
 }
 
-TEST(AtomicFile, LeavesTheTargetAloneUntilCommit) {
+TEST(AtomicFile, KeepsTheTargetUntilCommit) {
   const TemporaryFolder folder;
   write_file(folder / "a", "old");
   {
@@ -88,14 +88,14 @@ TEST(AtomicFile, KeepsModeAndLinks) {
   EXPECT_EQ(fs::status(folder / "real").permissions(), fs::perms::owner_all);
 }
 
-TEST(AtomicFile, LongestFileNameIsNoTrouble) {
+TEST(AtomicFile, AcceptsTheLongestFileName) {
   const TemporaryFolder folder;
   const std::string name(255, 'n');
   write_file(folder / name, "x");
   EXPECT_EQ(content_of(folder / name), "x");
 }
 
-TEST(AtomicFile, RefusesWhatCannotBeWritten) {
+TEST(AtomicFile, RefusesUnwritableTargets) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "sub");
   EXPECT_NE(expect_error(Code::cannot_write, [&] { write_file(folder / "sub", "x"); }).find("sub"), std::string::npos);
@@ -104,7 +104,7 @@ TEST(AtomicFile, RefusesWhatCannotBeWritten) {
   EXPECT_EQ(folder.file_count(), 1u);
 }
 
-// /dev/full accepts nothing, as a full disk does; it and its like are written to and never replaced.
+// /dev/full accepts no bytes, like a full disk. Devices are written to and never replaced.
 TEST(AtomicFile, FullDiskIsAnErrorAndDevicesStayDevices) {
   EXPECT_NE(expect_error(Code::cannot_write, [&] { write_file("/dev/full", "x"); }).find("free space"),
             std::string::npos);
@@ -142,7 +142,7 @@ TEST(AtomicFile, CopiesSpansOfFiles) {
   }
 }
 
-TEST(AtomicFile, CopiesFromTheMappingWhenTheFileIsGone) {
+TEST(AtomicFile, CopiesFromTheMappingOfADeletedFile) {
   const TemporaryFolder folder;
   const std::string source = noise(100'000);
   write_file(folder / "source", source);
@@ -154,7 +154,7 @@ TEST(AtomicFile, CopiesFromTheMappingWhenTheFileIsGone) {
   EXPECT_TRUE(content_of(folder / "out") == source);
 }
 
-TEST(AtomicFile, SourceThatBecameShorterIsAnError) {
+TEST(AtomicFile, AShortenedSourceIsAnError) {
   const TemporaryFolder folder;
   write_file(folder / "source", noise(100'000));
   for (const std::uint64_t offset : {0u, 1u}) {
@@ -165,7 +165,7 @@ TEST(AtomicFile, SourceThatBecameShorterIsAnError) {
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 
-// Known answers of the reference implementation (xxhsum -H2, 0.8).
+// The expected digest comes from the reference implementation (xxhsum -H2, 0.8).
 TEST(Digest, IsXxh3With128Bits) {
   EXPECT_EQ(digest_of("", 0), "99aa06d3014798d86001c324468d497f");
   const TemporaryFolder folder;

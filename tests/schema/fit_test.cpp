@@ -1,4 +1,4 @@
-// Sizes found from their numbers in a few runs, and computed by steps of a caller.
+// Derives sizes from their values in a few runs, and computes sizes by the operations of a caller.
 #include "schema/fit.h"
 
 #include <gtest/gtest.h>
@@ -10,48 +10,49 @@ namespace {
 
 const Size n = Size::symbol(SymbolId(0)), m = Size::symbol(SymbolId(1));
 
-// n and m in four runs.
-const std::vector<SeenSize> seen{{n, {5, 7, 1050, 1}}, {m, {3, 8, 4, 2}}};
+// The values of n and m in four runs.
+const std::vector<SeenSize> symbol_values{{n, {5, 7, 1050, 1}}, {m, {3, 8, 4, 2}}};
 
 std::vector<std::int64_t> numbers(const auto& rule) {
   std::vector<std::int64_t> all;
-  for (std::size_t run = 0; run < 4; ++run) all.push_back(rule(seen[0].numbers[run], seen[1].numbers[run]));
+  for (std::size_t run = 0; run < 4; ++run)
+    all.push_back(rule(symbol_values[0].numbers[run], symbol_values[1].numbers[run]));
   return all;
 }
 
-using Length = std::int64_t;  // in a run
+using Length = std::int64_t;  // the value of a size in one run
 
 TEST(Fit, FindsTheRuleOfTheNumbers) {
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a; }), seen, 1), n);
-  EXPECT_EQ(fitted(numbers([](Length, Length b) { return 3 * b; }), seen, 1), 3 * m);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return 2 * a - 1; }), seen, 1), 2 * n - 1);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return -a; }), seen, 1), -1 * n);
-  EXPECT_EQ(fitted(numbers([](Length a, Length b) { return 2 * a * b; }), seen, 1), 2 * n * m);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 64), floor_div(n + 6, 7));
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a; }), seen, 1), n);
+  EXPECT_EQ(fit_size(numbers([](Length, Length b) { return 3 * b; }), seen, 1), 3 * m);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return 2 * a - 1; }), seen, 1), 2 * n - 1);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return -a; }), seen, 1), -1 * n);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length b) { return 2 * a * b; }), seen, 1), 2 * n * m);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 64), floor_div(n + 6, 7));
 }
 
 TEST(Fit, RefusesWhatNoRuleGives) {
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a % 4; }), seen, 64), std::nullopt);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 6), std::nullopt);
-  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), seen, 64), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a % 4; }), seen, 64), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 6), std::nullopt);
+  EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), seen, 64), std::nullopt);
 }
 
-// 2, 5, 5: each rule passes through two points on some line.
-TEST(Fit, TakesTwoSizesForNoLine) {
+// The runs have only two distinct sizes, 2 and 5, and some line passes through any two points.
+TEST(Fit, NeedsThreeSizesForALine) {
   const std::vector<SeenSize> two{{n, {2, 5, 5}}};
-  EXPECT_EQ(fitted({4, 25, 25}, two, 1), n * n);
-  EXPECT_EQ(fitted({3, 14, 14}, two, 1), std::nullopt);
-  EXPECT_EQ(fitted({3, 6, 6}, two, 1), n + 1);
+  EXPECT_EQ(fit_size({4, 25, 25}, two, 1), n * n);
+  EXPECT_EQ(fit_size({3, 14, 14}, two, 1), std::nullopt);
+  EXPECT_EQ(fit_size({3, 6, 6}, two, 1), n + 1);
 }
 
 // At 2, 5, 14 and 1 rounding up by 4 gives what n // 4 + 1 gives, at 4 it does not.
 TEST(Fit, TakesAQuotientThatTheSizesTellFromAllOthers) {
-  EXPECT_EQ(fitted({1, 2, 4, 1}, {{n, {2, 5, 14, 1}}}, 64), std::nullopt);
-  EXPECT_EQ(fitted({1, 2, 4, 1, 2, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n, 4) + 1);
-  EXPECT_EQ(fitted({1, 2, 4, 1, 1, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n + 3, 4));
+  EXPECT_EQ(fit_size({1, 2, 4, 1}, {{n, {2, 5, 14, 1}}}, 64), std::nullopt);
+  EXPECT_EQ(fit_size({1, 2, 4, 1, 2, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n, 4) + 1);
+  EXPECT_EQ(fit_size({1, 2, 4, 1, 1, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n + 3, 4));
 }
 
-TEST(SizeSteps, ComputeWhatTheSizeIs) {
+TEST(SizeSteps, ComputeTheSize) {
   const auto length = [](SymbolId id) { return id == SymbolId(0) ? std::optional<Length>(11) : std::nullopt; };
   const SizeSteps<Length> steps{length, [](Length number) { return number; },
                                 [](const std::string& target, const Length& a, const Length& b) {

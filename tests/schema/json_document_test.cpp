@@ -1,5 +1,5 @@
-// A JsonDocument holds what nlohmann's tree of the same text holds, and refuses what that refuses, and keys that come
-// twice.
+// A JsonDocument has the content of nlohmann's tree of the same text. It refuses the texts that nlohmann refuses, and
+// texts with a repeated key.
 #include "schema/json_document.h"
 
 #include <random>
@@ -13,30 +13,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool has_key_twice(const std::string& text) {
-  bool twice = false;
+bool has_repeated_key(const std::string& text) {
+  bool repeated = false;
   std::vector<std::set<std::string>> keys;
-  const auto see = [&](int, Json::parse_event_t event, Json& value) {
+  const auto callback = [&](int, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) twice |= !keys.back().insert(value.get<std::string>()).second;
+    if (event == Json::parse_event_t::key) repeated |= !keys.back().insert(value.get<std::string>()).second;
     return true;
   };
-  return !Json::parse(text, see, /*allow_exceptions=*/false).is_discarded() && twice;
+  return !Json::parse(text, callback, /*allow_exceptions=*/false).is_discarded() && repeated;
 }
 
 void expect_same(const std::string& text) {
   const Json expected = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto document = JsonDocument::parse(text);
-  EXPECT_EQ(document == nullptr, expected.is_discarded() || has_key_twice(text)) << text;
+  EXPECT_EQ(document == nullptr, expected.is_discarded() || has_repeated_key(text)) << text;
   if (document == nullptr || expected.is_discarded()) return;
   EXPECT_EQ(document->root().to_json(), expected) << text;
-  EXPECT_EQ(document->root().to_json().dump(), expected.dump()) << text;  // keys in the same order
+  EXPECT_EQ(document->root().to_json().dump(), expected.dump()) << text;  // the keys are in the same order
 }
 
-JsonDocument::Failure failure_of(const std::string& text, int deepest = 500) {
+JsonDocument::Failure failure_of(const std::string& text, int max_depth = 500) {
   JsonDocument::Failure failure;
-  EXPECT_EQ(JsonDocument::parse(text, deepest, &failure), nullptr) << text;
+  EXPECT_EQ(JsonDocument::parse(text, max_depth, &failure), nullptr) << text;
   return failure;
 }
 
@@ -66,7 +66,7 @@ TEST(JsonDocument, HoldsEveryKindOfValue) {
   }
 }
 
-TEST(JsonDocument, RefusesWhatIsNotJson) {
+TEST(JsonDocument, RefusesInvalidJson) {
   for (const char* text : {"", "[", "[1,", "{\"a\"", "{\"a\":", "{a:1}", "[1]]", "[01]", "\"\\x\"", "\"\x80\"",
                            "[1e999]", "tru", "[1 2]", "{\"a\" 1}", "nan", "-", "1.", "1e", "\"\\ud800\""}) {
     EXPECT_EQ(JsonDocument::parse(text), nullptr) << text;
@@ -74,7 +74,7 @@ TEST(JsonDocument, RefusesWhatIsNotJson) {
   }
 }
 
-TEST(JsonDocument, RefusesAKeyThatComesTwice) {
+TEST(JsonDocument, RefusesARepeatedKey) {
   EXPECT_EQ(JsonDocument::parse(R"({"a":1,"b":2,"a":3})"), nullptr);
   std::string many = "{";
   for (int i = 0; i < 40; ++i) many += "\"k" + std::to_string(i) + "\":1,";
@@ -83,7 +83,7 @@ TEST(JsonDocument, RefusesAKeyThatComesTwice) {
   EXPECT_EQ(JsonDocument::parse(different)->root().find("k40")->integer(), 2);
 }
 
-TEST(JsonDocument, HoldsAndRefusesTheSameAsNlohmannWhereBytesChanged) {
+TEST(JsonDocument, AgreesWithNlohmannOnChangedBytes) {
   const std::string good =
       R"({"strings":["a","b\n"],"t":{"columns":["x","y"],"rows":[[1,-2.5e3],[null,{"value":7}]]},"u":[]})";
   std::mt19937 generator(7);
@@ -96,7 +96,7 @@ TEST(JsonDocument, HoldsAndRefusesTheSameAsNlohmannWhereBytesChanged) {
   }
 }
 
-TEST(JsonDocument, SaysWhereATextIsCutOff) {
+TEST(JsonDocument, ReportsATruncatedText) {
   const std::string text = R"([ {"a\u00e9\n": -1.25e+3, "b": true}, null, "\ud83d\ude00", [false, 12]])";
   ASSERT_NE(JsonDocument::parse(text), nullptr);
   for (std::size_t size = 0; size < text.size(); ++size) EXPECT_TRUE(failure_of(text.substr(0, size)).at_end) << size;
@@ -104,13 +104,13 @@ TEST(JsonDocument, SaysWhereATextIsCutOff) {
   EXPECT_EQ(failure_of(R"({"a" 1})").byte, 5U);
 }
 
-TEST(JsonDocument, BoundsItsLevels) {
+TEST(JsonDocument, LimitsItsDepth) {
   EXPECT_NE(JsonDocument::parse("[[[1]]]", 3), nullptr);
   EXPECT_TRUE(failure_of("[[[[1]]]]", 3).too_deep);
   EXPECT_TRUE(failure_of(std::string(1'000'000, '[')).too_deep);
 }
 
-TEST(JsonDocument, AnswersOnlyWhatTheKindHas) {
+TEST(JsonDocument, AnswersFitTheKind) {
   const auto document = JsonDocument::parse(R"([7,-7,2.5,"seven",true,18446744073709551615])");
   const JsonValue list = document->root();
   EXPECT_TRUE(list[0].is_unsigned() && list[0].is_integer() && list[0].is_number());

@@ -1,4 +1,4 @@
-// The names offered to somebody who mistyped one.
+// Suggests names for a mistyped name.
 #include "schema/nearest_names.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace whence {
 namespace {
 
-TEST(NearestNames, ComeByEditDistanceAndByPart) {
+TEST(NearestNames, MatchByEditDistanceOrPart) {
   const std::vector<std::string_view> names = {"/encoder/MatMul", "/encoder/Add", "/pooler/Gemm", "/decoder/MatMul"};
   EXPECT_EQ(nearest_names("/encoder/MatMil", names, 2),
             (std::vector<std::string>{"/encoder/MatMul", "/decoder/MatMul"}));
@@ -15,15 +15,15 @@ TEST(NearestNames, ComeByEditDistanceAndByPart) {
   EXPECT_TRUE(nearest_names("x", {}, 3).empty());
 }
 
-TEST(Nearest, SuggestsWhatWasMeantAndNothingElse) {
-  const std::vector<std::string> known = {"record", "export", "annotate", "validate", "show", "explain", "strip"};
+TEST(Nearest, SuggestsOnlyTheIntendedName) {
+  const std::vector<std::string> commands = {"record", "export", "annotate", "validate", "show", "explain", "strip"};
   const std::pair<const char*, const char*> rows[] = {
       {"recrod", "record"},     {"exprot", "export"}, {"expot", "export"}, {"anno", "annotate"},
       {"valdiate", "validate"}, {"shwo", "show"},     {"expl", "explain"},
   };
-  for (const auto& [wanted, expected] : rows) EXPECT_EQ(nearest(wanted, known), expected) << wanted;
-  for (const char* wanted : {"frobnicate", "x", "", "quantize"})
-    EXPECT_EQ(nearest(wanted, known), std::nullopt) << wanted;
+  for (const auto& [mistyped, expected] : rows) EXPECT_EQ(nearest(mistyped, commands), expected) << mistyped;
+  for (const char* mistyped : {"frobnicate", "x", "", "quantize"})
+    EXPECT_EQ(nearest(mistyped, commands), std::nullopt) << mistyped;
 }
 
 }  // namespace

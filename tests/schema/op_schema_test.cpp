@@ -1,4 +1,4 @@
-// Operator schemas as PyTorch prints them and as native_functions.yaml writes them.
+// Parses operator schemas in PyTorch's printed form and in the form of native_functions.yaml.
 #include "schema/op_schema.h"
 
 #include <sstream>
@@ -98,7 +98,7 @@ TEST(OpSchema, Types) {
        {.base = "__torch__.torch.classes.quantized.Conv2dPackedParamsBase", .alias = ""}},
   };
   for (const Row& row : rows) {
-    // A type reads the same as an argument and as the one result.
+    // A type has one form for an argument and for a single result.
     const OpSchema schema = parse_op_schema("aten::f(" + std::string(row.type) + " x) -> " + row.type);
     for (const SchemaType& type : {schema.arguments.at(0).type, schema.returns.at(0).type}) {
       EXPECT_EQ(type.base, row.expected.base) << row.type;
@@ -140,7 +140,7 @@ TEST(OpSchema, NamesArgumentsAndReturns) {
   EXPECT_EQ(parse_op_schema("aten::f() -> (str, int)").returns.size(), 2u);
 }
 
-TEST(OpSchema, SaysWhatIsWrong) {
+TEST(OpSchema, RefusesErrors) {
   for (const char* wrong :
        {"", "gelu(Tensor self) -> Tensor", "aten::gelu", "aten::gelu(Tensor self", "aten::gelu(Tensor self)",
         "aten::gelu(Tensor) -> Tensor", "aten::gelu(Tensor self Tensor other) -> Tensor",

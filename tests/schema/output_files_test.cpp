@@ -1,4 +1,4 @@
-// Files that get their names together, or none does.
+// Output files that are renamed to their targets together, or not at all.
 #include "schema/files/output_files.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(OutputFiles, AllGetTheirNamesAtTheEnd) {
+TEST(OutputFiles, AllAreRenamedAtTheEnd) {
   const TemporaryFolder folder;
   write_file(folder / "old", "before");
   {
@@ -27,8 +27,8 @@ TEST(OutputFiles, AllGetTheirNamesAtTheEnd) {
   EXPECT_EQ(folder.file_count(), 2U);
 }
 
-// A folder that takes the place of a target while the files are written: its file cannot get its name.
-TEST(OutputFiles, PutsEverythingBackWhenOneCannotGetItsName) {
+// While the files are written, a folder replaces one target, so that the rename to this target fails.
+TEST(OutputFiles, RestoresAllTargetsIfOneRenameFails) {
   for (const char* failing : {"a", "b", "c", "d"}) {
     const TemporaryFolder folder;
     write_file(folder / "a", "a before");
@@ -36,11 +36,11 @@ TEST(OutputFiles, PutsEverythingBackWhenOneCannotGetItsName) {
     fs::permissions(folder / "a", fs::perms::owner_read);
     OutputFiles files;
     for (const char* name : {"a", "b", "c", "d"}) files.add(folder / name).write(std::string(name) + " after");
-    const bool was_there = fs::remove(folder / failing);
+    const bool existed = fs::remove(folder / failing);
     fs::create_directory(folder / failing);
     EXPECT_NE(expect_error(Code::cannot_write, [&] { files.commit(); }).find(failing), std::string::npos);
     fs::remove(folder / failing);
-    if (was_there) write_file(folder / failing, std::string(failing) + " before");
+    if (existed) write_file(folder / failing, std::string(failing) + " before");
     EXPECT_EQ(content_of(folder / "a"), "a before") << failing;
     EXPECT_EQ(content_of(folder / "c"), "c before") << failing;
     EXPECT_FALSE(fs::exists(folder / "b")) << failing;
@@ -48,7 +48,7 @@ TEST(OutputFiles, PutsEverythingBackWhenOneCannotGetItsName) {
   }
 }
 
-TEST(OutputFiles, OneThatIsNotCompleteKeepsAllBack) {
+TEST(OutputFiles, AnIncompleteFileKeepsAllTargets) {
   const TemporaryFolder folder;
   write_file(folder / "a", "before");
   {
@@ -73,12 +73,12 @@ TEST(OutputFiles, RefusesOneFileTwice) {
   files.add("/dev/null");
 }
 
-TEST(OutputFiles, WhatAppearsMeanwhileIsNotReplacedWhereThatIsAsked) {
+TEST(OutputFiles, ANewTargetIsNotReplacedIfRequested) {
   const TemporaryFolder folder;
   {
     OutputFiles files;
     AtomicFile& file = files.add(folder / "a");
-    file.replace_nothing();
+    file.require_new_target();
     file.write("ours");
     write_file(folder / "a", "theirs");
     expect_error(Code::cannot_write, [&] { files.commit(); });

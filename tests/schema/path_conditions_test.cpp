@@ -1,4 +1,4 @@
-// Ranges of sizes under the conditions around an operation.
+// Narrows the ranges of sizes by the conditions of the branches around an operation.
 #include "schema/path_conditions.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@ TEST(PathConditions, NarrowARange) {
   expect_range({{2 - rows, Relation::less, 1}, {rows, Relation::less, 5}}, rows, 2, 4);
 }
 
-TEST(PathConditions, SayNothingOfOtherSizes) {
-  const std::int64_t most = SizeRange().max;
+TEST(PathConditions, DoNotNarrowOtherSizes) {
+  const std::int64_t largest = SizeRange().max;
   expect_range({{columns, Relation::equal, 1}, {rows, Relation::less, columns}, {2 * rows, Relation::equal, 4}}, rows,
-               0, most);
-  expect_range({{Size::unknown(), Relation::equal, 1}}, rows, 0, most);
+               0, largest);
+  expect_range({{Size::unknown(), Relation::equal, 1}}, rows, 0, largest);
 }
 
-TEST(PathConditions, NegatedTwiceAreThemselves) {
+TEST(PathConditions, NegatedTwiceAreUnchanged) {
   for (const auto each : {Relation::equal, Relation::different, Relation::less, Relation::at_most, Relation::greater,
                           Relation::at_least}) {
     EXPECT_NE(negated(each), each);

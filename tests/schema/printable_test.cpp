@@ -1,4 +1,4 @@
-// Terminals get text only: control characters and broken UTF-8 (RFC 3629) become visible.
+// Text for terminals: control characters and invalid UTF-8 (RFC 3629) become visible escapes.
 #include "schema/printable.h"
 
 #include <gtest/gtest.h>
@@ -8,14 +8,14 @@ namespace {
 
 TEST(Printable, ControlCharactersBecomeVisible) { EXPECT_EQ(printable("a\033[2J\n\x7f"), "a\\x1b[2J\\n\\x7f"); }
 
-TEST(Printable, ControlsOfOneCharacterToo) { EXPECT_EQ(printable("\xc2\x9bJ"), "\\xc2\\x9bJ"); }
+TEST(Printable, C1ControlsBecomeVisible) { EXPECT_EQ(printable("\xc2\x9bJ"), "\\xc2\\x9bJ"); }
 
-TEST(Printable, WholeCharactersStay) {
+TEST(Printable, ValidCharactersStay) {
   for (const char* text : {"größe", "層", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(printable(text), text);
 }
 
-TEST(Printable, BytesThatAreNoUtf8BecomeVisible) {
+TEST(Printable, InvalidUtf8BecomesVisible) {
   const std::pair<std::string, std::string> rows[] = {
       {"a\xff"
        "b",
@@ -27,22 +27,22 @@ TEST(Printable, BytesThatAreNoUtf8BecomeVisible) {
       {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // a surrogate
       {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // beyond U+10FFFF
   };
-  for (const auto& [text, shown] : rows) EXPECT_EQ(printable(text), shown);
+  for (const auto& [text, expected] : rows) EXPECT_EQ(printable(text), expected);
 }
 
-TEST(Shown, WordsThatNobodyReadsAreCutInTheMiddle) {
+TEST(Shown, VeryLongWordsAreCutInTheMiddle) {
   EXPECT_EQ(shown("no converter: \x1b[1m at  layers.0"), "no converter: \\x1b[1m at  layers.0");
   EXPECT_EQ(shown(std::string(500, 'a')), std::string(500, 'a'));
   EXPECT_EQ(shown("is " + std::string(1000000, 'a') + " there"),
             "is " + std::string(300, 'a') + "[... 999600 bytes ...]" + std::string(100, 'a') + " there");
   std::string letters;
-  for (int i = 0; i < 501; ++i) letters += "\u00e9";  // never cut in two
+  for (int i = 0; i < 501; ++i) letters += "\u00e9";  // a character is never cut
   EXPECT_EQ(printable(shown("x" + letters)), shown("x" + letters));
 }
 
 TEST(EscapeXml, MarkupBecomesText) { EXPECT_EQ(escape_xml("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;"); }
 
-TEST(EscapeXml, WhatXmlHasNoCharacterForIsAnEscape) {
+TEST(EscapeXml, CharactersOutsideXmlAreEscaped) {
   EXPECT_EQ(escape_xml(std::string_view("a\0b\x1b", 4)), "a\\x00b\\x1b");
   EXPECT_EQ(escape_xml("\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd"), "\\ufffe\\uffff\xef\xbf\xbd");
 }

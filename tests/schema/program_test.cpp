@@ -1,4 +1,4 @@
-// Questions asked of a Program.
+// Queries on a Program.
 #include "schema/program.h"
 
 #include <gtest/gtest.h>
@@ -8,15 +8,15 @@
 namespace whence {
 namespace {
 
-TEST(Program, OperationsStandInExecutionOrder) {
+TEST(Program, OperationsAreInExecutionOrder) {
   const Program program = sample_sidecar().program;
-  const auto found = operations(program);
-  ASSERT_EQ(found.size(), 4u);
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i]->origin.op, static_cast<std::int32_t>(i));
-  EXPECT_EQ(qualified(*found[0]), "aten::linear");
-  EXPECT_EQ(qualified(*found[3]), "aten::unbind.int");
-  EXPECT_EQ(*found[0]->find("weight"), Argument{ValueRef{ValueId(1)}});
-  EXPECT_EQ(found[0]->find("alpha"), nullptr);
+  const auto nodes = operations(program);
+  ASSERT_EQ(nodes.size(), 4u);
+  for (std::size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i]->origin.op, static_cast<std::int32_t>(i));
+  EXPECT_EQ(qualified(*nodes[0]), "aten::linear");
+  EXPECT_EQ(qualified(*nodes[3]), "aten::unbind.int");
+  EXPECT_EQ(*nodes[0]->find("weight"), Argument{ValueRef{ValueId(1)}});
+  EXPECT_EQ(nodes[0]->find("alpha"), nullptr);
 }
 
 TEST(Program, CommonAncestorIsTheDeepestScopeAroundAll) {
@@ -32,7 +32,7 @@ TEST(Program, CommonAncestorIsTheDeepestScopeAroundAll) {
   }
 }
 
-TEST(Program, DigestTellsWhatWasRecorded) {
+TEST(Program, DigestIdentifiesARecording) {
   const Program program = sample_sidecar().program;
   const std::string digest = program_digest(program);
   EXPECT_EQ(digest.size(), 32u);

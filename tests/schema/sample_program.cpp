@@ -113,7 +113,7 @@ Node node(std::string target, std::string overload, std::vector<NamedArgument> a
   return node;
 }
 
-// linear(x, w); if (...) { an operator with every kind of argument } else { nothing }; relu
+// Adds linear(x, w), an If with one operator that has every kind of argument, and unbind.
 void add_operations(Program& program) {
   const auto ref = [](int id) { return Argument{ValueRef{ValueId(id)}}; };
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -133,9 +133,9 @@ void add_operations(Program& program) {
                      {"nested", {ArgumentList{{ArgumentList{ref(2), {None{}}}}, {std::int64_t{1}}, {2.5}}}}},
                     {3}, 2, 4, StackId(1));
   Node branch = node("prim::If", "", {{"condition", ref(4)}}, {6}, 1, 1, none_id);
-  Block taken{.inputs = {ValueId(5)}, .nodes = {}, .outputs = {ref(3)}};
-  taken.nodes.push_back(std::move(inner));
-  branch.blocks.push_back(std::move(taken));
+  Block then_block{.inputs = {ValueId(5)}, .nodes = {}, .outputs = {ref(3)}};
+  then_block.nodes.push_back(std::move(inner));
+  branch.blocks.push_back(std::move(then_block));
   branch.blocks.push_back({.inputs = {}, .nodes = {}, .outputs = {ref(2)}});
   program.body.nodes.push_back(
       node("aten::linear", "", {{"input", ref(0)}, {"weight", ref(1)}, {"bias", {None{}}}}, {2}, 0, 2, StackId(0)));

@@ -1,5 +1,5 @@
-// A small program that uses every part of the record once: what the sidecar tests write, and what
-// schema/fixtures/v1.3/sample.whence.json holds.
+// A small program that uses every part of the format once. The sidecar tests write it, and
+// schema/fixtures/v1.3/sample.whence.json contains it.
 #pragma once
 
 #include "schema/sidecar/sidecar.h"

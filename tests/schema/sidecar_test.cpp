@@ -1,5 +1,4 @@
-// The sidecar: what is written comes back, what is broken is refused with a place, newer files keep what we do not
-// know.
+// The sidecar is read back unchanged, an error names the broken cell, and unknown fields of newer versions are kept.
 #include "schema/sidecar/sidecar.h"
 
 #include <functional>
@@ -28,13 +27,13 @@ std::string fixture(const std::string& version) {
   return std::string(WHENCE_SOURCE_DIR) + "/schema/fixtures/v" + version + "/sample.whence.json";
 }
 
-TEST(Sidecar, WritingReadingWritingGivesTheSameBytes) {
+TEST(Sidecar, ARoundTripKeepsTheBytes) {
   const std::string text = to_json_text(sample_sidecar());
   EXPECT_EQ(to_json_text(parsed(text)), text);
   EXPECT_EQ(to_json_text(sample_sidecar()), text);
 }
 
-TEST(Sidecar, ReadsBackWhatMatters) {
+TEST(Sidecar, ReadsBackTheProgram) {
   const Sidecar written = sample_sidecar();
   const Sidecar read = parsed(to_json_text(written));
   const Program& a = written.program;
@@ -59,7 +58,7 @@ TEST(Sidecar, ReadsBackWhatMatters) {
   }
 }
 
-TEST(Sidecar, HoldsSmallConstantsAndRefersToTheRest) {
+TEST(Sidecar, ContainsOnlySmallConstants) {
   const Sidecar read = parsed(to_json_text(sample_sidecar()));
   const Constant& small = read.program.constants[ConstantId(0)];
   ASSERT_EQ(small.data.bytes.size(), 8u);
@@ -80,7 +79,7 @@ TEST(Sidecar, RefusesNamesThatAreNotUtf8) {
   expect_error(Code::unsupported_feature, [&] { to_json_text(sidecar); });
 }
 
-TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
+TEST(Sidecar, FilesAreWrittenAtomically) {
   const TemporaryFolder folder;
   write_sidecar(sample_sidecar(), folder / "a.whence.json");
   EXPECT_TRUE(read_sidecar(folder / "a.whence.json"));
@@ -90,7 +89,7 @@ TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
   EXPECT_EQ(missing.diagnostics().front().code, Code::missing_file);
 }
 
-// What was written once is read forever, and a change to what is written needs a version of its own.
+// Files of every version stay readable, and a change of the output needs a new version.
 TEST(Sidecar, ReadsTheFrozenFiles) {
   for (const int minor : {0, 1, 2, 3}) {
     const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
@@ -99,14 +98,14 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     EXPECT_EQ(frozen->program.modules.size(), 3u);
     EXPECT_EQ(operations(frozen->program).size(), 4u);
     EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
-    // Sketches came with 1.1.
+    // Sketches exist since 1.1.
     const std::vector<std::int8_t> sketch =
         minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[ParameterId(0)].sketch;
     EXPECT_EQ(frozen->program.parameters[ParameterId(0)].sketch, sketch);
-    // Kinds of symbols, and conditions on sizes, came with 1.2.
+    // Kinds of symbols, and conditions on sizes, exist since 1.2.
     EXPECT_EQ(frozen->program.symbols[SymbolId(0)].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
     EXPECT_EQ(frozen->program.constraints.size(), minor < 2 ? 0u : 1u);
-    // Places in memory came with 1.3.
+    // Memory layouts exist since 1.3.
     EXPECT_EQ(frozen->program.placed, minor >= 3);
     EXPECT_EQ(frozen->program.places.size(), minor < 3 ? 0u : 3u);
   }
@@ -124,7 +123,7 @@ TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
   EXPECT_EQ(to_json_text(parsed(text)), text);
 }
 
-TEST(Sidecar, HoldsWhatSizesAre) {
+TEST(Sidecar, KeepsSizes) {
   const Program& original = sample_sidecar().program;
   const std::string text = to_json_text(sample_sidecar());
   const Program read = parsed(text).program;
@@ -144,7 +143,7 @@ TEST(Sidecar, HoldsWhatSizesAre) {
   }
 }
 
-TEST(Sidecar, HoldsWhereTensorsLie) {
+TEST(Sidecar, KeepsMemoryLayouts) {
   const Program& original = sample_sidecar().program;
   const std::string text = to_json_text(sample_sidecar());
   const Program read = parsed(text).program;
@@ -162,8 +161,8 @@ TEST(Sidecar, HoldsWhereTensorsLie) {
   }
 }
 
-// Files of 1.2 said of some reshapes, in an argument, what was seen.
-TEST(Sidecar, OlderFilesDoNotSayWhereTensorsLie) {
+// In files of 1.2, some reshapes have an additional argument with the observed layout.
+TEST(Sidecar, OlderFilesHaveNoMemoryLayouts) {
   Json older = Json::parse(to_json_text(sample_sidecar()));
   older["version"] = "1.2";
   older.erase("places");
@@ -177,7 +176,7 @@ TEST(Sidecar, OlderFilesDoNotSayWhereTensorsLie) {
   EXPECT_EQ(place_of_owner(read, ValueId(0)), std::nullopt);
 }
 
-TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
+TEST(Sidecar, ListsOperationsWithoutAnObservedScope) {
   Sidecar sidecar = sample_sidecar();
   sidecar.program.body.nodes[0].origin.basis = ScopeBasis::enclosing;
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
@@ -193,7 +192,7 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/inferred"), std::string::npos);
 }
 
-TEST(Sidecar, SignatureIsKeptAsStated) {
+TEST(Sidecar, SignatureIsKept) {
   const Signature stated = sample_sidecar().program.signature;
   const Signature read = parsed(to_json_text(sample_sidecar())).program.signature;
   EXPECT_EQ(read.inputs, stated.inputs);
@@ -207,11 +206,11 @@ TEST(Sidecar, SignatureIsKeptAsStated) {
 TEST(Sidecar, NewerMajorVersionIsRefused) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["version"] = "2.0";
-  newer.erase("operations");  // the version is judged before anything else
+  newer.erase("operations");  // the version is checked first
   EXPECT_NE(expect_error(Code::newer_version, [&] { parsed(newer.dump()); }).find("2.0"), std::string::npos);
 }
 
-TEST(Sidecar, TextOfAnotherKindIsNamed) {
+TEST(Sidecar, OtherTextIsRefused) {
   const std::pair<std::string, Code> rows[] = {
       {"", Code::empty_file},
       {" \n", Code::empty_file},
@@ -239,7 +238,7 @@ TEST(Sidecar, TextOfAnotherKindIsNamed) {
   }
 }
 
-TEST(Sidecar, EveryTruncationIsAnErrorAndNoCrash) {
+TEST(Sidecar, EveryTruncationIsAnError) {
   const std::string text = to_json_text(sample_sidecar());
   for (std::size_t size = 1; size + 2 < text.size(); size += 7) {
     EXPECT_EQ(label(parse_sidecar(text.substr(0, size), "x").diagnostics().at(0).code), label(Code::truncated_file))
@@ -252,7 +251,7 @@ TEST(Sidecar, BrokenCellsAreNamed) {
   struct Row {
     const char* pointer;
     const char* content;
-    const char* named;  // nullptr: `pointer` itself
+    const char* expected_pointer;  // nullptr: `pointer` itself
   };
   const Row rows[] = {
       {"/ran", "1", nullptr},
@@ -327,13 +326,13 @@ TEST(Sidecar, BrokenCellsAreNamed) {
     ASSERT_TRUE(broken.contains(pointer)) << row.pointer;
     broken[pointer] = Json::parse(row.content);
     const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
-    EXPECT_NE(text.find(row.named != nullptr ? row.named : row.pointer), std::string::npos)
+    EXPECT_NE(text.find(row.expected_pointer != nullptr ? row.expected_pointer : row.pointer), std::string::npos)
         << row.pointer << " = " << row.content << ": " << text;
   }
 }
 
-// A minor version appends columns: what a newer one says in them is kept.
-TEST(Sidecar, ColumnsOfNewerMinorVersions) {
+// A newer minor version may append columns; their content is kept.
+TEST(Sidecar, KeepsColumnsOfNewerVersions) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["scopes"]["columns"].push_back("thread");
   for (Json& row : newer["scopes"]["rows"]) row.push_back({{"id", 7}});
@@ -347,7 +346,7 @@ TEST(Sidecar, ColumnsOfNewerMinorVersions) {
 TEST(Sidecar, MissingFieldsAreNamed) {
   const Json good = Json::parse(to_json_text(sample_sidecar()));
   for (const auto field : sidecar_form::fields) {
-    if (field == "format") continue;  // without it, the file is of another kind
+    if (field == "format") continue;  // without it, the file is not a sidecar
     Json broken = good;
     broken.erase(std::string(field));
     const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
@@ -355,7 +354,7 @@ TEST(Sidecar, MissingFieldsAreNamed) {
   }
 }
 
-// What others validate against and what we write must be one format.
+// The published JSON Schema must describe the files that whence writes.
 TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
   const Json schema = Json::parse(content_of(std::string(WHENCE_SOURCE_DIR) + "/schema/sidecar.schema.json"));
   const Json written = Json::parse(to_json_text(sample_sidecar()));

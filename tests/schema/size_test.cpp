@@ -1,4 +1,4 @@
-// The algebra of sizes: random expressions against integers, and the texts of sympy and of guards.
+// The algebra of sizes, checked with random expressions on integers, and the parsers for sympy's text and for guards.
 #include "schema/size.h"
 
 #include <random>
@@ -21,15 +21,15 @@ Size read(const std::string& text) { return read_size(text, named).value(); }
 std::string text(const Size& size) { return text_of(size, name_of); }
 SizeRange any_length(SymbolId) { return {0}; }
 
-// An expression in two forms: as a Size, and as a function of the symbols' numbers that uses Python's rules on
-// integers. Both are made in one walk; division by 0 has no number.
+// A random expression in two forms: as a Size, and as a function of the symbols' values with Python's integer
+// arithmetic, which returns nullopt for a division by 0.
 using Numbers = std::array<std::int64_t, 3>;
 struct Random {
   Size size;
   std::function<std::optional<std::int64_t>(const Numbers&)> number;
 };
 
-std::int64_t floored(std::int64_t a, std::int64_t b) { return (a - ((a % b) + b) % b) / b; }
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return (a - ((a % b) + b) % b) / b; }
 
 class Generator {
  public:
@@ -73,7 +73,7 @@ class Generator {
             [a, b, quotient](const Numbers& numbers) -> std::optional<std::int64_t> {
               const auto x = a.number(numbers), y = b.number(numbers);
               if (!x || !y || *y == 0) return std::nullopt;
-              return quotient ? floored(*x, *y) : *x - *y * floored(*x, *y);
+              return quotient ? floor_divide(*x, *y) : *x - *y * floor_divide(*x, *y);
             }};
   }
 
@@ -81,7 +81,7 @@ class Generator {
   std::mt19937 random_;
 };
 
-TEST(Size, HasTheNumberOfItsExpression) {
+TEST(Size, HasTheValueOfItsExpression) {
   Generator generator(1);
   int compared = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -93,7 +93,7 @@ TEST(Size, HasTheNumberOfItsExpression) {
       if (!expected) continue;  // divides by 0
       const auto found = value_of(
           random.size, [&](SymbolId id) { return std::optional(numbers[static_cast<std::size_t>(id.number())]); });
-      if (!found) continue;  // 0 * (x // 0) is 0, and x // 0 has been cancelled the other way round
+      if (!found) continue;  // simplification may cancel or keep a division by 0
       ASSERT_EQ(*found, *expected) << text(random.size);
       EXPECT_TRUE(range_of(random.size, any_length).holds(*expected)) << text(random.size);
       ++compared;
@@ -102,8 +102,8 @@ TEST(Size, HasTheNumberOfItsExpression) {
   EXPECT_GT(compared, 50000);
 }
 
-// Polynomials of degree at most 16 in three symbols are equal where they are equal at many random places.
-TEST(Size, PolynomialsThatAreEqualAreOne) {
+// Polynomials of degree at highest 16 in three symbols are equal if their values are equal at many random points.
+TEST(Size, EqualPolynomialsHaveOneForm) {
   Generator generator(2);
   int equal = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -121,7 +121,7 @@ TEST(Size, PolynomialsThatAreEqualAreOne) {
   EXPECT_GT(equal, 100);
 }
 
-TEST(Size, IsWhatItsTextSays) {
+TEST(Size, TextRoundTrips) {
   Generator generator(3);
   for (int i = 0; i < 20000; ++i) {
     const Size size = generator.expression(4, false).size;
@@ -162,14 +162,14 @@ TEST(Size, DivisionsAreSimplified) {
   EXPECT_FALSE(floor_div(s0, 0).is_known());
 }
 
-TEST(Size, OfExtremesThatAreANumberApartOneDecides) {
+TEST(Size, ExtremesAConstantApartAreSimplified) {
   EXPECT_EQ(maximum({s0, s0 + 1}), s0 + 1);
   EXPECT_EQ(minimum({s0, s0 + 1, s1}), minimum({s1, s0}));
   EXPECT_EQ(maximum({maximum({s0, 3}), 5}), maximum({5, s0}));
   EXPECT_EQ(maximum({s0}), s0);
 }
 
-TEST(Size, QuestionsHaveOneAnswer) {
+TEST(Size, AnswersQueries) {
   EXPECT_TRUE(certainly_different(s0 + 1, s0, any_length));
   EXPECT_TRUE(certainly_different(s0 * 2, s1 * 2 + 1, any_length));
   EXPECT_FALSE(certainly_different(s0, s1, any_length));
@@ -187,10 +187,11 @@ TEST(Size, QuestionsHaveOneAnswer) {
   EXPECT_EQ((s0 * 2 + 1).with([](SymbolId) { return s1 + 3; }), s1 * 2 + 7);
 }
 
-TEST(Size, WhatIsBeyond64BitsIsUnknown) {
-  const std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
-  for (const Size& size : {Size(most) + 1, s0 * most + s0 * most, s0 * most * 2, floor_div(s0, least),
-                           Size(-1) * Size(least), read("9223372036854775808"), s0 + Size::unknown()}) {
+TEST(Size, SizesOver64BitsAreUnknown) {
+  const std::int64_t highest = std::numeric_limits<std::int64_t>::max(),
+                     lowest = std::numeric_limits<std::int64_t>::min();
+  for (const Size& size : {Size(highest) + 1, s0 * highest + s0 * highest, s0 * highest * 2, floor_div(s0, lowest),
+                           Size(-1) * Size(lowest), read("9223372036854775808"), s0 + Size::unknown()}) {
     EXPECT_FALSE(size.is_known());
   }
   Size power = s0;
@@ -224,7 +225,7 @@ TEST(SizeText, ReadsBothFormsOfSympy) {
   EXPECT_FALSE(read_size(std::string(1000, '-') + "1", named));
 }
 
-// Functions by way of floating point have numbers, though no other form.
+// Functions through floating point have values, but are not simplified.
 TEST(SizeText, ReadsFloatingPoint) {
   const auto at = [](std::int64_t number) { return [number](SymbolId) { return std::optional(number); }; };
   const Size half = read("TruncToInt(Mul(Float('0.5', precision=53), ToFloat(Symbol('s0', integer=True))))");
@@ -235,8 +236,8 @@ TEST(SizeText, ReadsFloatingPoint) {
   EXPECT_EQ(text(read("mystery(s0 + 1)")), "mystery(s0 + 1)");
 }
 
-// Each size is in the next one several times: whoever looked at each of them anew would not end.
-TEST(Size, ANestOfSizesIsBounded) {
+// Each size contains the previous size several times, so that visiting every occurrence would not end.
+TEST(Size, NestedSizesAreBounded) {
   Size nested = s0;
   for (int i = 0; i < 60; ++i) {
     const Size cut = maximum({0, minimum({nested, s1 + i}) - 1});

@@ -1,4 +1,4 @@
-// Source lines by their paths from the root of a repository, and the tracebacks that they come from.
+// Paths of source files relative to the root of a repository, and parsing of Python tracebacks.
 #include "schema/files/source_root.h"
 
 #include <gtest/gtest.h>
@@ -21,14 +21,14 @@ class Repository : public ::testing::Test {
   SourceRoot root_{folder_.path().string()};
 };
 
-TEST_F(Repository, FindsFilesThatWereRecordedHereAndElsewhere) {
+TEST_F(Repository, FindsFilesRecordedHereAndElsewhere) {
   for (const std::string& source : {folder_ / "a/b/net.py", std::string("/build/a/b/net.py"), std::string("a/b/net.py"),
                                     std::string("./a/b/net.py")})
     EXPECT_EQ(root_.find(source), "a/b/net.py") << source;
   EXPECT_EQ(root_.below(folder_ / "a/../gone.onnx"), "gone.onnx");
 }
 
-TEST_F(Repository, KnowsNoOtherFiles) {
+TEST_F(Repository, FindsNoOtherFiles) {
   for (const std::string& source :
        {folder_ / "venv/site-packages/linear.py", std::string("/build/net.py"), std::string("/x/b/net.py"),
         std::string("../x.py"), std::string("<string>"), std::string(), std::string(100000, '/')})
@@ -37,11 +37,11 @@ TEST_F(Repository, KnowsNoOtherFiles) {
   EXPECT_EQ(root_.below("/"), std::nullopt);
 }
 
-TEST_F(Repository, PlacesAStackAtItsInnermostOwnLine) {
+TEST_F(Repository, FindsTheInnermostOwnLine) {
   const Frame installed{.file = "/x/site-packages/linear.py", .line = 1, .function = "forward", .text = ""};
-  const Frame own{.file = folder_ / "a/b/net.py", .line = 7, .function = "forward", .text = ""};
+  const Frame local{.file = folder_ / "a/b/net.py", .line = 7, .function = "forward", .text = ""};
   const Frame generated{.file = "<eval_with_key>.3", .line = 2, .function = "f", .text = ""};
-  EXPECT_EQ(root_.place_in({generated, installed, own}), "a/b/net.py:7 forward");
+  EXPECT_EQ(root_.place_in({generated, installed, local}), "a/b/net.py:7 forward");
   EXPECT_EQ(root_.place_in({generated, installed}), "/x/site-packages/linear.py:1 forward");
   EXPECT_EQ(root_.place_in({generated}), "");
 }

@@ -1,4 +1,4 @@
-"""Each row of the shape functions against PyTorch: derived with symbols, and compared at several sizes, 0 and 1 among them."""
+"""Compares every shape function with PyTorch: derives sizes with symbols, then checks several sizes, also 0 and 1."""
 
 import importlib.util
 import random
@@ -12,8 +12,8 @@ import command
 CHECKER = command.BINARY.parent / "shape_checker"
 LETTERS = "abcdefgh"
 
-# expression | letters of the axes of x, y, z, w; "long:" before the letters for integers (below 2), "zero:" for zeros,
-# "bool:" for flags
+# expression | letters of the axes of x, y, z, w; prefixes of the letters: "long:" for integers (below 2), "zero:" for
+# zeros, "bool:" for booleans
 CASES = """
 x + y | a b; b
 x + y | a b; a 1
@@ -131,7 +131,7 @@ torch.bernoulli(x.sigmoid()) | a b
 x.real, x.to(torch.int64), x.double(), x.type_as(x), x.contiguous(), x.clone(), x.detach(), x.argsort() | a b
 """.strip().splitlines()
 
-# What the row leaves open, in which data or a fraction decide; and operators that only PyTorch's other forms reach.
+# Operators with sizes that depend on data or on a fraction, and operators that only other forms of PyTorch reach.
 OPEN = {"aten::one_hot", "aten::nonzero", "aten::where", "aten::masked_select", "aten::argwhere", "aten::index",
         "aten::nonzero_numpy", "aten::_unique", "aten::_unique2", "aten::max_pool2d", "aten::slice", "aten::reshape", "aten::unbind"}
 ONE_TENSOR = ("torch.{0}(x)", "x.{0}()", "F.{0}(x)", "torch.{0}(x, x)", "x.{0}(x)", "torch.{0}(x, 0)", "torch.{0}(x, 1, 0)",
@@ -141,7 +141,7 @@ ONE_TENSOR = ("torch.{0}(x)", "x.{0}()", "F.{0}(x)", "torch.{0}(x, x)", "x.{0}(x
 
 
 def archive_of(expression, count, folder):
-    """The archive of a scripted model that returns the expression; None where PyTorch has no such operator."""
+    """Saves a scripted model that returns the expression. Returns None if PyTorch has no such operator."""
     arguments = ", ".join(f"{name}: torch.Tensor" for name in "xyzw"[:count])
     source = folder / "model.py"
     source.write_text("import torch\nimport torch.nn.functional as F\n\n\nclass Model(torch.nn.Module):\n"
@@ -181,8 +181,8 @@ def verdicts(answer):
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory):
-    """What was said of every operator, by its name."""
+def results(tmp_path_factory):
+    """Returns the names of all operators, and (name, verdict, expression) of every comparison."""
     folder = tmp_path_factory.mktemp("models")
     cases = [[part.strip() for part in case.rsplit(" | ", 1)] for case in CASES]
     lines, texts = [], []
@@ -220,7 +220,7 @@ def checked(tmp_path_factory):
 
 
 def split_expressions(text):
-    """The parts of a tuple."""
+    """Splits a tuple at its outermost commas."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
@@ -230,16 +230,16 @@ def split_expressions(text):
     return [*parts, text[start:].strip()]
 
 
-def test_every_derived_size_is_pytorchs(checked):
-    wrong = [each for each in checked[1] if each[1].startswith("wrong")]
+def test_derived_sizes_equal_pytorchs(results):
+    wrong = [each for each in results[1] if each[1].startswith("wrong")]
     assert not wrong
 
 
-def test_sizes_are_derived_where_shapes_decide(checked):
-    open_sizes = [each for each in checked[1] if each[1] in ("partly", "unknown") and "aten::" + each[0] not in OPEN]
+def test_sizes_are_derived_if_shapes_decide(results):
+    open_sizes = [each for each in results[1] if each[1] in ("partly", "unknown") and "aten::" + each[0] not in OPEN]
     assert not open_sizes
 
 
-def test_every_row_was_compared(checked):
-    known, found = checked
+def test_every_row_was_compared(results):
+    known, found = results
     assert known - {name for name, *_ in found} == set()

@@ -1,4 +1,4 @@
-"""The JSON Schema against an independent validator: it accepts the frozen files and refuses broken ones."""
+"""Tests the JSON Schema with an independent validator: it accepts the frozen files and refuses broken files."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-// The command line's helpers: sizes, errors, descriptions.
+// Tests the helpers of the command line: sizes, errors, descriptions.
 #include "tools/whence/cli.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ TEST(HumanSize, RoundsToOneDecimal) {
   EXPECT_EQ(human_size(2'500'000'000), "2.5 GB");
 }
 
-// argv of a run; the strings live as long as the object.
+// Owns the strings of an argv.
 struct Arguments {
-  explicit Arguments(std::vector<std::string> given) : texts(std::move(given)) {
+  explicit Arguments(std::vector<std::string> words) : texts(std::move(words)) {
     for (std::string& text : texts) pointers.push_back(text.data());
   }
   std::vector<std::string> texts;
@@ -34,8 +34,8 @@ struct DemoLine : CommandLine {
   }
 };
 
-Diagnostic refusal(const std::vector<std::string>& given) {
-  Arguments arguments(given);
+Diagnostic refusal(const std::vector<std::string>& words) {
+  Arguments arguments(words);
   DemoLine line;
   try {
     line.parse(static_cast<int>(arguments.pointers.size()), arguments.pointers.data());
@@ -89,7 +89,7 @@ ExitCode run_demo(int argc, char** argv) {
   return line.parse(argc, argv) ? ExitCode::findings : ExitCode::ok;
 }
 
-TEST(CommandLine, IsDescribedByWhatItDeclares) {
+TEST(CommandLine, DescribesItsDeclarations) {
   const CommandDescription demo = describe({"demo", "a demonstration", run_demo});
   EXPECT_EQ(demo.name, "demo");
   EXPECT_EQ(demo.summary, "a demonstration");
@@ -107,7 +107,7 @@ TEST(CommandLine, IsDescribedByWhatItDeclares) {
   EXPECT_EQ(demo.examples, std::vector<std::string>{"whence demo in.pt -o out"});
 }
 
-TEST(CommandLine, ParsesAgainOnceItWasDescribed) {
+TEST(CommandLine, ParsesAfterItsDescription) {
   describe({"demo", "a demonstration", run_demo});
   Arguments arguments({"in.pt", "-o", "out"});
   EXPECT_EQ(run_demo(static_cast<int>(arguments.pointers.size()), arguments.pointers.data()), ExitCode::findings);

@@ -1,4 +1,4 @@
-// Input specifications and dynamic axes: rows of what is written and what it means, or what is wrong with it.
+// Tests input specifications and dynamic axes: each row is a text and its meaning, or its error.
 #include "annotator/app/input_spec.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ struct SpecRow {
   std::optional<double> low, high;
 };
 
-TEST(InputSpec, ReadsWhatTheCommandLineWrites) {
+TEST(InputSpec, ReadsTheCommandLineSyntax) {
   const SpecRow rows[] = {
       {"input_ids=int64[1,16]<30522", "input_ids", DType::int64, {1, 16}, {}, 30522.0},
       {"x=float32[2,3]>=0<1", "x", DType::float32, {2, 3}, 0.0, 1.0},
@@ -34,7 +34,7 @@ TEST(InputSpec, ReadsWhatTheCommandLineWrites) {
   }
 }
 
-// Each message names the piece, each remedy helps.
+// The message must contain `piece`, and the remedy `remedy`.
 template <class Parse>
 void expect_refused(const std::string& text, const std::string& piece, const std::string& remedy, Parse parse) {
   try {
@@ -48,7 +48,7 @@ void expect_refused(const std::string& text, const std::string& piece, const std
   }
 }
 
-TEST(InputSpec, NamesThePieceThatIsWrong) {
+TEST(InputSpec, NamesTheWrongPiece) {
   const char* rows[][3] = {
       {"x", "no shape", "int64[1,16]"},
       {"x=float32", "no shape", "int64[1,16]"},
@@ -67,7 +67,7 @@ TEST(InputSpec, NamesThePieceThatIsWrong) {
   for (const auto& row : rows) expect_refused(row[0], row[1], row[2], parse_input_spec);
 }
 
-TEST(DynamicAxes, ReadsWhatTheCommandLineWrites) {
+TEST(DynamicAxes, ReadsTheCommandLineSyntax) {
   const std::vector<DynamicAxis> axes = parse_dynamic("input_ids:0=batch,1=seq");
   ASSERT_EQ(axes.size(), 2U);
   EXPECT_EQ(axes[0].input, "input_ids");
@@ -96,7 +96,7 @@ TEST(DynamicAxes, TakesSeveralInputs) {
   EXPECT_EQ(axes[3].axis, -1);
 }
 
-TEST(DynamicAxes, NamesThePieceThatIsWrong) {
+TEST(DynamicAxes, NamesTheWrongPiece) {
   const char* rows[][2] = {
       {"0=batch", "no input name"},
       {":0=batch", "no input name"},

@@ -1,4 +1,4 @@
-"""One wrong file for each check, and the right file that it says nothing of."""
+"""For each check, an invalid file, and a valid file without a finding."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from validate.onnx_files import CONFIDENCE, ID, MODULE, add_key, chain, external
 
 
 def codes(path, *options) -> dict:
-    """{code: subjects} of the findings; the exit code must agree with them."""
+    """Returns {code: subjects} of the findings, and asserts that the exit code agrees with them."""
     result = command.run("validate", path, "--json", *options, code=None)
     report = json.loads(result.stdout)
     assert result.returncode == (0 if report["clean"] else 1)
@@ -20,7 +20,7 @@ def codes(path, *options) -> dict:
     return {finding["code"]: [item["subject"] for item in finding["items"]] for finding in report["findings"]}
 
 
-def test_a_right_file_has_no_finding(tmp_path):
+def test_a_valid_file_has_no_finding(tmp_path):
     assert codes(model(chain(known(""), known("a.b")), tmp_path / "m.onnx"), "--full") == {}
 
 
@@ -34,7 +34,7 @@ def test_v102_duplicate_node_name(tmp_path):
     assert codes(path) == {"V102": ["same"]}
 
 
-def test_v102_looks_into_branches(tmp_path):
+def test_v102_enters_branches(tmp_path):
     branch = helper.make_graph([node("Relu", ["x"], "b", "same")], "branch", [],
                                [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2])])
     nodes = [node("Relu", ["x"], "y", "same"),
@@ -62,7 +62,7 @@ def test_v104_metadata_under_an_old_ir_version(tmp_path):
     assert codes(model(chain({}, {}), tmp_path / "m.onnx", ir_version=9)) == {}
 
 
-def test_v104_wherever_metadata_stands(tmp_path):
+def test_v104_on_all_metadata(tmp_path):
     inner = node("Add", ["a", "a"], "b", "add", known("m"))
     twice = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [inner], [helper.make_opsetid("", 18)])
     path = model([node("Twice", ["x"], "y", "call", domain="pkg.mine")], tmp_path / "m.onnx", functions=[twice],
@@ -91,12 +91,12 @@ OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("pkg.mine", 1)]
 
 
 def twice(**options) -> onnx.FunctionProto:
-    """pkg.mine::Twice(a) = a + a"""
+    """Returns the function pkg.mine::Twice(a) = a + a."""
     return helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b", "add", **options)],
                                 OPSETS[:1])
 
 
-def test_v107_calls_with_other_arity(tmp_path):
+def test_v107_calls_with_wrong_arity(tmp_path):
     call = {"domain": "pkg.mine"}
     more = node("Twice", ["x", "x"], "z", "more", **call)
     nodes = [node("Twice", ["x"], "y", "right", **call), more, node("Twice", [], "v", "fewer", **call),
@@ -105,7 +105,7 @@ def test_v107_calls_with_other_arity(tmp_path):
     assert codes(path) == {"V107": ["more", "fewer", "outputs"]}
 
 
-def test_v107_allows_what_is_optional_within(tmp_path):
+def test_v107_allows_optional_inputs(tmp_path):
     clips = helper.make_function("pkg.mine", "Clips", ["a", "low"], ["b"], [node("Clip", ["a", "low"], "b", "clip")],
                                  OPSETS[:1])
     path = model([node("Clips", ["x"], "y", "call", domain="pkg.mine")], tmp_path / "m.onnx", functions=[clips],
@@ -113,25 +113,25 @@ def test_v107_allows_what_is_optional_within(tmp_path):
     assert codes(path) == {}
 
 
-def refers(name: str, attribute: str, reference: str) -> onnx.NodeProto:
-    made = node("LeakyRelu", ["a"], "b", name)
-    made.attribute.add(name=attribute, type=onnx.AttributeProto.FLOAT, ref_attr_name=reference)
-    return made
+def referring(name: str, attribute: str, reference: str) -> onnx.NodeProto:
+    result = node("LeakyRelu", ["a"], "b", name)
+    result.attribute.add(name=attribute, type=onnx.AttributeProto.FLOAT, ref_attr_name=reference)
+    return result
 
 
 def test_v108_undeclared_attribute(tmp_path):
-    functions = [helper.make_function("pkg.mine", name, ["a"], ["b"], [refers(name, "alpha", "slope")], OPSETS[:1],
+    functions = [helper.make_function("pkg.mine", name, ["a"], ["b"], [referring(name, "alpha", "slope")], OPSETS[:1],
                                       attributes) for name, attributes in [("Right", ["slope"]), ("Wrong", [])]]
     default = onnx.AttributeProto(name="slope", type=onnx.AttributeProto.FLOAT, f=0.5)
-    functions.append(helper.make_function("pkg.mine", "Default", ["a"], ["b"], [refers("d", "alpha", "slope")],
+    functions.append(helper.make_function("pkg.mine", "Default", ["a"], ["b"], [referring("d", "alpha", "slope")],
                                           OPSETS[:1], attribute_protos=[default]))
     nodes = [node("Right", ["x"], "y", "call", domain="pkg.mine", slope=0.1)]
     path = model(nodes, tmp_path / "m.onnx", functions=functions, opsets=OPSETS)
     assert codes(path) == {"V108": ["Wrong"]}
 
 
-def test_v108_there_is_nothing_to_refer_to_in_the_graph(tmp_path):
-    outside = refers("outside", "alpha", "slope")
+def test_v108_reference_in_the_graph(tmp_path):
+    outside = referring("outside", "alpha", "slope")
     outside.input[:] = ["x"]
     assert codes(model([outside], tmp_path / "m.onnx")) == {"V108": ["outside"]}
 
@@ -147,7 +147,7 @@ def test_v110_unknown_dtype(tmp_path):
     proto.graph.value_info.append(helper.make_tensor_value_info("v0", TensorProto.FLOAT, [2]))
     proto.graph.value_info[0].type.tensor_type.elem_type = 99
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2])
-    proto.graph.input.append(sequence)  # right
+    proto.graph.input.append(sequence)  # valid
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     assert codes(path) == {"V110": ["undefined", "v0"]}
 
@@ -162,7 +162,7 @@ def test_v111_bytes_that_do_not_fit_the_shape(tmp_path):
     assert codes(model(chain({}), tmp_path / "m.onnx", right + wrong)) == {"V111": ["more", "fewer"]}
 
 
-def test_v112_types_of_tensors_that_are_not_there(tmp_path):
+def test_v112_types_of_missing_tensors(tmp_path):
     path = model(chain({}, {}), tmp_path / "m.onnx")
     proto = onnx.load(path)
     proto.graph.value_info.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("v0", "gone"))
@@ -170,7 +170,7 @@ def test_v112_types_of_tensors_that_are_not_there(tmp_path):
     assert codes(path) == {"V112": ["gone"]}
 
 
-def test_v112_knows_the_values_around_a_branch(tmp_path):
+def test_v112_includes_values_around_a_branch(tmp_path):
     described = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("y", "b", "gone")]
     branch = helper.make_graph([node("Relu", ["y"], "b", "inner")], "branch", [], [described[1]],
                                value_info=described)
@@ -179,7 +179,7 @@ def test_v112_knows_the_values_around_a_branch(tmp_path):
 
 
 @pytest.mark.parametrize("name, shown", [(b"a\xffb", "a\\xffb"), (b"a\x1b[31m", "a\\x1b[31m")])
-def test_v113_names_that_cannot_be_read(name, shown, tmp_path):
+def test_v113_unreadable_names(name, shown, tmp_path):
     path = model([node("Relu", ["x"], "y", "N" * len(name))], tmp_path / "m.onnx")
     content = (tmp_path / "m.onnx").read_bytes()
     assert content.count(b"N" * len(name)) == 1
@@ -187,7 +187,7 @@ def test_v113_names_that_cannot_be_read(name, shown, tmp_path):
     assert codes(path) == {"V113": [shown]}
 
 
-def test_v113_has_nothing_against_other_alphabets(tmp_path):
+def test_v113_allows_other_alphabets(tmp_path):
     assert codes(model([node("Relu", ["x"], "y", "層/关注")], tmp_path / "m.onnx")) == {}
 
 
@@ -272,7 +272,7 @@ def test_v401_needs_full(tmp_path):
 
 
 def after(tmp_path, before: list, nodes: list, *keys_of_model) -> dict:
-    """Findings of a tool that made `nodes` of `before`; each model with the keys of a (before, after) pair."""
+    """Returns the findings on a tool that turned `before` into `nodes`; both models may have metadata."""
     paths = [model(made, tmp_path / name) for made, name in ((before, "before.onnx"), (nodes, "after.onnx"))]
     for path, keys in zip(paths, keys_of_model, strict=False):
         proto = onnx.load(path)
@@ -295,7 +295,7 @@ def fused(metadata: dict) -> list:
     return [node("Fused", ["x"], "v1", "fused", metadata)]
 
 
-def test_a_tool_that_keeps_or_joins_what_nodes_say_has_no_finding(tmp_path):
+def test_a_tool_that_keeps_or_joins_metadata_has_no_finding(tmp_path):
     assert after(tmp_path, chain(ONE, TWO), chain(ONE, TWO)) == {}
     assert after(tmp_path, chain(ONE, TWO), fused(BOTH)) == {}
     assert after(tmp_path, chain(known("a.b"), known("a.c")), fused({**known("a"), "pkg.whence.modules": '["a.b","a.c"]'})) == {}
@@ -306,7 +306,7 @@ def test_v601_provenance_dropped(tmp_path):
     assert after(tmp_path, chain(ONE, TWO), fused({})) == {"V601": ["fused"]}
 
 
-def test_v601_allows_nodes_of_which_nothing_is_known(tmp_path):
+def test_v601_allows_unattributed_nodes(tmp_path):
     unknown = {CONFIDENCE: "unattributed"}
     assert after(tmp_path, chain(ONE, unknown), [*chain(ONE, unknown), node("Cast", ["v1"], "y", "new", unknown, to=1)]) == {}
     assert after(tmp_path, chain(unknown), chain({})) == {}
@@ -318,20 +318,20 @@ def test_v602_provenance_changed(tmp_path, change):
     assert after(tmp_path, chain(*before), chain({**before[0], **change}, before[1])) == {"V602": ["n0"]}
 
 
-def test_v602_and_v604_allow_unattributed_only_where_a_part_was(tmp_path):
+def test_v602_and_v604_allow_unattributed_only_if_a_part_was(tmp_path):
     unknown = {CONFIDENCE: "unattributed"}
     for nodes, code, subject in ((fused(unknown), "V604", "fused"), ([node("Relu", ["x"], "v1", "n1", unknown)], "V602", "n1")):
         assert subject in after(tmp_path, chain(ONE, TWO), nodes)[code]
         assert after(tmp_path, chain(unknown, TWO), nodes) == {}
 
 
-def test_v602_allows_a_node_that_took_another_one_in(tmp_path):
+def test_v602_allows_a_node_that_absorbed_another(tmp_path):
     before = chain(ONE, TWO)
-    took_in = node("Relu", ["x"], "v1", "n1", BOTH)
-    assert after(tmp_path, before, [took_in]) == {}
+    absorbing = node("Relu", ["x"], "v1", "n1", BOTH)
+    assert after(tmp_path, before, [absorbing]) == {}
 
 
-def test_v602_a_node_that_took_another_one_in_leaves_out_what_they_disagree_on(tmp_path):
+def test_v602_a_fused_node_omits_conflicting_values(tmp_path):
     before = chain({**ONE, "pkg.whence.call": "1"}, {**TWO, "pkg.whence.call": "2"})
     assert after(tmp_path, before, [node("Relu", ["x"], "v1", "n1", BOTH)]) == {}
     other = {**BOTH, "pkg.whence.call": "3"}
@@ -384,7 +384,7 @@ def without(metadata: dict, key: str) -> dict:
     return {name: value for name, value in metadata.items() if name != key}
 
 
-def test_each_part_of_a_split_node_says_all_that_the_node_said(tmp_path):
+def test_each_part_of_a_split_node_has_all_its_metadata(tmp_path):
     assert after(tmp_path, product(PRODUCT), split(PRODUCT, PRODUCT)) == {}
     for wrong in (without(PRODUCT, ID), {**PRODUCT, MODULE: ""}, {CONFIDENCE: "unattributed"}, {**PRODUCT, CONFIDENCE: "matched"},
                   {**PRODUCT, "pkg.whence.call": "1"}, {**PRODUCT, "pkg.whence.op": "fused:3"}):
@@ -392,8 +392,8 @@ def test_each_part_of_a_split_node_says_all_that_the_node_said(tmp_path):
         assert after(tmp_path, product(PRODUCT), split(wrong, PRODUCT)) == {"V604": ["m"]}
 
 
-def three(names: str) -> dict:
-    """Entries of a node that stands for the products of these modules."""
+def product_keys(names: str) -> dict:
+    """Returns the metadata of a node that replaces the products of these modules."""
     modules, ids = [*names], [f"{name}/0/linear/0" for name in names]
     numbers = ",".join(str("qkv".index(name)) for name in names)
     if len(names) == 1:
@@ -401,23 +401,23 @@ def three(names: str) -> dict:
     return origin("", json.dumps(ids, separators=(",", ":")), modules=json.dumps(modules, separators=(",", ":")), op=f"fused:{numbers}")
 
 
-def test_each_of_several_for_several_says_all(tmp_path):
+def test_each_of_several_new_nodes_has_all(tmp_path):
     def joined(first: dict, second: dict) -> list:
         parts = helper.make_node("Split", ["t"], ["q", "k", "v"], name="parts")
         for key, value in second.items():
             add_key(parts, key, value)
         return [node("MatMul", ["x", "wqkv"], "t", "all", first), parts, node("Sum", ["q", "k", "v"], "y", "sum", ONE)]
 
-    before = [*(node("MatMul", ["x", f"w{name}"], name, name, three(name)) for name in "qkv"),
+    before = [*(node("MatMul", ["x", f"w{name}"], name, name, product_keys(name)) for name in "qkv"),
               node("Sum", ["q", "k", "v"], "y", "sum", ONE)]
-    assert after(tmp_path, before, joined(three("qkv"), three("qkv"))) == {}
-    assert after(tmp_path, before, joined(three("q"), three("qkv"))) == {"V604": ["all"]}
-    assert after(tmp_path, before, joined(three("qkv"), three("v"))) == {"V604": ["parts"]}
+    assert after(tmp_path, before, joined(product_keys("qkv"), product_keys("qkv"))) == {}
+    assert after(tmp_path, before, joined(product_keys("q"), product_keys("qkv"))) == {"V604": ["all"]}
+    assert after(tmp_path, before, joined(product_keys("qkv"), product_keys("v"))) == {"V604": ["parts"]}
 
 
 @pytest.mark.parametrize("change", [{"op": "3"}, {"op": "fused:3,4,5"}, {"op": "fused:4,3"}, {"op": "shared:3,4"}, {"op": None},
                                     {"call": "1"}, {"id": '["a.b/0/relu/0","a.c/0/relu/0","d/0/relu/0"]'}])
-def test_v604_looks_at_operations_single_values_and_names_of_others(tmp_path, change):
+def test_v604_checks_operations_single_values_and_ids(tmp_path, change):
     before = chain({**ONE, "pkg.whence.op": "3", "pkg.whence.call": "1"}, {**TWO, "pkg.whence.op": "4", "pkg.whence.call": "2"})
     other = node("Relu", ["v1"], "y", "other", origin("d", "d/0/relu/0", op="5"))
     right = {**BOTH, "pkg.whence.op": "fused:3,4"}
@@ -427,13 +427,13 @@ def test_v604_looks_at_operations_single_values_and_names_of_others(tmp_path, ch
         "V604": ["fused"]}
 
 
-def test_of_a_part_nothing_is_known_so_of_the_whole(tmp_path):
+def test_an_unattributed_part_limits_a_fused_node(tmp_path):
     unknown = {CONFIDENCE: "unattributed"}
     assert after(tmp_path, chain(ONE, unknown), fused(ONE)) == {"V603": ["fused"]}
     assert after(tmp_path, chain(ONE, unknown), fused(unknown)) == {}
 
 
-def test_equal_nodes_that_become_one_are_joined(tmp_path):
+def test_merged_equal_nodes_are_joined(tmp_path):
     def twins(reads: str, metadata: dict, *more) -> list:
         return [node("Relu", ["x"], "v0", "n0", metadata), *more, node("Add", ["v0", reads], "y", "sum", PRODUCT)]
 
@@ -443,18 +443,18 @@ def test_equal_nodes_that_become_one_are_joined(tmp_path):
     assert after(tmp_path, twins("v0", ONE, node("Relu", ["x"], "dead", "n1", TWO)), twins("v0", ONE)) == {}
 
 
-def test_what_only_moves_elements_may_go_without_a_trace(tmp_path):
+def test_rearrangements_may_disappear(tmp_path):
     def around(*middle, reads: str = "v0") -> list:
         return [*chain(ONE), *middle, node("Exp", [reads], "y", "last", PRODUCT)]
 
     cast = node("Cast", ["v0"], "c", "cast", TWO, to=1)
-    turns = [node("Transpose", ["v0"], "t", "t1", TWO), node("Transpose", ["t"], "u", "t2", TWO)]
+    transposes = [node("Transpose", ["v0"], "t", "t1", TWO), node("Transpose", ["t"], "u", "t2", TWO)]
     assert after(tmp_path, around(cast, reads="c"), around()) == {}
-    assert after(tmp_path, around(*turns, reads="u"), around()) == {}
+    assert after(tmp_path, around(*transposes, reads="u"), around()) == {}
     assert after(tmp_path, around(node("Neg", ["v0"], "c", "neg", TWO), reads="c"), around()) == {"V604": ["last"]}
 
 
-def test_v602_looks_at_every_entry_of_a_kept_node(tmp_path):
+def test_v602_checks_every_entry_of_a_kept_node(tmp_path):
     keys = {**ONE, "namespace": "Net/a.b"}
     for changed in ({**keys, CONFIDENCE: "inferred"}, ONE, {**keys, "namespace": "Net"}, {**BOTH, "namespace": "Net/a.b"},
                     without(keys, CONFIDENCE)):
@@ -469,7 +469,7 @@ INSERTED = {**known("a.b", "inferred"), RULE: "inserted"}
     ({ID: "a.b/0/relu/0"}, "V608"), ({RULE: "carried"}, "V608"), ({"pkg.whence.op": "3"}, "V608"),
     ({CONFIDENCE: "exact"}, "V603"), ({CONFIDENCE: "matched"}, "V603"), ({MODULE: "a"}, "V603")])
 def test_v608_inserted_claims_too_much(tmp_path, change, code):
-    """Before a node that stayed as it was, and behind one, whose value it makes now."""
+    """The inserted node is before an unchanged node, or after it and now computes its output value."""
     def edits(metadata: dict) -> list:
         return [[node("Cast", ["x"], "c", "new", metadata, to=1), node("Relu", ["c"], "v0", "n0", ONE), *chain(ONE, TWO)[1:]],
                 [node("Relu", ["x"], "c", "n0", ONE), node("Cast", ["c"], "v0", "new", metadata, to=1), *chain(ONE, TWO)[1:]]]
@@ -480,16 +480,16 @@ def test_v608_inserted_claims_too_much(tmp_path, change, code):
 
 
 def test_v609_entries_of_one_node(tmp_path):
-    def of_runtime(metadata: dict) -> list:
+    def runtime_node(metadata: dict) -> list:
         return [node("FusedRelu", ["x"], "v1", "fused", metadata, domain="com.microsoft")]
 
     def found(before: list, nodes: list) -> list | None:
         return after(tmp_path, before, nodes).get("V609")
 
     named = {**BOTH, "pkg.whence.operator": "com.microsoft::FusedRelu"}
-    assert found(chain(ONE, TWO), of_runtime(named)) is None
-    assert found(chain(ONE, TWO), of_runtime(BOTH)) == ["fused"]
-    assert found(chain(ONE, TWO), of_runtime({**named, "pkg.whence.operator": "com.microsoft::Other"})) == ["fused"]
+    assert found(chain(ONE, TWO), runtime_node(named)) is None
+    assert found(chain(ONE, TWO), runtime_node(BOTH)) == ["fused"]
+    assert found(chain(ONE, TWO), runtime_node({**named, "pkg.whence.operator": "com.microsoft::Other"})) == ["fused"]
     before = chain({**ONE, "pkg.whence.original_name": "n"}, TWO)
     assert found(before, fused({**BOTH, "pkg.whence.original_name": "n"})) == ["fused"]
     assert found(before, before) is None
@@ -498,7 +498,7 @@ def test_v609_entries_of_one_node(tmp_path):
 @pytest.mark.parametrize("change", [{ID: '["a.b/0/relu/0", "a.c/0/relu/0"]'}, {"pkg.whence.modules": '["a.b","a.c", "a.b"]'},
                                     {"pkg.whence.modules": '["a.b","a.c","a.b"]'},
                                     {ID: '["a.b/0/relu/0","a.c/0/relu/0","a.c/0/relu/0"]'}])
-def test_v610_set_not_in_form(tmp_path, change):
+def test_v610_malformed_set(tmp_path, change):
     assert after(tmp_path, chain(ONE, TWO), fused({**BOTH, **change})) == {"V610": ["fused"]}
     assert after(tmp_path, chain({**BOTH, **change}), chain({**BOTH, **change})) == {}
 
@@ -526,7 +526,7 @@ def test_allow_takes_codes_and_names(tmp_path):
 
 
 def test_every_code_has_a_test():
-    """The help lists the codes; each must have a test here or, where a sidecar is needed, in test_coverage.py."""
+    """Every code in the help must have a test here or, if it needs a sidecar, in test_coverage.py."""
     listed = set(re.findall(r"\bV\d{3}\b", command.run("validate", "--help").stdout))
     folder = command.ROOT / "tests" / "validate"
     tested = set(re.findall(r"def test_v(\d{3})", "".join(file.read_text() for file in folder.glob("test_*.py"))))

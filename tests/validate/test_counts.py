@@ -1,4 +1,4 @@
-"""Every place that counts nodes by confidence says what the keys on the nodes say."""
+"""Every count of nodes by confidence agrees with the keys on the nodes."""
 
 import collections
 import json
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import command
-from validate.test_from import optimised
+from validate.test_from import optimise
 
 WORDS = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -24,7 +24,7 @@ class Half(torch.nn.Module):
 
 
 class Gated(torch.nn.Module):
-    """PyTorch writes down no modules inside of a cond, so that those of its nodes are inferred."""
+    """PyTorch records no modules inside a cond, so the modules of these nodes are inferred."""
 
     def __init__(self):
         super().__init__()
@@ -47,20 +47,20 @@ def keys(node) -> dict:
     return {entry.key: entry.value for entry in node.metadata_props}
 
 
-def said_by_keys(path) -> dict:
+def key_counts(path) -> dict:
     found = collections.Counter(keys(node).get("pkg.whence.confidence") for node in all_nodes(onnx.load(path).graph))
     assert None not in found
     return {word: found[word] for word in WORDS}
 
 
-def counted(report: dict) -> dict:
+def counts_of(report: dict) -> dict:
     assert report["nodes"] == sum(report[word] for word in WORDS)
     return {word: report[word] for word in WORDS}
 
 
 @pytest.fixture(scope="module")
 def gated(tmp_path_factory):
-    """The exported file and its sidecar."""
+    """Returns the exported file and its sidecar."""
     folder = tmp_path_factory.mktemp("gated")
     torch.manual_seed(1)
     torch.export.save(torch.export.export(Gated().eval(), (torch.randn(3, 6),)), folder / "gated.pt2")
@@ -71,7 +71,7 @@ def gated(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def all_words(gated, tmp_path_factory):
-    """An annotated file that holds each of the five words."""
+    """Returns an annotated file with each of the five confidences."""
     path = tmp_path_factory.mktemp("words") / "words.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", path)
     model = onnx.load(path)
@@ -83,23 +83,23 @@ def all_words(gated, tmp_path_factory):
             if entry.key == "pkg.whence.confidence" and i < len(WORDS):
                 entry.value = WORDS[i]
     onnx.save(model, path)
-    assert all(said_by_keys(path).values())
+    assert all(key_counts(path).values())
     return path
 
 
-def test_annotate_counts_what_it_writes(gated, tmp_path):
+def test_annotate_counts_its_metadata(gated, tmp_path):
     out = tmp_path / "out.onnx"
     report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", out)
-    assert counted(report) == said_by_keys(out) and report["inferred"] > 0
-    assert counted(command.run_json("validate", out)["coverage"]) == said_by_keys(out)
+    assert counts_of(report) == key_counts(out) and report["inferred"] > 0
+    assert counts_of(command.run_json("validate", out)["coverage"]) == key_counts(out)
     said = command.run("annotate", gated[0], "--sidecar", gated[1], "-o", out).stdout
     words = ", ".join(f"{report[word]} {word}" for word in WORDS if report[word])
     assert f"{report['nodes']} nodes: {words}" in said
 
 
 @pytest.mark.parametrize("how", ["again", "names", "from", "functions"])
-def test_annotate_counts_what_was_there(gated, all_words, tmp_path, how):
-    """Also of files that are annotated already, wholly or but for a node."""
+def test_annotate_counts_old_metadata(gated, all_words, tmp_path, how):
+    """Also in files that are annotated already, completely or except for one node."""
     options = {"again": ["--sidecar", gated[1]], "names": [], "from": ["--from", all_words],
                "functions": ["--sidecar", gated[1], "--functions", "depth=1"]}[how]
     source, out = tmp_path / "source.onnx", tmp_path / "out.onnx"
@@ -108,14 +108,14 @@ def test_annotate_counts_what_was_there(gated, all_words, tmp_path, how):
         del model.graph.node[-1].metadata_props[:]
     onnx.save(model, source)
     report = command.run_json("annotate", source, "-o", out, *options)
-    assert counted(report) == counted(command.run_json("validate", out)["coverage"])
+    assert counts_of(report) == counts_of(command.run_json("validate", out)["coverage"])
     if how != "functions":
-        assert counted(report) == said_by_keys(out)
+        assert counts_of(report) == key_counts(out)
 
 
 @pytest.mark.parametrize("source", ["sidecar", "from"])
-def test_a_node_that_is_said_to_be_unattributed_stays_so(gated, tmp_path, source):
-    """As annotate leaves nodes for which it found no module: what is found for them later is not written."""
+def test_a_node_stated_as_unattributed_stays_so(gated, tmp_path, source):
+    """annotate states this for nodes without a module; a module that is found later is not written."""
     full, part, out = (tmp_path / f"{name}.onnx" for name in ("full", "part", "out"))
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     model = onnx.load(full)
@@ -123,22 +123,22 @@ def test_a_node_that_is_said_to_be_unattributed_stays_so(gated, tmp_path, source
     model.graph.node[0].metadata_props.add(key="pkg.whence.confidence", value="unattributed")
     onnx.save(model, part)
     report = command.run_json("annotate", part, f"--{source}", gated[1] if source == "sidecar" else full, "-o", out)
-    assert counted(report) == said_by_keys(out) == counted(command.run_json("validate", out)["coverage"])
+    assert counts_of(report) == key_counts(out) == counts_of(command.run_json("validate", out)["coverage"])
     assert report["unattributed"] == 1
 
 
-def test_a_choice_of_keys_keeps_the_word(gated, tmp_path):
+def test_selected_keys_keep_confidence(gated, tmp_path):
     full, few = tmp_path / "full.onnx", tmp_path / "few.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", few, "--keys", "module,source")
-    assert counted(report) == said_by_keys(full) == counted(command.run_json("validate", few)["coverage"])
+    assert counts_of(report) == key_counts(full) == counts_of(command.run_json("validate", few)["coverage"])
     for node in all_nodes(onnx.load(few).graph):
         assert "pkg.whence.rule" not in keys(node) and keys(node)["pkg.whence.confidence"]
 
 
 @pytest.mark.parametrize("word", [None, "certain", "EXACT"])
-def test_a_module_without_a_known_word_is_an_ancestor_everywhere(gated, tmp_path, word):
-    """Also on nodes with a stamp: it says nothing of how surely that was found."""
+def test_a_module_without_a_valid_confidence_is_an_ancestor(gated, tmp_path, word):
+    """Also on nodes with a stamp, which states no confidence."""
     full, bare, out = tmp_path / "full.onnx", tmp_path / "bare.onnx", tmp_path / "out.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     model = onnx.load(full)
@@ -148,17 +148,17 @@ def test_a_module_without_a_known_word_is_an_ancestor_everywhere(gated, tmp_path
         for key, value in kept + [("pkg.whence.confidence", word)] * (word is not None):
             node.metadata_props.add(key=key, value=value)
     onnx.save(model, bare)
-    coverage = counted(command.run_json("validate", bare, code=0 if word is None else 1)["coverage"])
+    coverage = counts_of(command.run_json("validate", bare, code=0 if word is None else 1)["coverage"])
     assert coverage["ancestor"] == sum(coverage.values()) > 0
     report = command.run_json("annotate", gated[0], "--from", bare, "-o", out)
-    assert counted(report)["ancestor"] == sum(counted(report).values())
+    assert counts_of(report)["ancestor"] == sum(counts_of(report).values())
 
 
-def test_reports_count_the_same(all_words, tmp_path):
-    expected = said_by_keys(all_words)
+def test_reports_agree(all_words, tmp_path):
+    expected = key_counts(all_words)
     covered = expected["exact"] + expected["matched"] + expected["inferred"]
     coverage = command.run_json("validate", all_words)["coverage"]
-    assert counted(coverage) == expected and coverage["covered"] == covered
+    assert counts_of(coverage) == expected and coverage["covered"] == covered
     command.run("report", all_words, "-o", tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
     for word, count in [*expected.items(), ("**covered**", covered)]:
@@ -169,12 +169,12 @@ def test_reports_count_the_same(all_words, tmp_path):
     assert json.loads(page[page.index("[", at):page.index("]", at) + 1]) == list(expected.values())
 
 
-def test_the_package_counts_the_same(gated, tmp_path, monkeypatch):
+def test_the_package_agrees(gated, tmp_path, monkeypatch):
     monkeypatch.setenv("WHENCE", str(command.BINARY))
     monkeypatch.syspath_prepend(str(command.ROOT / "python"))
     import whence
     report = whence.annotate(gated[0], gated[1], output=tmp_path / "out.onnx")
-    expected = said_by_keys(tmp_path / "out.onnx")
+    expected = key_counts(tmp_path / "out.onnx")
     assert {word: getattr(report, word) for word in WORDS} == expected
     coverage = whence.validate(tmp_path / "out.onnx").coverage
     assert {word: getattr(coverage, word) for word in WORDS} == expected
@@ -197,19 +197,19 @@ def test_an_operator_of_a_runtime_is_not_exact(small_export, annotated, tmp_path
         found = command.run_json("validate", path, "--sidecar", sidecar, code=None)["coverage"]
         assert found["exact"] == nodes - 1 and found["inferred"] == 1
     if not annotated:
-        assert said_by_keys(tmp_path / "again.onnx")["inferred"] == 1
+        assert key_counts(tmp_path / "again.onnx")["inferred"] == 1
 
 
-def test_an_operator_of_a_runtime_has_the_word_that_was_found_for_it(tmp_path):
-    """The keys that annotate wrote for a fused node are its own: every count and every later run takes them as they
-    are, until a tool makes another operator of the node."""
+def test_an_operator_of_a_runtime_keeps_its_own_confidence(tmp_path):
+    """The keys that annotate wrote for a fused node belong to it: every count and every later run uses them unchanged,
+    until a tool changes the operator of the node."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 24, 3), nn.ReLU()).eval()
     x = torch.randn(1, 8, 12, 12)
     torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
     command.run("record", tmp_path / "model.pt2", "-o", tmp_path / "model.json")
     torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, opset_version=17)
-    optimised(tmp_path / "model.onnx", tmp_path / "optimised.onnx")
+    optimise(tmp_path / "model.onnx", tmp_path / "optimised.onnx")
     out, again, derived = (tmp_path / f"{name}.onnx" for name in ("out", "again", "derived"))
     report = command.run_json("annotate", tmp_path / "optimised.onnx", "--sidecar", tmp_path / "model.json", "-o", out)
     fused = [node for node in onnx.load(out).graph.node if node.domain.startswith("com.microsoft")]
@@ -218,7 +218,7 @@ def test_an_operator_of_a_runtime_has_the_word_that_was_found_for_it(tmp_path):
     command.run("annotate", out, "--sidecar", tmp_path / "model.json", "-o", again)
     command.run("annotate", tmp_path / "optimised.onnx", "--from", out, "-o", derived)
     for path in (out, again, derived):
-        assert counted(report) == said_by_keys(path) == counted(command.run_json("validate", path)["coverage"])
+        assert counts_of(report) == key_counts(path) == counts_of(command.run_json("validate", path)["coverage"])
 
     other = onnx.load(out)
     for node in other.graph.node:

@@ -1,4 +1,4 @@
-"""Coverage figures, thresholds, silent modules: `whence validate` on files made by hand and on exported models."""
+"""Coverage figures, thresholds, modules without nodes: `whence validate` on handmade files and on exported models."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ from validate.onnx_files import chain, known, model, node
 
 @functools.cache
 def annotated(name: str) -> tuple[str, str]:
-    """(annotated ONNX file, sidecar) of a model of the zoo."""
+    """Returns the annotated ONNX file and the sidecar of a model in the zoo."""
     path, sidecar = zoo.folder() / f"{name}.annotated.onnx", zoo.folder() / f"{name}.annotated.whence.json"
     command.run("export", zoo.trace(name), "-o", path, "--annotate", "--inputs", zoo.inputs_file(name),
                 "--sidecar-out", sidecar)
@@ -26,7 +26,7 @@ def schema(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / f"{name}.schema.json").read_text()))
 
 
-def test_the_five_confidences_stand_side_by_side(tmp_path):
+def test_the_five_confidences_are_counted(tmp_path):
     words = ["exact", "exact", "matched", "inferred", "ancestor"]
     path = model(chain(*(known("a.b", word) for word in words), {}), tmp_path / "m.onnx")
     report = command.run_json("validate", path)
@@ -39,7 +39,7 @@ def test_the_five_confidences_stand_side_by_side(tmp_path):
     assert "33.3 %" in text and "66.7 %" in text
 
 
-def test_modules_count_what_lies_below_them(tmp_path):
+def test_modules_include_their_children(tmp_path):
     path = model(chain(known(""), known("a"), known("a.b"), known("ab")), tmp_path / "m.onnx")
     rows = {row["path"]: row["nodes"] for row in command.run_json("validate", path)["modules"]}
     assert rows == {"": 4, "a": 2, "a.b": 1, "ab": 1}
@@ -83,8 +83,8 @@ def test_an_exported_model_is_covered_and_clean():
     assert coverage["exact"] >= 0.95 * coverage["nodes"]
 
 
-def test_stamps_and_sidecar_say_what_annotate_would_write(tmp_path):
-    """A file not annotated yet: the same figures, worked out from the stamps."""
+def test_stamps_and_sidecar_give_the_annotated_figures(tmp_path):
+    """The figures of a file that is not annotated yet are computed from its stamps."""
     path, sidecar = annotated("bert_tiny")
     plain = tmp_path / "plain.onnx"
     command.run("export", zoo.trace("bert_tiny"), "-o", plain, "--inputs", zoo.inputs_file("bert_tiny"))
@@ -94,7 +94,7 @@ def test_stamps_and_sidecar_say_what_annotate_would_write(tmp_path):
     assert reports[0]["modules"] == reports[1]["modules"]
 
 
-def test_modules_without_a_node_say_why():
+def test_reasons_of_modules_without_a_node():
     path, sidecar = annotated("shared_block")
     report = command.run_json("validate", path, "-s", sidecar)
     silent = {row["path"]: row["reason"] for row in report["modules_without_node"]}
@@ -111,7 +111,7 @@ class Grid(torch.nn.Module):
 
 
 class Offset(torch.nn.Module):
-    """Adds what no input decides."""
+    """Adds a value that depends on no input."""
 
     def __init__(self):
         super().__init__()
@@ -121,7 +121,7 @@ class Offset(torch.nn.Module):
         return x + self.grid()
 
 
-def test_modules_folded_into_constants_say_so(tmp_path):
+def test_modules_folded_into_constants(tmp_path):
     zoo.trace_module(Offset(), {"x": torch.ones(4)}).save(str(tmp_path / "m.pt"))
     path, sidecar = tmp_path / "m.onnx", tmp_path / "m.json"
     command.run("export", tmp_path / "m.pt", "-o", path, "--sidecar-out", sidecar, "--annotate")
@@ -166,7 +166,7 @@ def test_json_follows_its_schema(tmp_path):
         schema("validate").validate(command.run_json("validate", *arguments, code=None))
 
 
-def test_text_is_plain_when_it_is_no_terminal(tmp_path):
+def test_text_is_plain_without_a_terminal(tmp_path):
     path = model(chain(known("a"), {}), tmp_path / "m.onnx")
     assert "\033" not in command.run("validate", path).stdout
 
@@ -174,15 +174,15 @@ def test_text_is_plain_when_it_is_no_terminal(tmp_path):
 def test_control_characters_do_not_reach_the_terminal(tmp_path):
     path = model([node("Relu", ["x"], "y", "\033[31mred", known("\033[2J"))], tmp_path / "m.onnx")
     for arguments in [("validate", path), ("show", path), ("explain", path, "y")]:
-        # validate has something to say against the name: V113
+        # validate reports the name: V113
         text = command.run(*arguments, code=1 if arguments[0] == "validate" else 0).stdout
         assert "\033" not in text and "\\x1b" in text
 
 
 def bad_files(folder) -> dict:
-    """Bytes that are not an ONNX model -> the code that says so."""
-    whole = onnx.load(model(chain({}, {}), folder / "whole.onnx")).SerializeToString()
-    return {"empty": (b"", "E0201"), "truncated": (whole[:-7], "E0202"), "zip": (b"PK\x03\x04" + bytes(50), "E0203"),
+    """Returns the bytes of files that are not ONNX models, with the code of each error."""
+    valid = onnx.load(model(chain({}, {}), folder / "whole.onnx")).SerializeToString()
+    return {"empty": (b"", "E0201"), "truncated": (valid[:-7], "E0202"), "zip": (b"PK\x03\x04" + bytes(50), "E0203"),
             "json": (b'{"format": 1}', "E0203"), "text": (b"hello world, this is not a model", "E0203"),
             "no graph": (b"\x08\x0a", "E0203"), "zeros": (bytes(64), "E0203")}
 

@@ -1,4 +1,4 @@
-"""`whence diff`: what became of each node, module by module."""
+"""`whence diff`: the change of each node, by module."""
 
 import json
 
@@ -17,14 +17,14 @@ def diff(*arguments, code: int = 0) -> dict:
 
 
 def counts(**changes: int) -> dict:
-    """All kinds of changes, those that are not named without a node."""
+    """Returns the counts of all kinds of changes; a kind that is not passed has the count 0."""
     kinds = ("added", "removed", "fused", "replaced", "changed", "renamed", "moved")
     assert set(changes) <= set(kinds)
     return {kind: changes.get(kind, 0) for kind in kinds}
 
 
 def fused_model(path, before: bool) -> str:
-    """conv then norm as two nodes, or as one that took over the norm's value; another node before and after."""
+    """Writes conv and norm as two nodes, or as one node with the norm's output, between two other nodes."""
     first = node("Relu", ["x"], "a", "first", known("stem"))
     last = node("Relu", ["c"], "d", "last", known("head"))
     if before:
@@ -48,7 +48,7 @@ def test_a_file_does_not_differ_from_itself():
     assert "no difference" in command.run("diff", path, path).stdout
 
 
-def test_annotating_renames_and_nothing_else(tmp_path):
+def test_annotating_only_renames(tmp_path):
     path, _ = annotated("shared_block")
     command.run("strip", path, "-o", tmp_path / "plain.onnx")
     result = diff(tmp_path / "plain.onnx", path)
@@ -57,7 +57,7 @@ def test_annotating_renames_and_nothing_else(tmp_path):
     assert (changes["added"], changes["removed"], changes["fused"]) == (0, 0, 0)
 
 
-def test_fused_nodes_name_what_they_stand_for(tmp_path):
+def test_fused_nodes_name_the_old_nodes(tmp_path):
     result = diff(fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False))
     assert result["changes"] == counts(fused=1)
     changed = result["changed_nodes"][0]
@@ -68,9 +68,9 @@ def test_fused_nodes_name_what_they_stand_for(tmp_path):
     assert found["stem"]["changes"]["fused"] == 0 and found["stem"]["nodes"] == [1, 1]
 
 
-def renamed_between(path, before: bool, keys: bool = True) -> str:
-    """Three blocks of conv and act; a tool that gave every value between them another name, put one node before each
-    and one node in the place of the first block's two."""
+def three_blocks(path, before: bool, keys: bool = True) -> str:
+    """Writes three blocks of conv and act, as before or after a tool. The tool renames all values between the blocks,
+    fuses the two nodes of the first block, and inserts a node before the other blocks."""
     def at(name, *several):
         more = {"pkg.whence.modules": json.dumps(several)} if several else {}
         return {**known(name), **more} if keys else {}
@@ -91,9 +91,9 @@ def renamed_between(path, before: bool, keys: bool = True) -> str:
     return model(nodes, path)
 
 
-def test_modules_say_which_nodes_took_the_place_of_which(tmp_path):
-    """No value between the blocks has its name, so that values alone say that all stand for all."""
-    result = diff(renamed_between(tmp_path / "a.onnx", True), renamed_between(tmp_path / "b.onnx", False))
+def test_modules_pair_the_nodes_of_both_files(tmp_path):
+    """All values between the blocks have new names, so values would pair all nodes with all nodes."""
+    result = diff(three_blocks(tmp_path / "a.onnx", True), three_blocks(tmp_path / "b.onnx", False))
     assert result["changes"] == counts(added=2, fused=1, renamed=4)
     fused, = (each for each in result["changed_nodes"] if each["change"] == "fused")
     assert fused["fused"] == ["Sin c0", "Sigmoid s0"]
@@ -102,9 +102,9 @@ def test_modules_say_which_nodes_took_the_place_of_which(tmp_path):
 
 
 @pytest.mark.parametrize("which", [(True, False), (False, True), (False, False)])
-def test_without_modules_values_say_it(tmp_path, which):
-    result = diff(renamed_between(tmp_path / "a.onnx", True, which[0]),
-                  renamed_between(tmp_path / "b.onnx", False, which[1]))
+def test_without_modules_values_decide(tmp_path, which):
+    result = diff(three_blocks(tmp_path / "a.onnx", True, which[0]),
+                  three_blocks(tmp_path / "b.onnx", False, which[1]))
     assert result["changes"]["fused"] > 0 and result["changes"]["removed"] == 0
 
 
@@ -118,8 +118,8 @@ class SiLUBlock(torch.nn.Module):
         return self.act(self.conv(x))
 
 
-def test_what_onnx_runtime_optimised_at_its_default_level(tmp_path):
-    """All optimisations, NCHWc among them: no node of a block is said to stand for nodes of another."""
+def test_a_file_from_onnx_runtimes_default_level(tmp_path):
+    """With all optimisations, also NCHWc, no node of a block is paired with nodes of a different block."""
     torch.manual_seed(2)
     network = torch.nn.Sequential(SiLUBlock(16, 1), SiLUBlock(32, 2), SiLUBlock(32, 1)).eval()
     archive, before, after, path = (tmp_path / name for name in ("m.pt", "before.onnx", "opt.onnx", "after.onnx"))
@@ -131,19 +131,19 @@ def test_what_onnx_runtime_optimised_at_its_default_level(tmp_path):
     onnxruntime.InferenceSession(str(before), options, providers=["CPUExecutionProvider"])
     command.run("annotate", after, "--from", before, "-o", path)
     result = diff(before, path)
-    olds = {node.name: {e.key: e.value for e in node.metadata_props}["pkg.whence.module"]
+    old_modules = {node.name: {e.key: e.value for e in node.metadata_props}["pkg.whence.module"]
             for node in onnx.load(before).graph.node}
     for each in result["changed_nodes"]:
         if each["change"] != "fused":
             continue
         blocks = {module.split(".")[0] for module in each["modules"][1]}
-        stands_for = {olds[name.split(" ", 1)[1]].split(".")[0] for name in each["fused"]}
-        assert len(stands_for) == 1 and stands_for <= blocks, each
+        old_blocks = {old_modules[name.split(" ", 1)[1]].split(".")[0] for name in each["fused"]}
+        assert len(old_blocks) == 1 and old_blocks <= blocks, each
 
 
 @pytest.mark.parametrize("rule", ["inserted", "dataflow"])
-def test_another_layout_is_inserted_and_stands_for_nothing(tmp_path, rule):
-    """The value that a Mul made comes out of a ReorderOutput now; Sigmoid and Mul are there as they were."""
+def test_a_new_layout_is_inserted_and_replaces_nothing(tmp_path, rule):
+    """A ReorderOutput now computes the value that a Mul computed; Sigmoid and Mul are unchanged."""
     first, last = node("Relu", ["x"], "a", "first", known("stem")), node("Relu", ["d"], "e", "last", known("head"))
     before = [node("Sin", ["a"], "b", "conv", known("block.conv")),
               node("Sigmoid", ["b"], "c", "gate", known("block.act")),
@@ -178,7 +178,7 @@ def test_a_node_absorbed_by_one_that_stays_is_fused(tmp_path):
     assert diff(a, b)["changed_nodes"][0]["fused"] == ["Sin pad", "Cos conv"]
 
 
-def test_several_nodes_in_the_place_of_several(tmp_path):
+def test_several_nodes_replace_several(tmp_path):
     a = model([node("Sin", ["x"], "p", "matmul", known("m")), node("Cos", ["p"], "y", "add", known("m"))],
               tmp_path / "a.onnx")
     b = model([node("Exp", ["x"], "q", "before", known("m")), node("Tan", ["q"], "r", "gemm", known("m")),
@@ -188,7 +188,7 @@ def test_several_nodes_in_the_place_of_several(tmp_path):
     assert [entry["fused"] for entry in result["changed_nodes"]] == [["Sin matmul", "Cos add"]] * 3
 
 
-def test_constants_are_no_part_of_a_fusion(tmp_path):
+def test_constants_do_not_join_a_fusion(tmp_path):
     value = onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [2.0])
     constant = onnx.helper.make_node("Constant", [], ["c"], name="constant", value=value)
     a = model([constant, node("Mul", ["x", "c"], "y", "mul", known("m"))], tmp_path / "a.onnx")
@@ -216,7 +216,7 @@ def test_files_with_all_names_changed_are_paired_by_module(tmp_path):
     assert result["changed_nodes"][2]["names"] == ["n2", "other2"]
 
 
-def test_nodes_whose_values_alone_have_other_names_are_the_same(tmp_path):
+def test_nodes_with_only_renamed_values_are_equal(tmp_path):
     nodes = chain(known("a"), known("b"), known("b"))
     a = model(nodes, tmp_path / "a.onnx")
     for entry in nodes[:-1]:
@@ -237,7 +237,7 @@ def test_moved_nodes_and_nodes_without_a_module(tmp_path):
     assert result["modules"][-1]["path"] is None and result["modules"][-1]["nodes"] == [1, 1]
 
 
-def test_parameters_are_those_that_the_nodes_read(tmp_path):
+def test_parameters_are_those_that_nodes_read(tmp_path):
     def weighted(path, size):
         weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [size], [0.0] * size)
         axes = onnx.helper.make_tensor("axes", onnx.TensorProto.INT64, [3], [0, 1, 2])
@@ -252,7 +252,7 @@ def test_parameters_are_those_that_the_nodes_read(tmp_path):
 
 
 @pytest.mark.parametrize("options, code", [((), 0), (("--exit-code",), 1)])
-def test_the_exit_code_tells_a_difference_when_asked(tmp_path, options, code):
+def test_the_exit_code_shows_a_difference_if_asked(tmp_path, options, code):
     a, b = fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False)
     command.run("diff", a, b, *options, code=code)
     command.run("diff", a, a, *options, code=0)
@@ -269,7 +269,7 @@ def test_the_text_shows_what_differs(tmp_path):
     assert "\n    conv " in text and "\n    conv " not in command.run("diff", a, b, "--depth", 1).stdout
 
 
-def test_long_lists_are_cut_unless_asked(tmp_path):
+def test_long_lists_are_cut_by_default(tmp_path):
     a = model(chain(*[known("m")] * 15), tmp_path / "a.onnx")
     b = model(chain(known("m")), tmp_path / "b.onnx")
     assert "and 4 more: --nodes lists them" in command.run("diff", a, b).stdout
@@ -284,7 +284,7 @@ def test_json_follows_its_schema(tmp_path):
         schema("diff").validate(diff(*arguments))
 
 
-def test_stamped_files_are_known_through_the_sidecar(tmp_path):
+def test_stamped_files_need_the_sidecar(tmp_path):
     path, sidecar = annotated("shared_block")
     command.run("strip", path, "-o", tmp_path / "plain.onnx")
     assert diff(tmp_path / "plain.onnx", path)["changes"]["moved"] > 0
@@ -320,8 +320,8 @@ def exported_head(path, change=lambda head: None) -> str:
     return str(path)
 
 
-def scale(head, by=1.7):
-    head.out.weight *= by
+def scale(head, factor=1.7):
+    head.out.weight *= factor
 
 
 def one_element(head):
@@ -335,7 +335,7 @@ CHANGES = {"epsilon": (lambda head: setattr(head.norm, "eps", 0.25), "norm", "ep
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_another_attribute_or_weight_is_a_difference(tmp_path, name):
+def test_a_new_attribute_or_weight_is_a_difference(tmp_path, name):
     change, module, said = CHANGES[name]
     a, b = exported_head(tmp_path / "a.onnx"), exported_head(tmp_path / "b.onnx", change)
     result = diff(a, b, "--exit-code", code=1)
@@ -349,8 +349,8 @@ def test_another_attribute_or_weight_is_a_difference(tmp_path, name):
     assert said in text and "changed: 1 node" in text and "no difference" not in text
 
 
-def test_the_same_file_written_in_another_way_has_no_difference(tmp_path):
-    """Weights beside the model, in typed fields, half of the attributes left out where they have their default."""
+def test_an_equivalent_file_has_no_difference(tmp_path):
+    """Weights in external data or in typed fields, and attributes with their default values written or omitted."""
     a = exported_head(tmp_path / "a.onnx")
     plain = onnx.load(a)
     onnx.save(plain, tmp_path / "beside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
@@ -379,7 +379,7 @@ def test_the_same_file_written_in_another_way_has_no_difference(tmp_path):
     assert only["differences"] == ["ceil_mode 0 -> 1"]
 
 
-def test_weights_that_are_not_there_are_said_not_to_be_compared(tmp_path):
+def test_missing_weights_are_reported_as_not_compared(tmp_path):
     a = exported_head(tmp_path / "a.onnx")
     onnx.save(onnx.load(a), tmp_path / "beside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "w.bin").unlink()
@@ -388,7 +388,7 @@ def test_weights_that_are_not_there_are_said_not_to_be_compared(tmp_path):
 
 
 def test_constants_of_nodes_and_types_of_weights(tmp_path):
-    def made(path, number, dtype):
+    def save(path, number, dtype):
         constant = onnx.helper.make_node("Constant", [], ["c"], name="constant",
                                          value=onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [number]))
         weight = onnx.helper.make_tensor("m.w", dtype, [2], [1, 2])
@@ -396,30 +396,30 @@ def test_constants_of_nodes_and_types_of_weights(tmp_path):
                       node("Cast", ["m.w"], "b", "cast", known("m"), to=1), node("Add", ["a", "b"], "y", "add", known("m"))],
                      path, [weight])
 
-    result = diff(made(tmp_path / "a.onnx", 2.0, onnx.TensorProto.FLOAT), made(tmp_path / "b.onnx", 2.5, onnx.TensorProto.FLOAT16))
+    result = diff(save(tmp_path / "a.onnx", 2.0, onnx.TensorProto.FLOAT), save(tmp_path / "b.onnx", 2.5, onnx.TensorProto.FLOAT16))
     assert {each["names"][1]: each["differences"] for each in result["changed_nodes"]} == {
         "constant": ["value 1 of 1 element, by at most 0.5"], "cast": ["m.w: float32[2] -> float16[2]"]}
 
 
 @pytest.mark.parametrize("operator, differs", [("Sub", True), ("Add", False)])
-def test_operands_in_another_order_are_a_difference_where_the_order_counts(tmp_path, operator, differs):
+def test_reordered_operands_are_a_difference_unless_they_commute(tmp_path, operator, differs):
     weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [2], [1, 2])
 
-    def made(path, first, second):
+    def save(path, first, second):
         return model([node("Sin", ["x"], "a", "sin", known("m")), node("Cos", ["x"], "b", "cos", known("m")),
                       node(operator, first, "c", "two", known("m")), node(operator, second, "y", "weighed", known("m"))],
                      path, [weight])
 
-    before = made(tmp_path / "a.onnx", ["a", "b"], ["c", "w"])
-    result = diff(before, made(tmp_path / "b.onnx", ["b", "a"], ["w", "c"]), "--exit-code", code=int(differs))
+    before = save(tmp_path / "a.onnx", ["a", "b"], ["c", "w"])
+    result = diff(before, save(tmp_path / "b.onnx", ["b", "a"], ["w", "c"]), "--exit-code", code=int(differs))
     assert result["changes"] == counts(changed=2 if differs else 0)
     assert [each["differences"] for each in result["changed_nodes"]] == [
         ["input 0: a -> b", "input 1: b -> a"], ["input 0: c -> w", "input 1: w -> c"]][:2 if differs else 0]
-    only, = diff(before, made(tmp_path / "c.onnx", ["a", "a"], ["c", "w"]))["changed_nodes"]
+    only, = diff(before, save(tmp_path / "c.onnx", ["a", "a"], ["c", "w"]))["changed_nodes"]
     assert only["differences"] == ["input 1: b -> a"]
 
 
-def test_a_constant_that_is_stored_or_computed_is_no_other_input(tmp_path):
+def test_a_stored_and_a_computed_constant_are_equal(tmp_path):
     two = onnx.helper.make_tensor("c", onnx.TensorProto.FLOAT, [1], [2.0])
     last = node("Sub", ["x", "c"], "y", "last", known("m"))
     before = model([onnx.helper.make_node("Constant", [], ["c"], name="constant", value=two), last], tmp_path / "a.onnx")
@@ -427,8 +427,8 @@ def test_a_constant_that_is_stored_or_computed_is_no_other_input(tmp_path):
     assert result["changes"] == counts(removed=1)
 
 
-def test_another_operator_between_the_same_values_is_replaced(tmp_path):
-    """One for one, or one spelled out; with modules and without."""
+def test_a_new_operator_between_two_values_is_a_replacement(tmp_path):
+    """One node for one node, or one node decomposed; with modules and without."""
     for keys in (known("m.act"), {}):
         a = model([node("Relu", ["x"], "a", "first", keys), node("Sin", ["a"], "b", "gate", keys),
                    node("Relu", ["b"], "c", "last", keys)], tmp_path / "a.onnx")
@@ -438,15 +438,15 @@ def test_another_operator_between_the_same_values_is_replaced(tmp_path):
         assert result["changes"] == counts(replaced=1), result["changed_nodes"]
         assert result["changed_nodes"][0]["fused"] == ["Sin gate"] and result["changed_nodes"][0]["names"] == [None, "fast"]
         assert "replaced: 1 node\n  Cos fast" in command.run("diff", a, b).stdout
-        spelled = model([node("Relu", ["x"], "a", "first", keys), node("Exp", ["a"], "e", "exp", keys),
+        decomposed = model([node("Relu", ["x"], "a", "first", keys), node("Exp", ["a"], "e", "exp", keys),
                          node("Log", ["e"], "b", "log", keys), node("Relu", ["b"], "c", "last", keys)], tmp_path / "s.onnx")
-        assert diff(a, spelled)["changes"] == counts(replaced=2)
-        # Two for one is a fusion.
-        assert diff(spelled, a)["changes"] == counts(fused=1)
+        assert diff(a, decomposed)["changes"] == counts(replaced=2)
+        # One node for two nodes is a fusion.
+        assert diff(decomposed, a)["changes"] == counts(fused=1)
 
 
-def test_what_no_node_shows_is_a_difference_of_the_model(tmp_path):
-    """Another opset, one output more."""
+def test_the_model_has_differences_without_a_node(tmp_path):
+    """A different opset, and an additional output."""
     nodes = [node("Relu", ["x"], "a", "first", known("m")), node("Sin", ["a"], "y", "last", known("m"))]
     before = model(nodes, tmp_path / "a.onnx")
     after = onnx.load(before)

@@ -28,7 +28,7 @@ def test_a_linear_layers_node_with_its_sidecar():
     assert any("modeling_bert.py" in frame for frame in operation["source"])
 
 
-def test_the_keys_alone_tell_without_a_sidecar():
+def test_the_keys_suffice_without_a_sidecar():
     path, _ = annotated("bert_tiny")
     report = command.run_json("explain", path, nodes_of(path, "Tanh")[0].name)
     schema("explain").validate(report)
@@ -38,16 +38,16 @@ def test_the_keys_alone_tell_without_a_sidecar():
 
 @pytest.mark.parametrize("confidence, python, hint", [
     ("inferred", False, True), ("ancestor", False, True), ("exact", False, False), ("inferred", True, False)])
-def test_what_a_cpp_recording_inferred_has_a_remedy(confidence, python, hint, tmp_path):
+def test_an_inferred_module_from_cpp_has_a_remedy(confidence, python, hint, tmp_path):
     """A ModuleScope in forward records the module; Python has no such scopes."""
     keys = {"op": "3", "module": "block", "confidence": confidence, "rule": "stamp"}
-    made = node("Relu", ["x"], "y", "n0", {f"pkg.whence.{key}": value for key, value in keys.items()} |
+    relu = node("Relu", ["x"], "y", "n0", {f"pkg.whence.{key}": value for key, value in keys.items()} |
                 ({"pkg.torch.onnx.stack_trace": 'File "/net.py", line 3, in forward'} if python else {}))
-    report = command.run_json("explain", model([made], tmp_path / "m.onnx"), "n0")
+    report = command.run_json("explain", model([relu], tmp_path / "m.onnx"), "n0")
     assert report["module"] == "block" and ("whence::ModuleScope" in report["reason"]) == hint
 
 
-def test_a_repeated_call_is_told_apart():
+def test_repeated_calls_are_distinct():
     path, sidecar = annotated("shared_block")
     calls = set()
     for entry in onnx.load(path).graph.node:
@@ -57,12 +57,12 @@ def test_a_repeated_call_is_told_apart():
     assert calls == {"0", "1", "2"}
 
 
-def test_a_value_stands_for_the_node_that_makes_it(tmp_path):
+def test_a_value_refers_to_its_producer(tmp_path):
     path = model([node("Relu", ["x"], "y", "", known("a.b"))], tmp_path / "m.onnx")
     assert command.run_json("explain", path, "y")["module"] == "a.b"
 
 
-def test_a_node_without_metadata_says_what_to_do(tmp_path):
+def test_a_node_without_metadata_has_a_remedy(tmp_path):
     path = model(chain({}), tmp_path / "m.onnx")
     report = command.run_json("explain", path, "n0")
     schema("explain").validate(report)
@@ -70,7 +70,7 @@ def test_a_node_without_metadata_says_what_to_do(tmp_path):
     assert "whence annotate" in report["reason"]
 
 
-def test_a_stamp_alone_asks_for_the_sidecar(tmp_path):
+def test_a_stamp_needs_the_sidecar(tmp_path):
     path = model(chain({"pkg.whence.op": "0"}), tmp_path / "m.onnx")
     assert "--sidecar" in command.run_json("explain", path, "n0")["reason"]
 

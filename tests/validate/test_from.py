@@ -1,5 +1,5 @@
-"""Files annotated by the file before a tool (`--from`): what became of recorded operations and parameters is known as
-it is of files annotated by the sidecar, and not more than the file before says."""
+"""Files annotated from the file before a tool (`--from`) account for recorded operations and parameters like files
+annotated from the sidecar, but for no more than the file before states."""
 
 import json
 
@@ -27,7 +27,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """Blocks of equal sizes, which shapes do not tell apart; channels in eights, which ONNX Runtime blocks (NCHWc)."""
+    """Blocks of equal sizes, which shapes do not distinguish. ONNX Runtime blocks the channels by eight (NCHWc)."""
 
     def __init__(self):
         super().__init__()
@@ -41,7 +41,7 @@ class Net(nn.Module):
         return self.head(self.last(x).mean((2, 3)))
 
 
-def optimised(source, target):
+def optimise(source, target):
     options = onnxruntime.SessionOptions()  # at its default level
     options.optimized_model_filepath = str(target)
     options.log_severity_level = 3
@@ -52,13 +52,13 @@ def int8(source, target):
     quantize_dynamic(source, target, weight_type=QuantType.QInt8)
 
 
-TOOLS = {"optimised": optimised, "int8": int8}
+TOOLS = {"optimised": optimise, "int8": int8}
 
 
 @pytest.fixture(scope="module", params=["whence", "torchscript", "unfolded"])
 def folder(request, tmp_path_factory):
-    """model.onnx by one exporter, before.onnx: annotated by model.json, and of each tool its output, and that annotated
-    by the file before and by the sidecar."""
+    """model.onnx from one exporter; before.onnx, annotated from model.json; and the output of each tool, unannotated,
+    annotated from the file before and annotated from the sidecar."""
     folder = tmp_path_factory.mktemp(request.param)
     torch.manual_seed(0)
     model, x = Net(), torch.randn(1, 8, 16, 16)
@@ -76,8 +76,8 @@ def folder(request, tmp_path_factory):
     command.run("annotate", folder / "model.onnx", "--sidecar", folder / "model.json", "-o", folder / "before.onnx")
     for name, tool in TOOLS.items():
         tool(folder / "model.onnx", folder / f"{name}.onnx")
-        for how, given in (("from", "before.onnx"), ("sidecar", "model.json")):
-            command.run("annotate", folder / f"{name}.onnx", f"--{how}", folder / given,
+        for how, reference in (("from", "before.onnx"), ("sidecar", "model.json")):
+            command.run("annotate", folder / f"{name}.onnx", f"--{how}", folder / reference,
                         "-o", folder / f"{name}.{how}.onnx")
     return folder
 
@@ -87,7 +87,7 @@ def stamps(path) -> list:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_parameters_are_accounted_for_as_by_the_sidecar(folder, tool):
+def test_parameters_are_found_as_with_the_sidecar(folder, tool):
     assert tool != "optimised" or "nchwc" in {node.domain.rpartition(".")[2]
                                               for node in onnx.load(folder / "optimised.onnx").graph.node}
     found = {how: hierarchy(folder / f"{tool}.{how}.onnx", "-s", folder / "model.json", code=None)
@@ -106,8 +106,8 @@ def test_parameters_are_accounted_for_as_by_the_sidecar(folder, tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_is_said_of_a_node_is_what_the_file_before_said(folder, tool):
-    """The operations of each node are those of the modules that it names."""
+def test_operations_of_nodes_come_from_the_file_before(folder, tool):
+    """The operations of each node belong to the modules that the node names."""
     recorded = json.loads(command.run("validate", folder / "before.onnx", "-s", folder / "model.json", "--json").stdout)
     assert recorded["hierarchy"]["modules"][0]["unknown"] == 0
     explained = 0
@@ -124,7 +124,7 @@ def test_what_is_said_of_a_node_is_what_the_file_before_said(folder, tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_strip_takes_it_back_and_twice_changes_nothing(folder, tool, tmp_path):
+def test_strip_undoes_it_and_it_is_idempotent(folder, tool, tmp_path):
     command.run("strip", folder / f"{tool}.from.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (folder / f"{tool}.onnx").read_bytes()
     command.run("annotate", folder / f"{tool}.from.onnx", "--from", folder / "before.onnx",
@@ -132,16 +132,16 @@ def test_strip_takes_it_back_and_twice_changes_nothing(folder, tool, tmp_path):
     assert (tmp_path / "twice.onnx").read_bytes() == (folder / f"{tool}.from.onnx").read_bytes()
 
 
-def test_operations_come_through_two_tools(folder, tmp_path):
-    """The file before was annotated by the file before itself."""
+def test_operations_survive_two_tools(folder, tmp_path):
+    """The file before was itself annotated with --from."""
     int8(folder / "model.onnx", tmp_path / "int8.onnx")
-    optimised(tmp_path / "int8.onnx", tmp_path / "both.onnx")
+    optimise(tmp_path / "int8.onnx", tmp_path / "both.onnx")
     command.run("annotate", tmp_path / "both.onnx", "--from", folder / "int8.from.onnx", "-o", tmp_path / "out.onnx")
     found = hierarchy(tmp_path / "out.onnx", "-s", folder / "model.json", code=None)
     assert [row["name"] for row in found["parameters"] if row["how"] == "missing"] == []
 
 
-def test_a_node_that_said_nothing_of_its_operations_gives_none(folder, tmp_path):
+def test_a_node_without_operations_contributes_none(folder, tmp_path):
     before = onnx.load(folder / "before.onnx")
     silent = {node.name for node in before.graph.node if node.op_type == "Conv"}
     for node in before.graph.node:
@@ -156,8 +156,8 @@ def test_a_node_that_said_nothing_of_its_operations_gives_none(folder, tmp_path)
     assert "missing" in {row["how"] for row in found["parameters"]}
 
 
-def test_a_file_that_names_modules_alone_gives_no_operations(folder, tmp_path):
-    """Annotated by its own names, it is not known to be of the sidecar's program; the stamps of an export are."""
+def test_a_file_with_only_module_names_has_no_operations(folder, tmp_path):
+    """A file annotated by its names may be of a different program than the sidecar; stamps of an export identify it."""
     command.run("annotate", folder / "model.onnx", "-o", tmp_path / "before.onnx")
     of_whence = onnx.load(tmp_path / "before.onnx").producer_name == "whence"
     command.run("annotate", folder / "optimised.onnx", "--from", tmp_path / "before.onnx", "-o", tmp_path / "out.onnx")

@@ -1,4 +1,4 @@
-"""What a team asks of a file in its pipeline: gates by module and operator, a baseline, a configuration file, formats."""
+"""Gates for a file in a pipeline: by module and operator, against a baseline, from a configuration file; formats."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -15,7 +15,7 @@ from validate.test_coverage import schema
 
 @pytest.fixture
 def path(tmp_path):
-    """encoder.0: two exact; encoder.1: one exact, one inferred, one ancestor; head: nothing known of its one node."""
+    """encoder.0: two exact; encoder.1: one exact, one inferred, one ancestor; and one unattributed node."""
     return model(chain(known("encoder.0", "exact"), known("encoder.0", "exact"), known("encoder.1", "exact"),
                        known("encoder.1", "inferred"), known("encoder.1", "ancestor"), {}), tmp_path / "m.onnx")
 
@@ -38,21 +38,21 @@ def test_thresholds_of_modules_and_operators(path):
         "validate", path, "--min", "exact=100@encoder.1", code=1).stdout
 
 
-def test_v502_required_modules_are_covered_whole(path):
+def test_v502_required_modules_are_complete(path):
     assert shortfalls(path, "--require", "encoder.0", code=0) == []
     assert shortfalls(path, "--require", "encoder.*") == [("V502", "encoder.1", "covered", 100, 66.7)]
 
 
 def test_v502_a_required_module_that_lost_its_nodes_is_in_the_baseline(path, tmp_path):
-    """The glob matches others that the file still has, so the file alone does not show what is gone."""
+    """The glob matches modules that the file still has, so only the baseline shows the missing module."""
     report = tmp_path / "before.json"
     report.write_text(command.run("validate", path, "--json").stdout)
     after = model(chain(known("encoder.0", "exact"), known("encoder.0", "exact")), tmp_path / "after.onnx")
     assert shortfalls(after, "--require", "encoder.*", code=0) == []
     for before in (path, report):
-        for glob, gone in (("encoder.*", ["encoder.1"]), ("encoder.1", ["encoder.1"]), ("encoder.0", []), ("**.1", ["encoder.1"])):
-            found = shortfalls(after, "--require", glob, "--baseline", before, code=1 if gone else 0)
-            assert found == [("V502", each, "covered", 100, 0) for each in gone], glob
+        for glob, lost in (("encoder.*", ["encoder.1"]), ("encoder.1", ["encoder.1"]), ("encoder.0", []), ("**.1", ["encoder.1"])):
+            found = shortfalls(after, "--require", glob, "--baseline", before, code=1 if lost else 0)
+            assert found == [("V502", each, "covered", 100, 0) for each in lost], glob
     (found,) = command.run_json("validate", after, "--require", "encoder.*", "--baseline", path, code=1)["shortfalls"]
     assert found["message"] == "encoder.1 has no node: the baseline has 3"
     (near,) = command.run_json("validate", after, "--require", "encoder.2", "--baseline", path, code=1)["shortfalls"]
@@ -60,40 +60,40 @@ def test_v502_a_required_module_that_lost_its_nodes_is_in_the_baseline(path, tmp
 
 
 def test_v502_a_required_module_that_lost_its_nodes_is_in_the_sidecar(small_export, small_archive, tmp_path):
-    whole, sidecar, lost = (tmp_path / name for name in ("whole.onnx", "whole.whence.json", "lost.onnx"))
-    command.run("export", small_archive, "-o", whole, "--annotate", "--sidecar-out", sidecar)
-    exported = onnx.load(whole)
+    full, sidecar, lost = (tmp_path / name for name in ("whole.onnx", "whole.whence.json", "lost.onnx"))
+    command.run("export", small_archive, "-o", full, "--annotate", "--sidecar-out", sidecar)
+    exported = onnx.load(full)
     modules = [value_of(each, MODULE) for each in exported.graph.node]
     assert len(set(modules)) > 1
-    # The last module's nodes go, as where a tool takes an activation for nothing.
+    # Removes the last module's nodes, like a tool that wrongly removes an activation.
     for each in [each for each, module in zip(exported.graph.node, modules, strict=True) if module == modules[-1]]:
         exported.graph.node.remove(each)
     exported.graph.output[0].name = exported.graph.node[-1].output[0]
     onnx.save(exported, lost)
     assert shortfalls(lost, "--require", "**", code=0) == []
     assert ("V502", modules[-1], "covered", 100, 0) in shortfalls(lost, "--require", "**", "--sidecar", sidecar)
-    assert modules[-1] not in {found[1] for found in shortfalls(whole, "--require", modules[-1], "--sidecar", sidecar, code=0)}
+    assert modules[-1] not in {found[1] for found in shortfalls(full, "--require", modules[-1], "--sidecar", sidecar, code=0)}
 
 
-@pytest.mark.parametrize("options, rule, wanted, near", [
+@pytest.mark.parametrize("options, rule, subject, near", [
     (["--require", "encoder.9"], "V502", "encoder.9", "encoder.0"),
     (["--min", "exact=1@enc.0"], "V501", "enc.0", "encoder.0"),
     (["--min", "exact=1@op:Rellu"], "V501", "Rellu", "Relu"),
 ])
-def test_what_is_gone_is_a_finding_that_names_the_nearest(path, tmp_path, options, rule, wanted, near):
-    """A pipeline that asks for a module is to fail when an export drops or renames it, not to be told of its options."""
+def test_a_missing_name_is_a_finding_with_the_nearest(path, tmp_path, options, rule, subject, near):
+    """A pipeline that requires a module must fail if an export drops or renames it, but not with a usage error."""
     report = command.run_json("validate", path, *options, code=1)
     schema("validate").validate(report)
     (found,) = report["shortfalls"]
-    assert (found["code"], found["subject"], found["reached"]) == (rule, wanted, 0)
-    assert f"of the file matches '{wanted}'; the nearest are " in found["message"] and near in found["message"]
+    assert (found["code"], found["subject"], found["reached"]) == (rule, subject, 0)
+    assert f"of the file matches '{subject}'; the nearest are " in found["message"] and near in found["message"]
     for form in ("text", "sarif", "junit", "github"):
         said = command.run("validate", path, *options, "--format", form, code=1)
-        assert near in said.stdout and wanted in said.stdout and not said.stderr
+        assert near in said.stdout and subject in said.stdout and not said.stderr
 
 
 @pytest.mark.parametrize("threshold", ["exact=95@", "exact=95@op:", "exact@encoder=5", "exact=101@encoder.0"])
-def test_thresholds_that_are_none(path, threshold):
+def test_invalid_thresholds(path, threshold):
     assert command.run("validate", path, "--min", threshold, code=2).stderr.startswith("E0101")
 
 
@@ -102,14 +102,14 @@ def test_v503_coverage_may_not_fall_below_a_baseline(path, tmp_path):
     before.write_text(command.run("validate", path, "--json").stdout)
     assert shortfalls(path, "--baseline", before, code=0) == []
     worse = model(chain(known("encoder.0", "exact"), known("encoder.0", "ancestor"), {}), tmp_path / "worse.onnx")
-    # Of encoder.0 one node is unknown now; those of encoder.1 are gone, and nothing of them is unknown.
+    # One node of encoder.0 became unknown. The nodes of encoder.1 were removed, which is no loss.
     assert shortfalls(worse, "--baseline", before) == [("V503", "", "covered", 66.7, 33.3)]
     (found,) = command.run_json("validate", worse, "--baseline", before, code=1)["shortfalls"]
     assert found["nodes"] == 1 and "1 more node is unknown" in found["message"]
 
 
-def lost(path, before, **options) -> dict:
-    """The one finding against a baseline, which fits its schema."""
+def baseline_finding(path, before, **options) -> dict:
+    """Returns the single finding against a baseline, after validating the report with its schema."""
     report = command.run_json("validate", path, "--baseline", before, code=1)
     schema("validate").validate(report)
     (found,) = report["shortfalls"]
@@ -117,15 +117,15 @@ def lost(path, before, **options) -> dict:
 
 
 def blocks(count: int) -> list:
-    """Three known nodes a block, one node of which nothing is known."""
+    """Returns three attributed nodes per block, and one unattributed node."""
     return chain(*(known(f"blocks.{i}.{part}") for i in range(count) for part in ("norm", "mix", "act")), {})
 
 
-def test_nodes_that_a_tool_removes_are_not_missed(tmp_path):
-    """Shares fall, by nodes that are not there; nothing that is there became unknown."""
+def test_nodes_removed_by_a_tool_are_no_loss(tmp_path):
+    """Shares fall because nodes were removed, but no remaining node became unknown."""
     before = model(blocks(30), tmp_path / "before.onnx")
-    for left in (blocks(28), blocks(1), [*blocks(30)[3:8], blocks(30)[-1]]):
-        after = model(left, tmp_path / "after.onnx")
+    for remaining in (blocks(28), blocks(1), [*blocks(30)[3:8], blocks(30)[-1]]):
+        after = model(remaining, tmp_path / "after.onnx")
         report = command.run_json("validate", after, "--baseline", before)
         assert report["clean"] and report["coverage"]["covered"] < report["baseline"]["coverage"]["covered"]
 
@@ -135,7 +135,7 @@ def test_one_cause_is_one_finding_that_names_the_modules(tmp_path):
     before = model(nodes, tmp_path / "before.onnx")
     for each in nodes:
         del each.metadata_props[:]
-    found = lost(model(nodes, tmp_path / "after.onnx"), before)
+    found = baseline_finding(model(nodes, tmp_path / "after.onnx"), before)
     assert (found["nodes"], found["what"], found["reached"]) == (90, "covered", 0)
     for form in ("text", "sarif", "junit", "github"):
         said = command.run("validate", tmp_path / "after.onnx", "--baseline", before, "--format", form, code=1).stdout
@@ -144,12 +144,12 @@ def test_one_cause_is_one_finding_that_names_the_modules(tmp_path):
     nodes = blocks(30)
     for each in nodes[36:39]:
         del each.metadata_props[:]
-    found = lost(model(nodes, tmp_path / "one.onnx"), before)
+    found = baseline_finding(model(nodes, tmp_path / "one.onnx"), before)
     assert (found["nodes"], found["modules"]) == (3, ["blocks.12.act", "blocks.12.mix", "blocks.12.norm"])
 
 
-def unnamed(*metadata: dict) -> list:
-    """Nodes whose names no other node has."""
+def new_nodes(*metadata: dict) -> list:
+    """Returns nodes with names that no other node has."""
     nodes = chain(*metadata)
     for number, each in enumerate(nodes):
         each.name = f"put_in_{number}"
@@ -159,43 +159,43 @@ def unnamed(*metadata: dict) -> list:
 @pytest.mark.parametrize("change, what, nodes, modules", [
     (lambda nodes: nodes[4].metadata_props[1].__setattr__("value", "ancestor"), "covered", 1, ["blocks.1.mix"]),
     (lambda nodes: nodes[4].metadata_props[1].__setattr__("value", "inferred"), "exact", 1, ["blocks.1.mix"]),
-    (lambda nodes: nodes.extend(unnamed({}, {})), "covered", 2, [""]),  # put in by a tool that says nothing of them
-    (lambda nodes: nodes.extend(unnamed(known("blocks.2.act", "ancestor"))), "covered", 1, ["blocks.2.act"]),
+    (lambda nodes: nodes.extend(new_nodes({}, {})), "covered", 2, [""]),  # inserted by a tool without metadata
+    (lambda nodes: nodes.extend(new_nodes(known("blocks.2.act", "ancestor"))), "covered", 1, ["blocks.2.act"]),
 ])
-def test_what_counts_against_a_baseline(tmp_path, change, what, nodes, modules):
-    made = blocks(3)
-    before = model(made, tmp_path / "before.onnx")
-    change(made)
-    found = lost(model(made, tmp_path / "after.onnx"), before)
+def test_losses_against_a_baseline(tmp_path, change, what, nodes, modules):
+    nodes_before = blocks(3)
+    before = model(nodes_before, tmp_path / "before.onnx")
+    change(nodes_before)
+    found = baseline_finding(model(nodes_before, tmp_path / "after.onnx"), before)
     assert (found["what"], found["nodes"], found["modules"]) == (what, nodes, modules)
 
 
-def test_what_became_known_makes_up_for_nothing(tmp_path):
-    """Of an unknown node something is known now, of a known one nothing: the sums are as they were."""
-    made = [*blocks(2), *chain(known("late", "ancestor"))]
-    before = model(made, tmp_path / "before.onnx")
-    made[-1].metadata_props[1].value = "exact"
-    made[1].metadata_props[1].value = "ancestor"
-    found = lost(model(made, tmp_path / "after.onnx"), before)
+def test_gains_do_not_compensate_losses(tmp_path):
+    """One node becomes known and one node becomes unknown, so the sums do not change."""
+    nodes_before = [*blocks(2), *chain(known("late", "ancestor"))]
+    before = model(nodes_before, tmp_path / "before.onnx")
+    nodes_before[-1].metadata_props[1].value = "exact"
+    nodes_before[1].metadata_props[1].value = "ancestor"
+    found = baseline_finding(model(nodes_before, tmp_path / "after.onnx"), before)
     assert (found["what"], found["nodes"]) == ("covered", 1)
 
 
-def test_a_quantiser_that_puts_nodes_in_makes_none_less_sure(tmp_path):
+def test_inserted_quantisers_lower_no_confidence(tmp_path):
     before = model(blocks(4), tmp_path / "before.onnx")
-    inserted = unnamed(*(known(f"blocks.{i}.mix", "inferred") for i in range(4)))
+    inserted = new_nodes(*(known(f"blocks.{i}.mix", "inferred") for i in range(4)))
     assert command.run_json("validate", model([*blocks(4), *inserted], tmp_path / "after.onnx"), "--baseline", before)["clean"]
 
 
 @pytest.mark.parametrize("options", [
     ["--allow", "V503"], ["--allow", "coverage_fell"], ["--tolerance", "2"], ["--tolerance", "V503=2"],
     ["--tolerance", "coverage_fell=2"], ["--tolerance", "15.4%"], ["--tolerance", "V501=0", "--tolerance", "V503=20%"]])
-def test_a_gate_may_be_allowed_or_missed_by_a_little(tmp_path, options):
-    made = blocks(4)
-    before = model(made, tmp_path / "before.onnx")
-    for each in made[:2]:
+def test_a_gate_may_be_allowed_or_have_a_tolerance(tmp_path, options):
+    nodes_before = blocks(4)
+    before = model(nodes_before, tmp_path / "before.onnx")
+    for each in nodes_before[:2]:
         del each.metadata_props[:]
-    after = model(made, tmp_path / "after.onnx")
-    lost(after, before)
+    after = model(nodes_before, tmp_path / "after.onnx")
+    baseline_finding(after, before)
     result = command.run("validate", after, "--baseline", before, *options)
     assert "(allowed)" in result.stdout
     (found,) = command.run_json("validate", after, "--baseline", before, *options)["shortfalls"]
@@ -210,7 +210,7 @@ def test_every_kind_of_check_has_a_tolerance(path, tmp_path):
     for gate in (["--min", "covered=70"], ["--require", "encoder.*"]):
         command.run("validate", path, *gate, code=1)
         command.run("validate", path, *gate, "--tolerance", "1")
-    # A module that is not there at all is no matter of some nodes.
+    # A tolerance does not apply to a missing module.
     command.run("validate", path, "--require", "encoder.7", "--tolerance", "100%", code=1)
     unnamed = chain(known("a"), known("a"), known("a"))
     unnamed[0].name = unnamed[1].name = ""
@@ -221,13 +221,13 @@ def test_every_kind_of_check_has_a_tolerance(path, tmp_path):
 
 
 @pytest.mark.parametrize("tolerance", ["", "a", "-1", "1%%", "V503", "V503=", "V999=1", "=1x", "nan", "inf", "1e400"])
-def test_tolerances_that_are_none(path, tolerance):
+def test_invalid_tolerances(path, tolerance):
     assert command.run("validate", path, "--tolerance", tolerance, code=2).stderr.startswith("E0101")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"coverage": {"nodes": -1, "covered": 0, "exact": 0}, "modules": []}',
                                   '{"coverage": {"nodes": 18446744073709551615, "covered": 0, "exact": 0}, "modules": []}'])
-def test_a_baseline_that_is_none(path, tmp_path, text):
+def test_an_invalid_baseline(path, tmp_path, text):
     before = tmp_path / "before.json"
     before.write_text(text)
     result = command.run("validate", path, "--baseline", before, code=None)
@@ -235,36 +235,36 @@ def test_a_baseline_that_is_none(path, tmp_path, text):
     assert command.run("validate", path, "--baseline", tmp_path / "none.json", code=2).stderr.startswith("E0102")
 
 
-def test_a_configuration_file_asks_the_same(path, tmp_path):
+def test_a_configuration_file_sets_gates(path, tmp_path):
     (tmp_path / "before.json").write_text(command.run("validate", path, "--json").stdout)
     config = tmp_path / "whence.json"
     config.write_text(json.dumps({"min": ["exact=60"], "require": ["encoder.0"], "allow": ["V101"],
                                   "baseline": "before.json"}))
     assert shortfalls(path, "--config", config) == [("V501", "", "exact", 60, 50)]
     assert len(shortfalls(path, "--config", config, "--min", "covered=90")) == 2
-    asked = json.loads(config.read_text())
-    config.write_text(json.dumps({**asked, "tolerance": ["V501=1"]}))
+    settings = json.loads(config.read_text())
+    config.write_text(json.dumps({**settings, "tolerance": ["V501=1"]}))
     command.run("validate", path, "--config", config)
-    config.write_text(json.dumps(asked))
+    config.write_text(json.dumps(settings))
     for wrong in ('{"mim": []}', '{"min": "exact=1"}', "[1]", '{"min": [1]}'):
         config.write_text(wrong)
         assert command.run("validate", path, "--config", config, code=3).stderr.startswith("E0203")
 
 
-@pytest.mark.parametrize("options, gates, missed", [
+@pytest.mark.parametrize("options, gates, failed", [
     ([], 0, 0),
     (["--require", "encoder.0", "--min", "exact=1"], 2, 0),
     (["--require", "gone"], 1, 1),
-    (["--require", "gone", "--require", "gone.too"], 1, 1),  # one check, as it is one code
+    (["--require", "gone", "--require", "gone.too"], 1, 1),  # one check, because it has one code
     (["--require", "encoder.0", "--min", "exact=100"], 2, 1),
 ])
-def test_the_last_line_counts_gates_among_the_checks(path, options, gates, missed):
+def test_the_last_line_counts_gates_among_the_checks(path, options, gates, failed):
     checks = len(command.run_json("validate", path)["checks"])
-    said = command.run("validate", path, *options, code=1 if missed else 0).stdout
-    assert said.endswith(f"\n  {checks + gates - missed} of {checks + gates} checks found nothing\n")
+    said = command.run("validate", path, *options, code=1 if failed else 0).stdout
+    assert said.endswith(f"\n  {checks + gates - failed} of {checks + gates} checks found nothing\n")
 
 
-# ---- forms that other tools read ------------------------------------------------------------------------------------
+# ---- formats for other tools ----------------------------------------------------------------------------------------
 
 def test_sarif_names_rules_and_places(path):
     result = command.run("validate", path, "--min", "covered=90@op:Relu", "--format", "sarif", code=1)
@@ -278,8 +278,8 @@ def test_sarif_names_rules_and_places(path):
     assert "66.67 %, not 90 %" in found["message"]["text"]
 
 
-def test_sarif_is_a_log_as_version_2_1_0_asks_for_it(tmp_path, monkeypatch):
-    """What its schema requires of the objects that are written; and a file's name is a URI, whatever is in it."""
+def test_sarif_follows_version_2_1_0(tmp_path, monkeypatch):
+    """The log has the fields that the SARIF schema requires, and any file name becomes a valid URI."""
     name = "a b#1?%é.onnx"
     model(chain(known("a", "exact"), {}, known("\x07", "exact")), tmp_path / name)
     monkeypatch.chdir(tmp_path)
@@ -301,7 +301,7 @@ def test_sarif_is_a_log_as_version_2_1_0_asks_for_it(tmp_path, monkeypatch):
         assert unquote(parts.path) == name
 
 
-def test_gates_that_hold_are_cases_too(path):
+def test_passed_gates_are_cases_too(path):
     gates = ["--min", "exact=50", "--require", "encoder.0", "--baseline", path]
     root = ElementTree.fromstring(command.run("validate", path, *gates, "--format", "junit").stdout)
     cases = {each.get("name").split()[0]: each.find("failure") for each in root.iter("testcase")}
@@ -322,7 +322,7 @@ def test_github_annotations(path):
     assert command.run("validate", path, "--format", "github").stdout == ""
 
 
-def test_hostile_names_stay_inside_their_form(tmp_path):
+def test_hostile_names_stay_in_their_field(tmp_path):
     name = 'a"><script>\n::error::b'
     path = model(chain(known(name, "ancestor")), tmp_path / "m.onnx")
     options = ["validate", path, "--min", "covered=1@**"]

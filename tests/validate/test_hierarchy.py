@@ -1,4 +1,4 @@
-"""What became of recorded operations and parameters: `whence validate --sidecar`, worked by hand on small models."""
+"""The fates of recorded operations and parameters: `whence validate --sidecar` against results derived by hand."""
 
 import json
 
@@ -36,9 +36,9 @@ class Mixed(nn.Module):
 
 def mixed() -> Mixed:
     torch.manual_seed(0)
-    made = Mixed()
-    zoo.add_noise(made)
-    return made.eval()
+    network = Mixed()
+    zoo.add_noise(network)
+    return network.eval()
 
 
 INPUT = torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -46,7 +46,7 @@ INPUT = torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 @pytest.fixture(scope="module", params=["pt", "pt2"])
 def exported(request, tmp_path_factory):
-    """(ONNX file of whence's export, sidecar with digests), from both kinds of archive."""
+    """Returns whence's ONNX file and a sidecar with digests, from both kinds of archive."""
     folder = tmp_path_factory.mktemp("mixed")
     archive, options = folder / f"m.{request.param}", []
     if request.param == "pt":
@@ -73,7 +73,7 @@ def fates(row: dict) -> tuple:
 def test_operations_by_module(exported):
     found = hierarchy(exported[0], "-s", exported[1])
     rows = {row["path"]: fates(row) for row in found["modules"]}
-    # TorchScript's weight norm runs in a hook of wn, which a trace places at the root.
+    # TorchScript's weight norm runs in a hook of wn, whose operations a trace attributes to the root.
     hook = [row["module"] for row in found["operations_without_own_node"] if row["op"] == "aten::_weight_norm"]
     in_wn = hook == ["wn"]
     assert hook in (["wn"], [""])
@@ -95,7 +95,7 @@ def test_why_an_operation_has_no_node(exported):
                     "aten::dropout": ("eliminated", "identity"), "aten::_weight_norm": ("folded", None)}
 
 
-def test_parameters_that_never_arrived(exported):
+def test_the_fates_of_parameters(exported):
     found = {row["name"]: row["how"] for row in hierarchy(exported[0], "-s", exported[1])["parameters"]}
     assert found == {
         "conv.weight": "name", "conv.bias": "name", "twice.weight": "name", "twice.bias": "name", "wn.bias": "name",
@@ -105,15 +105,15 @@ def test_parameters_that_never_arrived(exported):
 
 
 def test_parameters_of_a_correct_file_are_all_accounted_for(exported):
-    """Those of a folded BatchNorm are in the file, in the numbers of its Conv; none is missing."""
+    """The parameters of a folded BatchNorm are merged into its Conv; none is missing."""
     for row in hierarchy(exported[0], "-s", exported[1])["modules"]:
         kept, merged, unused, missing = (row[f"parameters_{what}"] for what in ("arrived", "merged", "unused", "missing"))
         assert row["parameters"] == kept + merged + unused + missing and missing == 0
     text = command.run("validate", exported[0], "-s", exported[1]).stdout
-    assert "parameters  kept  merged  unused  missing" in text and "merged: went into the numbers of others" in text
+    assert "parameters  kept  merged  unused  missing" in text and "merged: combined into other initializers" in text
 
 
-def test_the_text_says_the_same(exported):
+def test_the_text_has_the_figures(exported):
     text = command.run("validate", exported[0], "-s", exported[1]).stdout
     for line in ["arrived     6   60.0 %", "fused       2   20.0 %", "folded      1   10.0 %",
                  "eliminated  1   10.0 %"]:
@@ -124,7 +124,7 @@ def test_the_text_says_the_same(exported):
 
 
 def test_unused_parameters_of_one_name_are_one_line(tmp_path):
-    """Every BatchNorm has a counter of batches; --all lists each."""
+    """Every BatchNorm has a counter of batches; only --all lists every counter."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.BatchNorm2d(3)) for _ in range(3)])
     torch.export.save(torch.export.export(model.eval(), (INPUT,)), tmp_path / "m.pt2")
@@ -137,39 +137,39 @@ def test_unused_parameters_of_one_name_are_one_line(tmp_path):
     assert lines["--all",] == [[f"{i}.1.num_batches_tracked", "int64[]", "unused"] for i in range(3)]
 
 
-def renamed(path, target, change) -> str:
-    """The file with every initializer called weight_0, weight_1, ..., and each one changed by `change`."""
+def rewrite(path, target, change) -> str:
+    """Renames the initializers to weight_0, weight_1, ..., and applies `change` to their values."""
     proto = onnx.load(path)
     names = {tensor.name: f"weight_{i}" for i, tensor in enumerate(proto.graph.initializer)}
     for tensor in proto.graph.initializer:
         tensor.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(tensor)), names[tensor.name]))
     for each in proto.graph.node:
         each.input[:] = [names.get(name, name) for name in each.input]
-    del proto.graph.value_info[:]  # of the old names
+    del proto.graph.value_info[:]  # has the old names
     target.write_bytes(proto.SerializeToString())
     return str(target)
 
 
 def test_renamed_parameters_are_recognised_by_content(exported, tmp_path):
-    path = renamed(exported[0], tmp_path / "m.onnx", lambda values: values)
+    path = rewrite(exported[0], tmp_path / "m.onnx", lambda values: values)
     found = {row["name"]: row for row in hierarchy(path, "-s", exported[1])["parameters"]}
     for name in ("twice.weight", "twice.bias", "wn.bias"):
         assert found[name]["how"] == "content" and found[name]["initializer"].startswith("weight_")
-    # The norm changed the convolution's bytes: [4,3,3,3] is left once, and [4] is wanted by five parameters.
+    # The norm changed the convolution's bytes. One parameter has the shape [4,3,3,3], but five have [4].
     assert found["conv.weight"]["how"] == "shape" and found["conv.bias"]["how"] == "fused"
 
 
 def test_renamed_and_changed_parameters_are_recognised_by_shape(exported, tmp_path):
-    path = renamed(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
+    path = rewrite(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
     found = {row["name"]: row for row in hierarchy(path, "-s", exported[1])["parameters"]}
     assert (found["twice.weight"]["how"], found["wn.bias"]["how"]) == ("shape", "shape")
-    # Two of [4] are left; the nodes of twice read one of them.
+    # Two initializers of shape [4] remain; the nodes of twice read one of them.
     read = {name for each in onnx.load(path).graph.node if each.op_type == "Gemm" for name in each.input}
-    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["initializer"] in read
+    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["arrived"] and found["twice.bias"]["initializer"] in read
 
 
-def test_a_changed_parameter_is_not_found_at_a_node_that_is_less_sure(exported, tmp_path):
-    path = renamed(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
+def test_a_changed_parameter_is_not_found_at_an_inferred_node(exported, tmp_path):
+    path = rewrite(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
     command.run("annotate", path, "--sidecar", exported[1], "-o", tmp_path / "a.onnx")
     proto = onnx.load(tmp_path / "a.onnx")
     for each in proto.graph.node:
@@ -188,13 +188,13 @@ def test_nodes_that_lost_their_stamps_leave_operations_unknown(exported, tmp_pat
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     found = hierarchy(tmp_path / "m.onnx", "-s", exported[1], code=None)
     unknown = [(row["module"], row["call"]) for row in found["operations_without_own_node"] if row["fate"] == "unknown"]
-    # The file says what was computed into constants, and dropout computes nothing, whatever the node is.
+    # The file states the operations in its constants, and dropout never computes anything.
     assert unknown == [("twice", 0)]
     lost = {row["op"]: row["fate"] for row in found["operations_without_own_node"]}
     assert lost["aten::dropout"] == "eliminated" and lost["aten::_weight_norm"] == "folded"
 
 
-def test_a_file_of_another_exporter_says_nothing_until_it_is_annotated(exported, tmp_path):
+def test_a_foreign_file_is_unknown_until_it_is_annotated(exported, tmp_path):
     plain, annotated = tmp_path / "plain.onnx", tmp_path / "annotated.onnx"
     command.run("strip", exported[0], "-o", plain)
     proto = onnx.load(plain)
@@ -214,13 +214,13 @@ def test_a_file_of_another_exporter_says_nothing_until_it_is_annotated(exported,
 
 
 class Sizes(nn.Module):
-    """Transposed there and back, and a size: neither needs a node."""
+    """Two transposes that cancel each other, and a size: none needs a node."""
 
     def forward(self, x):
         return x.transpose(1, 2).transpose(1, 2).reshape(x.size(0), -1) + 1
 
 
-def test_what_neighbours_express_and_sizes_need_no_node(tmp_path):
+def test_absorbed_operations_and_sizes_need_no_node(tmp_path):
     batch = {"x": {0: torch.export.Dim("batch")}}
     torch.export.save(torch.export.export(Sizes(), (torch.ones(2, 3, 4),), dynamic_shapes=batch), tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json")
@@ -228,7 +228,7 @@ def test_what_neighbours_express_and_sizes_need_no_node(tmp_path):
     lost = sorted((row["op"], row["fate"], row["reason"]) for row in found["operations_without_own_node"])
     assert lost == [("aten::size", "eliminated", "number"), ("aten::transpose", "eliminated", "absorbed"),
                     ("aten::transpose", "eliminated", "absorbed")]
-    assert fates(found["modules"][0]) == (1, 2, 5, 2, 0, 0, 3)  # reshape and add are left
+    assert fates(found["modules"][0]) == (1, 2, 5, 2, 0, 0, 3)  # reshape and add remain
 
 
 def test_sizes_that_the_recorder_fixed_are_folded(tmp_path):
@@ -259,7 +259,7 @@ def test_large_models_stay_readable(tmp_path):
     assert len(text.splitlines()) < 180
     # 40 rows are shown: the root, the list, 38 layers. 132 layers are left, and 340 linears and dropouts below them;
     # what lacks something: the 132 layers and the 170 dropouts.
-    assert "and 472 more modules below or behind them, 302 of which lack something: --all shows them" in text
+    assert "and 472 more modules, 302 of them incomplete: --all shows them" in text
     every = command.run(*arguments, "--all").stdout
     assert "more" not in every and len(every.splitlines()) > 2 * 512
 
@@ -270,7 +270,7 @@ SCOPES, CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 
 
 def relus(*nodes) -> list:
-    """Relu nodes in a row: (name, metadata)."""
+    """Returns consecutive Relu nodes with these (name, metadata) pairs."""
     values = ["x", *(f"v{i}" for i in range(len(nodes)))]
     return [node("Relu", [values[i]], values[i + 1], name, keys) for i, (name, keys) in enumerate(nodes)]
 
@@ -278,8 +278,8 @@ def relus(*nodes) -> list:
 MIXED_NAMES = relus(
     ("n0", known("encoder.0")), ("n1", {SCOPES: "['', 'encoder', 'relu']"}),                      # instances by keys
     ("n2", {"namespace": ": Net/encoder: nn.Encoder/relu: aten.relu.default"}),
-    ("/encoder/0/Relu", {}),                                                                       # by name alone
-    ("n4", {CLASSES: "['Net', 'torch.nn.Linear', 'aten.relu.default']"}),                          # classes alone
+    ("/encoder/0/Relu", {}),                                                                       # by name only
+    ("n4", {CLASSES: "['Net', 'torch.nn.Linear', 'aten.relu.default']"}),                          # only classes
     ("Linear_3", {}), ("Net/Linear_2/Relu", {}),
     ("Relu_7", {}), ("node_relu_8", {}), ("", {}))                                                 # neither
 
@@ -287,13 +287,13 @@ MIXED_NAMES = relus(
 KINDS = ("full_hierarchies", "names_alone", "class_scopes", "simple_names")
 
 
-def test_naming_by_the_file_alone(tmp_path):
+def test_naming_without_a_sidecar(tmp_path):
     report = command.run_json("validate", model(MIXED_NAMES, tmp_path / "m.onnx"), code=1)
     schema("validate").validate(report)
     naming = report["naming"]
     assert [naming[key] for key in KINDS] == [3, 1, 3, 3]
     assert naming["named_modules"] == 2  # encoder and encoder.0
-    # A node has a module in one table where it has one in the other.
+    # A node has a module in both tables or in neither.
     assert naming["full_hierarchies"] == len(MIXED_NAMES) - report["coverage"]["unattributed"]
     assert [row["class"] for row in naming["classes"]] == ["torch.nn.Linear", "Linear", "Linear"]
     assert naming["ambiguous"] is None and report["hierarchy"] is None and report["baseline"] is None
@@ -330,7 +330,7 @@ def test_an_onnx_file_as_baseline(tmp_path):
                  ["simple", "names", "1", "33.3", "%", "0", "0.0", "%"],
                  ["exact", "0", "0.0", "%", "2", "66.7", "%"], ["covered", "0", "0.0", "%", "2", "66.7", "%"]):
         assert line in lines
-    # The other way round the file is worse than its baseline.
+    # With both files exchanged, the file is worse than its baseline.
     worse = command.run_json("validate", before, "--baseline", after, code=1)["shortfalls"]
     assert [(each["code"], each["what"], each["nodes"], each["modules"]) for each in worse] == [
         ("V503", "covered", 2, ["body"])]
@@ -344,19 +344,19 @@ def test_reports_of_older_versions_have_no_naming(tmp_path):
     assert command.run_json("validate", path, "--baseline", tmp_path / "before.json")["baseline"]["naming"] is None
 
 
-def test_a_baseline_that_is_neither(tmp_path):
+def test_a_baseline_of_wrong_kind(tmp_path):
     path = model(relus(("a", known("body"))), tmp_path / "m.onnx")
     (tmp_path / "wrong.bin").write_bytes(b"PK\x03\x04 not a model")
     result = command.run("validate", path, "--baseline", tmp_path / "wrong.bin", code=3)
     assert result.stderr.startswith("E02") and result.stdout == ""
 
 
-def test_hostile_names_stay_visible_escapes(tmp_path):
+def test_hostile_names_become_escapes(tmp_path):
     path = model(relus(("Linear\x1b[31m_1", {CLASSES: "['Net', 'a\x1bLinear', 'op']"})), tmp_path / "m.onnx")
     assert "\x1b" not in command.run("validate", path, "--all", code=None).stdout
 
 
-# ---- the same in reports --------------------------------------------------------------------------------------------
+# ---- reports --------------------------------------------------------------------------------------------------------
 
 def test_markdown_lists_modules_that_lack_something(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.md")
@@ -364,11 +364,11 @@ def test_markdown_lists_modules_that_lack_something(exported, tmp_path):
     assert "| `(root)` | 1 | 10 | 6 | 2 | 1 | 1 | 0 | 14 | 5 | 6 | 3 | 0 |" in text
     assert "| `drop` | 1 | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| `norm` | 1 | 1 | 0 | 1 | 0 | 0 | 0 | 5 | 0 | 4 | 1 | 0 |" in text
-    assert "| `twice` | 2 |" not in text  # all of it arrived
+    assert "| `twice` | 2 |" not in text  # all its operations arrived
     assert "| full hierarchies | 0 |" in text or "| full hierarchies | 7 |" in text
 
 
-def test_the_page_holds_what_became_of_each_module(exported, tmp_path):
+def test_the_page_has_the_fates_of_each_module(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.html")
     page = Page(tmp_path / "r.html")
     paths = page.texts("paths")
@@ -379,31 +379,31 @@ def test_the_page_holds_what_became_of_each_module(exported, tmp_path):
     assert '"recorded":{}' in (tmp_path / "plain.html").read_text()
 
 
-def test_weights_that_the_export_transposes_are_known_to_the_sidecar_it_writes(tmp_path):
-    """And to the one that `whence record` writes: both hold the same digests."""
+def test_transposed_weights_match_the_sidecar_of_the_export(tmp_path):
+    """They also match the sidecar from `whence record`: both sidecars have the same digests."""
     network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).eval()
-    archive, made = tmp_path / "m.pt2", tmp_path / "m.onnx"
+    archive, file = tmp_path / "m.pt2", tmp_path / "m.onnx"
     torch.export.save(torch.export.export(network, (torch.ones(2, 4, 3),)), archive)
-    command.run("export", archive, "-o", made, "--annotate", "--sidecar-out", tmp_path / "m.json")
-    assert any(tensor.name.endswith(".T") for tensor in onnx.load(made).graph.initializer)
+    command.run("export", archive, "-o", file, "--annotate", "--sidecar-out", tmp_path / "m.json")
+    assert any(tensor.name.endswith(".T") for tensor in onnx.load(file).graph.initializer)
     command.run("record", archive, "-o", tmp_path / "recorded.json")
     for sidecar in ("m.json", "recorded.json"):
-        told = command.run_json("validate", made, "--sidecar", tmp_path / sidecar)["hierarchy"]["parameters"]
+        told = command.run_json("validate", file, "--sidecar", tmp_path / sidecar)["hierarchy"]["parameters"]
         assert {each["name"]: each["how"] for each in told} == {
             "0.weight": "content", "0.bias": "name", "2.weight": "content", "2.bias": "name"}
 
 
-def test_operations_are_found_in_what_an_optimiser_wrote(tmp_path):
-    """ONNX Runtime drops what nodes say, and keeps who exported the model; annotate finds the operations again."""
+def test_operations_are_found_after_an_optimiser(tmp_path):
+    """ONNX Runtime drops the metadata of nodes and keeps the exporter's name; annotate finds the operations again."""
     torch.manual_seed(2)
     network = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     network.eval()
-    archive, made, sidecar = tmp_path / "m.pt2", tmp_path / "m.onnx", tmp_path / "m.json"
+    archive, file, sidecar = tmp_path / "m.pt2", tmp_path / "m.onnx", tmp_path / "m.json"
     torch.export.save(torch.export.export(network, (torch.randn(2, 3, 8),)), archive)
-    command.run("export", archive, "-o", made, "--annotate", "--sidecar-out", sidecar)
+    command.run("export", archive, "-o", file, "--annotate", "--sidecar-out", sidecar)
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.optimized_model_filepath = 3, str(tmp_path / "optimised.onnx")
-    onnxruntime.InferenceSession(str(made), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     optimised = onnx.load(tmp_path / "optimised.onnx")
     assert not any(node.metadata_props for node in optimised.graph.node)
     assert any(node.op_type == "Gelu" for node in optimised.graph.node)  # five nodes before

@@ -23,15 +23,15 @@ def test_a_sidecars_tree_is_the_module_tree():
     truth = {row["path"]: row for row in truth_of_modules(zoo.MODELS["bert_tiny"].model())}
     assert list(rows) == list(truth)
     for path, row in rows.items():
-        for ours, theirs in [("type", "type"), ("parent", "parent"), ("aliases", "aliases"),
+        for column, true_column in [("type", "type"), ("parent", "parent"), ("aliases", "aliases"),
                              ("parameters", "parameters_total"), ("trainable", "parameters_trainable")]:
-            assert row[ours] == truth[path][theirs], path
+            assert row[column] == truth[path][true_column], path
     assert rows["encoder.layer.0.attention.self.query"]["operators"] == {"aten::linear": 1}
     assert rows[""]["operations"] >= rows["encoder"]["operations"] + rows["embeddings"]["operations"]
 
 
-def test_layers_stand_in_the_order_of_their_numbers(tmp_path):
-    """Whatever order the file has: an exporter puts constants of later layers first."""
+def test_layers_are_in_numeric_order(tmp_path):
+    """The order in the file may differ: an exporter puts constants of later layers first."""
     layers = [11, 2, 10, 0, 1]
     model(chain(*(known(f"layers.{layer}") for layer in layers)), tmp_path / "m.onnx")
     expected = ["", "layers", *(f"layers.{layer}" for layer in sorted(layers))]
@@ -57,7 +57,7 @@ def test_a_torchscript_archives_tree_is_its_sidecars(tmp_path):
     assert "E0307" in command.run("show", path, code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
 
 
-def test_what_only_looks_like_an_archive(tmp_path):
+def test_files_that_look_like_archives(tmp_path):
     (tmp_path / "m.pt2").write_bytes(b"PK\x03\x04" + bytes(60))
     (tmp_path / "n.pt2").write_bytes(b"not a zip")
     for name in ("m.pt2", "n.pt2"):
@@ -73,30 +73,30 @@ def test_shared_modules_show_aliases_and_calls():
 
 def test_an_annotated_files_tree_counts_nodes():
     path, sidecar = annotated("bert_tiny")
-    alone, together = modules(path), modules(path, "--sidecar", sidecar)
-    assert set(alone) <= set(together)
-    for module, row in alone.items():
-        assert row["nodes"] == together[module]["nodes"]
+    plain, with_sidecar = modules(path), modules(path, "--sidecar", sidecar)
+    assert set(plain) <= set(with_sidecar)
+    for module, row in plain.items():
+        assert row["nodes"] == with_sidecar[module]["nodes"]
         if row["own_nodes"]:
-            assert row["type"] == together[module]["type"]
-    assert alone[""]["nodes"] == command.run_json("show", path)["nodes"]
+            assert row["type"] == with_sidecar[module]["type"]
+    assert plain[""]["nodes"] == command.run_json("show", path)["nodes"]
 
 
 def test_parameters_of_an_onnx_file_are_those_of_the_model():
-    """Also those that the export stores transposed, under names of its own, or as the rows of known positions."""
+    """Also parameters that the export stores transposed, under new names, or as the rows at known positions."""
     file = annotated("bert_tiny")[0]
     rows, network = modules(file), zoo.MODELS["bert_tiny"].model()
-    taken = {tensor.name.removesuffix(".rows"): int(np.prod(tensor.dims))
+    stored_rows = {tensor.name.removesuffix(".rows"): int(np.prod(tensor.dims))
              for tensor in onnx.load(file).graph.initializer if tensor.name.endswith(".rows")}
-    assert taken
+    assert stored_rows
     for path, row in rows.items():
         prefix = path + "." if path else ""
         stored = {prefix + name: p.numel() for name, p in network.get_submodule(path).named_parameters()}
-        assert row["parameters"] == sum(taken.get(name, size) for name, size in stored.items()), path
+        assert row["parameters"] == sum(stored_rows.get(name, size) for name, size in stored.items()), path
 
 
 class Folded(torch.nn.Module):
-    """Two convolutions whose norms an export folds in, the second without a bias of its own."""
+    """Two convolutions whose norms an export folds; the second convolution has no bias."""
 
     def __init__(self):
         super().__init__()
@@ -108,8 +108,8 @@ class Folded(torch.nn.Module):
 
 
 @pytest.mark.parametrize("exporter", ["whence", "torchscript", "dynamo"])
-def test_weights_that_a_norm_was_folded_into_count_once(tmp_path, exporter):
-    """They are the Conv's, by name, or of the module around both; never the norm's, which has 32 and 16 numbers."""
+def test_weights_with_a_folded_norm_count_once(tmp_path, exporter):
+    """They belong to the Conv, by name, or to the module around both, never to the norm with its 32 or 16 numbers."""
     torch.manual_seed(0)
     network, x = Folded().eval(), torch.randn(1, 3, 9, 9)
     for norm in (network.bn1, network.bn2):
@@ -150,7 +150,7 @@ def test_globs_compare_whole_segments(glob):
     assert "E0105" in command.run("show", annotated("bert_tiny")[1], "--select", glob, code=2).stderr
 
 
-def test_unattributed_nodes_are_said(tmp_path):
+def test_unattributed_nodes_are_shown(tmp_path):
     path = model(chain(known("a"), {}, {}), tmp_path / "m.onnx")
     assert "2 of 3 nodes name no module" in command.run("show", path).stdout
     assert command.run_json("show", path)["unattributed"] == 2
@@ -164,7 +164,7 @@ def test_pytorchs_own_keys_name_the_types(tmp_path):
 
 
 class Tied(torch.nn.Module):
-    """One parameter, which the file holds twice: as it is, and transposed."""
+    """One parameter, which the file stores twice: unchanged and transposed."""
 
     def __init__(self):
         super().__init__()
@@ -175,7 +175,7 @@ class Tied(torch.nn.Module):
         return self.out(self.emb(x))
 
 
-def test_without_a_sidecar_weights_are_counted_as_the_file_holds_them(tmp_path):
+def test_without_a_sidecar_stored_weights_are_counted(tmp_path):
     torch.jit.trace(Tied(), torch.tensor([[1, 2]])).save(tmp_path / "tied.pt")
     command.run("export", tmp_path / "tied.pt", "-o", tmp_path / "tied.onnx", "--annotate", "--sidecar-out",
                 tmp_path / "tied.json")
@@ -191,7 +191,7 @@ def test_text_shows_the_tree():
     assert lines[0].split() == ["module", "type", "calls", "operations", "parameters", "operators"]
     assert lines[1].startswith("(root)") and "BertModel" in lines[1] and "4,385,920" in lines[1]
     assert lines[3].startswith("  encoder")
-    # Columns are aligned: the types all start where the header's word does.
+    # Columns are aligned: all types start below the header's word.
     start = lines[0].index("type")
     assert all(line[start - 1] == " " and line[start] != " " for line in lines[1:])
 

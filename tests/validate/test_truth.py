@@ -1,4 +1,4 @@
-"""Annotated modules against a truth that whence has no part in: a weight's name says which module uses it."""
+"""Compares annotated modules with a truth independent of whence: a weight's name states the module that uses it."""
 
 import json
 
@@ -15,20 +15,20 @@ def modules_of(node: onnx.NodeProto) -> list[str]:
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)
-def test_a_node_that_takes_a_weight_belongs_to_the_weights_module(name):
+def test_a_node_that_reads_a_weight_belongs_to_its_module(name):
     model = zoo.MODELS[name].model()
     names = {}
     for path, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]:
         names.setdefault(id(tensor), []).append(path)
     owners = {path: {alias.rpartition(".")[0] for alias in aliases} for aliases in names.values() for path in aliases}
-    looked_at = 0
+    checked = 0
     for node in onnx.load(annotated(name)[0]).graph.node:
         weights = [value for value in node.input if value in owners]
         if weights:
-            looked_at += 1
+            checked += 1
             modules = set(modules_of(node))
             assert any(owners[weight] & modules for weight in weights), (node.name, weights, modules)
-    assert looked_at >= 2  # the LSTM holds its weights in another order, under other names
+    assert checked >= 2  # the LSTM's weights are reordered and renamed
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)

@@ -1,4 +1,4 @@
-"""Chromium without a window, through chromedriver (W3C WebDriver): opens a file, runs script, types, clicks."""
+"""Drives headless Chromium through chromedriver (W3C WebDriver): opens files, runs scripts, types and clicks."""
 
 import base64
 import json
@@ -10,13 +10,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element's id, as the standard has it
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's key for the id of an element
 KEYS = {"Enter": "\ue007", "ArrowUp": "\ue013", "ArrowDown": "\ue015", "ArrowLeft": "\ue012", "ArrowRight": "\ue014",
         "Home": "\ue011", "End": "\ue010", "Escape": "\ue00c", "Tab": "\ue004"}
 
 
 def missing() -> str | None:
-    """Why there is no browser here, for pytest's skip; None when there is one."""
+    """Returns the reason for pytest's skip if there is no browser, else None."""
     absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"no {' and no '.join(absent)} here: tools/setup/packages.sh installs them" if absent else None
 
@@ -42,13 +42,13 @@ class Browser:
         self.session = ""
         for _ in range(200):
             try:
-                made = self.call("POST", "/session", {"capabilities": {"alwaysMatch": options}})
+                created = self.call("POST", "/session", {"capabilities": {"alwaysMatch": options}})
                 break
             except (ConnectionError, urllib.error.URLError) as error:
                 if isinstance(error, urllib.error.HTTPError):
                     raise RuntimeError(error.read().decode()) from error
                 time.sleep(0.1)
-        self.session = "/session/" + made["sessionId"]
+        self.session = "/session/" + created["sessionId"]
 
     def call(self, method: str, path: str, body: dict | None = None):
         data = None if body is None else json.dumps(body).encode()
@@ -74,7 +74,7 @@ class Browser:
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, script: str, seconds: float = 10):
-        """The value of an expression once it is true."""
+        """Waits until an expression is true, and returns its value."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = self.run(f"return {script};")
@@ -97,7 +97,7 @@ class Browser:
         self.call("POST", f"/element/{self.element(selector)}/value", {"text": text})
 
     def press(self, *keys: str) -> None:
-        """Keys to whatever has the focus, one after the other."""
+        """Sends keys to the focused element, one after another."""
         actions = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
@@ -110,13 +110,13 @@ class Browser:
         self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]})
 
     def resize(self, width: int | None = None, height: int = 900) -> None:
-        """What the page sees as its window, narrower than a window can be; without a width that of the window again."""
+        """Sets the size that the page sees, which may be narrower than a window. Without a width, restores the size."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         command, parameters = ("clearDeviceMetricsOverride", {}) if width is None else ("setDeviceMetricsOverride", size)
         self.call("POST", "/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": parameters})
 
     def complaints(self) -> list[str]:
-        """What the page wrote to its console: errors of scripts, and what its policy blocked."""
+        """Returns the console messages of the page: script errors, and requests that its policy blocked."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
 
     def screenshot(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The data in a page of `whence report`, unpacked without its script."""
+"""Unpacks the data in a page of `whence report` without the script of the page."""
 
 import base64
 import json
@@ -13,22 +13,22 @@ MODULE_COLUMNS = ("type", "parent", "calls", "own", "total", "parameters", "trai
 OPTIONAL = ("modules-parent", "modules-calls", "modules-trainable", "nodes-module", "nodes-operations")
 
 
-def unpacked(text: str) -> bytes:
+def unpack(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text), wbits=-15)
 
 
 class Page:
-    """One page's elements: `tables` is its JSON, columns and texts come by name."""
+    """The elements of one page: `tables` is its JSON; columns and texts are read by name."""
 
     def __init__(self, path: Path):
         self.text = path.read_text()
         self.tables = json.loads(re.search(r'id="whence-data">(.*?)</script>', self.text, re.DOTALL).group(1))
 
     def column(self, name: str) -> list:
-        """Numbers, and None where there is none."""
+        """Returns the numbers of a column, with None for missing ones."""
         width, count, text = re.search(
             rf'id="whence-column-{name}" data-width="(\d)" data-count="(\d+)">(.*?)</script>', self.text).groups()
-        numbers = np.frombuffer(unpacked(text), {"1": "u1", "2": "<u2", "4": "<u4", "8": "<f8"}[width])
+        numbers = np.frombuffer(unpack(text), {"1": "u1", "2": "<u2", "4": "<u4", "8": "<f8"}[width])
         if width != "8":
             numbers = np.cumsum(numbers, dtype=numbers.dtype)
         assert len(numbers) == int(count)
@@ -41,10 +41,10 @@ class Page:
     def pieces(self, name: str) -> list:
         found = re.findall(rf'id="whence-{name}-(\d+)">(.*?)</script>', self.text)
         assert [int(number) for number, _ in found] == list(range(len(found)))
-        return [json.loads(unpacked(text)) for _, text in found]
+        return [json.loads(unpack(text)) for _, text in found]
 
     def node_column(self, name: str) -> dict:
-        """One column of the nodes, by their names."""
+        """Returns a column of the nodes by node name."""
         return dict(zip(self.texts("names"), self.column(f"nodes-{name}"), strict=True))
 
     def modules(self) -> list[dict]:
@@ -53,10 +53,10 @@ class Page:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def edges(self) -> list[tuple]:
-        """(from, to, value), each by name."""
+        """Returns the names (from, to, value) of every edge."""
         names, values = self.texts("names"), self.texts("values")
         columns = (self.column(f"edges-{name}") for name in ("from", "to", "value"))
-        return [(names[one], names[other], values[value]) for one, other, value in zip(*columns, strict=True)]
+        return [(names[source], names[target], values[value]) for source, target, value in zip(*columns, strict=True)]
 
     def shapes(self) -> dict[str, str]:
         return dict(zip(self.texts("values"), (self.tables["shape_texts"][number] for number

@@ -1,5 +1,5 @@
-"""Takes the README's picture: the page of `whence report` for all-MiniLM-L6-v2, as PyTorch's exporter wrote it and whence
-annotated it. Run by hand when the page has changed: `PYTHONPATH=tests:python python tests/views/picture.py docs/report.webp`.
+"""Takes the README's picture: the page of `whence report` for all-MiniLM-L6-v2, exported by PyTorch and annotated by
+whence. Run by hand if the page changed: `PYTHONPATH=tests:python python tests/views/picture.py docs/report.webp`.
 """
 
 import base64
@@ -34,7 +34,7 @@ def page_of_minilm(folder: Path) -> Path:
 
 
 def take(page: Path, node: str, picture: Path, folder: Path) -> None:
-    """Opens the page, goes to a node and takes a picture of the window."""
+    """Opens the page, selects a node and takes a picture of the window."""
     window = browser.Browser(folder)
     try:
         window.resize(WIDTH, HEIGHT)

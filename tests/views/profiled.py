@@ -52,7 +52,7 @@ def export(folder) -> Path:
 
 
 def modules_of(model) -> dict[str, str]:
-    """By the name of a node, and of the tensors that it makes: its module."""
+    """Maps the name of each node, and the names of its output tensors, to its module."""
     modules = {}
     for node in onnx.load(model).graph.node:
         module = view_files.keys_of(node)["pkg.whence.module"]
@@ -61,7 +61,7 @@ def modules_of(model) -> dict[str, str]:
 
 
 def run_onnxruntime(model, folder, runs: int, callers=1, **entries):
-    """`callers`: threads that call at the same time, after a first run. (the profile, the file that ONNX Runtime saved)"""
+    """Runs the model once, then in `callers` concurrent threads. Returns the profile and ONNX Runtime's saved file."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(folder / "ort")
     options.log_severity_level, options.optimized_model_filepath = 3, str(folder / "saved.onnx")
@@ -71,10 +71,10 @@ def run_onnxruntime(model, folder, runs: int, callers=1, **entries):
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     feeds = {each.name: np.resize(FEED, each.shape) for each in session.get_inputs()}
 
-    together = threading.Barrier(callers)
+    barrier = threading.Barrier(callers)
 
     def call(times: int) -> None:
-        together.wait()
+        barrier.wait()
         for _ in range(times):
             session.run(None, feeds)
 
@@ -88,25 +88,25 @@ def run_onnxruntime(model, folder, runs: int, callers=1, **entries):
 
 
 def require_openvino(model) -> None:
-    """Skips where OpenVINO itself crashes: 2026.4.1 does so on processors that have AVX2 and nothing newer."""
-    tried = subprocess.run([sys.executable, "-c", f"import openvino; openvino.Core().compile_model({str(model)!r}, 'CPU')"],
+    """Skips the test if OpenVINO crashes. Version 2026.4.1 crashes on processors that have AVX2 and nothing newer."""
+    trial = subprocess.run([sys.executable, "-c", f"import openvino; openvino.Core().compile_model({str(model)!r}, 'CPU')"],
                            capture_output=True, text=True, check=False)
-    if tried.returncode < 0:
-        pytest.skip(f"OpenVINO ends with signal {-tried.returncode} while it compiles this model on this processor")
-    assert tried.returncode == 0, tried.stderr
+    if trial.returncode < 0:
+        pytest.skip(f"OpenVINO ends with signal {-trial.returncode} while it compiles this model on this processor")
+    assert trial.returncode == 0, trial.stderr
 
 
-def run_openvino(model, folder, runs: int, counted=True):
-    """(the runtime model as a file, what OpenVINO says of the last inference)"""
+def run_openvino(model, folder, runs: int, counters=True):
+    """Returns the runtime model as a file, and OpenVINO's counters of the last inference."""
     import openvino
 
     require_openvino(model)
-    compiled = openvino.Core().compile_model(model, "CPU", {"PERF_COUNT": counted})
+    compiled = openvino.Core().compile_model(model, "CPU", {"PERF_COUNT": counters})
     request = compiled.create_infer_request()
     for _ in range(runs):
         request.infer([FEED])
     openvino.serialize(compiled.get_runtime_model(), folder / "runtime.xml", folder / "runtime.bin")
-    return folder / "runtime.xml", request.get_profiling_info() if counted else []
+    return folder / "runtime.xml", request.get_profiling_info() if counters else []
 
 
 def run_benchmark_app(model, folder) -> Path:
@@ -117,8 +117,8 @@ def run_benchmark_app(model, folder) -> Path:
     return folder / "benchmark_detailed_counters_report.csv"
 
 
-def up_from(sums: dict[str, int]) -> dict[str, int]:
-    """By module: what it and all below have, of what each has for itself."""
+def subtree_sums(sums: dict[str, int]) -> dict[str, int]:
+    """Sums the modules' own numbers over each module and its descendants."""
     totals: dict[str, int] = {}
     for module, own in sums.items():
         path = module

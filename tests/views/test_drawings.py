@@ -1,4 +1,4 @@
-"""`whence dot` and `whence graphml`, read by Graphviz and an XML parser: nesting against the metadata of the nodes."""
+"""`whence dot` and `whence graphml`, read with Graphviz and an XML parser: the nesting follows the nodes' metadata."""
 
 import json
 import re
@@ -24,38 +24,38 @@ def prefixes(path: str) -> list[str]:
 
 
 def modules_by_name(model) -> dict:
-    """By node name: the modules around it from the root down, none for a node that names no module."""
+    """Maps the name of each node to its modules from the root down; the list is empty for a node without a module."""
     return {node.name: prefixes(view_files.keys_of(node)["pkg.whence.module"])
             if "pkg.whence.module" in view_files.keys_of(node) else [] for node in onnx.load(model).graph.node}
 
 
 def edges_by_name(model) -> set:
     graph = onnx.load(model).graph
-    makers = {output: node.name for node in graph.node for output in node.output}
-    return {(makers[value], node.name) for node in graph.node for value in node.input if value in makers}
+    producers = {output: node.name for node in graph.node for output in node.output}
+    return {(producers[value], node.name) for node in graph.node for value in node.input if value in producers}
 
 
 def read_dot(model, folder) -> tuple[dict, set]:
-    """What Graphviz itself understood: ({node name: modules around it, outermost first}, edges by name)."""
+    """Returns the graph as Graphviz reads it: ({node name: its modules, outermost first}, edges by name)."""
     command.run("dot", model, "-o", folder / "m.dot")
-    made = subprocess.run(["dot", "-Tdot_json", folder / "m.dot"], capture_output=True, text=True, check=True,
+    result = subprocess.run(["dot", "-Tdot_json", folder / "m.dot"], capture_output=True, text=True, check=True,
                           timeout=120)
-    assert made.stderr == ""
-    graph = json.loads(made.stdout)
+    assert result.stderr == ""
+    graph = json.loads(result.stdout)
     objects = graph["objects"]
     clusters = [each for each in objects if each["name"].startswith("cluster_")]
     names = {each["_gvid"]: unescaped(each["nodename"])
              for each in objects if not each["name"].startswith("cluster_")}
     around = {name: [] for name in names.values()}
     for cluster in clusters:
-        for number in cluster.get("nodes", []):  # Graphviz leaves out what is empty: the root's path
+        for number in cluster.get("nodes", []):  # Graphviz omits empty attributes: the root's path
             around[names[number]].append(unescaped(cluster.get("module", "")))
     return ({name: sorted(modules, key=len) for name, modules in around.items()},
             {(names[edge["tail"]], names[edge["head"]]) for edge in graph["edges"]})
 
 
 def unescaped(text: str) -> str:
-    """Graphviz keeps a backslash and what it escapes as they stand."""
+    """Undoes the escapes of backslashes, which Graphviz keeps."""
     return text.replace("\\\\", "\\")
 
 
@@ -86,12 +86,12 @@ def test_groups_are_the_modules_of_the_metadata(read, tmp_path):
     model = view_files.layers(200, tmp_path / "m.onnx")
     around, edges = read(model, tmp_path)
     assert around == modules_by_name(model)
-    assert any(modules == [] for modules in around.values())  # nodes that name no module stand outside
+    assert any(modules == [] for modules in around.values())  # nodes without a module are outside all groups
     assert edges == edges_by_name(model)
 
 
-def shown(text: str) -> str:
-    """schema/printable.h: what is not seen becomes an escape."""
+def printable(text: str) -> str:
+    """Replaces invisible characters by escapes, like schema/printable.h."""
     return "".join("\\n" if each == "\n" else f"\\x{ord(each):02x}" if ord(each) < 0x20 or each == "\x7f" else each
                    for each in text)
 
@@ -99,10 +99,10 @@ def shown(text: str) -> str:
 @pytest.mark.parametrize("read", READERS)
 def test_names_are_texts(read, tmp_path):
     around, edges = read(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
-    assert set(around) == {shown(name) for name in view_files.HOSTILE}
+    assert set(around) == {printable(name) for name in view_files.HOSTILE}
     assert len(edges) == len(view_files.HOSTILE) - 1
     assert {modules[-1] for modules in around.values()} == {
-        "outer." + shown(name).replace(".", "") for name in view_files.HOSTILE}
+        "outer." + printable(name).replace(".", "") for name in view_files.HOSTILE}
 
 
 @pytest.mark.parametrize("kind, node", [("dot", r"^ *n\d+ \["), ("graphml", '<data key="kind">node')])
@@ -113,8 +113,8 @@ def test_a_hundred_thousand_nodes(kind, node, tmp_path):
     assert len(drawn) == len(onnx.load(model).graph.node) == 100_000
 
 
-def test_bodies_read_what_is_around_them(tmp_path):
-    """If: what its branches make goes to it, and they read values of the graph outside."""
+def test_bodies_read_outer_values(tmp_path):
+    """The branches of an If read values of the outer graph, and the If reads the results of its branches."""
     def branch(name, op):
         return helper.make_graph([helper.make_node(op, ["a"], [name], name=f"in_{name}")], name, [],
                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
@@ -131,7 +131,7 @@ def test_bodies_read_what_is_around_them(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["dot", "graphml"])
-def test_output_goes_where_it_is_asked(kind, tmp_path):
+def test_output_to_stdout_and_to_files(kind, tmp_path):
     model = view_files.layers(40, tmp_path / "m.onnx")
     text = command.run(kind, model).stdout
     told = command.run_json(kind, model, "-o", tmp_path / "drawing")

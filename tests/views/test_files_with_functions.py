@@ -1,4 +1,4 @@
-"""A file whose modules are functions is shown as it is without them: a call's nodes count for every call."""
+"""A file with modules as functions is shown like the flat file: the nodes of a function count for every call."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from views.view_files import keys_of
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    """(the flat file, the same with every module a function, its sidecar)"""
+    """Returns the flat file, the file with every module as a function, and the sidecar."""
     path = Exports("whence", tmp_path_factory)("bert_tiny")
     sidecar, cut = path.parent / "bert.whence.json", path.parent / "functions.onnx"
     command.run("record", path.with_suffix(".pt2"), "-o", sidecar)
@@ -26,7 +26,7 @@ def bert(tmp_path_factory):
 
 
 def modules(path) -> Counter:
-    """Nodes of each module and all below it, by the file's metadata."""
+    """Counts the nodes of each module and its descendants, by the file's metadata."""
     count = Counter()
     for node in onnx.load(path).graph.node:
         module = keys_of(node)["pkg.whence.module"]
@@ -41,14 +41,14 @@ def test_the_tree_is_that_of_the_flat_file(bert):
     flat, cut, _ = bert
     rows, same = ({row["path"]: row for row in command.run_json("show", file)["modules"]} for file in (cut, flat))
     assert {path: row["nodes"] for path, row in rows.items()} == modules(flat)
-    for path, row in rows.items():  # the flat file's are compared with the model's in tests/validate/test_show.py
+    for path, row in rows.items():  # tests/validate/test_show.py compares the flat file with the model
         assert row["parameters"] == same[path]["parameters"], path
     layer = zoo.MODELS["bert_tiny"].model().get_submodule("encoder.layer.1")
     assert rows["encoder.layer.1"]["parameters"] == sum(p.numel() for p in layer.parameters())
     assert command.run("diff", flat, cut, "--exit-code").stdout.endswith("no difference\n")
 
 
-def test_coverage_counts_the_nodes_that_calls_stand_for(bert):
+def test_coverage_counts_the_nodes_of_calls(bert):
     flat, cut, sidecar = bert
     report = command.run_json("validate", cut, "--sidecar", sidecar)
     assert report["findings"] == []
@@ -59,7 +59,7 @@ def test_coverage_counts_the_nodes_that_calls_stand_for(bert):
 
 
 def test_a_broken_call_is_a_finding(bert, tmp_path):
-    """Though its nodes cannot be told."""
+    """Although the nodes of the call are unknown."""
     model = onnx.load(bert[1])
     call = next(node for node in model.graph.node if node.domain)
     call.input.extend(["x"] * 50)
@@ -81,16 +81,16 @@ def test_reports_and_drawings_hold_the_nodes(bert, tmp_path):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_time_in_functions_is_that_of_the_modules(bert, tmp_path, level):
-    """The weight that a node of the saved file reads says which node ran."""
+def test_time_in_functions_counts_for_modules(bert, tmp_path, level):
+    """The weight that a node of the saved file reads identifies the node."""
     entry = zoo.MODELS["bert_tiny"]
     session = onnxruntime.InferenceSession(str(bert[1]), providers=["CPUExecutionProvider"])
     feeds = dict(zip([each.name for each in session.get_inputs()],
                      [value.numpy() for value in entry.inputs(entry.first).values()], strict=True))
     path, saved = profile(bert[1], tmp_path, level, feeds)
-    made = onnx.load(saved)
-    weights = {tensor.name for tensor in made.graph.initializer}
-    truth = {node.name: name.removesuffix(".T").removesuffix(".weight") for node in made.graph.node
+    optimised = onnx.load(saved)
+    weights = {tensor.name for tensor in optimised.graph.initializer}
+    truth = {node.name: name.removesuffix(".T").removesuffix(".weight") for node in optimised.graph.node
              for name in node.input if name in weights and ".weight" in name and node.op_type in ("MatMul", "Gemm")}
     assert len(truth) >= 12 and all("_inlfunc_" in name for name in truth)
     report = command.run_json("profile", bert[1], "--ort-profile", path)

@@ -1,4 +1,4 @@
-"""Names from before `annotate`: profiles, lists of providers and people's notes of the production file hold them still."""
+"""Names from before `annotate`, which profiles, lists of providers and notes on the production file still contain."""
 
 import json
 import warnings
@@ -29,7 +29,7 @@ X = torch.linspace(-1, 1, 5 * 16).reshape(5, 16)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """The folder of plain.onnx, as PyTorch wrote it, and m.onnx, the same annotated."""
+    """Returns the folder with PyTorch's plain.onnx, and m.onnx, which is plain.onnx annotated."""
     folder = tmp_path_factory.mktemp("former")
     torch.manual_seed(5)
     network = torch.nn.Sequential(Gate(), torch.nn.LayerNorm(16), Gate()).eval()
@@ -43,7 +43,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def profiled(path, folder, optimise: bool) -> str:
+def run_profiled(path, folder, optimise: bool) -> str:
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(folder / "run")
     if not optimise:
@@ -56,33 +56,33 @@ def profiled(path, folder, optimise: bool) -> str:
 
 @pytest.mark.parametrize("optimise", [False, True])
 @pytest.mark.parametrize("profiled_file", ["plain.onnx", "m.onnx"])
-def test_a_profile_of_either_file_is_of_the_annotated_one(files, tmp_path, profiled_file, optimise):
-    profile = profiled(files / profiled_file, tmp_path, optimise)
+def test_a_profile_of_either_file_fits_the_annotated(files, tmp_path, profiled_file, optimise):
+    profile = run_profiled(files / profiled_file, tmp_path, optimise)
     result = command.run("profile", files / "m.onnx", "--profile", profile, "--json")
-    assert "alike" not in result.stderr  # no name is one of both
+    assert "alike" not in result.stderr  # no name is ambiguous
     rows = {row["path"]: row for row in json.loads(result.stdout)["modules"]}
     assert all(rows[each]["total"] > 0 for each in ("0", "1", "2", "0.wide", "2.narrow"))
     assert all(layer["module"] is not None for layer in json.loads(result.stdout)["nodes"])
 
 
-def test_the_nodes_that_a_profile_of_the_file_before_is_shown_at(files, tmp_path):
-    """By name, each layer has the module of the node that had its name."""
-    had = {keys_of(each)[ORIGINAL]: keys_of(each)["pkg.whence.module"]
+def test_a_profile_of_the_file_before_has_the_present_modules(files, tmp_path):
+    """Each layer has the module of the node that formerly had the layer's name."""
+    old_modules = {keys_of(each)[ORIGINAL]: keys_of(each)["pkg.whence.module"]
            for each in onnx.load(files / "m.onnx").graph.node if ORIGINAL in keys_of(each)}
-    profile = profiled(files / "plain.onnx", tmp_path, optimise=False)
+    profile = run_profiled(files / "plain.onnx", tmp_path, optimise=False)
     layers = command.run_json("profile", files / "m.onnx", "--profile", profile)["nodes"]
     assert len(layers) > 5 and {layer["name"]: layer["module"] for layer in layers} == {
-        name: had[name] for name in (layer["name"] for layer in layers)}
+        name: old_modules[name] for name in (layer["name"] for layer in layers)}
 
 
-def test_explain_finds_a_node_by_the_name_that_it_had(files):
+def test_explain_finds_a_node_by_its_former_name(files):
     for each in onnx.load(files / "m.onnx").graph.node:
         keys = keys_of(each)
         found = command.run_json("explain", files / "m.onnx", keys[ORIGINAL])
         assert (found["node"], found["module"]) == (each.name, keys["pkg.whence.module"])
 
 
-def test_a_name_that_is_one_nodes_now_and_was_anothers_is_said(tmp_path):
+def test_a_name_that_was_another_nodes_is_reported(tmp_path):
     nodes = [node("Relu", ["x"], "a", "/first/Relu", {**known("first"), ORIGINAL: "relu"}),
              node("Relu", ["a"], "b", "relu", {**known("second"), ORIGINAL: "relu_1"}),
              node("Relu", ["b"], "c", "/third/Relu", {**known("third"), ORIGINAL: "twice"}),
@@ -96,11 +96,11 @@ def test_a_name_that_is_one_nodes_now_and_was_anothers_is_said(tmp_path):
                "args": {"op_name": "Relu", "provider": "CPUExecutionProvider", "node_index": "0"}}]
     (tmp_path / "p.json").write_text(json.dumps(events))
     result = command.run("profile", path, "--profile", tmp_path / "p.json", "--json")
-    assert "before `whence annotate` alike" in result.stderr
+    assert "read as present names" in result.stderr
     assert [layer["module"] for layer in json.loads(result.stdout)["nodes"]] == ["second"]
 
 
-def test_providers_that_a_session_of_the_file_before_chose(files, tmp_path):
+def test_providers_from_a_session_of_the_file_before(files, tmp_path):
     names = [each.name for each in onnx.load(files / "plain.onnx").graph.node]
     listed = [{"provider": "CPUExecutionProvider", "nodes": [{"name": name, "op_type": "X"} for name in names]}]
     (tmp_path / "chosen.json").write_text(json.dumps(listed))
@@ -108,8 +108,8 @@ def test_providers_that_a_session_of_the_file_before_chose(files, tmp_path):
     assert report["assigned"]["as_placed"] == len(names)
 
 
-def test_diff_meets_the_file_before_by_its_names(tmp_path):
-    """The values were renamed too, so that nothing else is left."""
+def test_diff_pairs_the_file_before_by_name(tmp_path):
+    """The values were renamed as well, so that only former names are left."""
     before = [node("Relu", ["x"], "a", "r0"), node("Relu", ["a"], "b", "r1"), node("Sin", ["b"], "c", "s")]
     after = [node("Relu", ["x"], "p", "/one/Relu", {**known("one"), ORIGINAL: "r0"}),
              node("Relu", ["p"], "q", "/two/Relu", {**known("two"), ORIGINAL: "r1"}),

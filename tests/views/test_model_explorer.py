@@ -1,7 +1,7 @@
 """`whence model-explorer`, node data, and the extension of the Python package, without the package model_explorer.
 
-The fields that may be written are those of `stand_in/`; tests/tool_dialects/test_in_model_explorer.py holds them against the
-package, and looks at the graph in it.
+Only the fields of `stand_in/` may be written; tests/tool_dialects/test_in_model_explorer.py compares them with the
+package, and displays the graph in it.
 """
 
 import dataclasses
@@ -29,22 +29,22 @@ TOP = "unattributed (by node names)"
 
 
 def stand_in(module: str):
-    """A module of the stand-in, which stays out of sys.modules: the package may be installed."""
+    """Loads a module of the stand-in but keeps it out of sys.modules, because the package may be installed."""
     spec = importlib.util.spec_from_file_location(module, STAND_IN / "model_explorer" / f"{module}.py")
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[module] = made  # dataclasses look it up
+    result = importlib.util.module_from_spec(spec)
+    sys.modules[module] = result  # dataclasses look it up
     try:
-        spec.loader.exec_module(made)
+        spec.loader.exec_module(result)
     finally:
         del sys.modules[module]
-    return made
+    return result
 
 
 BUILDER, DATA = stand_in("graph_builder"), stand_in("node_data_builder")
 
 
 def require_fields(written: dict, kind: type) -> None:
-    """Each field is one of the class, and those without a default are there."""
+    """Asserts that all fields belong to the class, and that fields without a default are present."""
     fields = dataclasses.fields(kind)
     needed = {each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING}
     assert needed <= written.keys() <= {each.name for each in fields}, (kind, written)
@@ -59,7 +59,7 @@ def require_metadata(items: list[dict]) -> None:
 
 
 def require_graph(graph: dict) -> None:
-    """By the classes, and whole: ids are unique, edges lead to nodes, groups have nodes."""
+    """Asserts that all fields belong to their classes, ids are unique, edges lead to nodes, and groups have nodes."""
     require_fields(graph, BUILDER.Graph)
     ids = {each["id"] for each in graph["nodes"]}
     assert len(ids) == len(graph["nodes"])
@@ -152,14 +152,14 @@ def test_layers_are_modules_and_their_calls(net):
 
 def test_edges_are_those_of_the_file(net):
     graph, made = by_id(graph_of(net)), onnx.load(net).graph
-    maker = {value: (each.name, place) for each in made.node for place, value in enumerate(each.output)}
-    maker |= {each.name: (f"input {each.name}", 0) for each in made.input}
+    producer = {value: (each.name, place) for each in made.node for place, value in enumerate(each.output)}
+    producer |= {each.name: (f"input {each.name}", 0) for each in made.input}
     readers = {each.name: list(each.input) for each in made.node} | {f"output {each.name}": [each.name] for each in made.output}
     weights = {each.name: each for each in made.initializer}
     for name, read in readers.items():
         edges = {(edge["sourceNodeId"], int(edge["sourceNodeOutputId"]), int(edge["targetNodeInputId"]))
                  for edge in graph[name].get("incomingEdges", [])}
-        assert edges == {(*maker[value], place) for place, value in enumerate(read) if value in maker}
+        assert edges == {(*producer[value], place) for place, value in enumerate(read) if value in producer}
         for entry in graph[name]["inputsMetadata"]:
             said = {each["key"]: each["value"] for each in entry["attrs"]}
             value = read[int(entry["id"])]
@@ -181,7 +181,7 @@ def test_a_file_without_provenance_is_shown_by_its_names(net, tmp_path):
     assert graph["groupNodeAttributes"][TOP] == {"nodes": count, "unattributed": count}
 
 
-def test_unknown_nodes_stand_apart(tmp_path):
+def test_unknown_nodes_are_apart(tmp_path):
     nodes = chain(known("enc.0"), {}, known("enc/dec"))
     nodes[1].name = "//a//b/"
     graph = graph_of(file_of(nodes, tmp_path / "m.onnx"))
@@ -189,7 +189,7 @@ def test_unknown_nodes_stand_apart(tmp_path):
     assert graph["groupNodeAttributes"][""]["unattributed"] == "1"
 
 
-def test_names_that_are_absent_or_twice_the_same(tmp_path):
+def test_missing_and_repeated_names(tmp_path):
     nodes = chain({}, {}, {}, {}, {})
     for each, name in zip(nodes, ["", "Relu v0", "same", "same", "input x"], strict=True):
         each.name = name
@@ -296,7 +296,7 @@ print(json.dumps({"graph": graph, "editors": results, "confidence": run("whence_
 
 
 def test_the_extension(net, measured, tmp_path):
-    """As the package calls it. The sidecar beside the file is read; PyTorch, onnx and numpy are not loaded."""
+    """Called like the package calls it. Reads the sidecar next to the file; loads no PyTorch, onnx or numpy."""
     environment = {**os.environ, "WHENCE": str(command.BINARY),
                    "PYTHONPATH": os.pathsep.join([str(STAND_IN), str(command.ROOT / "python")])}
     done = subprocess.run([sys.executable, "-c", EXTENSION, net, measured, tmp_path / "absent.json"], text=True, check=False,
@@ -312,7 +312,7 @@ def test_the_extension(net, measured, tmp_path):
     assert said["no_time"]["result"] is None and said["no_time"]["error"].startswith("E0102 missing file: ")
 
 
-def test_a_sidecar_of_another_model_is_passed_over(net, small_export, tmp_path):
+def test_a_sidecar_of_another_model_is_ignored(net, small_export, tmp_path):
     sys.path.insert(0, str(command.ROOT / "python"))
     from whence.model_explorer import written
 

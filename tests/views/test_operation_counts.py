@@ -1,5 +1,5 @@
-"""Operations of products, convolutions and attention against PyTorch's own counter, on files whose sizes come through
-shape computations: by whence, both exporters of PyTorch, and ONNX Runtime's optimiser; at the traced sizes and at others."""
+"""Compares the operation counts of products, convolutions and attention with PyTorch's counter, at the traced sizes and
+others. The files compute shapes, and come from whence, both PyTorch exporters and ONNX Runtime's optimiser."""
 
 import functools
 from pathlib import Path
@@ -26,14 +26,14 @@ RECURRENT = {"LSTM", "GRU", "RNN"}
 
 
 def counted_by_torch(model, inputs: dict) -> int:
-    """Attention as its two products: of the CPU's own kernel PyTorch counts nothing."""
+    """Counts attention as its two products, because PyTorch does not count its own CPU kernel."""
     with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         model(**inputs)
     return counter.get_total_flops()
 
 
 def counted(path: Path, tmp_path: Path, inputs: dict, kinds=PRODUCTS) -> int | None:
-    """The operations of the nodes of these kinds with the sizes of the inputs; None where one of them is unknown."""
+    """Returns the operations of the nodes of these kinds at the sizes of the inputs, or None if a count is unknown."""
     file = onnx.load(path, load_external_data=False)
     sizes = {dim.dim_param: size for each in file.graph.input if each.name in inputs
              for dim, size in zip(each.type.tensor_type.shape.dim, inputs[each.name].shape, strict=True) if dim.dim_param}
@@ -61,13 +61,13 @@ def by_torchscript(name: str, path: Path):
 def by_dynamo(name: str, path: Path):
     entry = zoo.MODELS[name]
     inputs = entry.inputs(entry.second)
-    shapes = {given: dict.fromkeys(entry.dynamic.get(given, {}), torch.export.Dim.DYNAMIC) for given in inputs}
+    shapes = {each: dict.fromkeys(entry.dynamic.get(each, {}), torch.export.Dim.DYNAMIC) for each in inputs}
     torch.onnx.export(entry.model(), (), str(path), kwargs=inputs, dynamo=True, external_data=False, verbose=False,
                       dynamic_shapes=shapes)
 
 
 def by_runtime(name: str, path: Path):
-    """What ONNX Runtime fuses has operators of its own."""
+    """ONNX Runtime writes fused nodes with its own operators."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath, options.log_severity_level = str(path), 4
@@ -88,7 +88,7 @@ def foreign(route: str, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name, route", CASES)
-def test_products_are_as_many_as_pytorch_counts(name, route, tmp_path):
+def test_products_have_pytorchs_counts(name, route, tmp_path):
     if route == "whence":
         by_whence(name, tmp_path / "model.onnx")
     path = tmp_path / "model.onnx" if route == "whence" else foreign(route, name)
@@ -99,7 +99,7 @@ def test_products_are_as_many_as_pytorch_counts(name, route, tmp_path):
 
 
 class Cells(torch.nn.Module):
-    """A recurrent layer as PyTorch counts it: a cell for each step."""
+    """A recurrent layer in the form that PyTorch counts: one cell for each step."""
 
     def __init__(self, kind: str):
         super().__init__()
@@ -123,7 +123,7 @@ def test_products_of_recurrent_layers(kind, tmp_path):
 class Einsums(torch.nn.Module):
     def forward(self, x, y):
         scores = torch.einsum("bqhd,bkhd->bhqk", x, y)
-        summed = torch.einsum("bqhd,bkd->bqh", x, y.sum(2))  # k of one operand alone
+        summed = torch.einsum("bqhd,bkd->bqh", x, y.sum(2))  # only one operand has k
         return torch.einsum("bhqk,bkhd->bqhd", scores, y), summed, torch.einsum("bhqk,bhqk->bh", scores, scores)
 
 
@@ -135,8 +135,8 @@ class Attention(torch.nn.Module):
 
 @pytest.mark.parametrize("model, kind, opset", [(Einsums(), "Einsum", 20), (Attention(), "Attention", 23)])
 def test_einsum_and_attention(model, kind, opset, tmp_path):
-    given = {"x": torch.randn(2, 5, 3, 4), "y": torch.randn(2, 6, 3, 4)}
-    whence.export(model, (), tmp_path / "model.onnx", kwargs=given, opset_version=opset, operators="fused" if opset > 22 else None,
+    sample = {"x": torch.randn(2, 5, 3, 4), "y": torch.randn(2, 6, 3, 4)}
+    whence.export(model, (), tmp_path / "model.onnx", kwargs=sample, opset_version=opset, operators="fused" if opset > 22 else None,
                   dynamic_shapes={"x": {0: "b", 1: "q"}, "y": {0: "b", 1: "k"}})
     assert sum(node.op_type == kind for node in onnx.load(tmp_path / "model.onnx").graph.node) > 1
     for b, q, k in (2, 5, 6), (3, 9, 2):
@@ -145,7 +145,7 @@ def test_einsum_and_attention(model, kind, opset, tmp_path):
 
 
 def shape_model(path: Path, nodes: list, **constants) -> Path:
-    """x float32[n, 6] -> `nodes`, that end in a product of "z" [?, 4] with w [4, 5]."""
+    """Writes a model with x float32[n, 6], `nodes` that compute z [?, 4], and the product of z and w [4, 5]."""
     nodes = [*nodes, helper.make_node("MatMul", ["z", "w"], ["y"])]
     for number, node in enumerate(nodes):
         node.name = f"{node.op_type}{number}"
@@ -157,34 +157,34 @@ def shape_model(path: Path, nodes: list, **constants) -> Path:
     return path
 
 
-def made(op_type: str, *inputs: str, gives: str, **attributes):
-    return helper.make_node(op_type, list(inputs), gives.split(), **attributes)
+def op(op_type: str, *inputs: str, out: str, **attributes):
+    return helper.make_node(op_type, list(inputs), out.split(), **attributes)
 
 
-N = [made("Shape", "x", gives="s"), made("Gather", "s", "zero", gives="n"), made("Gather", "s", "last", gives="six")]
+N = [op("Shape", "x", out="s"), op("Gather", "s", "zero", out="n"), op("Gather", "s", "last", out="six")]
 ZERO = {"zero": np.int64(0), "last": np.int64(-1), "one": np.int64(1), "two": np.int64(2), "ax": [0], "four": [4],
         "three": np.int64(3), "six_ones": np.ones((4, 1), np.float32), "open": [-1], "half": np.float32(0.5)}
-# By the rows of z for n rows of x: how exporters compute sizes.
+# How exporters compute sizes: (rows of z for n rows of x, nodes).
 FORMS = {
     "Mul, Div, Concat, Reshape": (lambda n: n * 6 // 4, [
-        *N, made("Mul", "n", "six", gives="a"), made("Div", "a", "two", gives="b"), made("Div", "b", "two", gives="c"),
-        made("Unsqueeze", "c", "ax", gives="d"), made("Concat", "d", "four", gives="e", axis=0), made("Reshape", "x", "e", gives="z")]),
+        *N, op("Mul", "n", "six", out="a"), op("Div", "a", "two", out="b"), op("Div", "b", "two", out="c"),
+        op("Unsqueeze", "c", "ax", out="d"), op("Concat", "d", "four", out="e", axis=0), op("Reshape", "x", "e", out="z")]),
     "Size, Mod, Cast, Floor": (lambda n: n * 6 // 4, [
-        made("Size", "x", gives="a"), made("Cast", "a", gives="b", to=1), made("Mul", "b", "half", gives="c"), made("Mul", "c", "half", gives="d"),
-        made("Floor", "d", gives="e"), made("Cast", "e", gives="f", to=7), made("Unsqueeze", "f", "ax", gives="g"),
-        made("Concat", "g", "four", gives="h", axis=0), made("Reshape", "x", "h", gives="z")]),
+        op("Size", "x", out="a"), op("Cast", "a", out="b", to=1), op("Mul", "b", "half", out="c"), op("Mul", "c", "half", out="d"),
+        op("Floor", "d", out="e"), op("Cast", "e", out="f", to=7), op("Unsqueeze", "f", "ax", out="g"),
+        op("Concat", "g", "four", out="h", axis=0), op("Reshape", "x", "h", out="z")]),
     "ConstantOfShape": (lambda n: n, [
-        *N, made("Unsqueeze", "n", "ax", gives="a"), made("Concat", "a", "four", gives="b", axis=0), made("ConstantOfShape", "b", gives="z")]),
+        *N, op("Unsqueeze", "n", "ax", out="a"), op("Concat", "a", "four", out="b", axis=0), op("ConstantOfShape", "b", out="z")]),
     "Range, Expand": (lambda n: n + 2, [
-        *N, made("Add", "n", "two", gives="a"), made("Range", "zero", "a", "one", gives="b"), made("Cast", "b", gives="c", to=1),
-        made("Shape", "c", gives="d"), made("Concat", "four", "d", gives="e", axis=0), made("Expand", "six_ones", "e", gives="f"),
-        made("Transpose", "f", gives="z", perm=[1, 0])]),
+        *N, op("Add", "n", "two", out="a"), op("Range", "zero", "a", "one", out="b"), op("Cast", "b", out="c", to=1),
+        op("Shape", "c", out="d"), op("Concat", "four", "d", out="e", axis=0), op("Expand", "six_ones", "e", out="f"),
+        op("Transpose", "f", out="z", perm=[1, 0])]),
     "Slice, Where, Equal": (lambda n: n - 1, [
-        *N, made("Equal", "n", "three", gives="p"), made("Where", "p", "one", "two", gives="q"), made("Sub", "n", "one", gives="a"),
-        made("Unsqueeze", "a", "ax", gives="b"), made("Slice", "x", "ax", "b", "ax", gives="c"), made("Slice", "c", "ax", "four", "one1", gives="z")]),
+        *N, op("Equal", "n", "three", out="p"), op("Where", "p", "one", "two", out="q"), op("Sub", "n", "one", out="a"),
+        op("Unsqueeze", "a", "ax", out="b"), op("Slice", "x", "ax", "b", "ax", out="c"), op("Slice", "c", "ax", "four", "one1", out="z")]),
     "Split, Squeeze": (lambda n: n, [
-        made("Shape", "x", gives="s"), made("Split", "s", gives="a b", axis=0, num_outputs=2), made("Squeeze", "a", "ax", gives="c"),
-        made("Unsqueeze", "c", "ax", gives="d"), made("Concat", "d", "four", gives="e", axis=0), made("ConstantOfShape", "e", gives="z")]),
+        op("Shape", "x", out="s"), op("Split", "s", out="a b", axis=0, num_outputs=2), op("Squeeze", "a", "ax", out="c"),
+        op("Unsqueeze", "c", "ax", out="d"), op("Concat", "d", "four", out="e", axis=0), op("ConstantOfShape", "e", out="z")]),
 }
 
 
@@ -199,17 +199,17 @@ def test_sizes_that_nodes_compute(form, tmp_path):
         assert counted(path, tmp_path, {"x": x}, {"MatMul"}) == 2 * rows(n) * 4 * 5, n
 
 
-def test_sizes_that_data_decide_stay_unknown(tmp_path):
-    """Numbers of x are read as a size: what is behind has none, and the product before has one."""
-    nodes = [made("ReduceMax", "x", gives="a", keepdims=0), made("Cast", "a", gives="b", to=TensorProto.INT64),
-             made("Unsqueeze", "b", "ax", gives="c"), made("Concat", "c", "four", gives="d", axis=0), made("ConstantOfShape", "d", gives="z")]
+def test_data_dependent_sizes_stay_unknown(tmp_path):
+    """An element of x becomes a size, so the count of the product after it is unknown."""
+    nodes = [op("ReduceMax", "x", out="a", keepdims=0), op("Cast", "a", out="b", to=TensorProto.INT64),
+             op("Unsqueeze", "b", "ax", out="c"), op("Concat", "c", "four", out="d", axis=0), op("ConstantOfShape", "d", out="z")]
     path = shape_model(tmp_path / "m.onnx", nodes, ax=[0], four=[4])
     assert counted(path, tmp_path, {"x": np.zeros((3, 6))}, {"MatMul"}) is None
 
 
-def test_what_follows_from_the_inputs_is_right_where_the_file_states_another_size(tmp_path):
-    """As files do whose exporter traced an example of another size."""
-    path = shape_model(tmp_path / "m.onnx", [made("Relu", "x", gives="r"), made("Slice", "r", "ax", "four", "one", gives="z")],
+def test_inferred_sizes_override_other_sizes_in_the_file(tmp_path):
+    """Exporters write such sizes if they trace an example of a different size."""
+    path = shape_model(tmp_path / "m.onnx", [op("Relu", "x", out="r"), op("Slice", "r", "ax", "four", "one", out="z")],
                        ax=[0], four=[4], one=[1])
     file = onnx.load(path)
     file.graph.value_info.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 4]))

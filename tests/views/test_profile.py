@@ -1,4 +1,4 @@
-"""`whence profile`: real profiles of ONNX Runtime, folded up to modules, against sums made here from the same JSON."""
+"""`whence profile`: real profiles of ONNX Runtime, summed by module, against sums computed here from the same JSON."""
 
 import json
 from collections import defaultdict
@@ -22,7 +22,7 @@ SCHEMA = Draft202012Validator(json.loads((command.ROOT / "schema" / "profile.sch
 
 
 def profile(model, folder, level: str, feeds: dict, runs=RUNS):
-    """Runs the model. (the profile, the optimised file)"""
+    """Runs the model, and returns the profile and the optimised file."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(folder / level)
     options.graph_optimization_level, options.log_severity_level = LEVELS[level], 3
@@ -34,14 +34,14 @@ def profile(model, folder, level: str, feeds: dict, runs=RUNS):
 
 
 def kernels(path) -> list[dict]:
-    """Those of all runs but the first, which is a warm-up."""
+    """Returns the kernel events of all runs except the first run, which is a warm-up."""
     with open(path) as file:
-        every = json.load(file)
-    first = min((event for event in every if event["name"] == "model_run"), key=lambda event: event["ts"])
-    return [event for event in every if event["cat"] == "Node" and event["ts"] >= first["ts"] + first["dur"]]
+        all_events = json.load(file)
+    first = min((event for event in all_events if event["name"] == "model_run"), key=lambda event: event["ts"])
+    return [event for event in all_events if event["cat"] == "Node" and event["ts"] >= first["ts"] + first["dur"]]
 
 
-def folded(model, path, *options) -> dict:
+def report_of(model, path, *options) -> dict:
     report = command.run_json("profile", model, "--ort-profile", path, *options)
     SCHEMA.validate(report)
     return report
@@ -49,7 +49,7 @@ def folded(model, path, *options) -> dict:
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    """A small BERT, annotated: (file, folder, feeds)."""
+    """Returns (file, folder, feeds) of a small annotated BERT."""
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(0)
     config = BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
@@ -68,7 +68,7 @@ def bert_profile(request, bert):
 
 
 def module_sums(model, events) -> dict:
-    """By module: microseconds of it and all below, by the names of nodes alone."""
+    """Sums the microseconds of each module and its descendants, by the names of nodes only."""
     modules = {node.name: view_files.keys_of(node)["pkg.whence.module"] for node in onnx.load(model).graph.node}
     sums = defaultdict(int)
     for event in events:
@@ -80,10 +80,10 @@ def module_sums(model, events) -> dict:
     return dict(sums)
 
 
-def test_the_sums_of_modules_are_the_profiles(bert, tmp_path):
+def test_the_sums_of_modules_fit_the_profile(bert, tmp_path):
     model, _, feeds = bert
     path, _ = profile(model, tmp_path, "plain", feeds)
-    report = folded(model, path)
+    report = report_of(model, path)
     assert {row["path"]: row["total"] for row in report["modules"] if row["total"]} == {
         module: time for module, time in module_sums(model, kernels(path)).items() if time}
     assert report["unattributed"] == 0
@@ -94,7 +94,7 @@ def test_the_sums_of_modules_are_the_profiles(bert, tmp_path):
 @pytest.mark.parametrize("with_optimized", [False, True])
 def test_no_time_is_lost(bert, bert_profile, with_optimized):
     path, optimized = bert_profile
-    report = folded(bert[0], path, *(["--optimized", optimized] if with_optimized else []))
+    report = report_of(bert[0], path, *(["--optimized", optimized] if with_optimized else []))
     events = kernels(path)
     assert report["operator_time"] == sum(event["dur"] for event in events)
     assert sum(node["time"] for node in report["nodes"]) == report["operator_time"]
@@ -106,14 +106,14 @@ def test_no_time_is_lost(bert, bert_profile, with_optimized):
     assert report["run_time"] == sum(runs[1:])
 
 
-def test_fused_operators_are_matched_or_said_to_be_unknown(bert, tmp_path):
+def test_fused_operators_are_matched_or_unattributed(bert, tmp_path):
     model, _, feeds = bert
     path, optimized = profile(model, tmp_path, "optimised", feeds)
-    by_name, by_match = folded(model, path), folded(model, path, "--optimized", optimized)
+    by_name, by_match = report_of(model, path), report_of(model, path, "--optimized", optimized)
     skipped = [node for node in by_name["nodes"] if node["op_type"] == "SkipLayerNormalization"]
     assert skipped and all(node["module"] is None and node["rule"] == "none" for node in skipped)
     assert by_name["unattributed"] == sum(node["time"] for node in by_name["nodes"] if node["module"] is None) > 0
-    # A residual Add and the LayerNorm after it: the module that encloses both.
+    # A residual Add fused with the LayerNorm after it belongs to the module around both.
     found = {node["module"] for node in by_match["nodes"] if node["op_type"] == "SkipLayerNormalization"}
     assert {f"encoder.layer.{i}.{part}" for i in (0, 1) for part in ("attention.output", "output")} <= found
     assert by_match["unattributed"] < 0.1 * by_match["operator_time"]
@@ -141,7 +141,7 @@ def test_flame_graphs_hold_all_time(bert, bert_profile):
 
 
 def test_bodies_are_not_counted_twice(tmp_path):
-    """If runs as long as the branch in it and a little longer: the little is its own."""
+    """The time of an If includes the time of its branch; only the difference is its own time."""
     def branch(name, op):
         return helper.make_graph([helper.make_node(op, ["x"], [name], name=f"in_{name}")], name, [],
                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
@@ -158,24 +158,24 @@ def test_bodies_are_not_counted_twice(tmp_path):
     time = defaultdict(int)
     for event in kernels(path):
         time[event["args"]["op_name"]] += event["dur"]
-    report = {row["path"]: row for row in folded(tmp_path / "m.onnx", path)["modules"]}
+    report = {row["path"]: row for row in report_of(tmp_path / "m.onnx", path)["modules"]}
     assert report["outer.inner"]["own"] == time["Exp"] > 0
     assert report["outer"]["own"] == time["If"] - time["Exp"]
     assert report["outer"]["total"] == time["If"]
 
 
 def events(*rows) -> list[dict]:
-    """A profile of one run, of (name, operator, microseconds)."""
-    made = [{"cat": "Session", "pid": 1, "tid": 1, "dur": 1000, "ts": 0, "ph": "X", "name": "model_run", "args": {}}]
+    """Returns a profile of one run from rows of (name, operator, microseconds)."""
+    result = [{"cat": "Session", "pid": 1, "tid": 1, "dur": 1000, "ts": 0, "ph": "X", "name": "model_run", "args": {}}]
     for i, (name, op, time) in enumerate(rows):
-        made.append({"cat": "Node", "pid": 1, "tid": 1, "dur": time, "ts": 10 * i, "ph": "X",
+        result.append({"cat": "Node", "pid": 1, "tid": 1, "dur": time, "ts": 10 * i, "ph": "X",
                      "name": f"{name}_kernel_time",
                      "args": {"op_name": op, "provider": "CPUExecutionProvider"}})
-    return made
+    return result
 
 
 def test_calls_and_numbered_names(tmp_path):
-    """Two calls of one module stay apart; /Add_1 is not /Add when the model has no /Add_1."""
+    """Two calls of one module stay separate; /Add_1 is not /Add if the model has no /Add_1."""
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="/block/Relu"),
              helper.make_node("Relu", ["a"], ["b"], name="/block/Relu_1"),
              helper.make_node("Neg", ["b"], ["y"], name="/head/Neg")]
@@ -185,7 +185,7 @@ def test_calls_and_numbered_names(tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(events(
         ("/block/Relu", "Relu", 5), ("/block/Relu_1", "Relu", 7), ("/head/Neg_1", "Neg", 11),
         ("/head/Neg/NegFusion", "X", 13))))
-    report = folded(model, tmp_path / "p.json")
+    report = report_of(model, tmp_path / "p.json")
     rows = {row["path"]: row for row in report["modules"]}
     assert rows["block"]["calls"] == [{"call": "0", "own": 5}, {"call": "1", "own": 7}]
     assert rows["head"]["own"] == 13 and report["unattributed"] == 11
@@ -196,7 +196,7 @@ def test_calls_and_numbered_names(tmp_path):
                                    "model;head;X 13"]
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- refused profiles ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("content, code, exit_code, said", [
     ("", "E0201", 3, "try"), ("[{\"cat\": \"Node\",", "E0202", 3, "end_profiling"),
@@ -234,12 +234,12 @@ def test_a_profile_of_another_model_is_refused(bert, tmp_path):
                                            (["--ort-profile"], "ort-profile")])
 def test_wrong_options(options, said, tmp_path):
     model = view_files.layers(20, tmp_path / "m.onnx")
-    given = [] if "--ort-profile" in options else ["--ort-profile", tmp_path / "p.json"]
-    error = command.run("profile", model, *given, *options, code=2).stderr
+    profile_options = [] if "--ort-profile" in options else ["--ort-profile", tmp_path / "p.json"]
+    error = command.run("profile", model, *profile_options, *options, code=2).stderr
     assert error.startswith("E0101") and said in error
 
 
-def test_a_file_without_modules_is_to_be_annotated_first(tmp_path):
+def test_a_file_without_modules_must_be_annotated(tmp_path):
     model = view_files.save([helper.make_node("Relu", ["x"], ["y"], name="relu")], tmp_path / "m.onnx")
     path, _ = profile(model, tmp_path, "plain", {"x": np.ones((4, 4), np.float32)})
     assert "whence annotate" in command.run("profile", model, "--ort-profile", path, code=2).stderr

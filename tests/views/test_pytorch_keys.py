@@ -1,4 +1,4 @@
-"""Files that PyTorch's exporter wrote and nobody annotated: every command reads its keys alike, and says so."""
+"""Files from PyTorch's exporter without annotation: every command reads PyTorch's keys in one way, and reports it."""
 
 import ast
 import json
@@ -31,7 +31,7 @@ class Cell(torch.nn.Module):
 
 
 class Reader(torch.nn.Module):
-    """Two cells, words whose table is also the last layer's weight, an attention."""
+    """Two cells, an attention, and an embedding whose table is also the last layer's weight."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ EXAMPLE = (torch.linspace(-1, 1, 2 * 4 * 5 * 5).reshape(2, 4, 5, 5), torch.tenso
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
-    """(the model, the folder of its file, of PyTorch's making, and of its sidecar)"""
+    """Returns the model, and the folder with PyTorch's file and the sidecar."""
     folder = tmp_path_factory.mktemp("reader")
     torch.manual_seed(3)
     network = Reader()
@@ -68,16 +68,16 @@ def reader(tmp_path_factory):
     return network, folder
 
 
-def selected(path, *options) -> list[dict]:
+def selection(path, *options) -> list[dict]:
     return command.run_json("select", path, *options)["nodes"]
 
 
-def test_each_node_has_the_module_that_pytorch_names_or_one_around_it(reader):
+def test_each_node_has_pytorchs_module_or_an_ancestor(reader):
     _, folder = reader
     nodes = onnx.load(folder / "m.onnx").graph.node
     names = {name for name, _ in reader[0].named_modules()}
-    for made, said in zip(nodes, selected(folder / "m.onnx"), strict=True):
-        if SCOPES not in keys_of(made):  # what the exporter's optimiser made without any
+    for made, said in zip(nodes, selection(folder / "m.onnx"), strict=True):
+        if SCOPES not in keys_of(made):  # from the exporter's optimiser, without keys
             assert said["confidence"] == "unattributed"
             continue
         *_, module, _ = ast.literal_eval(keys_of(made)[SCOPES])
@@ -85,15 +85,15 @@ def test_each_node_has_the_module_that_pytorch_names_or_one_around_it(reader):
         assert module in said["modules"] or said["confidence"] == "ancestor" and module.startswith(said["module"])
 
 
-def test_a_folded_norm_is_named_with_the_layer_that_took_it_in(reader):
+def test_a_folded_norm_is_named_with_its_layer(reader):
     _, folder = reader
-    convolutions = [said for said in selected(folder / "m.onnx") if said["op_type"] == "Conv"]
+    convolutions = [said for said in selection(folder / "m.onnx") if said["op_type"] == "Conv"]
     assert [said["modules"] for said in convolutions] == [[f"cells.{i}.mix", f"cells.{i}.scale"] for i in range(2)]
     assert [(said["module"], said["confidence"]) for said in convolutions] == [
         ("cells.0", "inferred"), ("cells.1", "inferred")]
 
 
-def test_a_parameter_of_another_module_leaves_only_what_is_around_both(reader):
+def test_another_modules_parameter_leaves_the_common_ancestor(reader):
     """The table is stored under the name of one of the two layers that read it."""
     _, folder = reader
     table, = (made for made in onnx.load(folder / "m.onnx").graph.node
@@ -107,7 +107,7 @@ def test_a_parameter_of_another_module_leaves_only_what_is_around_both(reader):
         assert explained["source"] is None
 
 
-def test_explain_says_where_it_is_read_and_the_line(reader):
+def test_explain_states_the_keys_and_the_line(reader):
     _, folder = reader
     norm, = (made for made in onnx.load(folder / "m.onnx").graph.node if made.op_type == "LayerNormalization")
     explained = command.run_json("explain", folder / "m.onnx", norm.name)
@@ -131,14 +131,14 @@ def commands(folder) -> dict[str, list]:
 
 @pytest.mark.parametrize("name", ["show", "select", "place", "diff", "report", "validate", "dot", "graphml",
                                   "model-explorer", "functions", "extract"])
-def test_every_command_reads_them_and_says_so_in_one_line(reader, name):
+def test_every_command_reads_them_and_reports_it_once(reader, name):
     _, folder = reader
     result = command.run(*commands(folder)[name])
-    assert result.stderr.count(LINE) == (2 if name == "diff" else 1), result.stderr  # of each file
+    assert result.stderr.count(LINE) == (2 if name == "diff" else 1), result.stderr  # once per file
     assert "whence annotate" in result.stderr
 
 
-def test_an_annotated_file_says_it_itself(reader, tmp_path):
+def test_an_annotated_file_has_no_note(reader, tmp_path):
     _, folder = reader
     command.run("annotate", folder / "m.onnx", "--sidecar", folder / "m.json", "-o", tmp_path / "m.onnx")
     for name, arguments in commands(folder).items():
@@ -147,12 +147,12 @@ def test_an_annotated_file_says_it_itself(reader, tmp_path):
             assert LINE not in command.run(*arguments, code=None).stderr
 
 
-def test_show_and_extract_agree_on_what_a_module_holds(reader, tmp_path):
+def test_show_and_extract_agree_on_a_modules_nodes(reader, tmp_path):
     _, folder = reader
     rows = {row["path"]: row for row in command.run_json("show", folder / "m.onnx")["modules"]}
     report = command.run_json("extract", folder / "m.onnx", "--module", "cells.1", "-o", tmp_path / "part.onnx")
     assert report["nodes"] == rows["cells.1"]["nodes"] == len(onnx.load(tmp_path / "part.onnx").graph.node)
-    # Half of what one node computes is not the module.
+    # A fused node cannot be extracted for only one of its modules.
     error = command.run("extract", folder / "m.onnx", "--module", "cells.1.scale", "-o", tmp_path / "n.onnx", code=None)
     assert error.returncode != 0 and not (tmp_path / "n.onnx").exists()
 
@@ -164,13 +164,13 @@ def test_names_and_coverage_do_not_contradict_each_other(reader):
     assert report["naming"]["full_hierarchies"] == attributed > 30
 
 
-def test_a_profile_of_the_file_is_folded_to_its_modules(reader, tmp_path):
+def test_a_profile_of_the_file_is_summed_by_module(reader, tmp_path):
     _, folder = reader
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), options)
-    feed = {given.name: each.numpy() for given, each in zip(session.get_inputs(), EXAMPLE, strict=True)}
+    feed = {argument.name: each.numpy() for argument, each in zip(session.get_inputs(), EXAMPLE, strict=True)}
     for _ in range(3):
         session.run(None, feed)
     result = command.run("profile", folder / "m.onnx", "--profile", session.end_profiling(), "--json")
@@ -190,23 +190,23 @@ def test_accuracy_reads_them_through_the_command(reader):
     assert any(LINE in note for note in report.notes)
 
 
-def test_one_key_of_them_is_enough(tmp_path):
-    """Of another form, the key is another tool's: viewers take any path under `namespace`."""
+def test_one_of_the_keys_suffices(tmp_path):
+    """A key in a different form belongs to another tool: viewers accept any path under `namespace`."""
     nodes = [node("Relu", ["x"], "a", "a", {"namespace": ": Net/deep.0: nn.Deep/relu: aten.relu.default"}),
              node("Relu", ["a"], "b", "b", {"namespace": "deep/0/relu"}),
              node("Relu", ["b"], "c", "c", {SCOPES: "['', 'deep', 'relu_1']"}),
              node("Relu", ["c"], "d", "d", {CLASSES: "['Net', 'nn.Deep', 'aten.relu.default']"})]
-    said = selected(model(nodes, tmp_path / "m.onnx"))
+    said = selection(model(nodes, tmp_path / "m.onnx"))
     assert [(each["module"], each["confidence"]) for each in said] == [
         ("deep.0", "inferred"), ("", "unattributed"), ("deep", "inferred"), ("", "unattributed")]
 
 
-def test_what_whence_says_of_a_node_comes_first(tmp_path):
+def test_whences_keys_take_precedence(tmp_path):
     keys = {SCOPES: "['', 'first', 'relu']"}
     nodes = [node("Relu", ["x"], "a", "a", {**keys, **known("second", "matched")}),
              node("Relu", ["a"], "b", "b", {**keys, "pkg.whence.confidence": "unattributed"}),
              node("Relu", ["b"], "c", "c", keys)]
     path = model(nodes, tmp_path / "m.onnx")
-    assert [(each["module"], each["confidence"]) for each in selected(path)] == [
+    assert [(each["module"], each["confidence"]) for each in selection(path)] == [
         ("second", "matched"), ("", "unattributed"), ("first", "inferred")]
     assert f"of 1 of 3 nodes, {LINE}" in command.run("show", path).stderr

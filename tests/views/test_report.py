@@ -1,4 +1,4 @@
-"""`whence report`: the page in a browser, the Markdown, and what is refused."""
+"""`whence report`: the page in a browser, the Markdown, and refused options."""
 
 import re
 import string
@@ -33,7 +33,7 @@ def window(tmp_path_factory):
 
 
 def ready(window, page) -> int:
-    """Opens a page; milliseconds from the start of its loading until it could be used."""
+    """Opens a page, and returns the milliseconds from the start of loading until it is usable."""
     window.open(page)
     return int(window.wait("document.documentElement.dataset.ready"))
 
@@ -52,14 +52,14 @@ def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
     print(f"{milliseconds} ms, {page.stat().st_size / 1e6:.1f} MB, {rows} rows drawn, "
           f"a graph of 250 items in {drawing:.0f} ms")
     assert milliseconds < 2000 and drawing < 2000
-    assert 5 < rows < 200  # those in sight
+    assert 5 < rows < 200  # only the visible rows
     assert window.run("return endOf[0];") == len({f"layers.{i}.{p}" for i in range(500) for p in ("attn", "mlp")}) + 502
     assert window.complaints() == []
 
 
 @in_browser
-def test_evidence_is_that_of_the_node_in_each_piece(window, tmp_path):
-    """Pieces hold 1,000 nodes: the first and the last of each, and what the file itself says of them."""
+def test_each_piece_has_the_evidence_of_its_nodes(window, tmp_path):
+    """A piece holds 1,000 nodes; compares the first and the last node of each piece with the file."""
     page = report(view_files.layers(2_500, tmp_path / "m.onnx"), tmp_path)
     ready(window, page)
     nodes = list(onnx.load(tmp_path / "m.onnx").graph.node)
@@ -74,7 +74,7 @@ def test_evidence_is_that_of_the_node_in_each_piece(window, tmp_path):
 
 @in_browser
 def test_the_browser_unpacks_what_the_command_packed(window, tmp_path):
-    """Names without a pattern, so that little of them repeats; numbers of one, two, four and eight bytes."""
+    """The names are random, so that little repeats; the numbers have one, two, four and eight bytes."""
     random = Random(7)
     name = lambda: "".join(random.choices(string.printable, k=random.randrange(1, 90)))
     nodes = [helper.make_node("MatMul", ["x", f"v{random.randrange(i)}" if i else "x"], [f"v{i}"], name=f"{i}{name()}")
@@ -152,8 +152,8 @@ def test_enter_in_the_search_goes_to_the_first_hit(window, tmp_path):
     window.type("#search", "mlp" + browser.KEYS["Enter"])
     assert window.texts("#facts h2") == ["layers.0.mlp"]
     assert window.run("return document.activeElement.id;") == "tree"
-    assert window.texts("#hits") == ["10 modules, 100 nodes"]  # nodes by their names
-    window.press("ArrowDown", "Enter")  # from there on
+    assert window.texts("#hits") == ["10 modules, 100 nodes"]  # nodes match by their names
+    window.press("ArrowDown", "Enter")  # continues from there
     assert window.texts("#evidence div.mono")[0] == "/layers.0/mlp/Relu_10"
     window.run("document.getElementById('search').value = '';")
     window.type("#search", "Relu_70" + browser.KEYS["Enter"])
@@ -166,7 +166,7 @@ def test_enter_in_the_search_goes_to_the_first_hit(window, tmp_path):
 
 
 @in_browser
-def test_operators_are_whole_and_names_show_their_end(window, tmp_path):
+def test_operators_and_ends_of_names_are_visible(window, tmp_path):
     operator = "com.microsoft::SkipSimplifiedLayerNormalization"
     module = ".".join(f"part{i}" for i in range(6))
     node = helper.make_node(operator.split("::")[1], ["x", "x", "x"], ["y"], domain="com.microsoft",
@@ -184,7 +184,7 @@ def test_operators_are_whole_and_names_show_their_end(window, tmp_path):
       const at = (i) => { const range = document.createRange(); range.setStart(name, i); range.setEnd(name, i + 1);
         return range.getBoundingClientRect(); };
       return [box.width, at(0).left - box.left, at(name.length - 1).right - box.right];""")
-    assert sides[0] > 50 and sides[1] < 0 and sides[2] <= 1  # the start is out of sight, the end is not
+    assert sides[0] > 50 and sides[1] < 0 and sides[2] <= 1  # the start is hidden, the end is visible
     assert operator in window.texts("#canvas text")
 
 
@@ -200,7 +200,7 @@ def test_a_wide_graph_fits_when_it_is_opened(window, tmp_path):
     assert window.run("return drawing.layout.width > 2 * canvas.clientWidth;")
     assert window.wait(inside)
     wide = window.run("return canvas.clientWidth;")
-    window.run("chooseNode(3);")  # its evidence takes a part of the width
+    window.run("chooseNode(3);")  # the evidence reduces the width
     assert window.wait(f"canvas.clientWidth < {wide}")
     window.click("#fit")
     assert window.wait(inside)
@@ -211,7 +211,7 @@ def test_a_wide_graph_fits_when_it_is_opened(window, tmp_path):
 
 
 def fan(path):
-    """A graph of 70 nodes in one module: 24 pairs side by side, then a chain."""
+    """Writes a graph of 70 nodes in one module: 24 parallel pairs, then a chain."""
     nodes = [helper.make_node("Relu", ["x"], [f"r{i}"], name=f"relu_{i}") for i in range(24)]
     nodes += [helper.make_node("Neg", [f"r{i}"], [f"n{i}"], name=f"neg_{i}") for i in range(24)]
     nodes.append(helper.make_node("Sum", [f"n{i}" for i in range(24)], ["c0"], name="sum"))
@@ -230,7 +230,7 @@ IN_SIGHT = """(() => { const item = document.querySelector('.item.chosen').getBo
 
 @in_browser
 @pytest.mark.parametrize("width", [None, 420], ids=["wide", "narrow"])
-def test_a_node_that_is_chosen_is_in_sight_and_readable(window, width, tmp_path):
+def test_a_chosen_node_is_visible_and_readable(window, width, tmp_path):
     window.resize(width)
     try:
         ready(window, report(fan(tmp_path / "m.onnx"), tmp_path))
@@ -240,22 +240,22 @@ def test_a_node_that_is_chosen_is_in_sight_and_readable(window, width, tmp_path)
             window.run("chooseNode(arguments[0]);", node)
             assert window.wait(IN_SIGHT), node
         window.run("drawing.items[0].focus(); setZoom(0.2); focusItem(0);")
-        assert window.run("return drawing.zoom;") == 1  # by keys, too
+        assert window.run("return drawing.zoom;") == 1  # also by keys
         window.run("chooseModule(moduleByPath().get('net.fan'));")
-        assert window.run("return drawing.zoom;") < 0.5  # the next module is shown as a whole
+        assert window.run("return drawing.zoom;") < 0.5  # the next module is shown completely
     finally:
         window.resize()
 
 
 @in_browser
-def test_on_a_narrow_screen_every_pane_is_reached(window, tmp_path):
-    """By what a finger can do: rows of the tree, boxes of the graph, the button back, and scrolling the page up and down."""
+def test_every_pane_is_usable_on_a_narrow_screen(window, tmp_path):
+    """By touch only: rows of the tree, boxes of the graph, the back button, and vertical scrolling."""
     window.resize(420)
     try:
         ready(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
         main = "document.querySelector('main')"
         assert window.run(f"return {main}.scrollWidth <= {main}.clientWidth && document.body.scrollWidth <= innerWidth;")
-        assert window.run(f"return {main}.scrollTop;") == 0  # the tree is what one sees first
+        assert window.run(f"return {main}.scrollTop;") == 0  # the tree is visible first
         top = "document.getElementById('{}').getBoundingClientRect().top"
         window.run("[...document.querySelectorAll('[role=treeitem]')].find((row) => "
                    "row.getAttribute('aria-label').startsWith('layers.1.attn')).querySelector('.label').click();")
@@ -264,7 +264,7 @@ def test_on_a_narrow_screen_every_pane_is_reached(window, tmp_path):
         height = window.run("return canvas.getBoundingClientRect().bottom;")
         assert window.run("return canvas.clientHeight;") > 120 and height <= 900
         window.run("drawing.items[0].dispatchEvent(new MouseEvent('click'));")
-        assert window.run(f"return {top.format('evidence')};") < 900  # its head shows below the graph
+        assert window.run(f"return {top.format('evidence')};") < 900  # its heading is visible below the graph
         window.run(f"{main}.scrollTop = {main}.scrollHeight;")
         assert window.run("return document.querySelector('#evidence dl').getBoundingClientRect().bottom;") < 900
         window.run("document.getElementById('content').scrollIntoView();")
@@ -280,7 +280,7 @@ def test_on_a_narrow_screen_every_pane_is_reached(window, tmp_path):
 
 
 @in_browser
-def test_the_figures_get_the_height_that_one_wants(window, tmp_path):
+def test_the_height_of_the_figures_is_adjustable(window, tmp_path):
     ready(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
     height = "document.getElementById('facts').offsetHeight"
     first = window.run(f"return {height};")
@@ -299,8 +299,8 @@ def test_the_figures_get_the_height_that_one_wants(window, tmp_path):
 
 
 @in_browser
-def test_the_page_says_what_is_not_known(window, tmp_path):
-    """Operations that wait for a size; and who made a file, which tools that rewrite it do not say."""
+def test_the_page_marks_unknown_facts(window, tmp_path):
+    """Operations that need a size; and the producer, because tools that rewrite a file do not name themselves."""
     made = onnx.load(conv_model(tmp_path / "m.onnx"))
     made.producer_name, made.producer_version = "pytorch", "2.13"
     del made.graph.node[1:], made.graph.output[:]
@@ -339,14 +339,14 @@ def test_keys_reach_the_tree_and_the_graph(window, tmp_path):
 
 @in_browser
 def test_many_values_across_a_module_are_one_port(window, tmp_path):
-    """Of 3,000 nodes 60 name no module: what they exchange with the root is too much to draw one by one."""
+    """60 of 3,000 nodes have no module, and exchange too many values with the root to draw every value."""
     page = report(view_files.layers(3000, tmp_path / "m.onnx"), tmp_path)
     ready(window, page)
     kinds = window.run("return drawing.graph.items.map((item) => [item.kind, item.values ? item.values.size : 0]);")
     assert kinds[0] == ["box", 0] and len(kinds) < 10
     made = onnx.load(tmp_path / "m.onnx").graph
-    apart = {node.output[0] for node in made.node if "pkg.whence.module" not in view_files.keys_of(node)}
-    read = {value for node in made.node if node.output[0] not in apart for value in node.input if value in apart}
+    outside = {node.output[0] for node in made.node if "pkg.whence.module" not in view_files.keys_of(node)}
+    read = {value for node in made.node if node.output[0] not in outside for value in node.input if value in outside}
     assert ["in", len(read)] in kinds
 
 
@@ -361,8 +361,8 @@ def test_names_are_inert(window, tmp_path):
     assert window.run("return names.all();") == view_files.HOSTILE
     for node in range(len(view_files.HOSTILE)):
         window.run("chooseNode(arguments[0]);", node)
-        seen = window.run("return document.body.innerText;")
-        assert not re.search(r"[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]", seen)
+        visible_text = window.run("return document.body.innerText;")
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]", visible_text)
     assert window.run(f"return document.querySelectorAll({RUNNING!r} + ', img, x').length;") == 2
     assert window.complaints() == []
 
@@ -388,7 +388,7 @@ def test_a_real_model_with_its_sidecar(window, tmp_path):
 
 @in_browser
 def test_a_picture_of_the_page_is_taken(tmp_path):
-    """As that of the README, which `picture.py` makes."""
+    """Like the README's picture, which `picture.py` takes."""
     model = view_files.layers(40, tmp_path / "m.onnx")
     name = next(each.name for each in onnx.load(model).graph.node if each.name)
     picture.take(report(model, tmp_path), name, tmp_path / "page.webp", tmp_path)
@@ -412,7 +412,7 @@ def test_findings_are_those_of_validate(window, tmp_path):
     assert "same" in window.texts("#findings tbody tr")[0]
 
 
-# ---- what the page says, without a browser ------------------------------------------------------------------------
+# ---- content of the page, without a browser -----------------------------------------------------------------------
 
 def test_the_page_fetches_nothing_and_runs_its_own_script_only(tmp_path):
     text = report(view_files.layers(20, tmp_path / "m.onnx"), tmp_path).read_text()
@@ -424,17 +424,17 @@ def test_the_page_fetches_nothing_and_runs_its_own_script_only(tmp_path):
     assert (scripts[0], scripts[-1]) == (' type="application/json" id="whence-data"', "")
 
 
-def test_edges_lie_where_the_graph_has_them(tmp_path):
+def test_edges_are_those_of_the_graph(tmp_path):
     model = view_files.layers(60, tmp_path / "m.onnx")
     page = Page(report(model, tmp_path))
     found = set(page.edges())
     made = onnx.load(model).graph
-    makers = {output: node.name for node in made.node for output in node.output}
-    assert found == {(makers[value], node.name, value) for node in made.node for value in node.input if value in makers}
+    source = {output: node.name for node in made.node for output in node.output}
+    assert found == {(source[value], node.name, value) for node in made.node for value in node.input if value in source}
 
 
 def conv_model(path, batch="batch"):
-    """Conv of 3 to 8 channels, 3x3 on 10x10; Relu; Gemm of 8*8*8 to 5."""
+    """Writes a Conv from 3 to 8 channels, 3x3 on 10x10; a Relu; and a Gemm from 8*8*8 to 5."""
     weights = [helper.make_tensor("w", TensorProto.FLOAT, [8, 3, 3, 3], [0.1] * 216),
                helper.make_tensor("m", TensorProto.FLOAT, [512, 5], [0.1] * 2560)]
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
@@ -450,23 +450,23 @@ def conv_model(path, batch="batch"):
     return path
 
 
-# By hand: each of 2*8*8*8 results of the convolution takes 27 products and as many sums; each of the 2*5 of the
-# product 512.
+# By hand: each of the 2*8*8*8 results of the convolution takes 27 products and 27 sums; each of the 2*5 results of the
+# Gemm takes 512 of both.
 COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0, "gemm": 2 * (2 * 5) * 512}
 
 
 @pytest.mark.parametrize("batch, options", [
     (2, []), ("batch", ["--size", "batch=2"]), ("batch", ["--size", "all=2"]), (None, ["--size", "all=2"]),
     ("batch", ["--size", "all=7,batch=2"]), ("all", ["--size", "all=2"])])
-def test_operations_are_counted_by_hand_worked_values(batch, options, tmp_path):
+def test_operations_equal_counts_by_hand(batch, options, tmp_path):
     page = Page(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
     assert page.node_column("operations") == COUNTED
     assert page.modules()[1]["path"] == "net"
     assert (page.modules()[1]["operations"], page.modules()[1]["uncounted"]) == (sum(COUNTED.values()), 0)
 
 
-# By operator of ONNX Runtime: inputs that its formula reads (the rest are left out), attributes, result, and the number by
-# hand: 2 for each element of the result times the inner size, 7; of the convolution 27; of four bits 32; 1 an element.
+# By operator of ONNX Runtime: the inputs that its formula reads (others are empty), attributes, result, and the count
+# by hand: 2 for each result element times the inner size (7; convolution 27; four bits 32), or 1 for each element.
 FUSED = {
     "FusedMatMul": ([[4, 3, 7], [4, 7, 5]], {}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
     "FusedMatMul turned": ([[4, 7, 3], [4, 7, 5]], {"transA": 1}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
@@ -508,8 +508,8 @@ def test_operations_of_unknown_sizes_are_unknown(tmp_path):
     assert (page.modules()[0]["uncounted"], page.modules()[0]["unsized"], page.tables["open_sizes"]) == (3, 3, ["batch"])
 
 
-def test_a_part_of_the_operations_does_not_pass_for_the_whole(tmp_path):
-    """The Relu behind a fixed size is counted, the convolution is not: its 12 are no bound of anything."""
+def test_a_partial_count_is_not_shown_as_the_total(tmp_path):
+    """The Relu of a fixed size is counted, but the convolution is not, so the Relu's 12 operations are not a total."""
     made = onnx.load(conv_model(tmp_path / "m.onnx"))
     made.graph.node.append(helper.make_node("Relu", ["fixed"], ["z"], name="small"))
     view_files.add_keys(made.graph.node[-1], module="net", confidence="exact")
@@ -524,8 +524,8 @@ def test_a_part_of_the_operations_does_not_pass_for_the_whole(tmp_path):
     assert lines["--size", "all=2"].endswith(f"| {sum(COUNTED.values()) + 12:,} |")
 
 
-def test_operations_of_sizes_that_data_decide_are_unknown(tmp_path):
-    """As many rows as there are positive numbers: what follows has no number, and what came before is no bound."""
+def test_operations_of_data_dependent_sizes_are_unknown(tmp_path):
+    """NonZero decides the number of rows, so later counts are unknown, and the known counts are not a total."""
     nodes = [helper.make_node("NonZero", ["x"], ["i"], name="i"), helper.make_node("Transpose", ["i"], ["t"], name="t"),
              helper.make_node("Cast", ["t"], ["c"], name="c", to=TensorProto.FLOAT),
              helper.make_node("Relu", ["x"], ["r"], name="r"), helper.make_node("MatMul", ["c", "w"], ["y"], name="y")]
@@ -542,8 +542,8 @@ def test_operations_of_sizes_that_data_decide_are_unknown(tmp_path):
 
 
 @pytest.mark.parametrize("batch", ["batch", "unk__6"])
-def test_sizes_that_inference_numbered_are_question_marks(batch, tmp_path):
-    """The name of an input's size stays, whatever it is: --size takes it."""
+def test_sizes_numbered_by_inference_are_question_marks(batch, tmp_path):
+    """The name of an input's size is always kept, because --size accepts it."""
     made = onnx.load(conv_model(tmp_path / "m.onnx", batch))
     for axis, name in ((2, "h"), (3, "w")):
         made.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
@@ -560,7 +560,7 @@ def one_node(path):
     return view_files.save([node], path)
 
 
-def test_one_node_is_not_nodes(tmp_path):
+def test_one_node_is_singular(tmp_path):
     model = one_node(tmp_path / "m.onnx")
     said = command.run("report", model, "-o", tmp_path / "r.md").stdout
     assert said == f"{tmp_path / 'r.md'}: 1 node in 2 modules, 1 covered, 0 findings\n"
@@ -580,7 +580,7 @@ def test_the_same_file_gives_the_same_bytes(tmp_path):
 
 # ---- Markdown -----------------------------------------------------------------------------------------------------
 
-def test_markdown_says_coverage_findings_and_modules(tmp_path):
+def test_markdown_has_coverage_findings_and_modules(tmp_path):
     model, page = view_files.layers(100, tmp_path / "m.onnx"), tmp_path / "r.md"
     command.run("report", model, "-o", page)
     text = page.read_text()
@@ -596,12 +596,12 @@ def test_markdown_of_hostile_names_keeps_its_tables(tmp_path):
     rows = [line for line in text.splitlines() if line.startswith("| `") or line.startswith("| ``")]
     assert len(rows) > len(view_files.HOSTILE)
     for row in rows:
-        cells = re.sub(r"(`+) ?(.*?) ?\1(?!`)", "code", row)  # what stands in code spans means nothing
+        cells = re.sub(r"(`+) ?(.*?) ?\1(?!`)", "code", row)  # text in code spans is literal
         assert "<" not in cells and "@" not in cells
         assert "\x1b" not in row and "\u2028" not in row
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- refused options ----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("options, code, said", [
     (["-o", "out.pdf"], "E0101", "report.html or report.md"), ([], "E0101", "--output"),

@@ -1,5 +1,5 @@
-"""`whence profile` on runtimes that cannot run here, TensorRT and QNN: files written by hand to the grammar that their
-sources print. And on files of every form that are broken."""
+"""`whence profile` on TensorRT and QNN, which cannot run here: files written by hand in the grammar of their sources.
+Also broken files of every format."""
 
 import json
 
@@ -10,7 +10,7 @@ import command
 from views import profiled, view_files
 
 PROFILE = profiled.schema("profile")
-# By name: module. A chain, each reading the one before; "/head/Softmax" makes the output "y".
+# The module of each node. The nodes are a chain, and "/head/Softmax" computes the output "y".
 NODES = {"/enc/layer.0/attn/MatMul": "enc.layer.0.attn", "/enc/layer.0/attn/Add": "enc.layer.0.attn",
          "/enc/layer.0/act/Gelu": "enc.layer.0.act", "/enc/layer.1/attn/MatMul": "enc.layer.1.attn",
          "/enc/layer.1/act/Gelu": "enc.layer.1.act", "/head/MatMul": "head", "/head/Softmax": "head"}
@@ -28,8 +28,8 @@ def model(tmp_path_factory):
     return view_files.save(nodes, tmp_path_factory.mktemp("chain") / "m.onnx")
 
 
-def folded(model, folder, **files) -> dict:
-    """Writes the files, by their names without an ending, and folds them."""
+def report_of(model, folder, **files) -> dict:
+    """Writes the files under these names, and returns the report on them."""
     options = []
     for name, content in files.items():
         (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
@@ -39,14 +39,14 @@ def folded(model, folder, **files) -> dict:
     return report
 
 
-def of_nodes(report: dict) -> dict[str, tuple]:
+def node_modules(report: dict) -> dict[str, tuple]:
     return {node["name"]: (node["module"], sorted(node.get("parts", []))) for node in report["nodes"]}
 
 
 # ---- TensorRT -----------------------------------------------------------------------------------------------------
 
 def trt(*layers: str) -> list[dict]:
-    """A profile of ten runs, the first layer 1 ms a run, the next 2 ms, and so on."""
+    """Returns a profile of ten runs: the first layer takes 1 ms per run, the second layer 2 ms, and so on."""
     return [{"count": 10}, *({"name": name, "timeMs": 10.0 * (i + 1), "averageMs": i + 1.0, "medianMs": i + 1.0,
                               "percentage": 1.0} for i, name in enumerate(layers))]
 
@@ -79,15 +79,15 @@ ACROSS = ["enc.layer.0.act", "enc.layer.0.attn", "enc.layer.1.attn"]
     ("(Unnamed Layer* 52) [Shuffle]", None, []),
 ])
 def test_names_of_tensorrt(model, tmp_path, name, module, parts):
-    report = folded(model, tmp_path, profile=trt(F, name))
-    assert of_nodes(report)[name] == (module, parts)
+    report = report_of(model, tmp_path, profile=trt(F, name))
+    assert node_modules(report)[name] == (module, parts)
     assert (report["source"], report["runs"], report["warmup_runs"]) == ("tensorrt", 10, 0)
     assert report["operator_time"] == 30_000 and report["unattributed"] == (0 if module is not None else 20_000)
 
 
 def test_bounds_of_modules(model, tmp_path):
-    """What surely belongs to a module, and what may: of layers of 1, 2 and 3 ms."""
-    report = folded(model, tmp_path, profile=trt(A, f"{B} + {C}", f"{{ForeignNode[{C}...{D}]}}"))
+    """The certain and the possible time of modules, for layers of 1, 2 and 3 ms."""
+    report = report_of(model, tmp_path, profile=trt(A, f"{B} + {C}", f"{{ForeignNode[{C}...{D}]}}"))
     rows = {row["path"]: (row["total"], row["at_most"]) for row in report["modules"]}
     assert rows == {"": (60_000, 60_000), "enc": (60_000, 60_000), "enc.layer": (60_000, 60_000),
                     "enc.layer.0": (30_000, 60_000), "enc.layer.0.attn": (10_000, 30_000),
@@ -102,27 +102,27 @@ def layer(name: str, *nodes: str, separator="\x1f") -> dict:
             "Metadata": separator.join(f"[ONNX Layer: {node}]" for node in nodes)}
 
 
-def test_layer_information_says_what_a_layer_holds(model, tmp_path):
+def test_layer_information_lists_nodes_of_a_layer(model, tmp_path):
     names = ["__myl_Fused_myl0_1", "__myl_Two_myl0_2", f"{{ForeignNode[{A}...{E}]}}", "__myl_Cut_myl0_4", F]
     information = {"Layers": [
         layer(names[0], A, B), layer(names[1], A, C, separator="\x1e"), layer(names[2], D, f"{E} | Local Function: Block"),
         {**layer(names[3], A), "Metadata": f"[ONNX Layer: {A}]\x1f[ONNX Layer: {'n' * 1990} ... {'m' * 1990}]"},
         layer(names[4])], "Bindings": ["x", "y"]}
-    report = folded(model, tmp_path, profile=trt(*names), layers=information)
-    found = of_nodes(report)
+    report = report_of(model, tmp_path, profile=trt(*names), layers=information)
+    found = node_modules(report)
     assert found[names[0]] == ("enc.layer.0.attn", [])
     assert found[names[1]] == ("enc.layer.0", ["enc.layer.0.act", "enc.layer.0.attn"])
-    assert found[names[2]] == ("enc.layer.1", WITHIN_1)  # fewer than the region of its name
-    assert found[names[3]] == ("", ["", "enc.layer.0.attn"])  # TensorRT cut the rest: it may be anything's
+    assert found[names[2]] == ("enc.layer.1", WITHIN_1)  # fewer nodes than the region in its name
+    assert found[names[3]] == ("", ["", "enc.layer.0.attn"])  # TensorRT cut the list, so any module is possible
     assert found[names[4]] == ("head", [])
     assert {node["op_type"] for node in report["nodes"]} == {"kgen"}
-    alone = of_nodes(folded(model, tmp_path, profile=trt(*names)))
-    assert alone[names[0]] == (None, [])
+    without_layers = node_modules(report_of(model, tmp_path, profile=trt(*names)))
+    assert without_layers[names[0]] == (None, [])
 
 
-def test_layer_information_of_names_alone(model, tmp_path):
-    report = folded(model, tmp_path, layers={"Layers": [A, f"{D} + {E}"]}, profile=trt(A, f"{D} + {E}"))
-    assert of_nodes(report) == {A: ("enc.layer.0.attn", []), f"{D} + {E}": ("enc.layer.1", WITHIN_1)}
+def test_layer_information_of_only_names(model, tmp_path):
+    report = report_of(model, tmp_path, layers={"Layers": [A, f"{D} + {E}"]}, profile=trt(A, f"{D} + {E}"))
+    assert node_modules(report) == {A: ("enc.layer.0.attn", []), f"{D} + {E}": ("enc.layer.1", WITHIN_1)}
 
 
 # ---- QNN ----------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ HEADER = "Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Lev
 
 
 def qnn(*runs: dict[str, int], unit="CYCLES", sources=None) -> str:
-    """A detailed profile: by run, the time of each operator."""
+    """Returns a detailed profile from the time of each operator in each run."""
     lines = [HEADER + (",ONNX Source Ops" if sources else "")]
     for run in runs:
         lines.append("0,ROOT,1000,CYCLES,BACKEND,ROOT,Accelerator (execute) time (cycles)" + ("," if sources else ""))
@@ -141,32 +141,32 @@ def qnn(*runs: dict[str, int], unit="CYCLES", sources=None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_qnn_names_the_operators_that_it_was_made_of(model, tmp_path):
+def test_qnn_names_its_source_operators(model, tmp_path):
     sources = {"Conv_1": [A, B], "Gelu_7": [C, D], "other": []}
     runs = [{"Conv_1": 900, "Gelu_7": 700, "other": 5}, {"Conv_1": 100, "Gelu_7": 50, "other": 5},
             {"Conv_1": 110, "Gelu_7": 60, "other": 5}]
-    report = folded(model, tmp_path, profile=qnn(*runs, sources=sources))
+    report = report_of(model, tmp_path, profile=qnn(*runs, sources=sources))
     assert (report["source"], report["unit"], report["runs"], report["warmup_runs"]) == ("qnn", "cycles", 2, 1)
-    assert of_nodes(report) == {"Conv_1": ("enc.layer.0.attn", []), "other": (None, []),
+    assert node_modules(report) == {"Conv_1": ("enc.layer.0.attn", []), "other": (None, []),
                                 "Gelu_7": ("enc.layer", ["enc.layer.0.act", "enc.layer.1.attn"])}
     assert {node["name"]: node["time"] for node in report["nodes"]} == {"Conv_1": 210, "Gelu_7": 110, "other": 10}
     assert "cycles a run" in command.run("profile", model, "--profile", tmp_path / "profile").stdout
 
 
-def test_qnns_trace_says_what_the_table_does_not(model, tmp_path):
+def test_qnns_trace_completes_the_table(model, tmp_path):
     trace = {"schema_version": 2, "model_name": "m", "subgraph_traces": [{"graph_name": "g", "tensor_mappings": [],
              "op_mappings": [
                  {"dst_name": "Conv_1", "dst_qnn_op_type": "MatMul", "node_group_type": "OrtNodeUnit",
                   "sources": [{"name": A, "type": "OP"}, {"name": "v0", "type": "TENSOR"}, {"name": B, "type": "OP"}]},
                  {"dst_name": "Fused_2", "dst_qnn_op_type": "Gelu", "sources": [{"name": "optimised", "type": "OP"}],
                   "original_sources": [{"name": E, "type": "OP"}]}]}], "unsupported_nodes": []}
-    report = folded(model, tmp_path, profile=qnn({"Conv_1": 7, "Fused_2": 3}, unit="US"), trace=trace)
-    assert of_nodes(report) == {"Conv_1": ("enc.layer.0.attn", []), "Fused_2": ("enc.layer.1.act", [])}
+    report = report_of(model, tmp_path, profile=qnn({"Conv_1": 7, "Fused_2": 3}, unit="US"), trace=trace)
+    assert node_modules(report) == {"Conv_1": ("enc.layer.0.attn", []), "Fused_2": ("enc.layer.1.act", [])}
     assert [node["op_type"] for node in report["nodes"]] == ["MatMul", "Gelu"]
     assert (report["unit"], report["operator_time"], report["warmup_runs"]) == ("microseconds", 10, 0)
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- refused files ------------------------------------------------------------------------------------------------
 
 XML = ('<?xml version="1.0"?>\n<net name="n" version="11"><layers><layer id="0" name="{name}" type="MatMul">'
        '<data execOrder="0" execTimeMcs="{time}" originalLayersNames="{name}"/></layer></layers>'
@@ -225,7 +225,7 @@ def test_broken_files(model, tmp_path, name):
     ({"a": qnn({A: 5}), "b": {"Layers": [A]}}, "the same runtime"),
     ({"a": trt(A), "b": {"subgraph_traces": []}}, "the same runtime"),
 ])
-def test_files_that_do_not_belong_together(model, tmp_path, files, said):
+def test_files_that_do_not_fit_together(model, tmp_path, files, said):
     for name, content in files.items():
         (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
     error = command.run("profile", model, "--profile", tmp_path / "a", "--profile", tmp_path / "b", code=2).stderr
@@ -240,8 +240,8 @@ def test_layers_of_another_engine(model, tmp_path):
 
 
 def test_deep_names_are_read(model, tmp_path):
-    report = folded(model, tmp_path, profile=trt(A, NESTED))
-    assert of_nodes(report)[NESTED] == ("enc.layer.0.attn", [])
+    report = report_of(model, tmp_path, profile=trt(A, NESTED))
+    assert node_modules(report)[NESTED] == ("enc.layer.0.attn", [])
 
 
 @pytest.mark.parametrize("options", [["--warmup", "-1"], ["--warmup", "2"], ["--warmup", "some"]])
@@ -251,8 +251,8 @@ def test_wrong_numbers_of_warmup_runs(model, tmp_path, options):
 
 
 @pytest.mark.parametrize("options", [["--warmup", "1"], ["--against-optimized", "p"]])
-def test_options_that_would_do_nothing(model, tmp_path, options):
-    """TensorRT gives sums of all runs; there is no second profile."""
+def test_options_without_an_effect(model, tmp_path, options):
+    """TensorRT states sums over all runs, and there is no second profile."""
     (tmp_path / "p").write_text(json.dumps(trt(A)))
     error = command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr
     assert error.startswith("E0101") and options[0].removesuffix("-optimized") in error

@@ -1,5 +1,5 @@
-"""`whence profile` on what ONNX Runtime and OpenVINO really write: against OpenVINO's own counters, ONNX Runtime's own
-table, and sums made here from the same files by the names of nodes."""
+"""`whence profile` on real profiles of ONNX Runtime and OpenVINO, against OpenVINO's counters, ONNX Runtime's table,
+and sums computed here from the same files by the names of nodes."""
 
 import contextlib
 import csv
@@ -27,7 +27,7 @@ def net(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def openvino_run(net, tmp_path_factory):
-    """(the runtime model of one inference, what OpenVINO says of it)"""
+    """Returns the runtime model of one inference, and OpenVINO's counters."""
     return profiled.run_openvino(net, tmp_path_factory.mktemp("openvino"), 1)
 
 
@@ -36,7 +36,7 @@ def onnxruntime_run(net, tmp_path_factory):
     return profiled.run_onnxruntime(net, tmp_path_factory.mktemp("onnxruntime"), 4)
 
 
-def folded(model, path, *options) -> dict:
+def report_of(model, path, *options) -> dict:
     report = command.run_json("profile", model, "--profile", path, *options)
     PROFILE.validate(report)
     return report
@@ -48,9 +48,9 @@ def rows_of(report: dict) -> dict[str, dict]:
 
 # ---- OpenVINO -----------------------------------------------------------------------------------------------------
 
-def test_openvino_times_are_openvinos_own(net, openvino_run):
+def test_openvino_times_equal_counters(net, openvino_run):
     path, counters = openvino_run
-    report = folded(net, path)
+    report = report_of(net, path)
     ran = {each.node_name: round(each.real_time.total_seconds() * 1e6) for each in counters
            if str(each.status) == "Status.EXECUTED"}
     assert {node["name"]: node["time"] for node in report["nodes"]} == ran and len(ran) >= 4
@@ -60,11 +60,11 @@ def test_openvino_times_are_openvinos_own(net, openvino_run):
     assert sum(row["own"] for row in report["modules"]) == report["operator_time"] - report["unattributed"]
 
 
-def test_openvino_layers_are_of_the_modules_of_their_nodes(net, openvino_run):
-    """A layer belongs to the module around all nodes that it lists, and may belong to each of theirs."""
+def test_openvino_layers_belong_to_their_nodes_modules(net, openvino_run):
+    """A layer belongs to the module around all its nodes, and may belong to the module of each node."""
     path, _ = openvino_run
     modules = profiled.modules_of(net)
-    own, most = defaultdict(int), defaultdict(int)
+    own, possible = defaultdict(int), defaultdict(int)
     listed = 0
     for layer in ElementTree.parse(path).getroot().find("layers"):
         data = layer.find("data")
@@ -77,35 +77,35 @@ def test_openvino_layers_are_of_the_modules_of_their_nodes(net, openvino_run):
         common = next(n for n in range(len(paths[0]), -1, -1) if all(each[:n] == paths[0][:n] for each in paths))
         own[".".join(paths[0][:common])] += int(data.get("execTimeMcs"))
         for module in {".".join(each[:n]) for each in paths for n in range(common + 1, len(each) + 1)}:
-            most[module] += int(data.get("execTimeMcs"))
-    assert listed >= 2 and any(module.endswith(".act") for module in most)
-    report = folded(net, path)
+            possible[module] += int(data.get("execTimeMcs"))
+    assert listed >= 2 and any(module.endswith(".act") for module in possible)
+    report = report_of(net, path)
     named = {row["path"]: row["own"] for row in report["modules"]}
     for node in report["nodes"]:
         if node["rule"] != "listed":
             named[node["module"]] -= node["time"]
     assert {module: time for module, time in named.items() if time} == {m: time for m, time in own.items() if time}
-    for module, time in most.items():
+    for module, time in possible.items():
         row = rows_of(report)[module]
         assert row["at_most"] == row["total"] + time
     text = command.run("profile", net, "--profile", path).stdout
     assert "an average run" in text and "at most" in text and "and of others'" in text
 
 
-def test_parts_of_a_decomposed_operator_are_found_by_what_is_around_them(net, openvino_run):
-    """OpenVINO normalises in a layer "MVN_8" that says nothing of LayerNormalization; the model has two of them."""
+def test_parts_of_a_decomposed_operator_are_found_by_neighbours(net, openvino_run):
+    """OpenVINO normalises in layers like "MVN_8", which do not mention LayerNormalization; the model has two norms."""
     path, _ = openvino_run
-    nodes = [node for node in folded(net, path)["nodes"] if node["op_type"] == "MVN"]
+    nodes = [node for node in report_of(net, path)["nodes"] if node["op_type"] == "MVN"]
     norms = ["blocks.0.norm", "blocks.1.norm"]
-    # OpenVINO says of a layer that took less than half a microsecond that it did not run: the second one, now and then.
+    # OpenVINO reports a layer of less than half a microsecond as not executed, which sometimes is the second norm.
     assert nodes and [node["module"] for node in nodes] == norms[:len(nodes)]
     assert {node["rule"] for node in nodes} == {"between"}
 
 
-def test_openvinos_name_of_an_output_is_the_tensors(net, tmp_path):
-    """The last Softmax is called "output", as its tensor is; benchmark_app's table has layers' names alone."""
+def test_openvino_names_outputs_after_tensors(net, tmp_path):
+    """The last Softmax has the name of its tensor, "output"; benchmark_app's table has only the names of layers."""
     path = profiled.run_benchmark_app(net, tmp_path)
-    report = folded(net, path)
+    report = report_of(net, path)
     with open(path, newline="") as file:
         table = [row for row in csv.reader(file, delimiter=";") if row]
     ran = {row[0]: round(float(row[4]) * 1000) for row in table if row[1].endswith("EXECUTED")}
@@ -120,10 +120,10 @@ def test_openvinos_name_of_an_output_is_the_tensors(net, tmp_path):
 # ---- ONNX Runtime: memory, warm-up, threads -----------------------------------------------------------------------
 
 def test_memory_of_modules(net, tmp_path):
-    """Sizes of the profile are ONNX Runtime's; outputs are what the shapes say."""
+    """The sizes in the profile come from ONNX Runtime; the sizes of outputs follow from the shapes."""
     path, _ = profiled.run_onnxruntime(net, tmp_path, 2)
     events = [event for event in json.loads(path.read_text()) if event["cat"] == "Node"]
-    report = folded(net, path)
+    report = report_of(net, path)
     modules = profiled.modules_of(net)
     outputs = {}
     for event in events:
@@ -133,7 +133,7 @@ def test_memory_of_modules(net, tmp_path):
     up = next(node for node in report["nodes"] if node["name"] == "/blocks.0/up/Gemm")
     assert up["memory"]["outputs"] == 8 * 256 * 4
     assert up["memory"]["parameters"] == 256 * 4  # ONNX Runtime does not count the weight that it has packed
-    sums = profiled.up_from({module: sum(size for name, size in outputs.items() if modules.get(name) == module)
+    sums = profiled.subtree_sums({module: sum(size for name, size in outputs.items() if modules.get(name) == module)
                              for module in set(modules.values())})
     assert rows_of(report)["blocks.1"]["memory"]["outputs"] == sums["blocks.1"] > 0
     peaks = [node["memory"]["peak"] for node in report["nodes"]]
@@ -148,7 +148,7 @@ def test_the_table_of_memory(net, tmp_path):
     with open(tmp_path / "memory.csv", newline="") as file:
         table = list(csv.DictReader(file))
     sizes = ("initializers_sizes", "total_dynamic_sizes", "total_temp_allocations")
-    report = folded(net, tmp_path / "memory.csv")
+    report = report_of(net, tmp_path / "memory.csv")
     assert (report["unit"], report["source"]) == ("bytes", "onnxruntime-memory")
     assert report["operator_time"] == sum(int(row[size]) for row in table for size in sizes)
     assert sorted(node["name"] for node in report["nodes"]) == sorted(
@@ -158,7 +158,7 @@ def test_the_table_of_memory(net, tmp_path):
 
 
 def test_where_onnxruntime_placed_the_nodes(net, tmp_path):
-    """By the lines of docs/profile.md."""
+    """Runs the lines in docs/profile.md."""
     lines = (command.ROOT / "docs" / "profile.md").read_text().split("```python\n")[1].split("```")[0]
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -166,19 +166,19 @@ def test_where_onnxruntime_placed_the_nodes(net, tmp_path):
     with contextlib.chdir(tmp_path):
         exec(lines, {"session": session, "json": json, "pathlib": pathlib})
     placed = [node.name for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()]
-    report = folded(net, tmp_path / "providers.json")
+    report = report_of(net, tmp_path / "providers.json")
     assert (report["unit"], report["source"]) == ("nodes", "onnxruntime-providers")
     assert [node["name"] for node in report["nodes"]] == placed and report["operator_time"] == len(placed) > 5
     assert rows_of(report)["blocks.0.up"]["providers"] == {"CPUExecutionProvider": 1}
 
 
 def test_providers_of_modules(net, tmp_path):
-    """Two nodes of a block on one provider, two on another; what is not in the list is not counted."""
+    """Two nodes on one provider, one node on another; nodes that are not in the list are not counted."""
     parts = [{"provider": "CUDAExecutionProvider", "nodes": [{"name": "/blocks.0/up/Gemm", "op_type": "Gemm"},
                                                              {"name": "/head/Gemm", "op_type": "Gemm"}]},
              {"provider": "CPUExecutionProvider", "nodes": [{"name": "/blocks.0/act/Gelu", "op_type": "Gelu"}]}]
     (tmp_path / "p.json").write_text(json.dumps(parts))
-    rows = rows_of(folded(net, tmp_path / "p.json"))
+    rows = rows_of(report_of(net, tmp_path / "p.json"))
     assert rows["blocks.0"]["providers"] == {"CUDAExecutionProvider": 1, "CPUExecutionProvider": 1}
     assert rows["head"]["providers"] == {"CUDAExecutionProvider": 1}
     text = command.run("profile", net, "--profile", tmp_path / "p.json").stdout
@@ -186,23 +186,23 @@ def test_providers_of_modules(net, tmp_path):
     assert "CPU 33.3 %, CUDA 66.7 %" in line and "3 nodes in 3 operators" in text
 
 
-@pytest.mark.parametrize("options, counted", [([], (3, 1)), (["--warmup", "0"], (4, 0)), (["--warmup", "3"], (1, 3))])
-def test_warmup_runs_are_left_out(net, onnxruntime_run, options, counted):
+@pytest.mark.parametrize("options, runs_left", [([], (3, 1)), (["--warmup", "0"], (4, 0)), (["--warmup", "3"], (1, 3))])
+def test_warmup_runs_are_left_out(net, onnxruntime_run, options, runs_left):
     path, _ = onnxruntime_run
     events = json.loads(path.read_text())
     runs = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["name"] == "model_run")
-    begin = runs[counted[1]][0]
-    report = folded(net, path, *options)
-    assert (report["runs"], report["warmup_runs"]) == counted
+    begin = runs[runs_left[1]][0]
+    report = report_of(net, path, *options)
+    assert (report["runs"], report["warmup_runs"]) == runs_left
     assert report["operator_time"] == sum(event["dur"] for event in events
                                           if event["cat"] == "Node" and event["ts"] >= begin)
-    assert report["run_time"] == sum(end - start for start, end in runs[counted[1]:])
+    assert report["run_time"] == sum(end - start for start, end in runs[runs_left[1]:])
     said = "warm-up" in command.run("profile", net, "--profile", path, *options).stdout
-    assert said == (counted[1] > 0)
+    assert said == (runs_left[1] > 0)
 
 
 def union(events: list[dict]) -> int:
-    """Microseconds in which at least one of the events ran."""
+    """Returns the microseconds in which at least one of the events ran."""
     covered, end = 0, -1
     for event in sorted(events, key=lambda event: event["ts"]):
         covered += max(0, event["ts"] + event["dur"] - max(end, event["ts"]))
@@ -222,7 +222,7 @@ def test_operators_on_several_threads_count_once_in_wall_time(tmp_path):
     begin = sorted(event["ts"] for event in events if event["name"] == "model_run")[1]
     ran = [event for event in events if event["cat"] == "Node" and event["ts"] >= begin]
     assert len({event["tid"] for event in ran}) == 2 and union(ran) < sum(event["dur"] for event in ran)
-    report = folded(model, path)
+    report = report_of(model, path)
     assert (report["runs"], report["warmup_runs"]) == (80, 1)
     assert (report["operator_wall"], report["operator_time"]) == (union(ran), sum(event["dur"] for event in ran))
     pair = [event for event in ran if not event["name"].startswith("/node2x")]
@@ -234,20 +234,20 @@ def test_operators_on_several_threads_count_once_in_wall_time(tmp_path):
 # ---- two profiles -------------------------------------------------------------------------------------------------
 
 def test_onnxruntime_against_openvino(net, onnxruntime_run, openvino_run):
-    """Each side is what its own profile says, by run; a verdict needs ranges that do not meet."""
+    """Each side has the values of its own profile per run; a verdict needs ranges that do not overlap."""
     (first, saved), (second, _) = onnxruntime_run, openvino_run
     report = command.run_json("profile", net, "--profile", first, "--optimized", saved, "--against", second)
     COMPARISON.validate(report)
-    sides = {"first": folded(net, first, "--optimized", saved), "second": folded(net, second)}
+    sides = {"first": report_of(net, first, "--optimized", saved), "second": report_of(net, second)}
     assert [report[side]["source"] for side in sides] == ["onnxruntime", "openvino"]
     changes = set()
     for row in report["modules"]:
         low, high = {}, {}
-        for side, alone in sides.items():
-            module, runs = rows_of(alone)[row["path"]], alone["runs"]
+        for side, single in sides.items():
+            module, runs = rows_of(single)[row["path"]], single["runs"]
             for key in ("own", "total", "at_most"):
                 assert row[side][key] == pytest.approx(module[key] / runs)
-            low[side], high[side] = module["total"] / runs, (module["at_most"] + alone["unattributed"]) / runs
+            low[side], high[side] = module["total"] / runs, (module["at_most"] + single["unattributed"]) / runs
         expected = ("faster" if high["second"] < low["first"] else "slower" if low["second"] > high["first"] else
                     "same" if low == high and low["first"] == low["second"] else "unclear")
         assert row["change"] == expected, row
@@ -257,7 +257,7 @@ def test_onnxruntime_against_openvino(net, onnxruntime_run, openvino_run):
     assert "A: onnxruntime ms" in text and "B: openvino ms" in text and "unclear" in text
 
 
-def test_a_profile_against_itself_is_the_same(net, onnxruntime_run):
+def test_a_profile_against_itself_is_equal(net, onnxruntime_run):
     path, saved = onnxruntime_run
     report = command.run_json("profile", net, "--profile", path, "--optimized", saved, "--against", path,
                               "--against-optimized", saved)
@@ -266,7 +266,7 @@ def test_a_profile_against_itself_is_the_same(net, onnxruntime_run):
     assert rows_of(report)[""]["change"] == "same"
 
 
-def test_what_cannot_be_compared(net, onnxruntime_run, tmp_path):
+def test_incomparable_profiles(net, onnxruntime_run, tmp_path):
     path, _ = onnxruntime_run
     (tmp_path / "memory.csv").write_text("#name,input_sizes,initializers_sizes,total_dynamic_sizes,"
                                          "total_temp_allocations\n/head/Gemm_77,1,2,3,4\n")
@@ -285,7 +285,7 @@ def slices(path) -> list[dict]:
 
 
 def enclosing(events: list[dict]) -> dict[int, list[dict]]:
-    """By the number of a slice, those around it on its track, from the outside; every two nest or are apart."""
+    """Maps each slice number to the slices around it on its track, outermost first. Two slices nest or are disjoint."""
     around = {}
     for track in sorted({(event["pid"], event["tid"]) for event in events}):
         numbers = [i for i, event in enumerate(events) if (event["pid"], event["tid"]) == track]
@@ -307,7 +307,7 @@ def enclosing(events: list[dict]) -> dict[int, list[dict]]:
 def test_a_trace_nests_operators_in_their_modules(net, onnxruntime_run, openvino_run, runtime, tmp_path):
     path = {"onnxruntime": onnxruntime_run, "openvino": openvino_run}[runtime][0]
     command.run("profile", net, "--profile", path, "--trace", tmp_path / "trace.json")
-    events, report = slices(tmp_path / "trace.json"), folded(net, path)
+    events, report = slices(tmp_path / "trace.json"), report_of(net, path)
     operators = [event for event in events if event["cat"] == "operator"]
     assert sum(event["dur"] for event in operators) == report["operator_time"]
     assert len(operators) == sum(node["count"] for node in report["nodes"])
@@ -324,7 +324,7 @@ def test_a_trace_nests_operators_in_their_modules(net, onnxruntime_run, openvino
 
 
 def test_a_trace_of_several_threads_and_bodies(tmp_path):
-    """An operator in a body lies in the If that holds it; a thread has a track of its own."""
+    """An operator in a body is inside its If, and each thread has its own track."""
     inner = helper.make_graph([helper.make_node("Exp", ["x"], ["t"], name="exp")], "t", [],
                               [helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, None)])
     nodes = [helper.make_node("If", ["c"], ["v"], name="if", then_branch=inner, else_branch=inner),
@@ -348,7 +348,7 @@ def test_a_trace_of_several_threads_and_bodies(tmp_path):
               ((events[i], above) for i, above in enclosing(events).items()) if event["cat"] == "operator"}
     assert around == {"if": ["model", "outer"], "exp": ["model", "outer", "If", "inner"], "neg": ["model", "other"]}
     assert {event["tid"] for event in events if event["name"] == "other"} == {2}
-    report = folded(model, tmp_path / "p.json")
+    report = report_of(model, tmp_path / "p.json")
     assert (report["operator_time"], report["operator_wall"]) == (90, 60)  # 10 to 50 and 20 to 70
     assert (tmp_path / "o").read_text() == command.run("profile", model, "--profile", tmp_path / "p.json").stdout
     assert np.isclose(rows_of(report)["outer"]["share"], 40 / 90)

@@ -1,7 +1,7 @@
-"""Our files in other people's viewers: Model Explorer groups nodes by module, Netron draws every node under its name.
+"""Files of whence in other viewers: Model Explorer groups nodes by module, Netron draws every node under its name.
 
-Both packages are fetched once into a folder of their own in the cache, without what they would bring along for formats
-other than ONNX; where that fails the tests say so and are skipped. Netron 9 draws no groups for ONNX files.
+Both packages are installed once into their own folder in the cache, without their dependencies for formats other than
+ONNX. If the installation fails, the tests are skipped with the reason. Netron 9 draws no groups for ONNX files.
 """
 
 import json
@@ -32,23 +32,23 @@ NETRON = "import netron, sys; netron.start(sys.argv[1], (\'localhost\', int(sys.
 
 @pytest.fixture(scope="module")
 def viewers() -> dict:
-    """The environment of a process that can import them."""
+    """Returns the environment of a process that can import the viewers."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "whence"
     folder = cache / "_".join(["viewers", *(name.split("==")[1] for name in VIEWERS)])
     if not folder.exists():
-        making = cache / f"{folder.name}.{os.getpid()}"
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", making]
+        partial = cache / f"{folder.name}.{os.getpid()}"
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", partial]
         for arguments in (["--no-deps", *VIEWERS], NEEDED):
             made = subprocess.run([*pip, *arguments], capture_output=True, text=True, timeout=300, check=False)
             if made.returncode != 0:
-                shutil.rmtree(making, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
                 pytest.skip(f"pip could not fetch the viewers: {made.stderr.strip().splitlines()[-1]}")
         try:
-            making.rename(folder)
+            partial.rename(folder)
         except OSError:  # another worker was first
             assert folder.exists()
-            shutil.rmtree(making)
-    # Behind this environment's own packages, whose onnx and numpy both use.
+            shutil.rmtree(partial)
+    # The viewers use onnx and numpy of this environment, so their folder comes last.
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path[1:], str(folder)])}
 
 
@@ -80,7 +80,7 @@ def test_model_explorer_groups_nodes_by_their_modules(viewers, model):
     assert shown.returncode == 0, shown.stderr
     groups = {}
     for _, label, namespace in json.loads(shown.stdout.splitlines()[-1]):
-        levels = [level.partition(": ")[0] for level in namespace.split("/")[2:]]  # behind the graph and the root
+        levels = [level.partition(": ")[0] for level in namespace.split("/")[2:]]  # after the graph and the root
         groups.setdefault(label, []).append(levels[:-1])  # the last one is the operation
     made = onnx.load(model).graph.node
     assert len(made) > 5
@@ -97,7 +97,7 @@ def test_netron_draws_every_node_under_its_name(viewers, model, tmp_path):
     server = subprocess.Popen([sys.executable, "-c", NETRON, model, str(port)], env=viewers, stdout=subprocess.DEVNULL)
     try:
         window.go(f"http://localhost:{port}/")
-        window.wait("document.body?.className.includes('notification')", 30)  # of its licence, to be accepted
+        window.wait("document.body?.className.includes('notification')", 30)  # the licence must be accepted
         window.run("document.getElementById('message-button').click();")
         window.wait("document.querySelectorAll('[id^=\"node-name-\"]').length", 30)
         drawn = set(window.run("return [...document.querySelectorAll('[id^=\"node-name-\"]')].map((node) => node.id);"))

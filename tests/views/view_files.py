@@ -1,4 +1,4 @@
-"""ONNX files for the views: many nodes in many modules, and names that nobody should trust."""
+"""Writes ONNX files for the tests of views: many nodes in many modules, and hostile names."""
 
 import onnx
 from onnx import TensorProto, helper
@@ -24,16 +24,16 @@ def save(nodes: list, path, shape=(4, 4)):
 
 
 def layers(count: int, path):
-    """`count` nodes in layers of twenty: layers.N.attn, layers.N.mlp; each reads the one before and another."""
+    """Writes `count` nodes in layers of twenty: layers.N.attn, layers.N.mlp. Each reads the previous and one more."""
     nodes = []
     for i in range(count):
-        layer, place = divmod(i, 20)
-        op = ["MatMul", "Add", "Relu", "Mul"][place % 4]
+        layer, position = divmod(i, 20)
+        op = ["MatMul", "Add", "Relu", "Mul"][position % 4]
         inputs = [f"v{i - 1}" if i else "x", f"v{i - 7}" if i > 7 else "x"][:1 if op == "Relu" else 2]
-        part = "attn" if place < 10 else "mlp"
+        part = "attn" if position < 10 else "mlp"
         node = helper.make_node(op, inputs, [f"v{i}"], name=f"/layers.{layer}/{part}/{op}_{i}")
         confidence = "unattributed" if i % 50 == 49 else "inferred" if i % 10 == 9 else "exact"
-        add_keys(node, confidence=confidence, rule="structure", source=f"model.py:{10 + place} forward", call="0")
+        add_keys(node, confidence=confidence, rule="structure", source=f"model.py:{10 + position} forward", call="0")
         if confidence != "unattributed":
             add_keys(node, module=f"layers.{layer}.{part}")
         nodes.append(node)
@@ -41,12 +41,12 @@ def layers(count: int, path):
 
 
 def hostile(path):
-    """A chain of nodes whose names, modules and metadata are all of HOSTILE."""
+    """Writes a chain of nodes with names, modules and metadata from HOSTILE."""
     nodes, value = [], "x"
     for name in HOSTILE:
-        made = helper.make_node("Relu", [value], [f"{name} value"], name=name)
-        add_keys(made, module=f"outer.{name.replace('.', '')}", confidence="exact", source=name, rule=name)
-        nodes.append(made)
+        relu = helper.make_node("Relu", [value], [f"{name} value"], name=name)
+        add_keys(relu, module=f"outer.{name.replace('.', '')}", confidence="exact", source=name, rule=name)
+        nodes.append(relu)
         value = f"{name} value"
     return save(nodes, path)
 

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing a file over the shell's limit then fails with an error
   // Disables fast bins: malloc empties them at every large free, which takes a sixth of the time of a large model.
   mallopt(M_MXFAST, 0);
-  whence::keep_freed_memory_for_a_while();
+  whence::delay_memory_release();
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
   whence::report_crashes(whence::wants_json(arguments));
   const auto code = whence::run_guarded(arguments);

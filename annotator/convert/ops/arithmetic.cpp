@@ -6,7 +6,7 @@
 
 #include "annotator/convert/float64_forms.h"
 #include "annotator/convert/lerp.h"
-#include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/narrow_constants.h"
 #include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"

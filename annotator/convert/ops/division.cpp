@@ -2,7 +2,7 @@
 #include "annotator/convert/ops/division.h"
 
 #include "annotator/convert/broadcast.h"
-#include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/narrow_constants.h"
 #include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"

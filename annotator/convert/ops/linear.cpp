@@ -50,7 +50,7 @@ Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
   if (only_multiplied_transposed(c)) return derived_constant(c, weight, "T", transposed_when_written);
   const TensorData& data = *c.constant(weight);
-  const bool copied = c.session().as_other_exporters() || may_be_stored_besides(data, data.bytes.size());
+  const bool copied = c.session().as_other_exporters() || may_store_additionally(data, data.bytes.size());
   return copied ? c.transpose(weight, {1, 0}) : absent;
 }
 

@@ -5,7 +5,7 @@
 
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
-#include "annotator/convert/window_places.h"
+#include "annotator/convert/window_indices.h"
 #include "schema/element_count.h"
 
 namespace whence::convert {

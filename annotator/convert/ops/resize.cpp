@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/convert/nearest_places.h"
+#include "annotator/convert/nearest_indices.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/scaled_size.h"
 

@@ -5,7 +5,7 @@
 
 #include "annotator/convert/axes.h"
 #include "annotator/convert/ops/families.h"
-#include "annotator/convert/window_places.h"
+#include "annotator/convert/window_indices.h"
 
 namespace whence::convert {
 namespace {

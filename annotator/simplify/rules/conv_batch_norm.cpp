@@ -76,7 +76,7 @@ TensorData scaled(const TensorData& weight, const std::vector<double>& factor, c
   };
   constexpr std::size_t small = std::size_t{1} << 14U;
   const std::size_t size = weight.bytes.size();
-  return {weight.dtype, weight.shape, size <= small ? make() : Bytes::made_when_written(size, make)};
+  return {weight.dtype, weight.shape, size <= small ? make() : Bytes::computed_when_written(size, make)};
 }
 
 TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {

@@ -73,7 +73,7 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   // The check that most nodes fail comes first.
   if (!reads_constants_only(rewriter, node) || !can_evaluate(node)) return no_match();
   if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
-  const auto result = evaluate(node, constants_of(rewriter, node), most_bytes_folded(rewriter.constants_read(node)));
+  const auto result = evaluate(node, constants_of(rewriter, node), max_folded_bytes(rewriter.constants_read(node)));
   if (!result) return refused("the result is too large to store, or only the runtime can compute it");
   if (rewriter.is_output(node.outputs[0])) return refused("a graph output needs a node that computes it");
   rewriter.fold(index, *result, name_of_result(rewriter, node));

@@ -43,13 +43,13 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
 bool serves_small_constants(Rewriter& r, const GraphNode& node, const TensorData& data) {
   constexpr std::uint64_t small_part = 64;
   FoldedConstants from = r.constants_read(node);
-  from.bytes_that_go = data.bytes.size() / small_part;
+  from.removed_bytes = data.bytes.size() / small_part;
   const auto users = r.users(node.outputs[0]);
   return !users.empty() && std::ranges::all_of(users, [&](std::int32_t index) {
     const GraphNode& user = r.node(index);
     if (!can_evaluate(user)) return false;
     const auto dims = r.static_dims(user.outputs[0]);
-    if (!dims || count_of(*dims) * size_of(r.value(user.outputs[0]).dtype) > most_bytes_folded(from)) return false;
+    if (!dims || count_of(*dims) * size_of(r.value(user.outputs[0]).dtype) > max_folded_bytes(from)) return false;
     return std::ranges::all_of(user.inputs, [&](graph::GraphValueId input) {
       return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
     });
@@ -71,7 +71,7 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const graph::GraphValueId input = node.inputs[0];
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return no_match();
-  if (bytes_of_result(node, *data) > most_bytes_folded(rewriter.constants_read(node)) &&
+  if (bytes_of_result(node, *data) > max_folded_bytes(rewriter.constants_read(node)) &&
       !serves_small_constants(rewriter, node, *data)) {
     return is(node, "Transpose") ? refused("other nodes use the weight without the Transpose") : no_match();
   }

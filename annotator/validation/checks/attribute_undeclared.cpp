@@ -1,5 +1,5 @@
-// V108: attributes that refer to one of the enclosing function, where the function declares none of that name, or where
-// there is no function around.
+// V108: attributes that refer to an attribute of the enclosing function that the function does not declare, or that are
+// not in a function.
 #include <algorithm>
 
 #include "annotator/validation/checks.h"
@@ -31,9 +31,9 @@ std::vector<FindingItem> find_attribute_undeclared(const CheckContext& context) 
 }  // namespace
 
 const Check attribute_undeclared_check = {
-    {"V108", "attribute_undeclared", "attributes that refer to one that no function declares",
-     "declare the attribute in the function, or write its value out",
-     "The value comes from the call of the enclosing function; where the function does not declare it, it has none.",
+    {"V108", "attribute_undeclared", "references to attributes that no enclosing function declares",
+     "declare the attribute in the function, or write the value itself",
+     "The call of the enclosing function supplies the value; an attribute that the function does not declare has none.",
      Severity::error},
     find_attribute_undeclared};
 

@@ -1,4 +1,4 @@
-// V603: a node surer than what it was derived from.
+// V603: a node with a higher confidence than the nodes that it was derived from.
 #include <algorithm>
 #include <optional>
 
@@ -12,40 +12,43 @@ using origin::Confidence;
 
 namespace {
 
-// Returns the weakest of the confidences that the names had; nothing where one of them had none.
-std::optional<Confidence> weakest_of(const std::vector<std::string>& names, const ConfidenceOf& known) {
+// Returns the weakest confidence of the names; nullopt if one of them had none.
+std::optional<Confidence> weakest_of(const std::vector<std::string>& names, const ConfidenceOf& confidences) {
   std::optional<Confidence> weakest;
   for (const std::string& name : names) {
-    const auto found = known.find(name);
-    if (found == known.end()) return std::nullopt;
+    const auto found = confidences.find(name);
+    if (found == confidences.end()) return std::nullopt;
     weakest = std::max(weakest.value_or(Confidence::exact), found->second);
   }
   return weakest;
 }
 
-// A module that no node had before is one around those of several.
-Confidence allowed(const metadata::Attribution& said, const ToolEdit& edit) {
-  if (const auto by_operation = weakest_of(metadata::parse_ids(said.id), edit.of_operation)) return *by_operation;
-  return weakest_of(said.modules, edit.of_module).value_or(Confidence::ancestor);
+// Returns the limit by stated names. A module that no node before had is a common ancestor of several.
+Confidence allowed(const metadata::Attribution& stated, const ToolEdit& edit) {
+  if (const auto by_operation = weakest_of(metadata::parse_ids(stated.id), edit.operation_confidence))
+    return *by_operation;
+  return weakest_of(stated.modules, edit.module_confidence).value_or(Confidence::ancestor);
 }
 
-// A node of several others is no surer than the least sure of them; one that does the work of one of several, than the
-// surest of those.
-Confidence allowed_by_sources(const Standing& standing, const ToolEdit& edit) {
+// Returns the limit by sources: the weakest confidence of the required sources, and the strongest confidence of the
+// alternatives.
+Confidence allowed_by_sources(const NodeSources& node_sources, const ToolEdit& edit) {
   Confidence limit = Confidence::exact;
-  for (const std::size_t at : standing.must) limit = std::max(limit, edit.before[at].attribution.confidence);
-  if (standing.any_of.empty()) return limit;
+  for (const std::size_t at : node_sources.required) limit = std::max(limit, edit.before[at].attribution.confidence);
+  if (node_sources.alternatives.empty()) return limit;
   Confidence surest = Confidence::unattributed;
-  for (const std::size_t at : standing.any_of) surest = std::min(surest, edit.before[at].attribution.confidence);
+  for (const std::size_t at : node_sources.alternatives)
+    surest = std::min(surest, edit.before[at].attribution.confidence);
   return std::max(limit, surest);
 }
 
-// An inserted node is of the module of a neighbour, or of one around several.
-Confidence allowed_for_inserted(const metadata::Attribution& said, const Standing& standing, const ToolEdit& edit) {
+// Returns the limit of an inserted node, which has the module of a neighbour or an ancestor of several.
+Confidence allowed_for_inserted(const metadata::Attribution& stated, const NodeSources& node_sources,
+                                const ToolEdit& edit) {
   Confidence surest = Confidence::ancestor;
-  for (const std::size_t at : standing.neighbours) {
+  for (const std::size_t at : node_sources.neighbours) {
     const metadata::Attribution& neighbour = edit.after[at].attribution;
-    if (neighbour.modules == std::vector{said.module}) surest = std::min(surest, neighbour.confidence);
+    if (neighbour.modules == std::vector{stated.module}) surest = std::min(surest, neighbour.confidence);
   }
   return std::max(surest, Confidence::inferred);
 }
@@ -53,19 +56,19 @@ Confidence allowed_for_inserted(const metadata::Attribution& said, const Standin
 std::vector<FindingItem> find_confidence_raised(const CheckContext& context) {
   std::vector<FindingItem> items;
   const ToolEdit& edit = *context.edit;
-  if (edit.nothing_to_keep()) return items;
+  if (edit.has_no_origins()) return items;
   for (std::size_t at = 0; at < edit.after.size(); ++at) {
-    const metadata::Attribution& said = edit.after[at].attribution;
-    if (!said.attributed()) continue;
-    const Standing& standing = edit.standings.of[at];
-    Confidence limit = std::max(allowed(said, edit), allowed_by_sources(standing, edit));
-    const bool inserted = standing.role == Role::inserted;
-    if (inserted) limit = std::max(limit, allowed_for_inserted(said, standing, edit));
-    if (said.confidence < limit) {
-      items.push_back(
-          {shown_node(*edit.after[at].node), "it says " + std::string(origin::name_of(said.confidence)) +
-                                                 (inserted ? ", and was inserted: at most " : ", and comes from ") +
-                                                 std::string(origin::name_of(limit))});
+    const metadata::Attribution& stated = edit.after[at].attribution;
+    if (!stated.attributed()) continue;
+    const NodeSources& node_sources = edit.sources.by_node[at];
+    Confidence limit = std::max(allowed(stated, edit), allowed_by_sources(node_sources, edit));
+    const bool inserted = node_sources.role == Role::inserted;
+    if (inserted) limit = std::max(limit, allowed_for_inserted(stated, node_sources, edit));
+    if (stated.confidence < limit) {
+      items.push_back({shown_node(*edit.after[at].node),
+                       "it states " + std::string(origin::name_of(stated.confidence)) +
+                           (inserted ? " but was inserted: at most " : " but its sources allow at most ") +
+                           std::string(origin::name_of(limit))});
     }
   }
   return items;
@@ -74,9 +77,9 @@ std::vector<FindingItem> find_confidence_raised(const CheckContext& context) {
 }  // namespace
 
 const Check confidence_raised_check = {
-    {"V603", "confidence_raised", "nodes surer than the ones they come from (rules 5 and 6)",
-     "state the weakest confidence of the nodes that the node stands for; unattributed if one is",
-     "The words are promises; a tool that looked at nothing else cannot know more than its input said.",
+    {"V603", "confidence_raised", "nodes with a higher confidence than their sources (rules 5 and 6)",
+     "state the weakest confidence of the nodes that it represents; unattributed if one of them is",
+     "A confidence is a promise; a tool without further evidence cannot promise more than its input did.",
      Severity::error},
     find_confidence_raised,
     /*full=*/false,

@@ -36,7 +36,8 @@ std::vector<FindingItem> find_domain_imported_twice(const CheckContext& context)
 const Check domain_imported_twice_check = {
     {"V109", "domain_imported_twice", "domains that are imported more than once",
      "keep one opset_import for each domain",
-     "Readers take the first or the last: which version of its operators is meant is left to chance.", Severity::error},
+     "Some readers use the first import, others the last, so the version of its operators is ambiguous.",
+     Severity::error},
     find_domain_imported_twice};
 
 }  // namespace whence::validation

@@ -39,8 +39,7 @@ std::vector<FindingItem> find_domain_not_imported(const CheckContext& context) {
 
 const Check domain_not_imported_check = {
     {"V106", "domain_not_imported", "domains that are used without an opset import", "add the domain to opset_import",
-     "Without an import it is not known which version of the operator is meant, and runtimes refuse the model.",
-     Severity::error},
+     "Without an import the version of the operator is undefined, and runtimes refuse the model.", Severity::error},
     find_domain_not_imported};
 
 }  // namespace whence::validation

@@ -1,4 +1,4 @@
-// V110: tensors and values whose dtype is undefined, or a number that ONNX does not know.
+// V110: tensors and values with an undefined dtype, or with a number that ONNX does not define.
 #include <onnx/onnx_pb.h>
 
 #include "annotator/onnx_file/wire_in.h"
@@ -15,8 +15,8 @@ bool is_known(std::uint64_t data_type) {
   return data_type > 0 && data_type < 1U << 16U && onnx::TensorProto::DataType_IsValid(static_cast<int>(data_type));
 }
 
-// The first unknown elem_type of a TypeProto: of a tensor (1), sparse tensor (8), or within sequence (4), map (5),
-// optional (9), whose element types are TypeProtos.
+// Returns the first unknown elem_type of a TypeProto. Tensors (1) and sparse tensors (8) have one; sequences (4), maps
+// (5) and optionals (9) contain a TypeProto.
 std::optional<std::uint64_t> unknown_in(std::string_view type, const Place& place) {
   for (wire::FieldReader kinds(type, place); !kinds.done();) {
     const wire::Field kind = kinds.next();
@@ -55,9 +55,9 @@ std::vector<FindingItem> find_dtype_unknown(const CheckContext& context) {
 }  // namespace
 
 const Check dtype_unknown_check = {
-    {"V110", "dtype_unknown", "tensors and values of a dtype that ONNX does not know",
-     "write the file again with a tool that knows the dtype, or read it with a newer one",
-     "A reader that does not know the dtype cannot know the size of an element either.", Severity::error},
+    {"V110", "dtype_unknown", "tensors and values with a dtype that ONNX does not define",
+     "write the file again with a valid dtype, or read it with a newer tool",
+     "Without the dtype a reader cannot determine the size of an element.", Severity::error},
     find_dtype_unknown};
 
 }  // namespace whence::validation

@@ -1,4 +1,4 @@
-// V201: tensors whose external file is not there. Files outside the model's folder are V203's: they are not looked for.
+// V201: tensors whose external file does not exist. V203 reports files outside the model's folder instead.
 #include "annotator/validation/checks.h"
 
 namespace whence::validation {
@@ -8,7 +8,7 @@ std::vector<FindingItem> find_external_data_missing(const CheckContext& context)
   std::vector<FindingItem> items;
   for (const ExternalTensor& tensor : context.external) {
     if (!tensor.inside || tensor.file_size) continue;
-    items.push_back({tensor.tensor, tensor.location.empty() ? "no location is given" : "no file " + tensor.location});
+    items.push_back({tensor.tensor, tensor.location.empty() ? "no location" : "no file " + tensor.location});
   }
   return items;
 }
@@ -18,8 +18,7 @@ std::vector<FindingItem> find_external_data_missing(const CheckContext& context)
 const Check external_data_missing_check = {
     {"V201", "external_data_missing", "tensors whose external file is missing",
      "copy the data file beside the model, under its original name",
-     "The model cannot be loaded. Files outside the model's folder are not looked for: they are V203's.",
-     Severity::error},
+     "The model cannot be loaded. V203 reports files outside the model's folder instead.", Severity::error},
     find_external_data_missing};
 
 }  // namespace whence::validation

@@ -1,5 +1,5 @@
-// V203: external data outside the model's folder, by an absolute location, `..` or a symbolic link. Runtimes refuse it:
-// whoever opens a downloaded model must not have other files of the machine read.
+// V203: external data outside the model's folder, by an absolute location, `..` or a symbolic link. Runtimes refuse it,
+// so that a downloaded model cannot read other files of the machine.
 #include "annotator/validation/checks.h"
 
 namespace whence::validation {
@@ -16,10 +16,10 @@ std::vector<FindingItem> find_external_data_outside(const CheckContext& context)
 }  // namespace
 
 const Check external_data_outside_check = {
-    {"V203", "external_data_outside", "tensors whose external data lies outside the model's folder",
-     "move the data file beside the model and give its bare name as location",
-     "An absolute location, `..` or a symbolic link. Runtimes refuse it: whoever opens a downloaded model must not "
-     "have other files of the machine read.",
+    {"V203", "external_data_outside", "tensors whose external data is outside the model's folder",
+     "move the data file next to the model and set the location to its file name",
+     "The location is absolute, or leaves the folder by `..` or a symbolic link. Runtimes refuse it, so that a "
+     "downloaded model cannot read other files of the machine.",
      Severity::error},
     find_external_data_outside};
 

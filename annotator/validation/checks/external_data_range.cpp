@@ -1,4 +1,4 @@
-// V202: tensors whose span in the external file passes its end, or has not the size that dtype and shape ask for.
+// V202: tensors whose range in the external file passes its end, or has another size than dtype and shape require.
 #include "annotator/validation/checks.h"
 
 namespace whence::validation {
@@ -16,7 +16,7 @@ std::string problem_of(const ExternalTensor& tensor) {
            std::to_string(size) + " bytes";
   }
   if (tensor.needed && (tensor.length ? length != *tensor.needed : length < *tensor.needed)) {
-    return std::to_string(length) + " bytes where dtype and shape ask for " + std::to_string(*tensor.needed);
+    return std::to_string(length) + " bytes, but dtype and shape require " + std::to_string(*tensor.needed);
   }
   return "";
 }
@@ -35,8 +35,8 @@ std::vector<FindingItem> find_external_data_range(const CheckContext& context) {
 
 const Check external_data_range_check = {
     {"V202", "external_data_range", "tensors whose external data does not fit its file, dtype or shape",
-     "the data file belongs to another model or is cut short: copy it again",
-     "The span passes the file's end, or has not the size that dtype and shape ask for: the weights are others than "
+     "the data file belongs to another model or is truncated: copy it again",
+     "The range passes the end of the file, or has another size than dtype and shape require, so the weights are not "
      "the model's.",
      Severity::error},
     find_external_data_range};

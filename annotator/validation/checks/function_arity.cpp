@@ -1,5 +1,5 @@
-// V107: calls that pass more inputs to a function of the model, or take more outputs, than it has, and calls that leave
-// out an input that its nodes read first of all.
+// V107: calls of functions of the model with more inputs or outputs than the function has, or without an input that the
+// function needs.
 #include <map>
 #include <tuple>
 
@@ -15,16 +15,16 @@ namespace {
 
 using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
 
-// An omitted input may feed an optional one within; as the first input of a node it is missed.
-bool is_missed(const OnnxFunction& function, std::string_view input) {
-  bool missed = false;
+// True if the function needs the input: it is the first input of a node. Other node inputs may be optional.
+bool is_required(const OnnxFunction& function, std::string_view input) {
+  bool required = false;
   walk_nodes(function.nodes,
-             [&](const OnnxNode& node) { missed |= !node.inputs.empty() && node.inputs.front() == input; });
-  return missed;
+             [&](const OnnxNode& node) { required |= !node.inputs.empty() && node.inputs.front() == input; });
+  return required;
 }
 
-std::string counted(std::size_t given, std::size_t declared, const char* what) {
-  return std::to_string(given) + " " + what + " where the function has " + std::to_string(declared);
+std::string counted(std::size_t passed, std::size_t declared, const char* what) {
+  return std::to_string(passed) + " " + what + ", but the function has " + std::to_string(declared);
 }
 
 std::string problem_of(const OnnxNode& call, const OnnxFunction& function) {
@@ -35,7 +35,7 @@ std::string problem_of(const OnnxNode& call, const OnnxFunction& function) {
     return counted(call.outputs.size(), function.outputs.size(), "outputs");
   }
   for (std::size_t i = call.inputs.size(); i < function.inputs.size(); ++i) {
-    if (is_missed(function, function.inputs[i])) return "input '" + std::string(function.inputs[i]) + "' is left out";
+    if (is_required(function, function.inputs[i])) return "input '" + std::string(function.inputs[i]) + "' is missing";
   }
   return "";
 }
@@ -59,9 +59,9 @@ std::vector<FindingItem> find_function_arity(const CheckContext& context) {
 }  // namespace
 
 const Check function_arity_check = {
-    {"V107", "function_arity", "calls that do not fit the function that they call",
-     "export again: function and call were made apart",
-     "onnx's checker looks at operators of its own domains only; runtimes refuse the model, or read what is not there.",
+    {"V107", "function_arity", "calls that do not fit the called function",
+     "export again: function and call were written separately",
+     "onnx's checker examines only operators of its own domains; runtimes refuse the model or read missing inputs.",
      Severity::error},
     find_function_arity};
 

@@ -1,6 +1,6 @@
-// V105: calls of functions that the model does not define. A domain holds functions when the model defines one of it,
-// or when it is one of the exporters' own ("pkg.onnxscript.torch_lib"), which no runtime has kernels for. Other custom
-// domains (com.microsoft) may well be known to a runtime, so nothing is said of them.
+// V105: calls of functions that the model does not define. A domain is checked if the model defines a function in it,
+// or if it belongs to an exporter ("pkg.onnxscript.torch_lib"), since no runtime has kernels for it. A runtime may
+// implement other custom domains (com.microsoft), so they are not checked.
 #include <set>
 #include <tuple>
 
@@ -18,8 +18,8 @@ struct Definitions {
   std::set<std::string_view> domains;
 
   bool lacks(const onnx_file::OnnxNode& node) const {
-    const bool holds_functions = domains.count(node.domain) > 0 || node.domain.starts_with("pkg.");
-    return holds_functions && functions.count({node.domain, node.op_type, node.overload}) == 0;
+    const bool has_functions = domains.count(node.domain) > 0 || node.domain.starts_with("pkg.");
+    return has_functions && functions.count({node.domain, node.op_type, node.overload}) == 0;
   }
 };
 
@@ -27,7 +27,7 @@ std::vector<FindingItem> find_function_undefined(const CheckContext& context) {
   Definitions defined;
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
     defined.functions.insert({function.domain, function.name, function.overload});
-    // A function may overlay a standard operator; that makes no function domain of ai.onnx.
+    // A function may override a standard operator, but ai.onnx remains a domain of operators.
     if (!function.domain.empty() && !function.domain.starts_with("ai.onnx")) defined.domains.insert(function.domain);
   }
   std::vector<FindingItem> items;
@@ -43,8 +43,8 @@ std::vector<FindingItem> find_function_undefined(const CheckContext& context) {
 const Check function_undefined_check = {
     {"V105", "function_undefined", "calls of functions that the model does not define",
      "export again with the functions included",
-     "A domain holds functions when the model defines one of it, or when it is one of the exporters' own, which no "
-     "runtime has kernels for. Of other custom domains nothing is said: a runtime may know them.",
+     "A domain is checked if the model defines a function in it, or if it belongs to an exporter, since no runtime has "
+     "kernels for it. Other custom domains are not checked: a runtime may implement them.",
      Severity::error},
     find_function_undefined};
 

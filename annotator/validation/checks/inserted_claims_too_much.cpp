@@ -1,4 +1,4 @@
-// V608: a node that was put in for the sake of others, and says to be one of them.
+// V608: a node that was inserted to serve others but has the entries of an operation.
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/validation/checks.h"
@@ -14,10 +14,10 @@ namespace {
 std::vector<FindingItem> find_inserted_claims_too_much(const CheckContext& context) {
   std::vector<FindingItem> items;
   const ToolEdit& edit = *context.edit;
-  if (edit.nothing_to_keep()) return items;
+  if (edit.has_no_origins()) return items;
   for (std::size_t at = 0; at < edit.after.size(); ++at) {
     const view::DiffNode& each = edit.after[at];
-    if (edit.standings.of[at].role != Role::inserted || !each.attribution.attributed()) continue;
+    if (edit.sources.by_node[at].role != Role::inserted || !each.attribution.attributed()) continue;
     std::string problem;
     for (const std::string_view key : {keys::id, keys::op, keys::modules}) {
       if (find_property(each.node->metadata, key)) problem = std::string("it has ").append(key);
@@ -34,7 +34,8 @@ std::vector<FindingItem> find_inserted_claims_too_much(const CheckContext& conte
 const Check inserted_claims_too_much_check = {
     {"V608", "inserted_claims_too_much", "inserted nodes with entries of the nodes that they serve (rule 6)",
      "leave out id, op and modules, and write pkg.whence.rule = inserted",
-     "Such a node computes no operation of the model; with the identity of one it is counted as one.", Severity::error},
+     "An inserted node computes no operation of the model, but with an identity it is counted as one.",
+     Severity::error},
     find_inserted_claims_too_much,
     /*full=*/false,
     /*compares=*/true};

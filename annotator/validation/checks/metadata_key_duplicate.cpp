@@ -1,5 +1,5 @@
-// V103: a metadata key that occurs twice on one thing. ONNX forbids it and no checker looks: readers disagree on which
-// value holds.
+// V103: a metadata key that occurs twice on one element. ONNX forbids it, but no checker reports it, and readers
+// disagree on which value is valid.
 #include <set>
 
 #include "annotator/validation/checks.h"
@@ -11,9 +11,9 @@ namespace {
 
 void add_duplicates(const onnx_file::OnnxProperties& metadata, const std::string& owner,
                     std::vector<FindingItem>& items) {
-  std::set<std::string_view> seen, told;
+  std::set<std::string_view> seen, reported;
   for (const onnx_file::OnnxProperty& entry : metadata) {
-    if (!seen.insert(entry.key).second && told.insert(entry.key).second)
+    if (!seen.insert(entry.key).second && reported.insert(entry.key).second)
       items.push_back({owner, std::string(entry.key)});
   }
 }
@@ -30,9 +30,9 @@ std::vector<FindingItem> find_metadata_key_duplicate(const CheckContext& context
 }  // namespace
 
 const Check metadata_key_duplicate_check = {
-    {"V103", "metadata_key_duplicate", "metadata keys that occur twice on one owner",
-     "keep one entry for each key; `whence strip` removes those that whence wrote",
-     "ONNX forbids it and no checker looks: readers disagree on which value holds.", Severity::warning},
+    {"V103", "metadata_key_duplicate", "metadata keys that occur twice on one element",
+     "keep one entry for each key; `whence strip` removes the entries that whence wrote",
+     "ONNX forbids it, but no checker reports it, and readers disagree on which value is valid.", Severity::warning},
     find_metadata_key_duplicate};
 
 }  // namespace whence::validation

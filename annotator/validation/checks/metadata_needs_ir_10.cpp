@@ -1,5 +1,5 @@
-// V104: metadata of nodes, values, graphs, initializers or functions in a file whose IR version is below 10, which has
-// none (onnx.proto: metadata_props were added with IR version 10). Only the model itself had metadata before.
+// V104: metadata of nodes, values, graphs, initializers or functions in a file whose IR version is below 10. These
+// metadata_props were added with IR version 10 (onnx.proto); before that only the model had metadata.
 #include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
@@ -22,10 +22,10 @@ std::vector<FindingItem> find_metadata_needs_ir_10(const CheckContext& context) 
 }  // namespace
 
 const Check metadata_needs_ir_10_check = {
-    {"V104", "metadata_needs_ir_10", "things with metadata in a file whose IR version has none",
-     "raise ir_version to 10: `whence annotate` does",
-     "Metadata of nodes, values, graphs, initializers and functions came with IR version 10; readers of older versions "
-     "may drop it or refuse the file.",
+    {"V104", "metadata_needs_ir_10", "elements with metadata that the file's IR version does not have",
+     "raise ir_version to 10, as `whence annotate` does",
+     "Metadata of nodes, values, graphs, initializers and functions was added with IR version 10; readers of older "
+     "versions may drop it or refuse the file.",
      Severity::warning},
     find_metadata_needs_ir_10};
 

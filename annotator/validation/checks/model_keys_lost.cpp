@@ -1,4 +1,4 @@
-// V607: keys of whence on the model that are gone after the tool, or say something else.
+// V607: keys of whence on the model that the tool dropped or changed.
 #include "annotator/validation/checks.h"
 #include "annotator/validation/tool_edit.h"
 
@@ -19,7 +19,8 @@ std::vector<FindingItem> find_model_keys_lost(const CheckContext& context) {
 const Check model_keys_lost_check = {
     {"V607", "model_keys_lost", "metadata of the model that the tool dropped or changed (rule 8)",
      "copy metadata_props of the model",
-     "Without them whence cannot say of which program the nodes are, or restore the file as it was.", Severity::error},
+     "Without them whence cannot tell which program the nodes belong to, or restore the original file.",
+     Severity::error},
     find_model_keys_lost,
     /*full=*/false,
     /*compares=*/true};

@@ -1,4 +1,4 @@
-// V605: a node of several modules, under a module that is not where those meet.
+// V605: a node of several modules whose `module` is not their lowest common ancestor.
 #include "annotator/origin/common_module.h"
 #include "annotator/validation/checks.h"
 #include "annotator/validation/tool_edit.h"
@@ -25,8 +25,8 @@ std::vector<FindingItem> find_module_not_the_ancestor(const CheckContext& contex
 const Check module_not_the_ancestor_check = {
     {"V605", "module_not_the_ancestor",
      "nodes of several modules whose module is not their lowest common ancestor (rule 3)",
-     "state as module the longest path, in whole segments, that all of modules begin with",
-     "Reports by module count the node where it does not belong, or higher than need be.", Severity::error},
+     "set module to the longest path, in whole segments, that all paths in modules begin with",
+     "Reports by module count the node in the wrong module, or in an ancestor that is too general.", Severity::error},
     find_module_not_the_ancestor,
     /*full=*/false,
     /*compares=*/true};

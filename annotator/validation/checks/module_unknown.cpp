@@ -1,4 +1,4 @@
-// V303: nodes that name a module which the sidecar's module table does not hold. Needs --sidecar.
+// V303: nodes that name a module that is not in the sidecar's module table. Needs --sidecar.
 #include <set>
 
 #include "annotator/validation/checks.h"
@@ -29,7 +29,7 @@ std::vector<FindingItem> find_module_unknown(const CheckContext& context) {
 const Check module_unknown_check = {
     {"V303", "module_unknown", "nodes that name a module the model does not have",
      "give the sidecar of the same model, or annotate the file again",
-     "The sidecar's module table does not hold it: the file was annotated from another model. Needs --sidecar.",
+     "The module is not in the sidecar's module table: the file was annotated from another model. Needs --sidecar.",
      Severity::warning},
     find_module_unknown};
 

@@ -1,4 +1,4 @@
-// V113: names that are not valid UTF-8, or hold control characters.
+// V113: names that are not valid UTF-8 or contain control characters.
 #include <set>
 
 #include "annotator/validation/checks.h"
@@ -46,11 +46,12 @@ std::vector<FindingItem> find_name_unreadable(const CheckContext& context) {
 
 }  // namespace
 
-const Check name_unreadable_check = {{"V113", "name_unreadable", "names that are not UTF-8, or hold control characters",
-                                      "rename them: `whence annotate` gives nodes readable names",
-                                      "protobuf asks for UTF-8, and readers of other languages fail on anything else; "
-                                      "control characters garble reports and terminals.",
-                                      Severity::error},
-                                     find_name_unreadable};
+const Check name_unreadable_check = {
+    {"V113", "name_unreadable", "names that are not UTF-8 or contain control characters",
+     "rename them: `whence annotate` gives nodes readable names",
+     "protobuf requires UTF-8, and readers in other languages fail without it; "
+     "control characters garble reports and terminals.",
+     Severity::error},
+    find_name_unreadable};
 
 }  // namespace whence::validation

@@ -1,4 +1,4 @@
-// V102: a name that several nodes carry, branches and loop bodies included: whoever looks a node up finds one of them.
+// V102: a name that several nodes have, including nodes in branches and loop bodies. A lookup by name finds only one.
 #include <map>
 
 #include "annotator/validation/checks.h"
@@ -22,8 +22,9 @@ std::vector<FindingItem> find_node_name_duplicate(const CheckContext& context) {
 }  // namespace
 
 const Check node_name_duplicate_check = {
-    {"V102", "node_name_duplicate", "names that more than one node carries", "`whence annotate` makes names unique",
-     "Branches and loop bodies included: whoever looks a node up by its name finds one of them.", Severity::warning},
+    {"V102", "node_name_duplicate", "names that several nodes have", "`whence annotate` makes names unique",
+     "A lookup by name finds only one of the nodes. Nodes in branches and loop bodies are included.",
+     Severity::warning},
     find_node_name_duplicate};
 
 }  // namespace whence::validation

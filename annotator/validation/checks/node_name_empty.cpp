@@ -1,4 +1,4 @@
-// V101: nodes without a name. ONNX allows them; profilers, quantisers and whence's own reports then have no handle.
+// V101: nodes without a name. ONNX allows that, but profilers, quantisers and whence's reports cannot refer to them.
 #include "annotator/validation/checks.h"
 
 namespace whence::validation {
@@ -17,7 +17,7 @@ std::vector<FindingItem> find_node_name_empty(const CheckContext& context) {
 
 const Check node_name_empty_check = {
     {"V101", "node_name_empty", "nodes without a name", "`whence annotate` gives every node a name",
-     "ONNX allows them; profilers, quantisers and reports then have no handle on the node.", Severity::warning},
+     "ONNX allows that, but profilers, quantisers and reports cannot refer to the node.", Severity::warning},
     find_node_name_empty};
 
 }  // namespace whence::validation

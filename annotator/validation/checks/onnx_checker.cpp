@@ -1,5 +1,5 @@
-// V401, with --full: onnx's own checker, with shape inference in strict mode. It parses the whole model, weights
-// included, so it costs memory as all the other checks together do not.
+// V401, with --full: onnx's own checker, with shape inference in strict mode. It parses the whole model with its
+// weights, so it needs more memory than all other checks together.
 #include <google/protobuf/io/zero_copy_stream.h>
 #include <onnx/checker.h>
 #include <onnx/shape_inference/implementation.h>
@@ -11,10 +11,10 @@
 namespace whence::validation {
 namespace {
 
-// A mapped file from begin to end, whose pages go when protobuf has copied what it needs of them.
-class PassingFile : public google::protobuf::io::ZeroCopyInputStream {
+// Streams a mapped file to protobuf and releases each page after protobuf has copied its content.
+class ReleasingStream : public google::protobuf::io::ZeroCopyInputStream {
  public:
-  explicit PassingFile(const MappedFile& file) : file_(file) {}
+  explicit ReleasingStream(const MappedFile& file) : file_(file) {}
 
   bool Next(const void** data, int* size) override {
     if (at_ >= piece) file_.release(at_ - piece, piece);
@@ -38,19 +38,19 @@ class PassingFile : public google::protobuf::io::ZeroCopyInputStream {
   std::size_t at_ = 0;
 };
 
-// As check_model() checks a path, which reads the file into a string beside the model.
+// Checks like check_model(path), but without reading the file into a string in addition to the model.
 void check_without_second_copy(const MappedFile& file) {
   constexpr std::size_t protobuf_limit = (std::size_t{1} << 31U) - 1;
   onnx::ModelProto model;
-  PassingFile bytes(file);
+  ReleasingStream bytes(file);
   if (file.size() > protobuf_limit || !model.ParseFromZeroCopyStream(&bytes)) {
-    return onnx::checker::check_model(file.path(), /*full_check=*/true);  // says so
+    return onnx::checker::check_model(file.path(), /*full_check=*/true);  // reports the error
   }
-  // The checker looks at no metadata of nodes, which may be the larger part.
+  // Drops the nodes' metadata, often the larger part of a model: the checker does not examine it.
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
     google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>().Swap(node.mutable_metadata_props());
   }
-  give_back_freed_memory();
+  release_freed_memory();
   onnx::checker::check_model(model);
   onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
                                      onnx::ShapeInferenceOptions(/*check_type_val=*/true, /*strict_mode_val=*/1));
@@ -62,7 +62,7 @@ std::vector<FindingItem> find_onnx_checker(const CheckContext& context) {
     if (context.external.empty()) {
       check_without_second_copy(*context.model.file);
     } else {
-      onnx::checker::check_model(path, /*full_check=*/true);  // looks for weights beside the file
+      onnx::checker::check_model(path, /*full_check=*/true);  // loads external weights from the file's folder
     }
   } catch (const std::exception& error) {  // onnx throws ValidationError, InferenceError and bare runtime_errors
     return {{path, error.what()}};
@@ -72,12 +72,13 @@ std::vector<FindingItem> find_onnx_checker(const CheckContext& context) {
 
 }  // namespace
 
-const Check onnx_checker_check = {{"V401", "onnx_checker", "complaints of onnx's own checker",
-                                   "report it to whoever made the file; for whence's own exports, to whence",
-                                   "With shape inference in strict mode. It parses the whole model, weights included, "
-                                   "so it costs memory as all other checks together do not: with --full.",
-                                   Severity::error},
-                                  find_onnx_checker,
-                                  true};
+const Check onnx_checker_check = {
+    {"V401", "onnx_checker", "errors of onnx's own checker",
+     "report it to the author of the tool that wrote the file; for whence's own exports, to whence",
+     "Runs with shape inference in strict mode. It parses the whole model with its weights, "
+     "so it needs more memory than all other checks together. Runs only with --full.",
+     Severity::error},
+    find_onnx_checker,
+    true};
 
 }  // namespace whence::validation

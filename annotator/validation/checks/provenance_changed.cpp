@@ -1,4 +1,4 @@
-// V602: a node that the tool kept, and whose entries it did not.
+// V602: a node that the tool kept but whose entries it changed.
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/undo.h"
@@ -13,12 +13,12 @@ using onnx_file::OnnxProperties;
 
 namespace {
 
-std::string was_said(std::string_view key, std::string_view value) {
+std::string previous_value(std::string_view key, std::string_view value) {
   return std::string(key).append(" was '").append(value).append("'");
 }
 
-// Keys that a tool may join, at which V604 looks, and those that whence writes anew where it annotates.
-bool is_single(std::string_view key) {
+// False for keys that a tool may join (V604 checks them) and for keys that whence rewrites when it annotates.
+bool must_stay_equal(std::string_view key) {
   for (const std::string_view other : {keys::module, keys::modules, keys::id, keys::confidence, keys::kept,
                                        keys::merged, keys::original_name, keys::carry}) {
     if (key == other) return false;
@@ -26,36 +26,38 @@ bool is_single(std::string_view key) {
   return true;
 }
 
-bool says_how_found(std::string_view key) { return key == keys::rule || key == keys::evidence || key == keys::version; }
+bool describes_match(std::string_view key) {
+  return key == keys::rule || key == keys::evidence || key == keys::version;
+}
 
-// A node that took others in leaves a key out on which they disagree; its numbers of operations are for V604.
+// A node that absorbed others may omit a key on which they disagree. V604 checks its operation numbers.
 std::string change_of_single(const ToolEdit::Kept& kept, const ToolEdit& edit) {
   for (const auto& [key, value] : OnnxProperties(kept.before->node->metadata)) {
     const auto now = find_property(kept.after->node->metadata, key);
-    if (now == value || !is_single(key) || (edit.found_again && says_how_found(key))) continue;
+    if (now == value || !must_stay_equal(key) || (edit.is_reannotated && describes_match(key))) continue;
     const bool may_be_joined = edit.any_source(
         kept.at, [&](const view::DiffNode& source) { return find_property(source.node->metadata, key) != value; });
-    if (!may_be_joined || (now && key != keys::op)) return was_said(key, value);
+    if (!may_be_joined || (now && key != keys::op)) return previous_value(key, value);
   }
   return "";
 }
 
-bool has_less(const NamesSaid& names, const NamesSaid& before) { return !missing_from(before, names).empty(); }
+bool has_less(const StatedNames& names, const StatedNames& before) { return !missing_from(before, names).empty(); }
 
 std::string change_of(const ToolEdit::Kept& kept, const ToolEdit& edit) {
   const metadata::Attribution &was = kept.before->attribution, &is = kept.after->attribution;
   const auto has = [&](std::string_view key) { return find_property(kept.after->node->metadata, key).has_value(); };
-  if (!has(keys::confidence) && !has(keys::module)) return "";  // V601
-  const NamesSaid names = names_of(is), names_before = names_of(was);
+  if (!has(keys::confidence) && !has(keys::module)) return "";  // reported by V601
+  const StatedNames names = names_of(is), names_before = names_of(was);
   if (!is.attributed() || !missing_from(names_before.modules, names.modules).empty())
-    return was_said(keys::module, was.module);
-  if (has_less(names, names_before)) return was_said(keys::id, was.id);
-  if (const std::string more = named_beside_sources(kept.at, edit); !more.empty())
-    return "it names " + more + ", which it did not take in";
-  const bool took_in_weaker = edit.any_source(
+    return previous_value(keys::module, was.module);
+  if (has_less(names, names_before)) return previous_value(keys::id, was.id);
+  if (const std::string more = names_without_source(kept.at, edit); !more.empty())
+    return "it names " + more + ", which it did not absorb";
+  const bool absorbed_weaker = edit.any_source(
       kept.at, [&](const view::DiffNode& source) { return source.attribution.confidence >= is.confidence; });
-  if (is.confidence > was.confidence && !took_in_weaker && !edit.found_again)
-    return was_said(keys::confidence, origin::name_of(was.confidence));
+  if (is.confidence > was.confidence && !absorbed_weaker && !edit.is_reannotated)
+    return previous_value(keys::confidence, origin::name_of(was.confidence));
   return change_of_single(kept, edit);
 }
 
@@ -64,8 +66,8 @@ std::vector<FindingItem> find_provenance_changed(const CheckContext& context) {
   const ToolEdit& edit = *context.edit;
   for (const ToolEdit::Kept& kept : edit.kept) {
     if (!kept.before->attribution.attributed()) continue;
-    const bool may_say_less = !kept.after->attribution.attributed() && edit.any_source(kept.at, is_unknown);
-    if (may_say_less) continue;
+    const bool may_be_unattributed = !kept.after->attribution.attributed() && edit.any_source(kept.at, is_unattributed);
+    if (may_be_unattributed) continue;
     if (std::string problem = change_of(kept, edit); !problem.empty())
       items.push_back({shown_node(*kept.after->node), std::move(problem)});
   }
@@ -75,9 +77,9 @@ std::vector<FindingItem> find_provenance_changed(const CheckContext& context) {
 }  // namespace
 
 const Check provenance_changed_check = {
-    {"V602", "provenance_changed", "nodes that the tool kept with other entries (rule 1)",
-     "leave the entries of a node as they are; add to modules and id what the node took in",
-     "The node still does what it did, and now is said to come from somewhere else.", Severity::error},
+    {"V602", "provenance_changed", "kept nodes with changed entries (rule 1)",
+     "keep the entries of a node; add only the modules and identities of nodes that it absorbed",
+     "The node still does the same work, but now states another origin.", Severity::error},
     find_provenance_changed,
     /*full=*/false,
     /*compares=*/true};

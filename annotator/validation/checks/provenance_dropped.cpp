@@ -1,4 +1,4 @@
-// V601: a node without a word on its origin, after a tool whose input had them.
+// V601: a node that states no origin, after a tool whose input stated origins.
 #include <map>
 #include <set>
 
@@ -15,20 +15,20 @@ namespace {
 std::vector<FindingItem> find_provenance_dropped(const CheckContext& context) {
   std::vector<FindingItem> items;
   const ToolEdit& edit = *context.edit;
-  if (edit.nothing_to_keep()) return items;
-  std::set<const onnx_file::OnnxNode*> knew_nothing;
+  if (edit.has_no_origins()) return items;
+  std::set<const onnx_file::OnnxNode*> unattributed_before;
   std::map<const onnx_file::OnnxNode*, std::string> module_before;
   for (const ToolEdit::Kept& kept : edit.kept) {
-    if (!kept.before->attribution.attributed()) knew_nothing.insert(kept.after->node);
+    if (!kept.before->attribution.attributed()) unattributed_before.insert(kept.after->node);
     module_before.emplace(kept.after->node, kept.before->attribution.module);
   }
   for (const view::DiffNode& each : edit.after) {
     const onnx_file::OnnxNode& node = *each.node;
     if (find_property(node.metadata, origin::keys::confidence) || find_property(node.metadata, origin::keys::module) ||
-        knew_nothing.contains(&node))
+        unattributed_before.contains(&node))
       continue;
     const auto before = module_before.find(&node);
-    std::string detail = "the tool made it";
+    std::string detail = "the tool added it";
     if (before != module_before.end()) detail.assign("its module was '").append(before->second).append("'");
     items.push_back({shown_node(node), std::move(detail)});
   }
@@ -38,10 +38,9 @@ std::vector<FindingItem> find_provenance_dropped(const CheckContext& context) {
 }  // namespace
 
 const Check provenance_dropped_check = {
-    {"V601", "provenance_dropped", "nodes that say nothing of their origin (rules 1 and 6)",
-     "copy the entries of the nodes that it replaces; a node for its own sake states unattributed",
-     "A node without a word is one that the tool forgot; a reader cannot tell it from one of which nothing is known.",
-     Severity::error},
+    {"V601", "provenance_dropped", "nodes that state no origin (rules 1 and 6)",
+     "copy the entries of the nodes that it replaces; a node that serves no other node states unattributed",
+     "A reader cannot distinguish a node that the tool forgot from a node of unknown origin.", Severity::error},
     find_provenance_dropped,
     /*full=*/false,
     /*compares=*/true};

@@ -15,10 +15,10 @@ std::vector<FindingItem> find_provenance_invented(const CheckContext& context) {
       items.push_back({shown_node(*each.node), what + " '" + name + "'"});
     };
     for (const std::string& id : metadata::parse_ids(each.attribution.id)) {
-      if (!edit.of_operation.contains(id)) add("identity", id);
+      if (!edit.operation_confidence.contains(id)) add("identity", id);
     }
     for (const std::string& module : each.attribution.modules) {
-      if (!edit.modules_around.contains(module)) add("module", module);
+      if (!edit.known_modules.contains(module)) add("module", module);
     }
   }
   return items;
@@ -27,10 +27,9 @@ std::vector<FindingItem> find_provenance_invented(const CheckContext& context) {
 }  // namespace
 
 const Check provenance_invented_check = {
-    {"V606", "provenance_invented", "nodes with modules or identities that the file before had nowhere (rule 7)",
-     "copy identities and modules; never make new ones",
-     "Identities are of recorded operations; one that a tool makes up belongs to none, or to another one.",
-     Severity::error},
+    {"V606", "provenance_invented", "nodes with modules or identities that are not in the file before (rule 7)",
+     "copy identities and modules; never invent them",
+     "An identity denotes a recorded operation; an invented one denotes none, or a wrong one.", Severity::error},
     find_provenance_invented,
     /*full=*/false,
     /*compares=*/true};

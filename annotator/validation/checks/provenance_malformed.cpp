@@ -1,5 +1,5 @@
-// V301: keys of whence that do not have their form, or contradict each other: written by hand, or by a tool that merged
-// nodes. Such a node counts as unattributed where its module cannot be trusted.
+// V301: keys of whence that are malformed or contradict each other: written by hand, or by a tool that merged nodes.
+// The node counts as unattributed if its module cannot be trusted.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -21,9 +21,9 @@ std::string problem_of_modules(std::string_view text, std::optional<std::string_
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array() || json.size() < 2) return std::string(keys::modules) + " is not a JSON array of several names";
   for (const auto& entry : json) {
-    if (!entry.is_string()) return std::string(keys::modules) + " holds something that is not a name";
+    if (!entry.is_string()) return std::string(keys::modules) + " contains an entry that is not a name";
     if (module && !at_or_below(entry.get<std::string>(), *module)) {
-      return std::string(keys::modules) + " holds " + entry.get<std::string>() + ", which is not inside " +
+      return std::string(keys::modules) + " contains " + entry.get<std::string>() + ", which is not inside " +
              std::string(keys::module);
     }
   }
@@ -36,7 +36,7 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   const auto module = find_property(node.metadata, keys::module);
   const auto confidence = find_property(node.metadata, keys::confidence);
   if (confidence && !origin::parse_confidence(*confidence)) {
-    return std::string(keys::confidence) + " is none of the five words: " + std::string(*confidence);
+    return std::string(keys::confidence) + " is not one of the five confidences: " + std::string(*confidence);
   }
   if (module && !confidence && !stamp) return std::string(keys::module) + " without " + std::string(keys::confidence);
   if (confidence && !module && *confidence != origin::name_of(origin::Confidence::unattributed)) {
@@ -44,7 +44,7 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   }
   if (confidence == origin::name_of(origin::Confidence::unattributed)) {
     for (const std::string_view key : {keys::module, keys::modules, keys::id}) {
-      if (find_property(node.metadata, key)) return std::string(key) + " on a node that is unattributed";
+      if (find_property(node.metadata, key)) return std::string(key) + " on an unattributed node";
     }
   }
   if (const auto id = find_property(node.metadata, keys::id)) {
@@ -69,12 +69,10 @@ std::vector<FindingItem> find_provenance_malformed(const CheckContext& context) 
 }  // namespace
 
 const Check provenance_malformed_check = {
-    {"V301", "provenance_malformed", "nodes whose whence keys contradict their form",
-     "write the entries as docs/metadata-spec.md has them; where they are of no use, `whence strip` and `whence "
-     "annotate` again",
-     "Written by hand, or by a tool that merged nodes. A module without a confidence counts as ancestor. Such a node "
-     "counts as unattributed where its module cannot be "
-     "trusted.",
+    {"V301", "provenance_malformed", "nodes with malformed or contradictory whence keys",
+     "write the entries as docs/metadata-spec.md specifies, or run `whence strip` and `whence annotate` again",
+     "The entries were written by hand, or by a tool that merged nodes. A module without a confidence counts as "
+     "ancestor; a node whose module cannot be trusted counts as unattributed.",
      Severity::warning},
     find_provenance_malformed};
 

@@ -1,5 +1,5 @@
-// V604: nodes that took the place of others, and do not say what those said: all modules, identities and operations, no
-// others, of single values only what all agree on; or are less sure than all.
+// V604: nodes that replaced others but do not join their entries. They must name all modules, identities and operations
+// of those nodes and no others, keep single values only if all agree, and not be less sure than all.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -20,27 +20,28 @@ using view::DiffNode;
 
 namespace {
 
-NamesSaid names_of_nodes(const std::vector<std::size_t>& nodes, const ToolEdit& edit) {
-  NamesSaid names;
+StatedNames names_of_nodes(const std::vector<std::size_t>& nodes, const ToolEdit& edit) {
+  StatedNames names;
   for (const std::size_t at : nodes) names.add_own(edit.before[at].attribution);
   return names;
 }
 
 std::string problem_of_names(std::size_t at, const ToolEdit& edit) {
-  const Standing& standing = edit.standings.of[at];
-  NamesSaid said = names_of(edit.after[at].attribution);
-  if (standing.role == Role::kept) {
-    for (const std::size_t producer : standing.neighbours) said.add(edit.after[producer].attribution);
+  const NodeSources& node_sources = edit.sources.by_node[at];
+  StatedNames stated = names_of(edit.after[at].attribution);
+  if (node_sources.role == Role::kept) {
+    for (const std::size_t producer : node_sources.neighbours) stated.add(edit.after[producer].attribution);
   }
-  if (std::string missing = missing_from(names_of_nodes(standing.must, edit), said); !missing.empty())
-    return "it lacks " + missing;
-  const auto names = [&](std::size_t source) { return missing_from(names_of_nodes({source}, edit), said).empty(); };
-  if (!standing.any_of.empty() && std::ranges::none_of(standing.any_of, names))
-    return "it lacks " + missing_from(names_of_nodes({standing.any_of.front()}, edit), said);
-  // V602 looks at what kept nodes name besides; where nothing is sure to stand behind the node, nothing is known.
-  if (standing.role == Role::kept || (standing.must.empty() && standing.any_of.empty())) return "";
-  const std::string more = named_beside_sources(at, edit);
-  return more.empty() ? "" : "it names " + more + ", of nodes that it does not stand for";
+  if (std::string missing = missing_from(names_of_nodes(node_sources.required, edit), stated); !missing.empty())
+    return "missing " + missing;
+  const auto names = [&](std::size_t source) { return missing_from(names_of_nodes({source}, edit), stated).empty(); };
+  if (!node_sources.alternatives.empty() && std::ranges::none_of(node_sources.alternatives, names))
+    return "missing " + missing_from(names_of_nodes({node_sources.alternatives.front()}, edit), stated);
+  // V602 checks further names of kept nodes. Without a certain source no name is known to be wrong.
+  if (node_sources.role == Role::kept || (node_sources.required.empty() && node_sources.alternatives.empty()))
+    return "";
+  const std::string more = names_without_source(at, edit);
+  return more.empty() ? "" : "it names " + more + " of nodes that it does not represent";
 }
 
 std::optional<NodeOrigin> operations_of(const DiffNode& each) {
@@ -52,22 +53,22 @@ std::string quoted(std::string_view key, std::string_view value) {
   return std::string(key).append(" is '").append(value).append("'");
 }
 
-// Rule 2 on pkg.whence.op. Numbers of nodes that the node may stand for, and need not, are allowed.
+// Checks rule 2 on pkg.whence.op. Accepts operation numbers of optional sources.
 std::string problem_of_operations(std::size_t at, const ToolEdit& edit) {
-  const Standing& standing = edit.standings.of[at];
+  const NodeSources& node_sources = edit.sources.by_node[at];
   const DiffNode& each = edit.after[at];
   const auto text = find_property(each.node->metadata, keys::op);
-  if (standing.must.empty()) return "";
+  if (node_sources.required.empty()) return "";
   if (!text) {
     const auto lacks = [](const DiffNode& source) { return !operations_of(source); };
-    return edit.any_source(at, lacks) ? "" : "it lacks " + std::string(keys::op);
+    return edit.any_source(at, lacks) ? "" : "missing " + std::string(keys::op);
   }
-  const std::optional<NodeOrigin> said = origin::parse_stamp(*text);
-  if (!said) return "";  // V301
+  const std::optional<NodeOrigin> stated = origin::parse_stamp(*text);
+  if (!stated) return "";  // reported by V301
   std::set<std::int32_t> missing;
   std::set<std::string> values;
   bool one_shared = false;
-  for (const std::size_t source : standing.must) {
+  for (const std::size_t source : node_sources.required) {
     const auto operations = operations_of(edit.before[source]);
     if (!operations) return quoted(keys::op, *text) + ", and " + shown_node(*edit.before[source].node) + " has none";
     missing.insert(operations->ops.begin(), operations->ops.end());
@@ -75,9 +76,9 @@ std::string problem_of_operations(std::size_t at, const ToolEdit& edit) {
     one_shared = one_shared || operations->kind == OriginKind::shared;
   }
   const std::size_t needed = missing.size();
-  std::set<std::int32_t> more(said->ops.begin(), said->ops.end());
-  for (const std::int32_t number : said->ops) missing.erase(number);
-  const bool as_before = more.size() == needed && values.size() == 1;
+  std::set<std::int32_t> more(stated->ops.begin(), stated->ops.end());
+  for (const std::int32_t number : stated->ops) missing.erase(number);
+  const bool same_operations = more.size() == needed && values.size() == 1;
   bool may_be_shared = false;
   edit.any_source(at, [&](const DiffNode& source) {
     if (const auto operations = operations_of(source)) {
@@ -86,11 +87,12 @@ std::string problem_of_operations(std::size_t at, const ToolEdit& edit) {
     }
     return false;
   });
-  const bool right_kind =
-      said->kind == OriginKind::shared ? may_be_shared : said->kind == OriginKind::fused && !one_shared;
-  const bool right_form = as_before ? values.contains(std::string(*text))
-                                    : right_kind && std::ranges::is_sorted(said->ops, std::ranges::less_equal());
-  return missing.empty() && more.empty() && right_form ? "" : quoted(keys::op, *text);
+  const bool has_right_kind =
+      stated->kind == OriginKind::shared ? may_be_shared : stated->kind == OriginKind::fused && !one_shared;
+  const bool has_right_form = same_operations
+                                  ? values.contains(std::string(*text))
+                                  : has_right_kind && std::ranges::is_sorted(stated->ops, std::ranges::less_equal());
+  return missing.empty() && more.empty() && has_right_form ? "" : quoted(keys::op, *text);
 }
 
 bool is_single_value(std::string_view key) {
@@ -101,65 +103,65 @@ bool is_single_value(std::string_view key) {
   return true;
 }
 
-// Rule 4: a value that a node has of some of those it stands for, and that others do not have.
+// Checks rule 4: finds a value that the node has from some of its sources but that other sources do not have.
 std::string problem_of_single_values(std::size_t at, const ToolEdit& edit) {
-  const std::vector<std::size_t>& sources = edit.standings.of[at].must;
+  const std::vector<std::size_t>& sources = edit.sources.by_node[at].required;
   for (const auto& [key, value] : onnx_file::OnnxProperties(edit.after[at].node->metadata)) {
-    if (!is_single_value(key) || (edit.found_again && key == keys::evidence)) continue;
-    const auto said_by = [&](std::size_t source) { return find_property(edit.before[source].node->metadata, key); };
-    if (std::ranges::none_of(sources, [&](std::size_t source) { return said_by(source).has_value(); })) continue;
+    if (!is_single_value(key) || (edit.is_reannotated && key == keys::evidence)) continue;
+    const auto entry_of = [&](std::size_t source) { return find_property(edit.before[source].node->metadata, key); };
+    if (std::ranges::none_of(sources, [&](std::size_t source) { return entry_of(source).has_value(); })) continue;
     for (const std::size_t source : sources) {
-      if (said_by(source) != value)
-        return quoted(key, value) + ", which " + shown_node(*edit.before[source].node) + " does not say";
+      if (entry_of(source) != value)
+        return quoted(key, value) + ", which " + shown_node(*edit.before[source].node) + " does not have";
     }
   }
   return "";
 }
 
-// Rule 5: no surer than the weakest, and no less sure than all.
+// Checks a part of rule 5: the node must not be less sure than all its sources. V603 checks the upper limit.
 std::string problem_of_confidence(std::size_t at, const ToolEdit& edit) {
   const DiffNode& each = edit.after[at];
   const auto stated = find_property(each.node->metadata, keys::confidence);
   const auto confidence = stated ? origin::parse_confidence(*stated) : std::nullopt;
-  if (!confidence || edit.found_again || edit.standings.of[at].must.empty()) return "";
+  if (!confidence || edit.is_reannotated || edit.sources.by_node[at].required.empty()) return "";
   const auto is_as_weak = [&](const DiffNode& source) { return source.attribution.confidence >= *confidence; };
-  return edit.any_source(at, is_as_weak) ? ""
-                                         : quoted(keys::confidence, *stated) + ", and all that it stands for are surer";
+  return edit.any_source(at, is_as_weak) ? "" : quoted(keys::confidence, *stated) + ", but all its sources are surer";
 }
 
 std::string problem_of(std::size_t at, const ToolEdit& edit) {
   const DiffNode& each = edit.after[at];
-  const Standing& standing = edit.standings.of[at];
-  const bool says_nothing = !find_property(each.node->metadata, keys::confidence) &&
-                            !find_property(each.node->metadata, keys::module);       // V601
-  const bool kept_alone = standing.role == Role::kept && standing.must.size() == 1;  // V602
-  if (says_nothing || kept_alone || standing.role == Role::inserted || standing.role == Role::unknown) return "";
-  if (is_unknown(each) && (standing.may_serve_none || edit.any_source(at, is_unknown))) return "";
+  const NodeSources& node_sources = edit.sources.by_node[at];
+  const bool states_nothing = !find_property(each.node->metadata, keys::confidence) &&
+                              !find_property(each.node->metadata, keys::module);                     // reported by V601
+  const bool kept_unchanged = node_sources.role == Role::kept && node_sources.required.size() == 1;  // reported by V602
+  if (states_nothing || kept_unchanged || node_sources.role == Role::inserted || node_sources.role == Role::unknown)
+    return "";
+  if (is_unattributed(each) && (node_sources.may_represent_none || edit.any_source(at, is_unattributed))) return "";
   std::string problem = problem_of_names(at, edit);
-  if (is_unknown(each)) return problem;
+  if (is_unattributed(each)) return problem;
   for (const auto problem_in : {problem_of_operations, problem_of_single_values, problem_of_confidence}) {
     if (problem.empty()) problem = problem_in(at, edit);
   }
   return problem;
 }
 
-// Nodes that share the work of others, and leave a part of it out.
+// Checks that nodes that together replaced others name all of them.
 std::string problem_of(const SharedWork& work, const ToolEdit& edit) {
-  NamesSaid said;
+  StatedNames stated;
   for (const std::size_t at : work.after) {
     const DiffNode& each = edit.after[at];
-    const bool dropped = !find_property(each.node->metadata, keys::confidence);  // V601
-    if (is_unknown(each) && (dropped || edit.any_source(at, is_unknown))) return "";
-    said.add(each.attribution);
+    const bool dropped = !find_property(each.node->metadata, keys::confidence);  // reported by V601
+    if (is_unattributed(each) && (dropped || edit.any_source(at, is_unattributed))) return "";
+    stated.add(each.attribution);
   }
-  const std::string missing = missing_from(names_of_nodes(work.before, edit), said);
-  return missing.empty() ? "" : "it lacks " + missing;
+  const std::string missing = missing_from(names_of_nodes(work.before, edit), stated);
+  return missing.empty() ? "" : "missing " + missing;
 }
 
 std::vector<FindingItem> find_provenance_not_joined(const CheckContext& context) {
   std::vector<FindingItem> items;
   const ToolEdit& edit = *context.edit;
-  if (edit.nothing_to_keep()) return items;
+  if (edit.has_no_origins()) return items;
   std::set<std::size_t> reported;
   for (std::size_t at = 0; at < edit.after.size(); ++at) {
     if (std::string problem = problem_of(at, edit); !problem.empty()) {
@@ -167,7 +169,7 @@ std::vector<FindingItem> find_provenance_not_joined(const CheckContext& context)
       reported.insert(at);
     }
   }
-  for (const SharedWork& work : edit.standings.shared) {
+  for (const SharedWork& work : edit.sources.shared) {
     if (std::ranges::any_of(work.after, [&](std::size_t at) { return reported.contains(at); })) continue;
     if (std::string problem = problem_of(work, edit); !problem.empty())
       items.push_back({shown_node(*edit.after[work.after.back()].node), std::move(problem)});
@@ -178,10 +180,10 @@ std::vector<FindingItem> find_provenance_not_joined(const CheckContext& context)
 }  // namespace
 
 const Check provenance_not_joined_check = {
-    {"V604", "provenance_not_joined", "nodes that replaced others and do not say what those said (rules 2, 4 and 5)",
-     "join the modules, identities and operations of all nodes that the node stands for; keep a single value that all "
-     "have",
-     "What the fused node costs or breaks is laid to one of its modules alone.", Severity::error},
+    {"V604", "provenance_not_joined", "nodes that replaced others without joining their entries (rules 2, 4 and 5)",
+     "join the modules, identities and operations of all nodes that the node represents; keep a single value only if "
+     "all have it",
+     "Cost and errors of the fused node are attributed to only one of its modules.", Severity::error},
     find_provenance_not_joined,
     /*full=*/false,
     /*compares=*/true};

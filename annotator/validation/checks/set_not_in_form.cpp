@@ -1,4 +1,4 @@
-// V610: a list of names that the tool did not write as docs/metadata-spec.md has it.
+// V610: a list of names that the tool did not write in the format of docs/metadata-spec.md.
 #include <set>
 
 #include "annotator/metadata/operation_ids.h"
@@ -29,10 +29,10 @@ bool has_space_between(std::string_view array) {
 }
 
 std::string problem_of_form(std::string_view key, std::string_view text) {
-  if (!text.starts_with('[') || !text.ends_with(']')) return "";  // one identity
+  if (!text.starts_with('[') || !text.ends_with(']')) return "";  // a single identity
   if (has_space_between(text)) return std::string(key) + " has spaces between its elements";
   const std::vector<std::string> names = metadata::parse_ids(text);
-  return std::set(names.begin(), names.end()).size() < names.size() ? std::string(key) + " lists one twice" : "";
+  return std::set(names.begin(), names.end()).size() < names.size() ? std::string(key) + " lists a name twice" : "";
 }
 
 std::vector<FindingItem> find_set_not_in_form(const CheckContext& context) {
@@ -45,7 +45,7 @@ std::vector<FindingItem> find_set_not_in_form(const CheckContext& context) {
       const auto has_it = [&](const view::DiffNode& source) {
         return find_property(source.node->metadata, key) == text;
       };
-      if (!text || edit.any_source(at, has_it)) continue;  // copied as it was
+      if (!text || edit.any_source(at, has_it)) continue;  // copied unchanged
       if (std::string problem = problem_of_form(key, *text); !problem.empty())
         items.push_back({shown_node(node), std::move(problem)});
     }
@@ -56,9 +56,9 @@ std::vector<FindingItem> find_set_not_in_form(const CheckContext& context) {
 }  // namespace
 
 const Check set_not_in_form_check = {
-    {"V610", "set_not_in_form", "nodes whose id or modules are not written as they should be (rule 2)",
-     "write a JSON array without spaces that has each name once",
-     "Tools compare these entries as text; the same set in two forms looks like two.", Severity::error},
+    {"V610", "set_not_in_form", "nodes with an id or modules in the wrong format (rule 2)",
+     "write a JSON array without spaces and with each name once",
+     "Tools compare these entries as text, so one set in two formats looks like two sets.", Severity::error},
     find_set_not_in_form,
     /*full=*/false,
     /*compares=*/true};

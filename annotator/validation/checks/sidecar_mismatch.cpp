@@ -1,4 +1,4 @@
-// V302: a sidecar of another program, or stamps of operations that it does not hold. Needs --sidecar.
+// V302: a sidecar of another program, or stamps of operations that are not in the sidecar. Needs --sidecar.
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
@@ -14,8 +14,7 @@ std::vector<FindingItem> find_sidecar_mismatch(const CheckContext& context) {
   if (context.program == nullptr) return {};
   if (context.recorded == nullptr) {
     const auto digest = onnx_file::find_property(context.model.metadata, keys::program);
-    return {{context.model.file->path(),
-             digest ? "was exported from another program" : "does not say which program it is of"}};
+    return {{context.model.file->path(), digest ? "was exported from another program" : "does not state its program"}};
   }
   std::vector<FindingItem> items;
   for (const onnx_file::OnnxNode* node : context.nodes) {
@@ -33,9 +32,9 @@ std::vector<FindingItem> find_sidecar_mismatch(const CheckContext& context) {
 }  // namespace
 
 const Check sidecar_mismatch_check = {
-    {"V302", "sidecar_mismatch", "things that do not belong to the sidecar",
+    {"V302", "sidecar_mismatch", "elements that do not belong to the sidecar",
      "give the sidecar that was recorded from the same archive",
-     "Coverage would be of operations of another model. Needs --sidecar.", Severity::warning},
+     "Coverage would describe the operations of another model. Needs --sidecar.", Severity::warning},
     find_sidecar_mismatch};
 
 }  // namespace whence::validation

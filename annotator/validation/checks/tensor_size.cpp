@@ -1,4 +1,4 @@
-// V111: tensors whose bytes in the file are more or fewer than dtype and shape ask for.
+// V111: tensors with more or fewer bytes in the file than dtype and shape require.
 #include "annotator/validation/checks.h"
 #include "annotator/validation/external_data.h"
 #include "annotator/validation/walk.h"
@@ -11,10 +11,10 @@ std::vector<FindingItem> find_tensor_size(const CheckContext& context) {
   std::vector<FindingItem> items;
   walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) {
     const auto needed = bytes_needed(tensor);
-    // Values in typed fields are counted by onnx's checker.
+    // onnx's checker counts the values in typed fields.
     if (tensor.external || tensor.stored_bytes == 0 || !needed || *needed == tensor.stored_bytes) return;
     items.push_back({std::string(tensor.name), std::to_string(tensor.stored_bytes) +
-                                                   " bytes where dtype and shape ask for " + std::to_string(*needed)});
+                                                   " bytes, but dtype and shape require " + std::to_string(*needed)});
   });
   return items;
 }
@@ -24,7 +24,7 @@ std::vector<FindingItem> find_tensor_size(const CheckContext& context) {
 const Check tensor_size_check = {
     {"V111", "tensor_size", "tensors whose bytes do not fit their dtype and shape",
      "write the tensor again: shape or dtype were changed without the bytes",
-     "Readers take the first bytes, or read past the end: the weights are others than the model's.", Severity::error},
+     "Readers use the first bytes or read past the end, so the weights are not the model's.", Severity::error},
     find_tensor_size};
 
 }  // namespace whence::validation

@@ -1,4 +1,4 @@
-// V112: value_info of tensors that the graph does not have: left behind by a tool that renamed or removed nodes.
+// V112: value_info of tensors that are not in the graph, left by a tool that renamed or removed nodes.
 #include <set>
 
 #include "annotator/validation/checks.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-void add_made(const std::vector<OnnxNode>& nodes, Names& names) {
+void add_outputs(const std::vector<OnnxNode>& nodes, Names& names) {
   for (const OnnxNode& node : nodes) names.insert(node.outputs.begin(), node.outputs.end());
 }
 
@@ -24,11 +24,11 @@ void add_orphans(const std::vector<OnnxValue>& values, const Names& names, std::
   }
 }
 
-// `names`: of the enclosing graphs, which may be described again within.
+// `names`: of the enclosing graphs; a nested graph may describe them again.
 void add_orphans(const OnnxGraph& graph, Names names, std::vector<FindingItem>& items) {
   for (const OnnxValue& input : graph.inputs) names.insert(input.name);
   for (const onnx_file::OnnxTensor& tensor : graph.initializers) names.insert(tensor.name);
-  add_made(graph.nodes, names);
+  add_outputs(graph.nodes, names);
   add_orphans(graph.value_info, names, items);
   for (const OnnxNode& node : graph.nodes) {
     for (const OnnxGraph& body : node.subgraphs) add_orphans(body, names, items);
@@ -40,7 +40,7 @@ std::vector<FindingItem> find_value_info_orphan(const CheckContext& context) {
   add_orphans(context.model.graph, {}, items);
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
     Names names(function.inputs.begin(), function.inputs.end());
-    add_made(function.nodes, names);
+    add_outputs(function.nodes, names);
     add_orphans(function.value_info, names, items);
     for (const OnnxNode& node : function.nodes) {
       for (const OnnxGraph& body : node.subgraphs) add_orphans(body, names, items);
@@ -52,9 +52,9 @@ std::vector<FindingItem> find_value_info_orphan(const CheckContext& context) {
 }  // namespace
 
 const Check value_info_orphan_check = {
-    {"V112", "value_info_orphan", "types that are stated of tensors that are not there",
+    {"V112", "value_info_orphan", "types of tensors that do not exist",
      "delete the entries, or run shape inference again",
-     "A tool renamed or removed nodes and left their types behind: what is said of the other tensors may be old, too.",
+     "A tool renamed or removed nodes but left their types; the types of other tensors may be outdated too.",
      Severity::warning},
     find_value_info_orphan};
 

@@ -1,1 +1,1 @@
-"""``annotate``, ``validate``, ``compare`` and ``carry``: origins in ONNX files."""
+"""``annotate``, ``validate``, ``compare`` and ``carry``: write and check origins in ONNX files."""

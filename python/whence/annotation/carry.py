@@ -1,4 +1,4 @@
-"""carry: origins through a tool, be it a command or a Python function from file to file."""
+"""carry: runs a tool, a command or a Python function, on a model and keeps the origins of its nodes."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ Function = Callable[[str, str], object]
 Command = Sequence[str]
 Tool = Union[Function, Command]
 
-# The command runs this as the tool that a function is: it hands the two paths to the process of the function, waits, and
-# ends as the function did.
+# The command runs this script in place of a Python function. It passes the two paths to the function's process, waits,
+# and exits with the function's status.
 _SCRIPT = """printf '%s\\0' {number} "$1" "$2" > '{folder}/ask' && read -r status < '{folder}/answer' && exit "$status"
 """
-_FIELDS = 3  # in a question: the number of the tool, where its model is, and where its file goes
+_FIELDS = 3  # of a request: the tool's index, the model's path and the output path
 
 
 @takes_models("model", written="output")
 def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[str] | None = None, *,
           timeout: float | None = None, overwrite: bool = False) -> AnnotateReport:
-    """Runs a tool on an annotated ONNX file and writes what it makes with the origins of its nodes on it.
+    """Runs a tool on an annotated ONNX file, and writes its result with the origins of the nodes.
 
         whence.carry("bert.onnx", lambda src, dst: quantize_dynamic(src, dst), "bert.int8.onnx")
         whence.carry("bert.onnx", ["onnxslim", "{in}", "{out}"], "bert.slim.onnx")
 
-    tool     a function that reads a model from its first argument, a path, and writes one to its second, or changes the
-             first; or a command as a list of words, of which {in} and {out} become those paths, and without {out} it
-             changes {in}. Several of them in a list run one after the other.
+    tool     a function of two paths that reads a model from the first and writes one to the second, or changes the
+             first; or a command as a list of words, in which {in} and {out} become these paths. A command without {out}
+             changes {in}. A list of several tools runs them one after the other.
     output   the file to write; model.carried.onnx beside model.onnx by default. ``model`` itself is never written to.
-    timeout  seconds that a command may take; any by default.
-    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    timeout  time limit of a command in seconds; none by default.
+    overwrite  replace existing files at the paths of the output's weights.
 
-    Names, order and weights are the tool's. Raises WhenceError: E0210 for a tool that fails or leaves no ONNX file, with what
-    it said, or from what the function raised; E0203 when ``model`` has no origins; E0102 for a program that is not there;
-    what ``annotate`` raises.
+    Names, order and weights are the tool's. Raises WhenceError: E0210 if a tool fails or leaves no ONNX file, with its
+    output or caused by the function's exception; E0203 if ``model`` has no origins; E0102 for a missing program; what
+    ``annotate`` raises.
     """
     require_path(model, "the model")
     tools = _tools(tool)
@@ -54,37 +54,37 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
     options += ["--overwrite"] if overwrite else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         functions = _Functions(Path(folder))
-        words = functions.words_of(tools[0])
+        words = functions.command_of(tools[0])
         for each in tools[1:]:
-            words += ["--then", *functions.words_of(each)]
+            words += ["--then", *functions.command_of(each)]
         arguments = ("carry", model, "-o", target, *options, "--", *words)
         report = functions.serve(lambda: run_json(*arguments)) if functions.all else run_json(*arguments)
     return AnnotateReport.from_json(target, report)
 
 
-def _tools(given: Tool | Sequence[Tool]) -> list[Tool]:
-    """One tool or several as a list. Raises WhenceError E0101 for anything else."""
-    if callable(given):
-        return [given]
-    if isinstance(given, (list, tuple)) and given:
-        if all(isinstance(word, str) for word in given):
-            return [given]
+def _tools(tool: Tool | Sequence[Tool]) -> list[Tool]:
+    """Returns one tool or several as a list. Raises WhenceError E0101 for anything else."""
+    if callable(tool):
+        return [tool]
+    if isinstance(tool, (list, tuple)) and tool:
+        if all(isinstance(word, str) for word in tool):
+            return [tool]
         if all(callable(each) or isinstance(each, (list, tuple)) and each and all(isinstance(word, str) for word in each)
-               for each in given):
-            return list(given)
-    raise error("E0101", "usage", f"{given!r} is not a tool",
-                "give a function of two paths, a list of words as ['onnxslim', '{in}', '{out}'], or a list of such tools")
+               for each in tool):
+            return list(tool)
+    raise error("E0101", "usage", f"{tool!r} is not a tool",
+                "give a function of two paths, words such as ['onnxslim', '{in}', '{out}'], or a list of such tools")
 
 
 class _Functions:
-    """Python functions as tools of the command. It runs on a thread and asks by a pipe in ``folder``; the functions run on
-    the thread of the caller."""
+    """Python functions as tools of the command. The command runs on another thread and sends requests through a pipe in
+    ``folder``; the functions run on the caller's thread."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.all: list[Function] = []
 
-    def words_of(self, tool: Tool) -> list[str]:
+    def command_of(self, tool: Tool) -> list[str]:
         if not callable(tool):
             return list(tool)
         script = self.folder / f"{len(self.all)}" / self._name(tool)
@@ -99,34 +99,34 @@ class _Functions:
         return re.sub(r"\W+", "", name) or "function"
 
     def serve(self, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Calls ``run``, which runs the command, and returns its result. Raises E0210 from what a function raised."""
+        """Runs the command by ``run`` and returns its result. Raises E0210 if a function raised an exception."""
         for name in ("ask", "answer"):
             os.mkfifo(self.folder / name)
-        # Open at both ends, so that opening and writing never wait, whatever becomes of the command.
-        ask, answer = (os.open(self.folder / name, os.O_RDWR) for name in ("ask", "answer"))
+        # Opens both ends, so that opening and writing never block, even if the command dies.
+        requests, replies = (os.open(self.folder / name, os.O_RDWR) for name in ("ask", "answer"))
         failure: BaseException | None = None
         try:
             with ThreadPoolExecutor(1) as thread:
                 running = thread.submit(run)
-                running.add_done_callback(lambda _: os.write(ask, b"\0" * _FIELDS))
-                while (question := self._question(ask))[0]:
-                    number, source, target = question
+                running.add_done_callback(lambda _: os.write(requests, b"\0" * _FIELDS))
+                while (request := self._next_request(requests))[0]:
+                    number, source, target = request
                     try:
                         _call(self.all[int(number)], source, target)
                     except BaseException as raised:
                         failure = raised
                         break
                     finally:
-                        os.write(answer, b"1\n" if failure else b"0\n")
+                        os.write(replies, b"1\n" if failure else b"0\n")
             return self._result(running, failure)
         finally:
-            os.close(ask)
-            os.close(answer)
+            os.close(requests)
+            os.close(replies)
 
-    def _question(self, ask: int) -> list[str]:
+    def _next_request(self, requests: int) -> list[str]:
         text = b""
         while text.count(b"\0") < _FIELDS:
-            text += os.read(ask, 65536)
+            text += os.read(requests, 65536)
         return [os.fsdecode(each) for each in text.split(b"\0")[:_FIELDS]]
 
     def _result(self, running: Any, failure: BaseException | None) -> dict[str, Any]:
@@ -134,21 +134,21 @@ class _Functions:
             raise failure
         try:
             return running.result()
-        except WhenceError as told:
+        except WhenceError as reported:
             if failure is not None:
                 raise error("E0210", "tool_failed", f"the tool raised {type(failure).__name__}: {failure}",
-                            "run it without whence to see whether it takes the model") from failure
-            raise WhenceError([self._readable(each) for each in told.diagnostics]) from None
+                            "run it without whence to see whether it accepts the model") from failure
+            raise WhenceError([self._readable(each) for each in reported.diagnostics]) from None
 
     def _readable(self, diagnostic: Diagnostic) -> Diagnostic:
-        """With the names of functions in the place of their scripts."""
+        """Replaces the paths of scripts by the names of their functions."""
         return replace(diagnostic, message=re.sub(rf"sh {re.escape(str(self.folder))}/\d+/", "", diagnostic.message))
 
 
 def _call(function: Function, source: str, target: str) -> None:
     before = _state(source)
     function(source, target)
-    if not os.path.lexists(target) and _state(source) != before:  # it changed the file, as tools without {out} do
+    if not os.path.lexists(target) and _state(source) != before:  # it changed its input, like a tool without {out}
         shutil.copyfile(source, target)
 
 

@@ -1,4 +1,4 @@
-"""annotate, validate and compare: what the command says, as objects."""
+"""annotate, validate and compare: the output of these commands as objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AnnotateReport(Printed):
     unattributed: int
     changed: bool
     diagnostics: tuple[Diagnostic, ...]
-    shortfalls: tuple[str, ...] = ()  # minima that were not reached
+    shortfalls: tuple[str, ...] = ()  # messages about minima that were not reached
 
     @classmethod
     def from_json(cls, path: Path, report: dict[str, Any]) -> AnnotateReport:
@@ -66,30 +66,29 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              values: Values | str | os.PathLike[str] | None = None,
              outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
-    """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
+    """Writes its origin on every node of an ONNX file; in place, atomically, unless ``output`` is given.
 
-    model    a path, what ``export`` returns, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
-    sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
-             neither, the sidecar beside the file is taken, or else the file's own names.
-    weights  instead of either, the model's weights as they were published: safetensors, an index of shards, what
-             ``torch.save`` wrote, or a folder with one. Nodes are told by the parameters that they read.
-    keys     write only these metadata keys, full or by their last part: ["module", "source", "namespace"].
+    model    a path, an ONNXProgram, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
+    sidecar  the sidecar of the model. Alternatively ``source``: the annotated file from which a tool made ``model``.
+             Without both, the sidecar beside the file is used, or else the file's own names.
+    weights  alternatively, the published weights of the model: safetensors, an index of shards, a file from
+             ``torch.save``, or a folder with one. Nodes are identified by the parameters that they read.
+    keys     write only these metadata keys, given in full or by their last part: ["module", "source", "namespace"].
     names    name nodes after their modules.
-    carry    write each node's name into its doc_string too, which survives ONNX Runtime and onnxsim.
-    functions  modules that become ONNX functions, one for each unique block: "auto", "types=BertLayer",
+    carry    also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim.
+    functions  modules to turn into ONNX functions, one for each unique block: "auto", "types=BertLayer",
              "modules=encoder.layer.*" or "depth=2".
-    minima   least shares, as ``validate`` has them: ["covered=95"]; those that are not reached are the report's ``shortfalls``.
-    allow_different_weights  match by structure although the weights are not the sidecar's.
-    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
-    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
-    values   what ``record_values`` recorded of the model of the sidecar, or its file: the file runs in ONNX Runtime, and its
-             values that are results of recorded operations say where they are made, whatever their names are.
-    outputs  instead of running the file: values that another runtime left, as for ``accuracy``.
-    input_names, extra_inputs  of the run, as for ``accuracy``.
+    minima   least shares, as for ``validate``: ["covered=95"]; the report lists missed ones as ``shortfalls``.
+    allow_different_weights  match by structure even if the weights differ from the sidecar's.
+    overwrite  replace existing files at the paths of the output's weights.
+    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
+    values   values of the sidecar's model from ``record_values``, or their file: ``model`` runs in ONNX Runtime, and a
+             value that equals the result of a recorded operation comes from that operation, whatever its name.
+    outputs  values from another runtime, instead of running the file, as for ``accuracy``.
+    input_names, extra_inputs  inputs of the run, as for ``accuracy``.
 
-    Raises WhenceError: what ``accuracy`` raises, with ``values``; E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
-    for broken files, E0401.
-    """
+    Raises WhenceError: with ``values`` what ``accuracy`` raises; E0101 for an unknown key or choice of modules, E0206
+    if the files do not belong together, E02xx for broken files, E0401."""
     target = Path(output or model)
     options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
     options += ["--weights", weights] if weights else []
@@ -101,21 +100,21 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              "--overwrite": overwrite, "--copy-data": copy_data}
     options += [flag for flag, is_set in flags.items() if is_set]
     if values is None and (outputs is not None or input_names or extra_inputs):
-        raise error("E0101", "usage", "a run and its values say nothing without recorded ones", "give values too")
+        raise error("E0101", "usage", "outputs, input_names and extra_inputs need recorded values", "give values too")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         if values is not None:
             from ..numerics import file_inputs
             from ..numerics.annotate_command import pairs_for
 
-            said = file_inputs.supplied(input_names, extra_inputs)
-            options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
+            overrides = file_inputs.overrides_of(input_names, extra_inputs)
+            options += pairs_for(Path(folder), model, values, sidecar, outputs, overrides)
         report = run_json("annotate", model, "-o", target, *options, accepted=(0, 1) if minima else (0,))
     return AnnotateReport.from_json(target, report)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Nodes by how surely their module is known; ``covered`` are exact, matched and inferred."""
+    """Numbers of nodes by confidence; ``covered`` is the sum of exact, matched and inferred."""
 
     nodes: int
     exact: int
@@ -132,7 +131,7 @@ class Coverage:
 
 @dataclass(frozen=True, repr=False)
 class ValidationReport(Printed):
-    """The report of `whence validate --json`; ``raw`` is all of it (schema/validate.schema.json)."""
+    """The report of `whence validate --json`; ``raw`` is the complete report (schema/validate.schema.json)."""
 
     path: Path
     clean: bool
@@ -142,7 +141,7 @@ class ValidationReport(Printed):
     proof: Proof | None = None  # None without values
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes one page without outside parts: the coverage, and a table of modules. Returns its path."""
+        """Writes one self-contained page: the coverage, and a table of modules. Returns its path."""
         head = "".join(f"<th>{name}</th>" for name in ("module", "nodes", *CONFIDENCES))
         rows = "".join(
             f"<tr><td>{html.escape(row['path']) or '(root)'}</td><td>{row['nodes']}</td>"
@@ -155,7 +154,7 @@ class ValidationReport(Printed):
                 f"<table><tr>{head}</tr>{rows}</table>\n")
         from ..numerics import without_weights
 
-        return without_weights.write_about(self.path, "the page", path, text)
+        return without_weights.write_report(self.path, "the page", path, text)
 
     def _headline(self) -> str:
         found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
@@ -184,33 +183,33 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
              config: str | os.PathLike[str] | None = None, conformance: Model | None = None, full: bool = False,
              values: Any = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> ValidationReport:
-    """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
+    """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check found a fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
     minima       least shares of one confidence, of modules or of an operator type: ["exact=95",
                  "covered=99@encoder.*", "covered=90@op:MatMul"].
     required     globs: modules that must have nodes, all of them covered.
-    baseline     the file before, or what `whence validate --json` printed of it: coverage may not fall.
+    baseline     the earlier file, or its output of `whence validate --json`: coverage must not fall.
     allowed      codes or names of checks whose findings do not count: ["V101"].
     tolerances   findings that do not count: ["3"] of each check, ["0.5%"] of the nodes, ["V503=2"] of one check.
-    config       a JSON file that asks for the same: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
-    conformance  the file that a tool made ``model`` from: also checks that the tool kept origins by the rules of
+    config       a JSON file with these settings: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
+    conformance  the file from which a tool made ``model``: also checks that the tool kept origins by the rules of
                  docs/metadata-spec.md (V6xx).
-    full         run onnx's own checker and shape inference too; loads the weights.
-    values       what ``record_values`` recorded, or its file: runs the file, counts the modules whose results are the
-                 recorded ones (``proved``), and finds values that are another module's than the file says.
-    input_names, extra_inputs  of that run, as for ``accuracy``.
+    full         also run onnx's own checker and shape inference; loads the weights.
+    values       values from ``record_values``, or their file: runs the file, counts the modules whose results equal the
+                 recorded ones (``proved``), and finds values that belong to another module than the file states.
+    input_names, extra_inputs  inputs of that run, as for ``accuracy``.
 
-    Raises WhenceError for files that cannot be read, E0101 for a share, a check or a setting that does not exist.
+    Raises WhenceError for unreadable files, E0101 for a share, a check or a setting that does not exist.
     """
     options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
     options += ["--conformance", conformance] if conformance else []
-    for option, given in (("--min", minima), ("--require", required), ("--allow", allowed),
+    for option, items in (("--min", minima), ("--require", required), ("--allow", allowed),
                           ("--tolerance", tolerances)):
-        require_list(given)
-        for each in given:
+        require_list(items)
+        for each in items:
             options += [option, each]
     raw = run_json("validate", model, *options, accepted=(0, 1))
     proof = None
@@ -224,8 +223,8 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Printed):
-    """A baseline export beside an enhanced one of the same model: nodes by kind of name and by confidence, and bytes
-    of the file without external data, as `whence validate` counts them."""
+    """Compares a baseline export with an enhanced one of the same model: numbers of nodes by kind of name and by
+    confidence from `whence validate`, and bytes of the file without external data."""
 
     baseline: dict[str, int]
     enhanced: dict[str, int]
@@ -240,17 +239,17 @@ class Comparison(Printed):
 
 
 def _changes(counts: dict[str, int]) -> str:
-    """"2 added, 1 removed": what became of nodes."""
+    """Formats counts of changes: "2 added, 1 removed"."""
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no change"
 
 
 @takes_models("baseline", "enhanced")
 def compare(baseline: Model, enhanced: Model,
             sidecar: str | os.PathLike[str] | None = None) -> Comparison:
-    """Compares two exports of one model: kinds of node names, what is known, size, and what became of the nodes.
+    """Compares two exports of one model: kinds of node names, confidence, size, and changes of the nodes.
 
-    ``sidecar`` is that of the model, and is applied to both files. "bytes" is the size of the ONNX file alone, without
-    the weights beside it. Raises WhenceError for files that cannot be read.
+    ``sidecar`` is the model's and applies to both files. "bytes" is the size of the ONNX file without external weights.
+    Raises WhenceError for unreadable files.
     """
     options = ["--sidecar", sidecar] if sidecar else []
     raw = run_json("validate", enhanced, "--baseline", baseline, *options, accepted=(0, 1))

@@ -1,1 +1,1 @@
-"""The arguments of a model's call: opened to their leaves, named, copied and closed again."""
+"""The arguments of a model's call: flattened to their leaves, named, copied and rebuilt."""

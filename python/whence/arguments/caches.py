@@ -1,9 +1,9 @@
 """transformers' caches: which objects they are, and the names of the tensors in them.
 
-The names are those that runtimes and optimum agree on: past_key_values.0.key and past_key_values.0.value go in,
-present.0.key and present.0.value come out; an EncoderDecoderCache has past_key_values.0.decoder.key and
-past_key_values.0.encoder.key. What else a layer holds has the name of its attribute, as
-past_key_values.0.cumulative_length. transformers itself is not needed, nor that its classes are registered with pytree.
+The names are those that runtimes and Optimum use: the inputs past_key_values.0.key and past_key_values.0.value, the
+outputs present.0.key and present.0.value, and past_key_values.0.decoder.key and past_key_values.0.encoder.key for an
+EncoderDecoderCache. Other tensors of a layer are named by attribute, as in past_key_values.0.cumulative_length.
+This module needs neither transformers itself nor a registration of its classes with pytree.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def is_cache(value: Any) -> bool:
 
 
 def is_fixed(value: Any, attribute: str) -> bool:
-    """True for attributes that follow from a layer's tensors or class; nothing is computed with them."""
+    """Returns true for attributes that follow from a layer's tensors or class and are not used in computation."""
     return attribute in ("_sliding_window_tensor", "batch_size") and type(value).__module__.startswith("transformers.")
 
 
 def grows(layer: Any) -> bool:
-    """True for a layer whose keys and values become longer with each call; a static one holds its full length."""
+    """Returns true if the layer's keys and values get longer with each call; a static layer has its full length."""
     return getattr(layer, "keys", None) is not None and not hasattr(layer, "max_cache_len")
 
 
@@ -42,20 +42,20 @@ def is_window(layer: Any) -> bool:
 
 
 def counts_in_python(layer: Any) -> bool:
-    """True for a layer of fixed length with a sliding window: where it writes next follows from a number of Python."""
+    """Returns true for a sliding-window layer of fixed length: a Python number determines its next write position."""
     return isinstance(getattr(layer, "cumulative_length_int", None), int) and hasattr(layer, "max_cache_len")
 
 
 def has_dropped(layer: Any) -> bool:
-    """True for a layer with a sliding window that holds fewer tokens than it was given."""
+    """Returns true for a layer with a sliding window that holds fewer tokens than it has received."""
     return is_window(layer) and grows(layer) and layer.keys.shape[-2] != layer.cumulative_length
 
 
 def keep_all(layer: Any) -> bool:
-    """Makes a layer with a sliding window one that keeps every key, as those of a DynamicCache() without a config do.
+    """Makes a sliding-window layer keep every key, like a layer of a DynamicCache() without a config.
 
-    The window counts its tokens in a number, which would be fixed in a file; a layer without a window has the length
-    of its tensors, and the model masks what lies before the window. False for other layers.
+    A window counts its tokens in a Python number, which would be fixed in a file. A layer without a window has the
+    length of its tensors, and the model masks the tokens before the window. Returns false for any other layer.
     """
     if not is_window(layer) or not grows(layer):
         return False
@@ -69,7 +69,7 @@ def keep_all(layer: Any) -> bool:
 
 
 def words(path: Sequence[Any]) -> Iterator[str]:
-    """The name of what stands under ``path`` of a cache: its layer first."""
+    """Returns the parts of the name of the tensor at ``path`` in a cache: its layer first."""
     words = [_WORDS.get(str(key), str(key)) for key in path if not (isinstance(key, Key) and key == "layers")]
     part = words[:1] if len(words) > 2 and words[0] in ("decoder", "encoder") else []
     words = words[len(part):]
@@ -77,24 +77,24 @@ def words(path: Sequence[Any]) -> Iterator[str]:
 
 
 def head_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The part of a path that leads to the cache; None if the path does not lead into one."""
+    """Returns the part of a path that leads to the cache; None if the path does not lead into one."""
     return next((path[:at] for at, key in enumerate(path) if isinstance(key, Key)), None)
 
 
 def tail_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The part that leads on within the cache."""
+    """Returns the part of a path that lies within the cache; None if the path does not lead into one."""
     head = head_of(path)
     return None if head is None else path[len(head):]
 
 
 def as_results(paths: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Paths of results, with "present" in place of the part that leads to a cache, numbered from the second on."""
-    known: dict[tuple[Any, ...], str] = {}
+    """Returns paths of results: "present", "present_1" and so on replace the part that leads to each cache."""
+    head_names: dict[tuple[Any, ...], str] = {}
     for path in paths:
         head = head_of(path)
         if head is not None:
-            number = len(known)
-            name = known.setdefault(head, f"present_{number}" if number else "present")
+            number = len(head_names)
+            name = head_names.setdefault(head, f"present_{number}" if number else "present")
             yield (name, *path[len(head):])
         else:
             yield path if path and isinstance(path[0], str) else ("output", *path)
@@ -106,19 +106,19 @@ def is_output(name: str) -> bool:
 
 
 def tree(names: Mapping[tuple[Any, ...], str]) -> dict[Any, Any]:
-    """{0: {"key": name, "value": name}}: the names of tensors by their paths in a cache, by layer and word."""
+    """Returns the names of a cache's tensors nested by layer: {0: {"key": name, "value": name}}."""
     layers: dict[Any, Any] = {}
     for path, name in names.items():
         *outer, last = words(path)
-        held = layers
+        position = layers
         for word in outer:
-            held = held.setdefault(int(word) if word.isdigit() else word, {})
-        held[last] = name
+            position = position.setdefault(int(word) if word.isdigit() else word, {})
+        position[last] = name
     return layers
 
 
 def by_layer(shape: Any) -> Any:
-    """A cache's shapes layer by layer; PyTorch's exporter takes those of all keys, then those of all values."""
+    """Returns a cache's shapes nested by layer; PyTorch's exporter takes two lists, of all keys and of all values."""
     if isinstance(shape, Mapping) and set(shape) == {"key_cache", "value_cache"}:
         shape = list(shape.values())
     if isinstance(shape, (list, tuple)) and len(shape) == 2 and all(_is_list_of_shapes(each) for each in shape):

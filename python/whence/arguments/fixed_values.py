@@ -1,4 +1,4 @@
-"""Values that are not tensors are fixed in a file: whether another one is the same, as far as it can be seen."""
+"""Compares values that are not tensors, and are therefore fixed in a file, as far as Python can inspect them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ import torch
 from . import trees
 
 # Types whose values are compared by identity.
-_ITSELF = (type, torch.dtype, torch.layout, torch.memory_format, types.ModuleType, types.FunctionType, functools.partial)
+_COMPARED_BY_IDENTITY = (type, torch.dtype, torch.layout, torch.memory_format, types.ModuleType, types.FunctionType,
+                         functools.partial)
 
 
 def shown(value: Any) -> str:
-    """On one line."""
+    """Returns the value as text on one line."""
     if isinstance(value, torch.nn.Module):
         return f"a {type(value).__qualname__}"
     return " ".join(reprlib.repr(value).split()) if len(repr(value)) > 200 else repr(value)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Objects that compare by identity are the same if what they hold is; what cannot be looked into, if it is one
-    object."""
+    """Returns true if both values are equal. Objects without an ``==`` of their own are equal if their contents are;
+    objects that cannot be inspected are equal only to themselves."""
     return _Comparison().same(a, b)
 
 
 class _Comparison:
     def __init__(self) -> None:
-        self._open: set[tuple[int, int]] = set()  # pairs that are being compared: objects may hold each other
+        self._open: set[tuple[int, int]] = set()  # pairs under comparison: objects may refer to each other
 
     def same(self, a: Any, b: Any) -> bool:
-        if a is b or type(a) is not type(b) or isinstance(a, _ITSELF):
+        if a is b or type(a) is not type(b) or isinstance(a, _COMPARED_BY_IDENTITY):
             return a is b
         if (id(a), id(b)) in self._open:
             return True
@@ -49,12 +50,12 @@ class _Comparison:
         if isinstance(a, torch.Tensor):
             return a.dtype == b.dtype and torch.equal(a, b)
         if isinstance(a, torch.Generator):
-            return True  # its state is not a part of a file, whose random numbers are its own
+            return True  # a file does not contain the state of generators
         if isinstance(a, Mapping):
             return list(a) == list(b) and self._same_items(a.values(), b.values())
         if isinstance(a, (list, tuple)):
             return self._same_items(a, b)
-        structural = dataclasses.is_dataclass(a) or isinstance(a, types.SimpleNamespace)  # == of what they hold
+        structural = dataclasses.is_dataclass(a) or isinstance(a, types.SimpleNamespace)  # their == compares contents
         if type(a).__eq__ is not object.__eq__ and not structural:
             return bool(a == b)
         states = [trees.state_of(each) for each in (a, b)]
@@ -69,5 +70,5 @@ class _Comparison:
 
 
 def _is_of_python(kind: type) -> bool:
-    """Returns true where attributes are all that an object holds, as far as Python knows."""
+    """Returns true if objects of this class store their data in Python attributes."""
     return any("__dict__" in each.__dict__ or "__slots__" in each.__dict__ for each in kind.__mro__)

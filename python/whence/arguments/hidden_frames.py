@@ -1,4 +1,4 @@
-"""Stacks of a model's own lines: functions of whence between them are left out."""
+"""Leaves functions of whence out of the recorded call stacks, so that only the model's own lines remain."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import torch
 
 
 def leave_out_of_stacks(function: FunctionType) -> None:
-    """PyTorch leaves the frames of its own call of modules out of the stacks that it records, and so does whence."""
+    """Makes a function look like PyTorch's own module call: PyTorch and whence leave its frames out of stacks."""
     function.__code__ = function.__code__.replace(co_filename=torch.nn.modules.module.__file__, co_name="_call_impl")

@@ -1,9 +1,9 @@
-"""Nested values: the one place that knows how they are opened to their leaves, closed again, copied and named.
+"""Nested values: flattens them to their leaves, and rebuilds, copies and names them.
 
-Opened are tuples, lists, dicts, what is registered with PyTorch's pytree, dataclasses, and any object that holds
-tensors in its attributes, at any depth: a cache, a state. Leaves are named as torch.export names its inputs, so that
-d["key"][0] is d_key_0; those of transformers' caches as ``caches`` says. A tensor that stands where it cannot be
-reached, such as a closure or a set, is an error: it would be fixed in the file without a word.
+Containers are tuples, lists, dicts, classes registered with PyTorch's pytree, dataclasses, and any object that holds
+tensors in its attributes at any depth, such as a cache or a state. Leaves are named as torch.export names its inputs:
+d["key"][0] is d_key_0. ``caches`` names the leaves of transformers' caches. A tensor that cannot be reached, such as
+one in a closure or a set, is an error: otherwise it would be fixed in the file silently.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from torch.utils import _pytree as pytree
 from ..errors import error
 from . import caches
 
-Path = tuple[Any, ...]  # the keys from the whole to a leaf
+Path = tuple[Any, ...]  # the keys from the outermost value to a leaf
 Close = Callable[[Iterator[Any]], Any]
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The children of a value by key, and what makes one like it of other children.
+class Container:
+    """The children of a value by key, and functions that build an equivalent value from other children.
 
-    An object is made in two steps, for it may hold itself: ``shell``, and ``build``, which fills that.
+    An object is built in two steps, because it may refer to itself: ``shell`` creates it, ``build`` fills it.
     """
 
     children: list[tuple[Any, Any]]
     build: Callable[..., Any]           # called with children; for an object, with the shell and children
     shell: Callable[[], Any] | None = None
-    rest: Any = None                    # everything else it holds, which every copy of it shares
+    rest: Any = None                    # the value's other contents, shared by all copies
 
 
-def opened(value: Any) -> Opened | None:
-    """None for a leaf. What torch.export reads line by line, of plain containers, is what it understands."""
+def container_of(value: Any) -> Container | None:
+    """Returns None for a leaf. torch.export traces this function and supports all its code for plain containers."""
     if value is None or isinstance(value, (torch.Tensor, int, float, str)) or is_array(value):
         return None
-    if isinstance(value, torch.Size):  # pytree makes a plain tuple of it
+    if isinstance(value, torch.Size):  # pytree would rebuild it as a plain tuple
         return _sequence(value)
     if isinstance(value, (tuple, list, dict)) or not caches.is_cache(value):
         if pytree._get_node_type(value) in pytree.SUPPORTED_NODES:
@@ -59,13 +59,13 @@ def opened(value: Any) -> Opened | None:
     return _object(value)
 
 
-def _registered(value: Any) -> Opened:
+def _registered(value: Any) -> Container:
     node = pytree.SUPPORTED_NODES[pytree._get_node_type(value)]
     children, context = node.flatten_fn(value)
     keys = range(len(children))
     if node.flatten_with_keys_fn is not None:
         keys = [_key(entry) for entry, _ in node.flatten_with_keys_fn(value)[0]]
-    return Opened(list(zip(keys, children)), lambda given: node.unflatten_fn(given, context), rest=context)
+    return Container(list(zip(keys, children)), lambda given: node.unflatten_fn(given, context), rest=context)
 
 
 def _key(entry: Any) -> Any:
@@ -75,19 +75,19 @@ def _key(entry: Any) -> Any:
     return str(entry)
 
 
-def _mapping(value: Mapping[Any, Any]) -> Opened:
-    """A subclass of dict, such as a BatchEncoding. What cannot be written to becomes a dict."""
+def _mapping(value: Mapping[Any, Any]) -> Container:
+    """Opens a subclass of dict, such as a BatchEncoding. An immutable mapping is rebuilt as a dict."""
     def build(given: list[Any]) -> Any:
         other = _shell(value) if isinstance(value, MutableMapping) else {}
         for key, each in zip(value, given):
             other[key] = each
         return other
 
-    return Opened(list(value.items()), build, rest=state_of(value))
+    return Container(list(value.items()), build, rest=state_of(value))
 
 
-def _sequence(value: list[Any] | tuple[Any, ...]) -> Opened:
-    """A subclass of list or tuple, such as torch.Size."""
+def _sequence(value: list[Any] | tuple[Any, ...]) -> Container:
+    """Opens a subclass of list or tuple, such as torch.Size."""
     def build(given: list[Any]) -> Any:
         if isinstance(value, tuple):
             return type(value)(given)
@@ -97,16 +97,17 @@ def _sequence(value: list[Any] | tuple[Any, ...]) -> Opened:
         other[:] = given
         return other
 
-    return Opened(list(enumerate(value)), build, rest=state_of(value))
+    return Container(list(enumerate(value)), build, rest=state_of(value))
 
 
-# Types whose values have attributes but are leaves all the same: they are never taken apart.
-_WHOLE = (type, enum.Enum, torch.nn.Module, torch.Generator, torch.SymInt, torch.SymFloat, torch.SymBool,
-          types.ModuleType, types.FunctionType, types.MethodType, functools.partial, int, float, complex, str, bytes)
+# Types whose values are leaves although they have attributes.
+_LEAF_TYPES = (type, enum.Enum, torch.nn.Module, torch.Generator, torch.SymInt, torch.SymFloat, torch.SymBool,
+               types.ModuleType, types.FunctionType, types.MethodType, functools.partial, int, float, complex, str,
+               bytes)
 
 
-def _object(value: Any) -> Opened | None:
-    state = {} if isinstance(value, _WHOLE) else state_of(value)
+def _object(value: Any) -> Container | None:
+    state = {} if isinstance(value, _LEAF_TYPES) else state_of(value)
     if not state or _shell(value) is None:
         return None
     names = [name for name in state if not caches.is_fixed(value, name)]
@@ -116,16 +117,16 @@ def _object(value: Any) -> Opened | None:
             if name in getattr(shell, "__dict__", ()):
                 shell.__dict__[name] = each
             else:
-                object.__setattr__(shell, name, each)  # a slot, also of what is frozen
+                object.__setattr__(shell, name, each)  # a slot, even if the object is frozen
         return shell
 
     in_cache = caches.is_cache(value)
-    return Opened([(caches.Key(name) if in_cache else name, state[name]) for name in names], build,
-                  lambda: _shell(value))
+    return Container([(caches.Key(name) if in_cache else name, state[name]) for name in names], build,
+                     lambda: _shell(value))
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """Its attributes, in slots too."""
+    """Returns the attributes of an object, including slots."""
     slots = (name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ())))
     return dict(getattr(value, "__dict__", {})) | {
         name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
@@ -136,55 +137,55 @@ def _names(slots: str | Iterable[str]) -> Iterable[str]:
 
 
 def _shell(value: Any) -> Any:
-    """Another object of its class with its attributes; None of what cannot be copied, or gives itself."""
+    """Returns a shallow copy of an object; None if it cannot be copied, or if copying returns the object itself."""
     try:
         other = copy.copy(value)
-    except Exception:  # any kind: a class decides for itself how it is copied
+    except Exception:  # a class's own copy method may raise any exception
         return None
     return None if other is value else other
 
 
 class _Walk:
-    """From a value to its leaves. An object that occurs twice is one object in what is closed again."""
+    """Walks from a value to its leaves. An object that occurs twice is rebuilt as one object."""
 
     def __init__(self, every_object: bool) -> None:
         self.leaves: list[tuple[Path, Any]] = []
-        self.hidden: list[tuple[Path, Any]] = []  # values held beside the leaves
+        self.hidden: list[tuple[Path, Any]] = []  # contents of containers that are not leaves
         self._every_object = every_object
         self._seen: dict[int, Any] = {}  # objects, which the dict keeps alive
         self._references = 0
         self._inside: list[int] = []
 
     def walk(self, value: Any, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
-        """A function that rebuilds ``value`` from an iterator's leaves, and notes the objects that it made."""
+        """Returns a function that rebuilds ``value`` from an iterator of leaves, and registers the objects it makes."""
         if id(value) in self._seen:
             self._references += 1
             return lambda given, made: made[id(value)]
-        inside = opened(value)
-        if inside is None:
+        container = container_of(value)
+        if container is None:
             self.leaves.append((path, value))
             return lambda given, made: next(given)
-        if inside.shell is not None:
-            return self._object(value, inside, path)
+        if container.shell is not None:
+            return self._object(value, container, path)
         if id(value) in self._inside:
-            raise error("E0104", "input_mismatch", f"'{_joined(path)}' holds itself", "give it without the cycle")
+            raise error("E0104", "input_mismatch", f"'{_joined(path)}' contains itself", "pass it without the cycle")
         self._inside.append(id(value))
-        parts = [self.walk(child, (*path, key)) for key, child in inside.children]
+        parts = [self.walk(child, (*path, key)) for key, child in container.children]
         self._inside.pop()
-        if inside.rest is not None:
-            self.hidden.append((path, inside.rest))
-        return lambda given, made: inside.build([part(given, made) for part in parts])
+        if container.rest is not None:
+            self.hidden.append((path, container.rest))
+        return lambda given, made: container.build([part(given, made) for part in parts])
 
-    def _object(self, value: Any, inside: Opened, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
-        """One without tensors is a leaf, unless every object is to be opened."""
+    def _object(self, value: Any, container: Container, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
+        """Walks an object. An object without tensors is a leaf, unless ``every_object`` is set."""
         first, seen, references = len(self.leaves), len(self._seen), self._references
         self._seen[id(value)] = value
-        parts = [self.walk(child, (*path, key)) for key, child in inside.children]
+        parts = [self.walk(child, (*path, key)) for key, child in container.children]
         holds_tensors = any(isinstance(leaf, torch.Tensor) or is_array(leaf) for _, leaf in self.leaves[first:])
         if self._every_object or holds_tensors or self._references > references:
             def close(given: Iterator[Any], made: dict[int, Any]) -> Any:
-                shell = made[id(value)] = inside.shell()
-                return inside.build(shell, [part(given, made) for part in parts])
+                shell = made[id(value)] = container.shell()
+                return container.build(shell, [part(given, made) for part in parts])
             return close
         del self.leaves[first:]
         self.leaves.append((path, value))
@@ -198,7 +199,7 @@ class _Walk:
 
 
 def flatten(value: Any, every_object: bool = False) -> tuple[list[tuple[Path, Any]], Close]:
-    """The leaves with their paths, and a function that closes the same around the leaves that an iterator gives."""
+    """Returns the leaves with their paths, and a function that rebuilds the value from an iterator of leaves."""
     walk = _Walk(every_object)
     close = walk.walk(value, ())
     return walk.leaves, lambda given: close(given, {})
@@ -209,14 +210,14 @@ def leaves(value: Any) -> list[Any]:
 
 
 def is_array(value: Any) -> bool:
-    """An array of numpy, which is taken where a tensor is."""
+    """Returns true for a numpy array, which is accepted in place of a tensor."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def with_tensors(value: Any) -> Any:
-    """The same with a tensor of the same content in the place of each array of numpy. Raises WhenceError E0104 for one of a
-    dtype that PyTorch does not have."""
+    """Returns the value with each numpy array converted to a tensor. Raises WhenceError E0104 for a dtype that PyTorch
+    lacks."""
     found, close = flatten(value)
     if not any(is_array(leaf) for _, leaf in found):
         return value
@@ -225,71 +226,71 @@ def with_tensors(value: Any) -> Any:
 
 def _tensor_of(array: Any, path: Path) -> torch.Tensor:
     try:
-        # A copy in the machine's byte order: arrays may be read-only, or have negative strides, which no tensor has.
+        # A copy in the machine's byte order: arrays may be read-only or have negative strides, unlike tensors.
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
     except TypeError:
         raise error("E0104", "input_mismatch", f"'{_joined(path)}' is a numpy array of {array.dtype}, which no tensor has",
-                    "give a tensor, or an array of another dtype") from None
+                    "pass a tensor, or an array of another dtype") from None
 
 
 def copied(value: Any) -> Any:
-    """The same with clones of its tensors, and other objects: a model may write to what it is given.
+    """Returns a copy with cloned tensors and new objects: a model may write to its arguments.
 
-    What is one tensor in ``value``, or shares memory, is so in the copy.
+    Tensors that share memory in ``value`` also share memory in the copy.
     """
     found, close = flatten(value, every_object=True)
     return close(iter(_copied_leaves([leaf for _, leaf in found])))
 
 
 def copied_apart(value: Any) -> Any:
-    """The same, but each tensor has memory of its own, as the inputs of a file have: tracers know tensors by identity,
-    and would take two inputs for one."""
+    """Returns a copy in which each tensor has its own memory, like the inputs of a file. Tracers distinguish inputs by
+    object identity, and would take a tensor that is passed twice for one input."""
     found, close = flatten(value, every_object=True)
     return close(iter([_copied_leaf(leaf) for _, leaf in found]))
 
 
 def sharing(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
-    """Places of the tensors that share memory with others."""
-    places: dict[int, list[int]] = {}
-    for place, tensor in enumerate(tensors):
+    """Returns groups of positions of tensors that share memory."""
+    groups: dict[int, list[int]] = {}
+    for index, tensor in enumerate(tensors):
         storage = _storage(tensor)
-        places.setdefault(id(tensor) if storage is None else storage.data_ptr(), []).append(place)
-    return [each for each in places.values() if len(each) > 1]
+        groups.setdefault(id(tensor) if storage is None else storage.data_ptr(), []).append(index)
+    return [each for each in groups.values() if len(each) > 1]
 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """None where there is no plain memory that views could be made of."""
+    """Returns the storage of a plain tensor; None if views of it cannot be made."""
     plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
     if not plain or tensor.is_quantized or tensor.device.type == "meta" or tensor.is_conj() or tensor.is_neg():
         return None
-    with contextlib.suppress(NotImplementedError, RuntimeError):  # one without data, as torch.func's are
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # tensors of torch.func have no data
         storage = tensor.untyped_storage()
         return storage if storage.nbytes() else None
     return None
 
 
 def _copied_leaves(found: list[Any]) -> list[Any]:
-    tensors = [(place, leaf) for place, leaf in enumerate(found) if isinstance(leaf, torch.Tensor)]
+    tensors = [(index, leaf) for index, leaf in enumerate(found) if isinstance(leaf, torch.Tensor)]
     copies: dict[int, Any] = {}
     for group in sharing(leaf for _, leaf in tensors):
         storage = _storage(tensors[group[0]][1])
         memory = None if storage is None else storage.clone()
-        known: dict[int, torch.Tensor] = {}
-        for place, leaf in (tensors[each] for each in group):
-            if id(leaf) not in known:
-                known[id(leaf)] = _copied_leaf(leaf) if memory is None else _within(memory, leaf)
-            copies[place] = known[id(leaf)]
-    return [copies[place] if place in copies else _copied_leaf(leaf) for place, leaf in enumerate(found)]
+        copies_by_id: dict[int, torch.Tensor] = {}
+        for index, leaf in (tensors[each] for each in group):
+            if id(leaf) not in copies_by_id:
+                copies_by_id[id(leaf)] = _copied_leaf(leaf) if memory is None else _within(memory, leaf)
+            copies[index] = copies_by_id[id(leaf)]
+    return [copies[index] if index in copies else _copied_leaf(leaf) for index, leaf in enumerate(found)]
 
 
 def _within(memory: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
-    """The same part of other memory."""
+    """Returns the part of ``memory`` that corresponds to the tensor's part of its own memory."""
     empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _copied_leaf(leaf: Any) -> Any:
-    """A copy of a leaf that can be changed in place, if it can be copied; else the leaf itself."""
+    """Returns a copy of a leaf that can be changed in place; returns the leaf itself if it cannot be copied."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone()
     if is_array(leaf):
@@ -301,7 +302,7 @@ def _copied_leaf(leaf: Any) -> Any:
 
 
 def without_classes(value: Any) -> Any:
-    """The same with plain tuples in the place of named ones, and plain dicts."""
+    """Returns the value with named tuples as plain tuples and with plain dicts."""
     if isinstance(value, Mapping):
         return {key: without_classes(each) for key, each in value.items()}
     if isinstance(value, (tuple, list)):
@@ -314,12 +315,12 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def identifier(name: str) -> str:
-    """The name of an input as tracers take it, which make a variable of it."""
+    """Returns the name of an input as a Python identifier, which tracers require."""
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
 def named(paths: Iterable[Path]) -> list[str]:
-    """A name for each path, unlike the others, also as an identifier."""
+    """Returns a name for each path, unique even as an identifier."""
     names: dict[str, str] = {}
     for path in paths:
         name = base = _joined(path)
@@ -338,57 +339,57 @@ def _joined(path: Path) -> str:
 
 
 def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
-    """Raises WhenceError E0104 where tensors stand beside the leaves: they would become constants."""
+    """Raises WhenceError E0104 if tensors are hidden outside the leaves: they would become constants."""
     walk = _Walk(every_object=False)
     walk.walk(arguments, ())
-    known = {id(leaf) for _, leaf in walk.leaves}
+    leaf_ids = {id(leaf) for _, leaf in walk.leaves}
     hidden = [(path, _hidden_in(leaf)) for path, leaf in walk.leaves if not isinstance(leaf, torch.Tensor)]
-    hidden += [(path, [each for each in _hidden_in(held) if id(each) not in known]) for path, held in walk.hidden]
+    hidden += [(path, [each for each in _hidden_in(held) if id(each) not in leaf_ids]) for path, held in walk.hidden]
     for path, tensors in hidden:
         if not any(True for _ in tensors):
             continue
-        place, kind = _joined(path), type(at(arguments, path))
+        name, kind = _joined(path), type(at(arguments, path))
         raise error("E0104", "input_mismatch",
-                    f"'{place}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that cannot be reached",
-                    "give them as tensors, in tuples, lists, dicts, dataclasses or attributes of objects, or register "
+                    f"'{name}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that whence cannot find",
+                    "pass them as tensors, in tuples, lists, dicts, dataclasses or attributes of objects, or register "
                     "the class with torch.utils._pytree.register_pytree_node")
 
 
 def caches_in(value: Any) -> Iterator[Any]:
-    """transformers' caches, those of an EncoderDecoderCache too."""
-    seen: dict[int, Any] = {}  # which may hold each other
-    open_ends = [value]
-    while open_ends:
-        value = open_ends.pop()
-        if id(value) in seen or isinstance(value, (torch.Tensor, *_WHOLE)):
+    """Yields transformers' caches in a value, including both caches of an EncoderDecoderCache."""
+    seen: dict[int, Any] = {}  # objects may refer to each other
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if id(value) in seen or isinstance(value, (torch.Tensor, *_LEAF_TYPES)):
             continue
         seen[id(value)] = value
         if caches.is_cache(value):
             yield value
-        inside = opened(value)
-        open_ends += [child for _, child in inside.children] if inside else []
+        container = container_of(value)
+        pending += [child for _, child in container.children] if container else []
 
 
 def at(value: Any, path: Path) -> Any:
-    """The part of a value under a path."""
+    """Returns the part of a value at a path."""
     for key in path:
-        inside = opened(value)
-        value = next(child for each, child in inside.children if each == key)
+        container = container_of(value)
+        value = next(child for each, child in container.children if each == key)
     return value
 
 
 def _hidden_in(value: Any) -> Iterator[torch.Tensor]:
-    """Tensors that Python can reach from it, but not through modules: what those hold is the model's."""
+    """Yields tensors that Python can reach from a value, except through modules: those tensors belong to the model."""
     seen: dict[int, Any] = {}
-    open_ends = [value]
-    while open_ends:
-        value = open_ends.pop()
+    pending = [value]
+    while pending:
+        value = pending.pop()
         if id(value) in seen or isinstance(value, (type, torch.nn.Module, types.ModuleType, types.CodeType, str)):
             continue
         seen[id(value)] = value
         if isinstance(value, torch.Tensor):
             yield value
-        elif isinstance(value, types.FunctionType):  # without what stands around it in its file
-            open_ends += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+        elif isinstance(value, types.FunctionType):  # but not its globals
+            pending += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
         else:
-            open_ends += gc.get_referents(value)
+            pending += gc.get_referents(value)

@@ -1,7 +1,7 @@
-"""Axes of the inputs that may differ at run time: PyTorch's ``dynamic_axes`` and ``dynamic_shapes``, read and checked.
+"""Reads and checks PyTorch's ``dynamic_axes`` and ``dynamic_shapes``: input axes that may differ at run time.
 
-What PyTorch warns of, or drops without a word, is WhenceError E0104 with the fix: names that are not inputs, axes out
-of range, negative axes, an axis twice, shapes that are not nested as the inputs are.
+PyTorch ignores some mistakes or only warns of them. Here each one raises WhenceError E0104 with the fix: names that are
+not inputs, axes out of range, negative axes, repeated axes, and shapes that are not nested like the inputs.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from ..errors import WhenceError, error
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given.
+    """A dynamic axis, with its name or torch.export's Dim or hint if the user gave one.
 
-    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not honour; dynamic_shapes are
-    promises.
+    Axes in dynamic_axes are optional: if the model does not honour one, torch.onnx.export drops it. Axes in
+    dynamic_shapes are required.
     """
 
     name: str | None = None
     dim: Any = None
-    wished: bool = False
-    proposed: bool = False          # by whence: one at which the export is wrong is fixed, and not only warned of
-    parts: tuple[tuple[str, int], ...] = ()  # names and example sizes of the two axes of which it is the sum
-    plus: int = 0                   # a number that is added to the parts
-    smallest: int | None = None     # a size at which models take another way, to be tried
+    optional: bool = False          # fixed if the model requires it
+    proposed: bool = False          # proposed by whence: if the export is wrong for other sizes, the axis is fixed
+    parts: tuple[tuple[str, int], ...] = ()  # of a sum of two axes: their names and example sizes
+    plus: int = 0                   # a constant added to the parts
+    smallest: int | None = None     # a size to try because models often branch on it
 
     @property
     def word(self) -> str:
-        """The name as the command takes it, which reads sizes such as 2*batch and past+sequence; a name that is none is
-        quoted."""
+        """The name in the syntax of the command, which parses sizes such as 2*batch and past+sequence; any other name
+        that is not an identifier is quoted."""
         if self.parts:
             return self.name or ""
         return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
 
     @property
     def times(self) -> int:
-        """The growth of the axis when what it is named after is one longer: 2 for 2*batch."""
+        """Returns how much the axis grows if its root size grows by one: 2 for 2*batch."""
         return int(self.dim.fn(1)) - int(self.dim.fn(0)) if hasattr(self.dim, "fn") else 1
 
     @property
-    def automatic(self) -> bool:
-        """Dynamic only where the model lets it be: a wish, and Dim.AUTO."""
-        return self.wished or _is_hint(self.dim) and self.dim.type.name == "AUTO"
+    def may_be_fixed(self) -> bool:
+        """Returns true if the model may fix the axis: it is optional, or Dim.AUTO."""
+        return self.optional or _is_hint(self.dim) and self.dim.type.name == "AUTO"
 
-    def beside(self, known: Collection[str]) -> Axis | None:
-        """The same where only axes of these names are dynamic: of past+sequence past+3 may be left, or None."""
+    def limited_to(self, known: Collection[str]) -> Axis | None:
+        """Returns the axis with all other sizes fixed: past+sequence may become past+3, or None if none is dynamic."""
         if not self.parts:
             return self
-        left = tuple(part for part in self.parts if part[0] in known)
+        remaining = tuple(part for part in self.parts if part[0] in known)
         plus = self.plus + sum(size for part, size in self.parts if part not in known)
-        name = "+".join([*(part for part, _ in left), *([str(plus)] if plus else [])])
-        return replace(self, name=name, parts=left, plus=plus) if left else None
+        name = "+".join([*(part for part, _ in remaining), *([str(plus)] if plus else [])])
+        return replace(self, name=name, parts=remaining, plus=plus) if remaining else None
 
     def for_torch_export(self) -> Any:
         import torch
 
         if self.dim is not None:
             return self.dim
-        return torch.export.Dim.AUTO if self.wished else torch.export.Dim.DYNAMIC
+        return torch.export.Dim.AUTO if self.optional else torch.export.Dim.DYNAMIC
 
 
 Axes = dict[str, dict[int, Axis]]  # by tensor, by axis
@@ -94,39 +94,40 @@ def _checked_name(what: str, name: str) -> str:
 
 def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapping[str, Any],
                       input_names: Sequence[str], output_names: Sequence[str]) -> Axes:
-    """``{"x": {0: "batch"}}`` or ``{"x": [0]}``. Inputs go by ``input_names``, as in PyTorch, or by forward's names.
+    """Reads ``{"x": {0: "batch"}}`` or ``{"x": [0]}``. Names are from ``input_names``, as in PyTorch, or forward's.
 
-    What is said of outputs is left: their sizes follow from the inputs'.
+    Entries of outputs are skipped: sizes of outputs follow from the inputs.
     """
     tensors = {**{name: name for name in list(call_tensors)[len(input_names):]}, **dict(zip(input_names, call_tensors))}
     tensors = {**{name: name for name in call_tensors if name not in tensors}, **tensors}
     if not isinstance(dynamic_axes, (Mapping, type(None))):
         raise _refuse(f"dynamic_axes is a {type(dynamic_axes).__name__}", "give {'x': {0: 'batch'}} or {'x': [0]}")
     axes: Axes = {}
-    for name, given in (dynamic_axes or {}).items():
+    for name, entry in (dynamic_axes or {}).items():
         if name not in tensors:
             if name in output_names or caches.is_output(name):
                 continue
-            raise _refuse(f"dynamic_axes names '{name}', and forward takes no such tensor",
+            raise _refuse(f"dynamic_axes names '{name}', but forward has no such tensor",
                           f"its tensors are: {', '.join(tensors)}"
                           + ("" if output_names else "; for an output, give its name in output_names too"))
         own = axes.setdefault(tensors[name], {})
         rank = call_tensors[tensors[name]].dim()
-        if isinstance(given, Mapping):
-            for axis, symbol in given.items():
+        if isinstance(entry, Mapping):
+            for axis, symbol in entry.items():
                 checked = _checked_axis(f"'{name}'", axis, rank, own)
                 own[checked] = Axis(_checked_name(f"'{name}'", symbol) if isinstance(symbol, str) else
                                     _name_of_dim(name, symbol), None if isinstance(symbol, str) else symbol, True)
-        elif isinstance(given, (list, tuple)):
-            for number, axis in enumerate(given, 1):
-                own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}", wished=True)
-        elif given is not None:
-            raise _refuse(f"dynamic_axes of '{name}' is a {type(given).__name__}", "give {0: 'batch'} or [0]")
+        elif isinstance(entry, (list, tuple)):
+            for number, axis in enumerate(entry, 1):
+                own[_checked_axis(f"'{name}'", axis, rank, own)] = \
+                    Axis(f"{name}_dynamic_axes_{number}", optional=True)
+        elif entry is not None:
+            raise _refuse(f"dynamic_axes of '{name}' is a {type(entry).__name__}", "give {0: 'batch'} or [0]")
     return _with_sums(axes, call_tensors)
 
 
 def _with_sums(axes: Axes, tensors: Mapping[str, Any]) -> Axes:
-    """The axes with those named "past + sequence" as sums, where other axes are named after the two parts."""
+    """Returns the axes with names such as "past + sequence" as sums, if other axes have the names of both parts."""
     sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
              if what.name and what.dim is None}
 
@@ -140,11 +141,11 @@ def _with_sums(axes: Axes, tensors: Mapping[str, Any]) -> Axes:
 
 
 def _is_hint(dim: Any) -> bool:
-    return type(dim).__name__ == "_DimHint"  # the type of Dim.AUTO, which PyTorch does not export
+    return type(dim).__name__ == "_DimHint"  # the type of Dim.AUTO, which is private in PyTorch
 
 
 def _derived_name(dim: Any) -> str | None:
-    """The name "2*batch+1" for torch.export's 2 * batch + 1; None if the size does not have such a form."""
+    """Returns "2*batch+1" for torch.export's 2 * batch + 1; None if the size has another form."""
     plus, times = int(dim.fn(0)), int(dim.fn(1)) - int(dim.fn(0))
     if times < 1 or int(dim.fn(7)) != 7 * times + plus:
         return None
@@ -153,7 +154,7 @@ def _derived_name(dim: Any) -> str | None:
 
 
 def _name_of_dim(what: str, dim: Any) -> str | None:
-    """None for a hint. A size that follows from another one is called so: "2*batch"."""
+    """Returns the name of a Dim, "2*batch" for a derived size; None for a hint."""
     if _is_hint(dim):
         return None
     if hasattr(dim, "root") and hasattr(dim, "fn"):
@@ -175,10 +176,10 @@ def _all_static(shape: Any) -> bool:
 
 
 def _check_range(what: str, dim: Any, size: int) -> None:
-    least, most = (getattr(dim, bound, None) for bound in ("min", "max"))
-    if isinstance(least, int) and size < least or isinstance(most, int) and size > most:
-        raise _refuse(f"{what} is {size} in the example, and {dim} says {least} to {most}",
-                      "give an example within the range, or another range")
+    lowest, highest = (getattr(dim, bound, None) for bound in ("min", "max"))
+    if isinstance(lowest, int) and size < lowest or isinstance(highest, int) and size > highest:
+        raise _refuse(f"{what} is {size} in the example, outside the range of {dim}: {lowest} to {highest}",
+                      "use an example within the range, or change the range")
 
 
 def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
@@ -187,17 +188,17 @@ def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
     elif isinstance(shape, (list, tuple)):
         if len(shape) != tensor.dim():
             raise _refuse(f"dynamic_shapes of '{name}' holds {len(shape)} sizes, its rank is {tensor.dim()}",
-                          "give one for each axis, None for a fixed one, or a dict by axis")
+                          "give one size for each axis, None for a fixed one, or a dict by axis")
         pairs = list(enumerate(shape))
     else:
-        raise _refuse(f"dynamic_shapes of '{name}' is a {type(shape).__name__}, and '{name}' is a tensor",
+        raise _refuse(f"dynamic_shapes of '{name}' is a {type(shape).__name__}, but '{name}' is a tensor",
                       "give {axis: Dim}, a sequence with one entry for each axis, or None")
     axes: dict[int, Axis] = {}
     for axis, dim in pairs:
         checked = _checked_axis(f"'{name}'", axis, tensor.dim(), axes)
         if isinstance(dim, int) and not isinstance(dim, bool) and dim != tensor.shape[checked]:
             raise _refuse(f"dynamic_shapes fixes axis {axis} of '{name}' at {dim}, the example has "
-                          f"{tensor.shape[axis]}", "give an example of that size, or None")
+                          f"{tensor.shape[axis]}", "use an example of that size, or None")
         if _is_static(dim):
             continue
         _check_range(f"axis {axis} of '{name}'", dim, tensor.shape[checked])
@@ -207,16 +208,16 @@ def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
 
 
 def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
-    """Nested as the arguments are; by name, or in the order of forward's signature. What is left out is fixed."""
+    """Reads shapes nested like the arguments, by name or in forward's order. Omitted axes are fixed."""
     axes: Axes = {}
-    on_the_way = {path[:at] for path in call.names for at in range(len(path) + 1)}
+    prefixes = {path[:at] for path in call.names for at in range(len(path) + 1)}
 
     def set_axes(shape: Any, name: str) -> None:
         if name in call.tensors:
             if shape is not None:
                 axes[name] = _of_tensor(name, shape, call.tensors[name])
         elif not _all_static(shape):
-            raise _refuse(f"'{name}' is a {type(call.constants[name]).__name__}, which is fixed in the file, and "
+            raise _refuse(f"'{name}' is a {type(call.constants[name]).__name__}, which is fixed in the file, but "
                           "dynamic_shapes makes it dynamic",
                           "give it as a tensor, torch.tensor(3), or None in dynamic_shapes")
 
@@ -233,72 +234,72 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
             held = {each[len(path):]: name for each, name in call.names.items()
                     if each[:len(path)] == path and name in call.tensors}
             walk_cache(caches.by_layer(shape), caches.tree(held), what)
-        elif path in on_the_way:
-            children = trees.opened(value).children
+        elif path in prefixes:
+            children = trees.container_of(value).children
             for key, child in children:
                 walk(_part(shape, key, children, what), child, (*path, key), f"{what}[{key!r}]")
 
-    given = call.arguments
+    arguments = call.arguments
     if isinstance(dynamic_shapes, (list, tuple)):
-        if len(dynamic_shapes) > len(given):
-            raise _refuse(f"dynamic_shapes has {len(dynamic_shapes)} entries, the call {len(given)} arguments",
-                          f"the arguments are: {', '.join(given)}")
-        dynamic_shapes = dict(zip(given, dynamic_shapes))
+        if len(dynamic_shapes) > len(arguments):
+            raise _refuse(f"dynamic_shapes has {len(dynamic_shapes)} entries, the call {len(arguments)} arguments",
+                          f"the arguments are: {', '.join(arguments)}")
+        dynamic_shapes = dict(zip(arguments, dynamic_shapes))
     elif not isinstance(dynamic_shapes, Mapping):
         raise _refuse(f"dynamic_shapes is a {type(dynamic_shapes).__name__}", "give a dict by argument, or a tuple")
     dynamic_shapes = _with_keywords(dynamic_shapes, call)
-    unknown = [name for name in dynamic_shapes if name not in given]
+    unknown = [name for name in dynamic_shapes if name not in arguments]
     if unknown:
-        raise _refuse(f"dynamic_shapes names '{unknown[0]}', and the call has no such argument",
-                      f"the arguments are: {', '.join(given)}")
-    for name, value in given.items():
+        raise _refuse(f"dynamic_shapes names '{unknown[0]}', but the call has no such argument",
+                      f"the arguments are: {', '.join(arguments)}")
+    for name, value in arguments.items():
         walk(dynamic_shapes.get(name), value, (name,), name)
     return _with_sums({name: each for name, each in axes.items() if each}, call.tensors)
 
 
 def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:
-    """The shapes of forward's **kwargs may stand under that name, as torch.export has them, or each for itself."""
-    opened = dict(shapes)
+    """Moves shapes of forward's **kwargs to the top level; torch.export allows them there or under that name."""
+    flat = dict(shapes)
     for name, parameter in call.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD and name not in call.arguments:
-            opened |= opened.pop(name, None) or {}
-    return opened
+            flat |= flat.pop(name, None) or {}
+    return flat
 
 
 def _part(shape: Any, key: Any, children: list[Any], what: str) -> Any:
-    """The part of a container's shapes that belongs to one child."""
+    """Returns the part of a container's shapes that belongs to one child."""
     if shape is None:
         return None
     keys = [each for each, _ in children]
     if isinstance(shape, Mapping) and not all(isinstance(each, int) for each in keys):
         unknown = [each for each in shape if each not in keys]
         if unknown:
-            raise _refuse(f"dynamic_shapes of '{what}' names {unknown[0]!r}, which it does not hold",
-                          f"it holds: {', '.join(map(str, keys))}")
+            raise _refuse(f"dynamic_shapes of '{what}' names {unknown[0]!r}, but '{what}' has no such element",
+                          f"its elements are: {', '.join(map(str, keys))}")
         return shape.get(key)
     if isinstance(shape, (list, tuple)):
         if len(shape) != len(keys):
             raise _refuse(f"dynamic_shapes of '{what}' has {len(shape)} entries, '{what}' has {len(keys)}",
                           "nest it as the argument is nested")
         return shape[keys.index(key)]
-    raise _refuse(f"dynamic_shapes of '{what}' is a {type(shape).__name__}, and '{what}' holds several values",
+    raise _refuse(f"dynamic_shapes of '{what}' is a {type(shape).__name__}, but '{what}' holds several values",
                   "nest it as the argument is nested")
 
 
 def check_outputs(dynamic_axes: Mapping[str, Any] | None, dims_of: Mapping[str, Sequence[Any]],
                   output_names: Sequence[str]) -> list[str]:
-    """One line for each axis of an output that has another size than was asked for."""
-    told = []
-    for name, given in (dynamic_axes or {}).items():
+    """Returns a message for each axis of an output whose size differs from the requested one."""
+    messages = []
+    for name, requested in (dynamic_axes or {}).items():
         if name not in dims_of or name not in output_names and not caches.is_output(name):
             continue
-        wanted = dict(given) if isinstance(given, Mapping) else {axis: None for axis in given or ()}
-        for axis, symbol in wanted.items():
+        symbols = dict(requested) if isinstance(requested, Mapping) else {axis: None for axis in requested or ()}
+        for axis, symbol in symbols.items():
             _checked_axis(f"the output '{name}'", axis, len(dims_of[name]), {})
-            found = dims_of[name][axis]
-            if symbol is None and isinstance(found, str) or found == symbol:
+            actual = dims_of[name][axis]
+            if symbol is None and isinstance(actual, str) or actual == symbol:
                 continue
-            told.append(f"axis {axis} of the output '{name}' is {found if found is not None else 'a size'}, "
+            messages.append(f"axis {axis} of the output '{name}' is {actual if actual is not None else 'a size'}, "
                         "which follows from the inputs")
-    return told
+    return messages
 

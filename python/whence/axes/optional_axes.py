@@ -1,4 +1,4 @@
-"""Axes that are dynamic only where the model lets them be: what dynamic_axes names, and Dim.AUTO."""
+"""Optional axes, which are dynamic only if the model allows it: the axes in dynamic_axes, and Dim.AUTO."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..errors import Diagnostic, WhenceError, WhenceWarning
 from ..state.export_settings import log
 from .dynamic_axes import Axes, Axis
 
-_MOST_CHOICES = 40  # choices of sizes to fix: for each one the model runs several times
+_MAX_CHOICES = 40  # tried choices of sizes to fix; each choice runs the model several times
 
 
 def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
-    """Exports with those automatic axes that the model does not fix, of one size all or none, and returns them;
-    torch.export finds out by itself. Of two that differ, one whose ``length`` in the example is 1 is fixed: it is there
-    to be broadcast."""
-    found: dict[Any, list[Any]] = {}  # by name; an axis without a name is a size of its own
-    for name, axis, what in automatic(axes):
-        found.setdefault(what.name or (name, axis), []).append((name, axis))
-    sizes = dict(sorted(found.items(), key=lambda each: all(length(*axis) != 1 for axis in each[1])))
+    """Exports with as many optional axes dynamic as the model allows, and returns them. Axes with the same name are
+    kept or fixed together. Sizes whose ``length`` in the example is 1 are fixed first, as they are usually broadcast.
+    (torch.export finds dynamic axes by itself.)"""
+    axes_by_size: dict[Any, list[Any]] = {}  # by name; each axis without a name is a size of its own
+    for name, axis, what in fixable(axes):
+        axes_by_size.setdefault(what.name or (name, axis), []).append((name, axis))
+    sizes = dict(sorted(axes_by_size.items(), key=lambda each: all(length(*axis) != 1 for axis in each[1])))
 
     try:
         export(axes)
@@ -31,7 +31,7 @@ def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, 
     except WhenceError as failure:
         if failure.code != "E0304" or not sizes:
             raise
-        first = failure
+        first_failure = failure
 
     def works(fixed: Collection[Any]) -> bool:
         try:
@@ -42,68 +42,69 @@ def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, 
             return False
         return True
 
-    fixed = next(([one] for one in sizes if works([one])), None)
+    fixed = next(([size] for size in sizes if works([size])), None)
     if fixed is None:
         fixed = list(sizes)
-        for one in reversed(sizes):
-            if works([size for size in fixed if size != one]):
-                fixed.remove(one)
+        for size in reversed(sizes):
+            if works([each for each in fixed if each != size]):
+                fixed.remove(size)
         export(without(axes, [axis for size in fixed for axis in sizes[size]]))
-    tell_of_fixed(axes, [axis for size in fixed for axis in sizes[size]], first)
+    report_fixed(axes, [axis for size in fixed for axis in sizes[size]], first_failure)
     return without(axes, [axis for size in fixed for axis in sizes[size]])
 
 
-def automatic(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
+def fixable(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
     for name, each in axes.items():
-        yield from ((name, axis, what) for axis, what in each.items() if what.automatic)
+        yield from ((name, axis, what) for axis, what in each.items() if what.may_be_fixed)
 
 
 def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
-    """The axes but for these. A sum of sizes of which one is fixed is the other and a number."""
-    left = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()
+    """Returns the axes without the fixed ones. In a sum, a fixed size becomes its number: past+sequence, past+3."""
+    remaining = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()
             if (name, axis) not in fixed]
-    known = {what.name for _, _, what in left if not what.parts and what.name}
+    known = {what.name for _, _, what in remaining if not what.parts and what.name}
     chosen: Axes = {name: {} for name in axes}
-    for name, axis, what in left:
-        if (beside := what.beside(known)) is not None:
-            chosen[name][axis] = beside
+    for name, axis, what in remaining:
+        if (limited := what.limited_to(known)) is not None:
+            chosen[name][axis] = limited
     return chosen
 
 
-def promised(axes: Axes, chosen: Collection[tuple[str, int]]) -> Axes:
-    """The axes with these wishes as promises, which torch.export keeps or refuses."""
+def with_required(axes: Axes, chosen: Collection[tuple[str, int]]) -> Axes:
+    """Returns the axes with the chosen optional ones required: torch.export keeps them dynamic or refuses the model."""
     import torch
 
-    firm = torch.export.Dim.DYNAMIC
-    return {name: {axis: replace(what, dim=firm) if (name, axis) in chosen else what for axis, what in each.items()}
+    required = torch.export.Dim.DYNAMIC
+    return {name: {axis: replace(what, dim=required) if (name, axis) in chosen else what for axis, what in each.items()}
             for name, each in axes.items()}
 
 
 def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
-    """The most of the axes with which an export is right: without one of the sizes that are wishes, without two, and so
+    """Returns a large subset of the axes with which an export is right: fixes one optional size, then two, and so
     on."""
     sizes: dict[str, list[tuple[str, int]]] = {}
-    for name, axis, what in automatic(axes):
+    for name, axis, what in fixable(axes):
         if not what.parts:
             sizes.setdefault(what.name or f"{name}:{axis}", []).append((name, axis))
     choices = (fixed for count in range(1, len(sizes)) for fixed in combinations(reversed(sizes), count))
-    for fixed in islice(choices, _MOST_CHOICES):
+    for fixed in islice(choices, _MAX_CHOICES):
         chosen = without(axes, [axis for size in fixed for axis in sizes[size]])
         if is_right(chosen):
             return chosen
-    return without(axes, [(name, axis) for name, axis, _ in automatic(axes)])
+    return without(axes, [(name, axis) for name, axis, _ in fixable(axes)])
 
 
-def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
-    """An axis that was asked for is reported by a warning; under Dim.AUTO nothing was asked for."""
-    wished = [f"axis {axis} of '{name}'" for name, axis in fixed
-              if axes[name][axis].wished and not axes[name][axis].proposed]  # ``proposed_axes`` reports those
+def report_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
+    """Warns of fixed axes that the caller requested. Axes with Dim.AUTO are only logged."""
+    requested = [f"axis {axis} of '{name}'" for name, axis in fixed
+                 if axes[name][axis].optional and not axes[name][axis].proposed]  # proposed ones: see ``proposed_axes``
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
-    if wished:
-        traced = "" if recorder_library.is_installed() else \
-            f", or have it traced, which may keep it: {recorder_library.why_missing()[1]}"
-        told = Diagnostic("E0304", "baked_size", "warning", f"the model fixes {', '.join(wished)}: the file has the "
-                          "size of the example" + (f". {why.diagnostics[0].message}" if why else ""),
-                          "compute it from the input's shape in the model, or leave the axis out of dynamic_axes" + traced)
-        warnings.warn(str(told), WhenceWarning, stacklevel=6)
+    if requested:
+        trace_remedy = "" if recorder_library.is_installed() else \
+            f", or install the recorder: a trace may keep the axis dynamic: {recorder_library.why_missing()[1]}"
+        diagnostic = Diagnostic(
+            "E0304", "baked_size", "warning", f"the model fixes {', '.join(requested)}: the file has the size of the "
+            "example" + (f". {why.diagnostics[0].message}" if why else ""),
+            "compute it from the input's shape in the model, or leave the axis out of dynamic_axes" + trace_remedy)
+        warnings.warn(str(diagnostic), WhenceWarning, stacklevel=6)

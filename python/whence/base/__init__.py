@@ -1,1 +1,1 @@
-"""Used by every package here: optional packages, spellings, warnings of other libraries, how reports look."""
+"""Helpers that every room uses: optional packages, keyword spellings, library warnings, and the layout of reports."""

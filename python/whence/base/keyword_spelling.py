@@ -1,4 +1,4 @@
-"""One spelling of each name of the package, American as PyTorch's; the British one is taken, too."""
+"""Keywords have American spelling, as in PyTorch; this module makes a function accept British spelling too."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def also_spelled(**others: str) -> Callable[[_Function], _Function]:
-    """Decorates a function: {"optimized": "optimised"} are a keyword and its other spelling. Raises WhenceError E0101 where
-    both are given."""
+    """Returns a decorator that accepts other spellings of keywords: ``optimized="optimised"`` accepts both. Raises
+    WhenceError E0101 if a call gives both."""
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             for name, other in others.items():
                 if name in kwargs and other in kwargs:
-                    raise error("E0101", "usage", f"{name} and {other} are one option", "give one of them")
+                    raise error("E0101", "usage", f"{name} and {other} are the same option", "give one of them")
                 if other in kwargs:
                     kwargs[name] = kwargs.pop(other)
             return function(*args, **kwargs)

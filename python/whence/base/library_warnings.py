@@ -1,4 +1,4 @@
-"""Warnings that other libraries give while whence uses them: nothing in them is for a caller of whence to change."""
+"""Hides warnings that other libraries raise while whence uses them: a caller of whence cannot fix their cause."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Categories for coming changes, whoever's code is at fault: PyTorch's exporters use PyTorch's own old names.
+# Warnings of coming changes, hidden whatever module raises them: PyTorch's exporters use deprecated names of PyTorch.
 _CATEGORIES = (FutureWarning, DeprecationWarning, PendingDeprecationWarning)
 _LIBRARIES = ("torch", "functorch", "onnx", "onnx_ir", "onnxscript", "onnxruntime", "openvino", "safetensors", "google")
-# A library's warning stands where its caller is, which is often a decorator or context of the standard library.
+# A library's warning is attributed to its caller, often a decorator or context manager of the standard library.
 _MODULES = rf"({'|'.join([*_LIBRARIES, *sorted(sys.stdlib_module_names)])})(\.|$)"
 
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Warnings of other libraries do not pass. Those of whence and of the model's own code do, as the caller's filters
-    say."""
+    """Hides warnings of other libraries. Warnings of whence and of the model's own code follow the caller's filters."""
     with warnings.catch_warnings():
         for category in _CATEGORIES:
             warnings.filterwarnings("ignore", category=category)

@@ -1,4 +1,4 @@
-"""Packages that whence does not depend on, and a part of it needs."""
+"""Imports packages that only parts of whence need, and that are not its dependencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import error
 
 
 def needs(name: str, what: str) -> ModuleType:
-    """The module of that name. Raises WhenceError E0307 when it is not installed."""
+    """Imports and returns a module. Raises WhenceError E0307 if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

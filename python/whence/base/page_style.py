@@ -1,4 +1,4 @@
-"""The look of the pages that this package writes, in light and in dark."""
+"""The style sheet of the HTML pages that this package writes, for light and dark mode."""
 
 STYLE = """
 :root{--ink:#1c2530;--faint:#68727e;--line:#d5dae0;--paper:#fff;--good:#2f7d4f;--bad:#c0392b}

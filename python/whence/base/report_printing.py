@@ -1,6 +1,6 @@
-"""Draws reports: one line as a value, text where they are printed, a table with bars in a notebook.
+"""Draws reports: one line as a value, text when printed, a table with bars in a notebook.
 
-A report is a subclass of ``Printed`` and says what its lines and its table are; how they are drawn is here alone.
+A report is a subclass of ``Printed`` that provides its lines and its table. All drawing is in this module.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass
 CONFIDENCE_COLOURS = {"exact": "#2f7d4f", "matched": "#3d7eb8", "inferred": "#c9a227", "ancestor": "#d07c3c",
                       "unattributed": "#c0392b"}
 BAR_COLOUR = "#3d7eb8"
-_BAR_WIDTH = 20  # letters of a bar that is printed
-_ROWS = 200      # rows of a table in a notebook: the page of to_html() and the objects have all
+_BAR_WIDTH = 20  # characters of a full bar in text
+_ROWS = 200      # most rows of a table in a notebook; the page of to_html() has all rows
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell: parts of a whole, each a share from 0 to 1 with its colour and its name, which is shown on hovering."""
+    """A table cell with a bar: parts as (share from 0 to 1, colour, name), where the name is the tooltip."""
 
     parts: tuple[tuple[float, str, str], ...]
 
     @classmethod
     def of(cls, share: float) -> Bar:
-        """One part."""
+        """Returns a bar with one part."""
         return cls(((min(max(share, 0.0), 1.0), BAR_COLOUR, f"{share:.1%}"),))
 
     @classmethod
     def of_confidences(cls, counts: dict[str, int]) -> Bar:
-        """Numbers of nodes by confidence."""
+        """Returns a bar of the numbers of nodes by confidence."""
         nodes = sum(counts[word] for word in CONFIDENCE_COLOURS)
         return cls(tuple((counts[word] / nodes, colour, f"{word}: {counts[word]}")
                          for word, colour in CONFIDENCE_COLOURS.items() if counts[word]))
@@ -48,14 +48,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns with their names, of texts on the left; of numbers and bars all but the ``texts`` first ones."""
+    """A table: the first ``texts`` columns hold text, left-aligned; the others hold numbers and bars."""
 
     columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]]  # a text may begin with blanks, which indent it
+    rows: Sequence[tuple[object, ...]]  # leading blanks of a text indent it
     texts: int = 1
 
     def lines(self) -> list[str]:
-        """As text, in columns."""
+        """Returns the table as lines of text."""
         cells = [self.columns, *([_text(each) for each in row] for row in self.rows)]
         widths = [max(len(row[at]) for row in cells) for at in range(len(self.columns))]
         return ["  ".join(self._aligned(row[at], widths[at], at) for at in range(len(widths))).rstrip() for row in cells]
@@ -88,7 +88,7 @@ def _text(cell: object) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """"1 node", "1,200 nodes"."""
+    """Returns "1 node" or "1,200 nodes"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
@@ -97,7 +97,7 @@ def short_number(number: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """"3 B", "1.2 MB"."""
+    """Returns "3 B" or "1.2 MB"."""
     for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(count) >= step:
             return f"{count / step:.1f} {unit}"
@@ -105,24 +105,24 @@ def size_text(count: float) -> str:
 
 
 def module_labels(paths: Sequence[str | None]) -> list[str]:
-    """Qualified names of a tree in its order, as it is printed: each below the one around it, by the part that is new."""
+    """Returns an indented label for each module of a tree: the part of its qualified name below its parent."""
     labels, shown = [], set(paths)
     for path in paths:
         if not path:
             labels.append("(no module known)" if path is None else "(root)")
             continue
-        around = _around(path, shown)
+        parent = _shown_parent(path, shown)
         depth = 1 if "" in shown else 0
-        at = around
+        at = parent
         while at:
             depth += 1
-            at = _around(at, shown)
-        labels.append("  " * depth + path[len(around):].lstrip("."))
+            at = _shown_parent(at, shown)
+        labels.append("  " * depth + path[len(parent):].lstrip("."))
     return labels
 
 
-def _around(path: str, shown: set[str | None]) -> str:
-    """The nearest module around that is shown; "" where there is none."""
+def _shown_parent(path: str, shown: set[str | None]) -> str:
+    """Returns the nearest enclosing module that is in ``shown``; "" if there is none."""
     while "." in path:
         path = path.rpartition(".")[0]
         if path in shown:
@@ -131,14 +131,14 @@ def _around(path: str, shown: set[str | None]) -> str:
 
 
 class Printed:
-    """A report that shows itself."""
+    """Base class of reports that print themselves."""
 
     def _headline(self) -> str:
         """Returns the report in one line."""
         raise NotImplementedError
 
     def _details(self) -> list[str]:
-        """Further lines, above the table."""
+        """Returns further lines, printed above the table."""
         return []
 
     def _table(self) -> Table | None:
@@ -153,7 +153,7 @@ class Printed:
         return "\n".join([self._headline(), *self._details(), *(["", *table.lines()] if table and table.rows else [])])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """Returns the HTML that notebooks display."""
         table = self._table()
         lines = "\n".join([self._headline(), *self._details()])
         return f'<pre style="white-space:pre-wrap">{html.escape(lines)}</pre>' + (table.to_html() if table and table.rows else "")

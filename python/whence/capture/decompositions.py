@@ -1,4 +1,4 @@
-"""Writes operators without a converter in the parts that PyTorch knows them by, and says what that costs."""
+"""Decomposes operators without a converter as PyTorch defines them, and reports the cost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 
 from ..errors import Diagnostic, WhenceError
 
-# Operations more than before from which on users are warned: a runtime takes as long for them as for a model.
+# Number of additional operations from which on users are warned: running them takes as long as a whole model.
 LONG_FORM = 100
 
 
-def of_refused(failure: WhenceError) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
-    """Returns what PyTorch writes the refused operators as; those that it cannot write otherwise are left out.
+def for_refused(failure: WhenceError) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
+    """Returns PyTorch's decompositions of the refused operators, without the operators that have none.
 
-    An archive is functional once it is decomposed, so "aten::foo_" is looked up as "aten::foo".
+    A decomposed program is functional, so the name "aten::foo_" also selects "aten::foo".
     """
     refused = {each.where["op"] for each in failure.diagnostics if "op" in each.where}
     refused |= {".".join([target.removesuffix("_"), *overload])
@@ -28,16 +28,16 @@ def of_refused(failure: WhenceError) -> dict[torch._ops.OpOverload, Callable[...
 
 def cost(program: torch.export.ExportedProgram, parts: torch.export.ExportedProgram,
          failure: WhenceError) -> Diagnostic | None:
-    """Returns a warning where the parts are many more operations than the program was."""
+    """Returns a warning if decomposition makes the program much longer."""
     before, after = operations(program), operations(parts)
     if after - before < LONG_FORM:
         return None
     reason = failure.diagnostics[0]
-    return replace(reason, severity="warning", message=f"{reason.message}, so torch.export writes the model as {after} "
-                   f"operations, which were {before}")
+    return replace(reason, severity="warning", message=f"{reason.message}, so torch.export decomposes the model into "
+                   f"{after} operations instead of {before}")
 
 
 def operations(program: torch.export.ExportedProgram) -> int:
-    """Returns the number of operations, those in branches and loops included."""
+    """Returns the number of operations, including those in branches and loops."""
     return sum(node.op == "call_function" for part in program.graph_module.modules()
                if isinstance(part, torch.fx.GraphModule) for node in part.graph.nodes)

@@ -1,12 +1,12 @@
-"""Finds what a model changes for longer than one call: a file cannot do that, and the caller has to know.
+"""Finds effects of a call that last in the model: a file cannot have them, and the caller must know.
 
-PyTorch's tracers do not see all of it: an attribute that is set anew, a write through ``data``, or to a view that was
-made before. So the model runs by itself, and what it holds afterwards is compared with what it held before. That is
-done for every backend, and what an exporter has to say goes into the same warnings (E0308). It runs a second time from
-what was found of its state: where the results are others, it keeps state elsewhere, as in a global or an iterator.
+PyTorch's tracers miss some of them: an attribute that is set, a write through ``data``, or a write to a view made
+before the call. So for every backend, the model runs by itself, and its state is compared before and after. Reports of
+the exporter join the same warnings (E0308). The model runs a second time from its recorded state: if the results
+differ, it keeps state elsewhere, as in a global or an iterator.
 
-What is known to give wrong results is refused (E0303): two arguments that share memory which the model writes to, for
-inputs of a file are separate; and a captured program whose own results on the example are others than the model's.
+Cases that are known to give wrong results are refused (E0303): the model writes to two arguments that share memory,
+because inputs of a file are separate; or a captured program's results on the example differ from the model's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .comparisons import alike, computed
 
 TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
 
-_STARTS_ANEW = "each run of the ONNX file starts from the value before"
+_NEXT_RUN = "each run of the ONNX file starts from the value before"
 _AS_OUTPUT = "return the new value as an output and take it as an input, if later runs need it"
 _NAMES_AT_MOST = 8
 
@@ -42,7 +42,7 @@ class Observed:
     inputs: tuple[str, ...]
     written_inputs: frozenset[str]
     returned_inputs: frozenset[str]
-    repeatable: bool  # a second run from the state that was found, with the same random numbers, computed the same
+    repeatable: bool  # a second run from the same state, with the same random numbers, had equal results
 
     @property
     def in_place(self) -> list[str]:
@@ -50,16 +50,16 @@ class Observed:
 
 
 def observed(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor]) -> Observed | None:
-    """``run`` gets copies of the tensors; ``holder`` is what holds the state, and is afterwards as before.
+    """Observes one run. ``run`` takes copies of the tensors; ``holder`` holds the state, and is restored afterwards.
 
-    None where the model does not run: whatever exports it will say why.
-    Raises WhenceError E0303 where tensors that share memory are written to, E0207 where an earlier export left the
-    model without its data.
+    Returns None if the model does not run; the exporter then reports why.
+    Raises WhenceError E0303 if the model writes to tensors that share memory, E0207 if an earlier export left the model
+    without its data.
     """
     copies = trees.copied(tuple(tensors.values()))
     try:
         result, changed = _run(holder, run, copies)
-    except Exception as failure:  # the model raises of every kind
+    except Exception as failure:  # the model may raise any exception
         log.info("the model does not run by itself: %s", failure)
         return None
     refuse_results_without_data(trees.tensors_in(result), holder, copies)
@@ -72,9 +72,9 @@ def observed(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.T
 
 
 def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
-    """Runs a copy, for its attributes are not in Python. Only its parameters and buffers can be compared."""
-    other = copy.deepcopy(model)
-    return _observed_call(other, lambda given: other(**given), dict(tensors), trees.named)
+    """Observes a copy, because a script's attributes are not in Python. Compares only its parameters and buffers."""
+    copied = copy.deepcopy(model)
+    return _observed_call(copied, lambda given: copied(**given), dict(tensors), trees.named)
 
 
 def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
@@ -92,14 +92,15 @@ def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
 
 def _observed_call(holder: Any, call: Callable[..., Any], arguments: Any,
                    names_of: Callable[[list[trees.Path]], Iterable[Any]]) -> Observed | None:
-    """``call`` gets the arguments with copies of their tensors, which are named by ``names_of`` the paths of leaves."""
-    found, close = trees.flatten(arguments)
-    names = names_of([path for path, _ in found])
-    tensors = {str(name): leaf for name, (_, leaf) in zip(names, found) if isinstance(leaf, torch.Tensor)}
+    """Observes ``call``, which takes the arguments with copied tensors. ``names_of`` names tensors by the paths of
+    leaves."""
+    leaves, close = trees.flatten(arguments)
+    names = names_of([path for path, _ in leaves])
+    tensors = {str(name): leaf for name, (_, leaf) in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
 
     def run(*given: torch.Tensor) -> Any:
-        left = iter(given)
-        return call(close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in found])))
+        remaining = iter(given)
+        return call(close(iter([next(remaining) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves])))
 
     return observed(holder, run, tensors)
 
@@ -117,7 +118,7 @@ def _is_repeatable(holder: Any, run: Callable[..., Any], tensors: Mapping[str, t
         return alike(trees.tensors_in(_run(holder, run, trees.copied(tuple(tensors.values())))[0]), before)
     except (NotImplementedError, RuntimeError):  # dtypes and layouts that cannot be compared
         return True
-    except Exception as failure:  # an iterator may have ended: exceptions of any kind
+    except Exception as failure:  # any exception, for example because an iterator has ended
         log.info("the model does not run a second time: %s", failure)
         return False
 
@@ -143,60 +144,61 @@ def _refuse_shared(holder: Any, run: Callable[..., Any], tensors: Mapping[str, t
     shared = [group for group in shared if set(group) & set(written)]
     if not shared:
         return
-    apart = trees.copied_apart(tuple(tensors.values()))
-    other = _run(holder, run, apart)[0]
-    if alike(trees.tensors_in(other), trees.tensors_in(result)) and alike(list(apart), list(copies)):
-        return  # parts that do not overlap
+    separate = trees.copied_apart(tuple(tensors.values()))
+    other = _run(holder, run, separate)[0]
+    if alike(trees.tensors_in(other), trees.tensors_in(result)) and alike(list(separate), list(copies)):
+        return  # they do not overlap
     raise error("E0303", "unsupported_feature", f"{' and '.join(repr(name) for name in shared[0])} share memory, and "
-                "the model writes to it; the inputs of a file are separate tensors",
-                "give clones of them, if the model is meant to get separate tensors, else give the tensor once")
+                "the model writes to it, but the inputs of a file are separate tensors",
+                "pass clones, if the model expects separate tensors; otherwise pass the tensor once")
 
 
-def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
-                           programs: Iterable[Callable[[], Callable[..., Any]]], what: str) -> None:
-    """Raises WhenceError E0303 where the model writes to what it holds, and one of ``programs``, which make a captured
-    program, computes something else than the model on the example: what it lacks is the write. Models that draw random
-    numbers are not compared."""
-    if seen is None or not seen.in_place:
+def refuse_missed_writes(observed: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+                         programs: Iterable[Callable[[], Callable[..., Any]]], what: str) -> None:
+    """Raises WhenceError E0303 if the model writes to its state and a captured program differs from the model on the
+    example, because it lacks the write. ``programs`` make these programs. Models that draw random numbers are not
+    compared."""
+    if observed is None or not observed.in_place:
         return
     tensors = tuple(tensors)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the model has said all that
+        warnings.simplefilter("ignore")  # the model has already raised these warnings
         with _said_to_be_captured(what):
-            wanted, again = (_results(model, lambda: model, tensors, seed) for seed in (0, 1))
-        found = [] if wanted is None or again is None or not alike(wanted, again) else \
+            expected, again = (_results(model, lambda: model, tensors, seed) for seed in (0, 1))
+        results = [] if expected is None or again is None or not alike(expected, again) else \
             [_results(model, each, tensors) for each in programs]
-    if not all(each is None or alike(each, wanted) for each in found):
-        raise error("E0303", "unsupported_feature", f"the {what} lacks a write to {_list(seen.in_place)}: its results "
-                    "are others than the model's, as are those of a file that is made of it",
-                    "write to the tensor itself: self.state.add_(x); not through .data, nor to a view that was made "
+    if not all(each is None or alike(each, expected) for each in results):
+        raise error("E0303", "unsupported_feature", f"the {what} lacks a write to {_list(observed.in_place)}: its "
+                    "results differ from the model's, and so would those of its file",
+                    "write to the tensor itself: self.state.add_(x), not through .data or to a view that was made "
                     "before the call")
 
 
-def warn_of_other_results(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+def warn_of_other_results(observed: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
                           program: Callable[[], Callable[..., Any]], what: str) -> None:
-    """Warns, E0303, where a captured program computes something else than the model on the example: libraries ask
-    whether a model is captured, and take another way then. Models that draw random numbers are not compared."""
-    if seen is None or seen.in_place or not seen.repeatable:
+    """Warns, E0303, if a captured program differs from the model on the example: libraries check whether a model is
+    being captured, and then take another branch. Models that draw random numbers are not compared."""
+    if observed is None or observed.in_place or not observed.repeatable:
         return
-    tensors, wanted = tuple(tensors), trees.tensors_in(seen.result)
+    tensors, expected = tuple(tensors), trees.tensors_in(observed.result)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the model has said all that
-        found = _results(model, program, tensors)
-        if found is None or _near(found, wanted):
+        warnings.simplefilter("ignore")  # the model has already raised these warnings
+        results = _results(model, program, tensors)
+        if results is None or _near(results, expected):
             return
         again = [_results(model, lambda: model, tensors, seed) for seed in (0, 1)]
-    if any(each is None or not _near(each, wanted) for each in again):
+    if any(each is None or not _near(each, expected) for each in again):
         return
     warnings.warn(str(Diagnostic(
-        "E0303", "unsupported_feature", "warning", f"with the example itself the {what} computes something else than the "
-        "model: what it calls takes another way while it is captured, and the file has that way",
-        "compare them by whence.verify; give the model what it decides on otherwise (a mask, token types), or another "
-        "implementation (attn_implementation='eager')")), WhenceWarning, stacklevel=5)
+        "E0303", "unsupported_feature", "warning", f"on the example itself, the {what} computes something else than "
+        "the model: a library takes another branch while the model is captured, and the file contains that branch",
+        "compare them with whence.verify; pass the value that decides the branch (a mask, token types), or choose "
+        "another implementation (attn_implementation='eager')")), WhenceWarning, stacklevel=5)
 
 
-def _near(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool:
-    """But for rounding, by the largest number: a captured program may call other kernels."""
+def _near(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+    """Returns true if results agree up to rounding, relative to the largest number: captured programs call other
+    kernels."""
     def one(a: torch.Tensor, b: torch.Tensor) -> bool:
         if a.shape != b.shape or a.is_complex() != b.is_complex():
             return False
@@ -204,14 +206,14 @@ def _near(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool
         return not a.numel() or bool((a - b).abs().max() <= 0.02 * b.abs().max() + 1e-4)
 
     try:
-        return len(found) == len(wanted) and all(map(one, found, wanted))
+        return len(results) == len(expected) and all(map(one, results, expected))
     except (NotImplementedError, RuntimeError):  # layouts that cannot be compared
         return True
 
 
 @contextmanager
 def _said_to_be_captured(what: str) -> Iterator[None]:
-    """Sets torch.compiler.is_exporting(): what a model leaves out then is not missing in an exported program."""
+    """Sets torch.compiler.is_exporting(), so that the model takes the same branches as during torch.export."""
     before = getattr(torch.compiler, "_is_exporting_flag", None)
     if before is None or what != EXPORTED:
         yield
@@ -227,69 +229,71 @@ def _results(model: torch.nn.Module, program: Callable[[], Callable[..., Any]], 
              seed: int = 0) -> list[torch.Tensor] | None:
     try:
         return computed(model, program(), tensors, seed)
-    except Exception as failure:  # any kind: the exporter reports what cannot run
+    except Exception as failure:  # any exception: the exporter reports what cannot run
         log.info("writes are not compared with the model's: %s", failure)
         return None
 
 
-def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
+def diagnostics_of(observed: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
                    differs: Callable[[], bool]) -> list[Diagnostic]:
-    """The warnings of an export: those of the exporter, which knows source lines, and what it did not see.
+    """Returns the warnings of an export: the exporter's, which have source lines, and the effects that it missed.
 
-    ``input_names``: what the file calls the call's tensors. ``differs`` runs the file, where that is possible.
+    ``input_names``: the file's names of the call's tensors. ``differs`` runs the file and compares it, if possible.
     """
-    if seen is None:
+    if observed is None:
         return list(by_exporter)
-    said, named = [], set()
-    unnamed: list[int] = []  # positions of diagnostics on tensors whose names the exporter does not know
+    diagnostics, named = [], set()
+    unnamed: list[int] = []  # positions of diagnostics about tensors whose names the exporter lacks
     for each in by_exporter:
         if "its input '" in each.message:
             name = next((name for name in input_names if _names(each, name) or _names(each, trees.identifier(name))),
                         None)
             named.add(name)
-            if name not in seen.returned_inputs:
-                said.append(each if name is None else replace(each, message=_of_input(input_names[name])))
+            if name not in observed.returned_inputs:
+                diagnostics.append(each if name is None else replace(each, message=_of_input(input_names[name])))
             continue
-        known = {change.name for change in seen.changes if any(_names(each, name) for name in
-                                                               (change.name, *change.others))}
-        named |= known
-        unnamed += [] if known else [len(said)]
-        said.append(each)
-    left = [change for change in seen.changes if change.name not in named]
-    constants = [change.name for change in left if change.in_place and not change.registered]
-    registered = [change.name for change in left if change.in_place and change.registered]
+        reported = {change.name for change in observed.changes
+                    if any(_names(each, name) for name in (change.name, *change.others))}
+        named |= reported
+        unnamed += [] if reported else [len(diagnostics)]
+        diagnostics.append(each)
+    unreported = [change for change in observed.changes if change.name not in named]
+    constants = [change.name for change in unreported if change.in_place and not change.registered]
+    registered = [change.name for change in unreported if change.in_place and change.registered]
     if len(constants) == len(unnamed) == 1:
-        said[unnamed[0]] = replace(said[unnamed[0]], message=_of_constants(constants))
+        diagnostics[unnamed[0]] = replace(diagnostics[unnamed[0]], message=_of_constants(constants))
     if len(constants) <= len(unnamed):
         constants = []
-    wrong = "; on the example too the results of the file are others than the model's" if seen.changes and differs() \
+    difference = "; even on the example, the file's results differ from the model's" if observed.changes and differs() \
         else ""
     if registered:
-        said.append(_warning(f"the model writes to {_list(registered)}; {_STARTS_ANEW}"))
+        diagnostics.append(_warning(f"the model writes to {_list(registered)}; {_NEXT_RUN}"))
     if constants:
-        said.append(_warning(_of_constants(constants)))
-    if not seen.repeatable and not seen.changes:
-        said.append(_warning("the model's results change from call to call with the same arguments, random numbers and "
-                             "attributes: it keeps state elsewhere, as in a global, an iterator or a context variable; "
-                             "the ONNX file computes what one call did, and the model is a few calls further"))
-    if anew := [change.name for change in left if not change.in_place]:
-        said.append(_warning(f"the model sets {_list(anew)}, which lasts for one run of the ONNX file only; "
-                             f"{_STARTS_ANEW}"))
-    for name in sorted(seen.written_inputs - seen.returned_inputs - named, key=list(input_names).index):
-        said.append(_warning(_of_input(input_names[name]), "return the new value as an output, if the caller needs it"))
-    if wrong and said:
-        said[-1] = replace(said[-1], message=said[-1].message + wrong)
-    return said
+        diagnostics.append(_warning(_of_constants(constants)))
+    if not observed.repeatable and not observed.changes:
+        diagnostics.append(_warning(
+            "the model's results change from call to call with the same arguments, random numbers and attributes: it "
+            "keeps state elsewhere, as in a global, an iterator or a context variable; the ONNX file computes the results "
+            "of one call, and the model has advanced by a few calls"))
+    if assigned := [change.name for change in unreported if not change.in_place]:
+        diagnostics.append(_warning(f"the model sets {_list(assigned)}, which lasts for one run of the ONNX file only; "
+                                    f"{_NEXT_RUN}"))
+    for name in sorted(observed.written_inputs - observed.returned_inputs - named, key=list(input_names).index):
+        diagnostics.append(_warning(_of_input(input_names[name]),
+                                    "return the new value as an output, if the caller needs it"))
+    if difference and diagnostics:
+        diagnostics[-1] = replace(diagnostics[-1], message=diagnostics[-1].message + difference)
+    return diagnostics
 
 
-def _names(said: Diagnostic, name: str) -> bool:
-    return f"'{name}'" in said.message
+def _names(diagnostic: Diagnostic, name: str) -> bool:
+    return f"'{name}'" in diagnostic.message
 
 
 def _of_constants(names: Sequence[str]) -> str:
     kind = "a tensor that it holds and that is not a parameter or buffer" if len(names) == 1 else \
         "tensors that it holds and that are not parameters or buffers"
-    return f"the model writes to {_list(names)}, {kind}; {_STARTS_ANEW}"
+    return f"the model writes to {_list(names)}, {kind}; {_NEXT_RUN}"
 
 
 def _of_input(name: str) -> str:
@@ -306,7 +310,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def differs_in_runtime(verify: Callable[[], Any]) -> bool:
-    """Returns false where it cannot be known, as without ONNX Runtime."""
+    """Returns true if the file differs from the model; false if that is unknown, as without ONNX Runtime."""
     try:
         return not verify().ok
     except WhenceError:

@@ -1,4 +1,4 @@
-"""The example with other sizes and other elements, on which a captured model is compared with the model itself."""
+"""Varies the sizes and elements of the example, to compare a captured model with the model itself."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def _every_second(tensor: torch.Tensor) -> torch.Tensor:
 
 OTHER_DATA = "other data"
 
-# Tensors of which other elements are true, or positive: some, all, none.
+# Changes of the tensors' elements: after each, some, all or none of them are true or positive.
 DATA_CHANGES = (_signs(torch.neg, _every_second), _signs(torch.abs, torch.ones_like),
                 _signs(lambda tensor: -tensor.abs(), torch.zeros_like))
 
 
 def at_other_sizes(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with all dynamic axes longer: by one; as some models take multiples alone, twice as long; and where
-    that is still short, so that few numbers computed of it are others, four times. Also the sizes at which models take
-    other ways: of axes that whence proposed nothing seen before, and one token; of the caller's one."""
+    """Yields the tensors with all dynamic axes longer: by one; twice as long, because some models take only multiples;
+    and four times as long if that is still short, so that more numbers computed from sizes change. Also yields sizes on
+    which models often branch: for proposed axes, an empty past and one token; for the caller's axes, one."""
     if any(axes.values()):
         for each in contents:
             yield from _at_other_sizes(each, axes)
 
 
 def with_other_elements(tensors: Tensors, axes: Axes) -> Sequence[Tensors]:
-    """The tensors; where a floating one has one element throughout, also with elements that differ: of ones, x + 1 is
-    x * 2. Without dynamic axes no other elements are asked for."""
+    """Returns the tensors, and a variant with random elements for floating tensors that are constant: on ones, x + 1
+    equals x * 2. Without dynamic axes, returns only the tensors."""
     varied = {name: tensor + torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0)).to(tensor)
               for name, tensor in tensors.items()
               if any(axes.values()) and tensor.is_floating_point() and tensor.numel() > 0
@@ -72,7 +72,7 @@ def _at_other_sizes(tensors: Tensors, axes: Axes) -> Iterator[dict[str, torch.Te
 
 
 def at_one_each(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with each of several sizes of the caller's at 1 alone: a model may not run where all are."""
+    """Yields the tensors with one of several sizes at 1: a model may not run if all of them are 1."""
     every = [what for each in axes.values() for what in each.values()]
     names = dict.fromkeys(what.name for what in every if what.smallest is None and not what.parts)
     if len(names) < 2 or any(what.times != 1 for what in every):
@@ -86,7 +86,7 @@ def at_one_each(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, t
 
 def at_long_sizes(model: torch.nn.Module, tensors: Tensors,
                   axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is little work."""
+    """Yields the tensors with one size longer than the chunks in which models work (256), if the run is short."""
     long = 300
     every = [(what, tensors[name].shape[axis]) for name, each in axes.items() for axis, what in each.items()]
     if any(what.times != 1 for what, _ in every):
@@ -101,39 +101,39 @@ def at_long_sizes(model: torch.nn.Module, tensors: Tensors,
 
 
 def _is_little_work(tensors: Tensors, parameters: int) -> bool:
-    """Fewer products of an element and a parameter than a second takes."""
-    most_products = 2e10
-    return sum(each.numel() for each in tensors.values()) * (parameters + 1) < most_products
+    """Returns true if the run has fewer products of elements and parameters than take a second."""
+    max_products = 2e10
+    return sum(each.numel() for each in tensors.values()) * (parameters + 1) < max_products
 
 
 def at_turning_points(model: torch.nn.Module, tensors: Tensors, axes: Axes,
                       of_sizes: Sequence[SizeUse]) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with each of the sizes at those where a condition turns that Python decided, where a run is little work."""
-    most = 40
+    """Yields the tensors with sizes at which a condition in Python changes its result, if the run is short."""
+    max_sizes = 40
     points = list(dict.fromkeys(point for use in of_sizes for point in use.turns))
     if not points or any(what.times != 1 for each in axes.values() for what in each.values()):
         return
     parameters = sum(each.numel() for each in model.parameters())
     sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
              if not what.parts}
-    for chosen, other in itertools.islice(size_conditions.sizes_of_axes(points, sizes), most):
+    for chosen, other in itertools.islice(size_conditions.sizes_of_axes(points, sizes), max_sizes):
         given = _at_sizes(tensors, axes, lambda what, own: other if what.name == chosen else own)
         if _in_bounds(axes, given) and _is_little_work(given, parameters):
             yield given
 
 
-def in_other_orders(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with sizes that are not far apart the other way round, and equal: models compare them."""
+def reordered(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+    """Yields the tensors with similar sizes in reverse order, and with them equal: models compare sizes."""
     if any(what.parts or what.times != 1 for each in axes.values() for what in each.values()):
         return
     sizes = {what.name: contents[0][name].shape[axis] for name, each in axes.items() for axis, what in each.items()}
     order = sorted(sizes, key=lambda name: sizes[name])
-    groups = [[name for name in order if least <= sizes[name] < 4 * least] for least in (2, 8, 32, 128, 512)]
+    groups = [[name for name in order if lowest <= sizes[name] < 4 * lowest] for lowest in (2, 8, 32, 128, 512)]
     groups = [group for group in groups if len(group) > 1]
     exchanged, equal = dict(sizes), dict(sizes)
     for group in groups:
-        for place, (name, other) in enumerate(zip(group, reversed(group), strict=True)):
-            exchanged[name] = sizes[other] + len(group) - place  # never as they were, if they are all of one size
+        for position, (name, other) in enumerate(zip(group, reversed(group), strict=True)):
+            exchanged[name] = sizes[other] + len(group) - position  # differs even if all sizes are equal
             equal[name] = sizes[group[0]] + 1
     for others in (exchanged, equal) if groups else ():
         for each in contents:
@@ -142,17 +142,17 @@ def in_other_orders(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[st
 
 
 def _in_bounds(axes: Axes, given: Tensors) -> bool:
-    """True for sizes within the bounds that the caller's Dims have."""
+    """Returns true for sizes within the bounds of the caller's Dims."""
     def holds(what: Axis, size: int) -> bool:
-        least, most = getattr(what.dim, "min", None), getattr(what.dim, "max", None)
-        return (least is None or size >= least) and (most is None or size <= most)
+        lowest, highest = getattr(what.dim, "min", None), getattr(what.dim, "max", None)
+        return (lowest is None or size >= lowest) and (highest is None or size <= highest)
 
     return all(holds(what, given[name].shape[axis]) for name, each in axes.items() for axis, what in each.items())
 
 
 def at_usual_sizes(tensors: Tensors, axes: Axes) -> dict[str, torch.Tensor] | None:
-    """The tensors with sizes of 3 and more in the place of those of 0 and 1 along proposed axes: models take other ways
-    there, and a trace holds one. None where there are no such sizes, or the axes are the caller's."""
+    """Returns the tensors with sizes of 3 or more instead of 0 and 1 along proposed axes: models branch on small sizes,
+    and a trace contains one branch. Returns None if there are no such sizes, or if the axes are the caller's."""
     small = [name for name, each in axes.items() for axis, what in each.items()
              if what.smallest is not None and tensors[name].shape[axis] < 2]
     if not small:
@@ -174,7 +174,7 @@ def _at_sizes(tensors: Tensors, axes: Axes,
 
 
 def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
-    """Its own elements over again, so that what was an index or a mask still is one."""
+    """Repeats the tensor's own elements along an axis, so that indices and masks stay valid."""
     if tensor.shape[axis] == 0:
         return tensor.new_zeros([size if each == axis else length for each, length in enumerate(tensor.shape)])
     return tensor.index_select(axis, torch.arange(size, device=tensor.device) % tensor.shape[axis])

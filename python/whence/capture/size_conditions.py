@@ -1,7 +1,8 @@
-"""The sizes at which conditions turn that Python decides while a model is traced: the trace holds one side of each.
+"""Finds the sizes at which a condition in Python changes its result: a trace contains only one branch of each
+condition.
 
-The tracer has recorded the comparison when it warns of the bool that Python makes of it. What is compared is a number
-that follows from sizes, and a constant; so the sizes are known at which the other side is taken.
+When the tracer warns that Python made a bool, the comparison is the last operation of the trace. It compares a number
+computed from sizes with a constant, so the sizes for the other branch can be computed.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from typing import Any
 import torch
 
 _COMPARED = frozenset({"aten::gt", "aten::lt", "aten::ge", "aten::le", "aten::eq", "aten::ne"})
-_PASSED_ON = frozenset({"prim::NumToTensor", "aten::Int", "aten::ScalarImplicit", "aten::to", "aten::detach"})
+_UNCHANGED = frozenset({"prim::NumToTensor", "aten::Int", "aten::ScalarImplicit", "aten::to", "aten::detach"})
 _COMPUTED = {"aten::add": lambda a, b, *_: a + b, "aten::sub": lambda a, b, *_: a - b, "aten::rsub": lambda a, b, *_: b - a,
              "aten::mul": lambda a, b, *_: a * b, "aten::div": lambda a, b, *_: a / b if b else math.nan,
              "aten::floor_divide": lambda a, b, *_: a // b if b else math.nan,
              "aten::remainder": lambda a, b, *_: a % b if b else math.nan}
-_DEEPEST = 12
+_MAX_DEPTH = 12
 
 
 @dataclass(frozen=True)
 class TurningPoint:
-    """A condition turns where the number that is ``value`` with the example is ``target``. ``sizes``: the example's, from
-    which the number follows."""
+    """A condition changes when the number that is ``value`` on the example is ``target``. The number depends on
+    ``sizes`` of the example."""
 
     value: float
     target: float
     sizes: frozenset[int]
 
     def sizes_of_axis(self, size: int) -> Iterator[int]:
-        """Sizes around the turning point of an axis that is ``size`` long in the example: about in proportion, and as far
-        away, for a padded or shortened one."""
+        """Yields sizes near the turning point for an axis of length ``size`` in the example: scaled in proportion, and
+        shifted by the difference, which is right for padding."""
         if self.value <= 0 or self.target < 0:
             return
         for near in {math.floor(size * self.target / self.value), math.floor(size + self.target - self.value)}:
@@ -42,7 +43,7 @@ class TurningPoint:
 
 @dataclass(frozen=True)
 class SizeUse:
-    """A line of Python that used a size as a number, and where it turns, if it is a condition."""
+    """A line of Python that used a size as a number, and its turning points if it is a condition."""
 
     file: str
     line: int
@@ -57,12 +58,13 @@ class _Number:
 
 
 def of_last_condition() -> list[TurningPoint]:
-    """The points of the comparison that is the last operation of the trace that is being made; none if it is another."""
+    """Returns the turning points of the comparison that is the last operation of the current trace; none for another
+    one."""
     state = torch._C._get_tracing_state()
     last = None if state is None else state.graph().return_node().prev()
     if last is None or last.kind() not in _COMPARED:
         return []
-    sides = [_number(each, _DEEPEST) for each in last.inputs()]
+    sides = [_number(each, _MAX_DEPTH) for each in last.inputs()]
     if len(sides) != 2 or None in sides:
         return []
     points = []
@@ -74,7 +76,7 @@ def of_last_condition() -> list[TurningPoint]:
 
 
 def _number(value: torch._C.Value, depth: int) -> _Number | None:
-    """None where it does not follow from sizes and constants alone."""
+    """Returns a number that depends only on sizes and constants; None for any other value."""
     node, constant = value.node(), value.toIValue()
     if constant is not None or node.kind() == "prim::Constant":
         return _constant(constant)
@@ -84,7 +86,7 @@ def _number(value: torch._C.Value, depth: int) -> _Number | None:
         return _Number(sizes[axis], frozenset({sizes[axis]})) if sizes and axis is not None else None
     if depth == 0 or not inputs:
         return None
-    if node.kind() in _PASSED_ON:
+    if node.kind() in _UNCHANGED:
         return _number(inputs[0], depth - 1)
     if node.kind() not in _COMPUTED or len(inputs) < 2:
         return None
@@ -103,7 +105,7 @@ def _constant(value: Any) -> _Number | None:
 
 
 def sizes_of_axes(points: Sequence[TurningPoint], axes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """(axis, size) for each axis that a condition may be about, by the sizes of the example."""
+    """Yields (axis, size) for each axis that a condition may depend on, judged by the example's sizes."""
     for name, size in axes.items():
         concern = [each for each in points if size in each.sizes or not each.sizes.intersection(axes.values())]
         yield from ((name, other) for other in dict.fromkeys(

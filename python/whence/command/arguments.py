@@ -1,4 +1,4 @@
-"""Errors and exit codes of the command lines of this package, like those of the command."""
+"""Errors, exit codes and progress of this package's command lines, in the style of the command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
-    """The exit code. Errors go to standard error, and as JSON to standard output when that was asked for."""
+    """Runs a command line and returns its exit code. Prints errors to standard error, and with --json also as JSON to
+    standard output."""
     try:
         code = run(arguments)
         sys.stdout.flush()
@@ -26,7 +27,7 @@ def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read it has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except WhenceError as failure:
@@ -40,12 +41,12 @@ def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -
 
 
 def _exit_code(code: str) -> int:
-    """E0101 is of the kind that ends with 2, and so on (docs/errors.md)."""
+    """Returns the exit code of an error: 2 for E01.., 3 for E02.., and so on (docs/errors.md)."""
     return 70 if code == "E0901" else int(code[1:3]) + 1
 
 
 def show_progress(done: int, count: int, what: str) -> None:
-    """One line that is written over, and gone in the end."""
+    """Shows progress on one line that is overwritten, and cleared at the end."""
     width = max(min(os.get_terminal_size(sys.stderr.fileno()).columns, 100), 40)
     full = round(20 * done / count)
     line = f"[{'#' * full}{'.' * (20 - full)}] {done}/{count} {what}"

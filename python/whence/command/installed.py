@@ -1,9 +1,9 @@
-"""Reports what a Python environment has of the things that whence works with, as JSON: on standard output, or in the file
-that is its one argument.
+"""Reports the packages of a Python environment that whence can use, as JSON, to standard output or to the file given as
+the only argument.
 
-``whence doctor`` runs the text of this file in the environment it looks at, which may be without the package whence: it
-imports nothing but the standard library, and of other packages those alone that are asked for their devices. It never uses
-the network, and does not import torch.
+``whence doctor`` runs the text of this file in the environment that it examines, which may lack the package whence. So
+it imports only the standard library, and those runtimes that list their devices. It never uses the network, and does
+not import torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# (kind, name that is shown, its distributions, module). A distribution may be built for one kind of device.
+# (kind, displayed name, distributions, module). Some packages have a distribution for each kind of device.
 PACKAGES = (
     ("runtime", "onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-qnn",
                                 "onnxruntime-directml"), "onnxruntime"),
@@ -45,12 +45,12 @@ PACKAGES = (
     ("other", "ray", ("ray",), "ray"),
 )
 
-# Prints what a runtime can run on, in a process of its own: a runtime that is broken may end it.
+# Prints a runtime's devices. It runs in its own process, which a broken runtime may crash.
 DEVICES = {
     "onnxruntime": "import onnxruntime; print('\\n'.join(onnxruntime.get_available_providers()))",
     "openvino": "import openvino; print('\\n'.join(openvino.Core().available_devices))",
 }
-# Prints the variables that tell a command which recorder fits.
+# Prints the environment variables that name the fitting recorder.
 RECORDER = "import json; from whence.command.recorder_library import for_command; print(json.dumps(for_command()))"
 
 
@@ -79,7 +79,7 @@ def start_devices(name: str) -> subprocess.Popen[str]:
 
 
 def devices(process: subprocess.Popen[str]) -> tuple[list[str], str | None]:
-    """Returns (devices, the reason why they are not known)."""
+    """Returns the devices, or an empty list and the reason why they are unknown."""
     try:
         output, errors = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -110,7 +110,7 @@ def packages() -> list[dict[str, Any]]:
 
 
 def torch() -> dict[str, Any] | None:
-    """The PyTorch of this environment; it is read and not imported, which would take seconds."""
+    """Returns the PyTorch of this environment. Reads its files instead of importing it, which would take seconds."""
     folder = folder_of("torch")
     if folder is None:
         return None
@@ -122,11 +122,11 @@ def torch() -> dict[str, Any] | None:
 
 
 def package() -> dict[str, Any] | None:
-    """The package whence of this environment."""
+    """Returns the package whence of this environment."""
     folder = folder_of("whence")
     if folder is None:
         return None
-    # In a checkout, CMakeLists.txt is the one place that has the version.
+    # In a checkout, only CMakeLists.txt states the version.
     texts = [path.read_text(errors="replace") for path in (Path(folder, "__init__.py"),
                                                            Path(folder).resolve().parents[1] / "CMakeLists.txt") if path.exists()]
     version = re.search(r'^(?:__version__ = "|project\(whence VERSION )([^"\s]+)', "\n".join(texts), re.MULTILINE)
@@ -134,13 +134,14 @@ def package() -> dict[str, Any] | None:
 
 
 def recorder() -> dict[str, str]:
-    """The variables in which the package whence of this environment tells its command of the recorder."""
+    """Returns the environment variables by which this environment's package whence names the recorder to its
+    command."""
     done = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, stdin=subprocess.DEVNULL, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
 if __name__ == "__main__":
-    if sys.path and sys.path[0] == "":  # the folder in which the command was started is not part of the environment
+    if sys.path and sys.path[0] == "":  # the working directory is not part of the environment
         del sys.path[0]
     text = json.dumps({"executable": sys.executable, "version": platform.python_version(), "machine": platform.machine(),
                        "system": " ".join(filter(None, (platform.system(), *platform.libc_ver()))),

@@ -1,7 +1,7 @@
-"""The ``whence`` command, which does the work: it is run as a process of its own, with JSON on its standard output.
+"""Runs the ``whence`` command in its own process, with JSON on its standard output.
 
-Not bound into this process: ONNX and its protobuf never meet PyTorch's own copies there, a limit or a crash on a broken
-file ends the command and not the caller, and what users see on the command line is what they get here.
+The command is not bound into this process, so that ONNX's protobuf does not meet PyTorch's, and a memory limit or a
+crash on a broken file ends only the command. The results are the same as on the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .binary import binary
 
 
 def environment() -> dict[str, str]:
-    """Tells the command where this Python's LibTorch and its recorder are, unless the caller did."""
+    """Returns the command's environment: it names this Python's LibTorch and recorder, unless the caller's names
+    others."""
     values = dict(os.environ) | recorder_library.for_command()
     if not values.get("TORCH_DIR") and not values.get("WHENCE_TORCH_DIR"):
         found = importlib.util.find_spec("torch")
@@ -28,7 +29,7 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs the command in a process of its own, and waits for it."""
+    """Runs the command in its own process and waits for it."""
     return subprocess.run(arguments, capture_output=True, text=True, env=variables, stdin=subprocess.DEVNULL,
                           check=False)
 

@@ -1,4 +1,4 @@
-"""The recorder that fits the PyTorch of this Python: a library that is built for one minor version of PyTorch."""
+"""Finds the recorder that fits this Python's PyTorch: a library built for one minor version of PyTorch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING = "WHENCE_RECORDER_MISSING"  # read by tools/whence/static/recorder_proc
 
 
 def torch_version() -> str | None:
-    """"2.13.0", without importing PyTorch; None without it."""
+    """Returns "2.13.0" without importing PyTorch; None if it is not installed."""
     try:
         return importlib.metadata.version("torch").partition("+")[0]
     except importlib.metadata.PackageNotFoundError:
@@ -29,54 +29,56 @@ def minor(version: str) -> str:
 
 
 def built_folder() -> Path:
-    """The folder of what `whence recorder build` compiled for this PyTorch."""
+    """Returns the folder into which `whence recorder build` compiles for this PyTorch."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "whence" / f"recorder-{package_version()}" / f"torch-{torch_version()}"
 
 
 def candidates() -> list[Path]:
-    """Paths at which the library may be, in the order of preference."""
-    places = [binary().resolve().parents[1] / "lib" / LIBRARY]  # a build has its recorder beside the command
+    """Returns possible paths of the library, in order of preference."""
+    paths = [binary().resolve().parents[1] / "lib" / LIBRARY]  # a build has its recorder beside the command
     version = torch_version()
     if version:
-        places.append(built_folder() / "lib" / LIBRARY)
-        places += [folder / f"torch-{minor(version)}" / LIBRARY for folder in package_folders()]
-    return places
+        paths.append(built_folder() / "lib" / LIBRARY)
+        paths += [folder / f"torch-{minor(version)}" / LIBRARY for folder in package_folders()]
+    return paths
 
 
 def package_folders() -> list[Path]:
-    """The folders of whence-onnx-recorder; none where it is not installed."""
+    """Returns the folders of whence-onnx-recorder; an empty list if it is not installed."""
     package = importlib.util.find_spec("whence_recorder")
     return [Path(folder) for folder in (package.submodule_search_locations or [])] if package else []
 
 
 def versions_in_package() -> list[str]:
-    """The minor versions of PyTorch that the installed whence-onnx-recorder has a recorder for, the newest first."""
-    found = {place.parent.name.removeprefix("torch-") for folder in package_folders() for place in folder.glob(f"torch-*/{LIBRARY}")}
-    return sorted(found, key=lambda each: [int(number) for number in each.split(".")], reverse=True)
+    """Returns the minor versions of PyTorch for which the installed whence-onnx-recorder has a recorder, newest
+    first."""
+    versions = {path.parent.name.removeprefix("torch-") for folder in package_folders()
+                for path in folder.glob(f"torch-*/{LIBRARY}")}
+    return sorted(versions, key=lambda each: [int(number) for number in each.split(".")], reverse=True)
 
 
 def package_runs_here() -> bool:
-    """Whether pip finds a whence-onnx-recorder for this system: its tag is manylinux on x86-64."""
+    """Returns true if pip has a whence-onnx-recorder for this system: wheels are tagged manylinux and x86-64."""
     return platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
 
 
 def fitting() -> Path | None:
-    """The library: $WHENCE_RECORDER, else the first that there is; None where none is installed for this PyTorch."""
-    given = os.environ.get("WHENCE_RECORDER")
-    if given:
-        return Path(given) if Path(given).exists() else None
-    return next((place for place in candidates() if place.exists()), None)
+    """Returns $WHENCE_RECORDER, else the first existing candidate; None if no library is installed for this PyTorch."""
+    configured = os.environ.get("WHENCE_RECORDER")
+    if configured:
+        return Path(configured) if Path(configured).exists() else None
+    return next((path for path in candidates() if path.exists()), None)
 
 
 def is_installed() -> bool:
-    """True, too, where $WHENCE_RECORDER names none: what needs it says so."""
+    """Returns true if a recorder is installed or $WHENCE_RECORDER is set; a wrong path there is reported at its use."""
     return bool(os.environ.get("WHENCE_RECORDER")) or fitting() is not None
 
 
 def for_command() -> dict[str, str]:
-    """The variables that the command needs: where a recorder is that does not stand beside it, or why there is none and
-    what helps, in two lines: a static command cannot look at the packages of a Python."""
+    """Returns environment variables for the command: the recorder's path, if it is not beside the command, or two lines
+    with the reason why there is none and a remedy. A static command cannot search Python packages."""
     if os.environ.get("WHENCE_RECORDER"):
         return {}
     found = fitting()
@@ -86,7 +88,7 @@ def for_command() -> dict[str, str]:
 
 
 def why_missing() -> tuple[str, str]:
-    """The reason why no recorder fits, and the one command that helps."""
+    """Returns the reason why no recorder fits, and the command that installs one."""
     version, packaged = torch_version(), versions_in_package()
     if version is None:
         package = " whence-onnx-recorder" if package_runs_here() and not packaged else ""
@@ -95,12 +97,13 @@ def why_missing() -> tuple[str, str]:
         return f"whence-onnx-recorder has none for PyTorch {version}, but for {', '.join(packaged)}", "whence recorder build"
     if not package_runs_here():
         return "no recorder is built for this PyTorch", "whence recorder build"
-    return "no recorder is installed, which reads TorchScript and traces", "pip install whence-onnx-recorder"
+    return "the recorder, which reads TorchScript and traces, is not installed", "pip install whence-onnx-recorder"
 
 
 def missing() -> WhenceError:
-    """E0307 with the one command that helps."""
-    given = os.environ.get("WHENCE_RECORDER")
-    if given:
-        return error("E0307", "needs_libtorch", f"no recorder at {given}", "correct WHENCE_RECORDER, or unset it", file=given)
+    """Returns E0307 with the command that installs a recorder."""
+    configured = os.environ.get("WHENCE_RECORDER")
+    if configured:
+        return error("E0307", "needs_libtorch", f"no recorder at {configured}", "correct WHENCE_RECORDER, or unset it",
+                     file=configured)
     return error("E0307", "needs_libtorch", *why_missing())

@@ -1,1 +1,1 @@
-"""Converters of the user's: functions for operators, symbolic functions, autograd functions."""
+"""The user's own converters: functions for operators, symbolic functions, autograd functions."""

@@ -1,8 +1,8 @@
-"""torch.autograd.Function under a trace: opened, so that its forward is exported, or kept as an operator of its own.
+"""Exports torch.autograd.Function: inlines it, so that its forward is exported, or keeps it as its own operator.
 
-A tracer writes such a call down as a call of Python, which no archive can hold. While ``inlined`` lasts, ``apply`` runs
-the forward in its place; in a block of ``functions_kept_as_operators``, it calls an operator
-``whence_autograd::Name``, which torch.export writes down and the user has a translation for.
+A tracer records the call of such a function as a Python call, which no archive can contain. Inside ``inlined``,
+``apply`` runs the forward directly. Inside ``functions_kept_as_operators``, it calls an operator
+``whence_autograd::Name``, which torch.export records and for which the user provides a translation.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def is_function(kind: type) -> bool:
 
 
 def operator_of(function: type) -> str:
-    """"whence_autograd::Name": what the calls of a function become where they are kept."""
+    """Returns "whence_autograd::Name", the operator for calls of a function that is kept."""
     return f"{NAMESPACE}::{function.__name__}"
 
 
 def _forward(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The result of ``apply``, without the values that it keeps for the backward pass."""
+    """Returns the result of ``apply``, without storing values for the backward pass."""
     base = torch.autograd.function._SingleLevelFunction
     if function.setup_context is not base.setup_context:
         return function.forward(*arguments, **keywords)
@@ -43,7 +43,7 @@ def _forward(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any
     return function.forward(context, *arguments, **keywords)
 
 
-class _Replaced(threading.local):
+class _Replacements(threading.local):
     """The functions that replace ``apply`` in this thread, the innermost last; other threads keep ``apply``."""
 
     lock = threading.Lock()
@@ -53,30 +53,30 @@ class _Replaced(threading.local):
         self.by: list[Callable[[type, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
-_replaced = _Replaced()
+_replacements = _Replacements()
 
 
 def _apply(function: type, *args: Any, **keywords: Any) -> Any:
-    if _replaced.by:
-        return _replaced.by[-1](function, args, keywords)
+    if _replacements.by:
+        return _replacements.by[-1](function, args, keywords)
     return super(torch.autograd.function._SingleLevelFunction, function).apply(*args, **keywords)
 
 
 @contextmanager
 def _applied(by: Callable[[type, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
-    # Not Function.apply itself, which a model may hold from before: self.clip = Clip.apply. It ends in its base's.
+    # Replaces the base class's apply: a model may hold a bound Function.apply from before, self.clip = Clip.apply.
     base = torch.autograd.function._SingleLevelFunction
-    with _Replaced.lock:
-        _Replaced.threads += 1
+    with _Replacements.lock:
+        _Replacements.threads += 1
         base.apply = classmethod(_apply)
-    _replaced.by.append(by)
+    _replacements.by.append(by)
     try:
         yield
     finally:
-        _replaced.by.pop()
-        with _Replaced.lock:
-            _Replaced.threads -= 1
-            if _Replaced.threads == 0:
+        _replacements.by.pop()
+        with _Replacements.lock:
+            _Replacements.threads -= 1
+            if _Replacements.threads == 0:
                 del base.apply
 
 
@@ -86,18 +86,19 @@ def inlined() -> AbstractContextManager[None]:
 
 @contextmanager
 def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
-    """``run`` calls the model once, to see with what each function is called and what it returns.
+    """Makes functions call operators inside the block. ``run`` calls the model once, to record the types of arguments
+    and results of each function.
 
     Raises WhenceError E0303 for arguments that operators cannot have.
     """
     operators: dict[type, Callable[..., Any]] = {}
 
-    def see(function: type, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def record(function: type, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         results = _forward(function, args, keywords)
         operators[function] = _operator(function, args, keywords, results)
         return results
 
-    with torch.no_grad(), _applied(see):
+    with torch.no_grad(), _applied(record):
         run()
     with _applied(lambda function, args, _: operators[function](*args)):
         yield
@@ -113,7 +114,7 @@ def _operator(function: type, arguments: tuple[Any, ...], keywords: dict[str, An
         if any(known.__name__ == function.__name__ for known, _ in _operators):
             raise error("E0303", "unsupported_feature",
                         f"two functions are called {function.__name__}, or one takes different kinds of arguments",
-                        "give each a name of its own, or export with autograd_inlining=True")
+                        "give each a unique name, or export with autograd_inlining=True")
         if not _library:
             _library.append(torch.library.Library(NAMESPACE, "DEF"))
         _library[0].define(schema)
@@ -130,7 +131,7 @@ def _parameters(function: type, arguments: tuple[Any, ...]) -> str:
         kind = next((text for kind, text in _KINDS if isinstance(value, kind)), None)
         if kind is None:
             raise error("E0303", "unsupported_feature",
-                        f"{function.__name__} takes a {type(value).__name__}, which no operator does",
+                        f"{function.__name__} takes a {type(value).__name__}, but operators cannot",
                         "export with autograd_inlining=True")
         written.append(f"{kind} {name}")
     return ", ".join(written)

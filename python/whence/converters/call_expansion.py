@@ -1,9 +1,8 @@
-"""Puts the nodes that Python makes of single calls in the place of those that the command wrote for them.
+"""Replaces single calls in a file by the nodes that Python makes of them.
 
-A symbolic function or a translation makes the nodes of one call of an operator, from the arguments of that call, in
-Python. So the command writes such calls as nodes that hold their arguments (`--keep-operator`), and here each is
-replaced by a part: an ONNX model of the call alone. What it is made of is named after the node that it stands for, and
-says of itself what that node says.
+A symbolic function or a translation makes the nodes of one operator call in Python, from the call's arguments. So the
+command writes such calls as nodes that contain their arguments (`--keep-operator`), and this module replaces each node
+by a part: an ONNX model of only this call. The part's nodes are named after the replaced node and have its metadata.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class Input:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator, as a node of the file holds it."""
+    """A call of an operator, read from a node of the file."""
 
     node: Any
-    arguments: Mapping[str, Any]  # by schema name; Input, torch.dtype, numbers, texts, None, and lists of them
-    inputs: tuple[Any, ...]  # onnx.TypeProto of each, None where nothing is known
+    arguments: Mapping[str, Any]  # by schema name; Input, torch.dtype, numbers, strings, None, and lists of these
+    inputs: tuple[Any, ...]  # onnx.TypeProto of each, None if it is unknown
     outputs: tuple[Any, ...]
 
     @property
@@ -50,7 +49,7 @@ class Call:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """Names by which a table may mean the operator, the narrowest first."""
+        """The names by which a table may refer to the operator, the most specific first."""
         return f"{self.operator}.{self.overload or 'default'}", self.operator
 
     @property
@@ -59,40 +58,40 @@ class Call:
                      if each.overload_name == self.overload), None)
 
     def failed(self, what: str, failure: object, remedy: str) -> WhenceError:
-        said = f"{type(failure).__name__}: {failure}" if isinstance(failure, Exception) else str(failure)
+        reason = f"{type(failure).__name__}: {failure}" if isinstance(failure, Exception) else str(failure)
         module = {"module": self.node.name.split("/")[-2]} if self.node.name.count("/") > 1 else {}
-        return error("E0302", "converter_refused", f"{what} fails: {said}", remedy, **module, op=self.keys[0])
+        return error("E0302", "converter_refused", f"{what} fails: {reason}", remedy, **module, op=self.keys[0])
 
 
-Maker = Callable[[Call], Any]  # to an onnx.ModelProto whose inputs and outputs are those of the node
+Maker = Callable[[Call], Any]  # returns an onnx.ModelProto with the node's inputs and outputs
 
 
 def expand(path: Path, makers: Mapping[str, Maker], custom_opsets: Mapping[str, int]) -> None:
-    """Writes what ``makers`` make, {"aten::gelu": ..., "aten::add.Tensor": ...}, in the place of the calls in the file.
+    """Replaces the calls in the file by the parts of ``makers``, {"aten::gelu": ..., "aten::add.Tensor": ...}.
 
-    Raises WhenceError E0302 where one fails.
+    Raises WhenceError E0302 if a maker fails.
     """
     onnx = needs("onnx", "operators that Python converts")
     model = onnx.load(str(path), load_external_data=False)
-    types, made, left = _types(model), [], set()
+    types, parts, replaced_inputs = _types(model), [], set()
     for graph in graphs(model.graph):
-        nodes, before = [], len(made)
+        nodes, before = [], len(parts)
         for node in graph.node:
             call = _call(node, types)
             make = call and next((makers[key] for key in call.keys if key in makers), None)
             if make:
-                made.append(make(call))
-                nodes += _placed(node, made[-1], graph)
-                left.update(node.input)
+                parts.append(make(call))
+                nodes += _placed(node, parts[-1], graph)
+                replaced_inputs.update(node.input)
             else:
                 nodes.append(node)
-        if len(made) > before:
+        if len(parts) > before:
             nodes = [type(node).FromString(node.SerializeToString()) for node in nodes]
             del graph.node[:]
             graph.node.extend(nodes)
-    if made:
-        _drop_unread(model.graph, left)
-        _declare(model, made, custom_opsets)
+    if parts:
+        _drop_unread(model.graph, replaced_inputs)
+        _declare(model, parts, custom_opsets)
         onnx.save_model(model, str(path))
 
 
@@ -115,10 +114,10 @@ def _call(node: Any, types: Mapping[str, Any]) -> Call | None:
     return Call(node, arguments, tuple(map(types.get, node.input)), tuple(map(types.get, node.output)))
 
 
-def _argument(held: dict[str, Any]) -> Any:
-    """JSON objects of one key are what JSON has no word for; see annotator/convert/custom_nodes.h."""
-    if len(held) == 1:
-        (kind, value), = held.items()
+def _argument(entry: dict[str, Any]) -> Any:
+    """Decodes JSON objects with one key, which encode values that JSON lacks; see annotator/convert/custom_nodes.h."""
+    if len(entry) == 1:
+        (kind, value), = entry.items()
         if kind == "input" and isinstance(value, int):
             return Input(value)
         if kind == "dtype" and isinstance(value, str):
@@ -129,7 +128,7 @@ def _argument(held: dict[str, Any]) -> Any:
             return complex(*value)
         if kind == "number":
             return float(value)
-    return held
+    return entry
 
 
 class Keyword(str):
@@ -137,7 +136,7 @@ class Keyword(str):
 
 
 def _placed(node: Any, part: Any, graph: Any) -> list[Any]:
-    """The part's nodes, named after the node that they stand for, with what is said of it."""
+    """Returns the part's nodes, named after the node that they replace, with its metadata."""
     import onnx
 
     names = dict(zip((each.name for each in part.graph.input), node.input))
@@ -147,7 +146,7 @@ def _placed(node: Any, part: Any, graph: Any) -> list[Any]:
             continue
         if result.name in made and result.name not in names:
             names[result.name] = output
-        else:  # an argument given back as it is, or one result twice
+        else:  # an argument returned unchanged, or a result returned twice
             part.graph.node.append(onnx.helper.make_node("Identity", [result.name], [f"{result.name}.{output}"]))
             names[f"{result.name}.{output}"] = output
 
@@ -179,7 +178,8 @@ def _moved(new: Any, node: Any, placed: Callable[[str], str], several: bool) -> 
 
 
 def _rename(node: Any, placed: Callable[[str], str]) -> None:
-    """Values of branches and loops, too: what they read of the graph around them has another name now."""
+    """Renames the node's values, also inside branches and loops, which may read renamed values of the graph around
+    them."""
     node.input[:] = map(placed, node.input)
     node.output[:] = map(placed, node.output)
     for graph in bodies(node):
@@ -190,42 +190,42 @@ def _rename(node: Any, placed: Callable[[str], str]) -> None:
             inner.output[:] = map(placed, inner.output)
 
 
-def _drop_unread(outermost: Any, left: set[str]) -> None:
-    """Drops nodes that computed arguments which no part reads: only ``left`` and the values they were computed from can
-    have lost all readers."""
+def _drop_unread(outermost: Any, candidates: set[str]) -> None:
+    """Removes nodes, initializers and types that nothing reads any more. ``candidates`` are the inputs of replaced
+    nodes; the function adds the values from which these were computed."""
     read: dict[str, int] = {}
     for graph in graphs(outermost):
         for name in (*(each.name for each in graph.output), *(name for node in graph.node for name in node.input)):
             read[name] = read.get(name, 0) + 1
     for graph in reversed(list(graphs(outermost))):
         for node in reversed(list(graph.node)):
-            if left.issuperset(node.output) and not any(read.get(name) for name in node.output) and not any(
+            if candidates.issuperset(node.output) and not any(read.get(name) for name in node.output) and not any(
                     each.HasField("g") for each in node.attribute):
-                left.update(node.input)
+                candidates.update(node.input)
                 for name in node.input:
                     read[name] -= 1
                 graph.node.remove(node)
-        given = {each.name for each in graph.input}
-        for value in [each for each in graph.initializer if each.name in left and not read.get(each.name)]:
-            if value.name not in given:
+        inputs = {each.name for each in graph.input}
+        for value in [each for each in graph.initializer if each.name in candidates and not read.get(each.name)]:
+            if value.name not in inputs:
                 graph.initializer.remove(value)
-        kept = [each for each in graph.value_info if each.name not in left or read.get(each.name)]
+        kept = [each for each in graph.value_info if each.name not in candidates or read.get(each.name)]
         if len(kept) < len(graph.value_info):
             kept = [type(each).FromString(each.SerializeToString()) for each in kept]
             del graph.value_info[:]
             graph.value_info.extend(kept)
 
 
-def _declare(model: Any, made: list[Any], custom_opsets: Mapping[str, int]) -> None:
-    """The domains and functions of what was placed, and no longer those of calls that are gone."""
+def _declare(model: Any, parts: list[Any], custom_opsets: Mapping[str, int]) -> None:
+    """Declares the domains and functions of the parts, and removes domains that are no longer used."""
     known = {(each.domain, each.name) for each in model.functions}
-    for function in (each for part in made for each in part.functions):
+    for function in (each for part in parts for each in part.functions):
         if (function.domain, function.name) not in known:
             known.add((function.domain, function.name))
             model.functions.add().CopyFrom(function)
     used = {node.domain for graph in graphs(model.graph) for node in graph.node}
     used |= {node.domain for function in model.functions for node in function.node} | {""}
-    versions = {each.domain: each.version for part in made for each in part.opset_import} | {
+    versions = {each.domain: each.version for part in parts for each in part.opset_import} | {
         each.domain: each.version for each in model.opset_import} | dict(custom_opsets)
     del model.opset_import[:]
     for domain in sorted(used & set(versions)):

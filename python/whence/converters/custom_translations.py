@@ -1,4 +1,4 @@
-"""A user's own converters: functions for operators, given with one export or registered for all of them."""
+"""A user's own converters: functions for operators, passed to one export or registered for all exports."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _registered: dict[str, list[Registration]] = {}
 
 def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST_OPSET, *,
                        until: int = NEWEST_OPSET) -> None:
-    """Every export by a native backend, at opsets from ``opset_version`` to ``until``, converts ``operator`` by
-    ``function``.
+    """Registers ``function`` as the converter of ``operator`` for every export by a native backend, at opsets from
+    ``opset_version`` to ``until``.
 
     operator  torch.ops.mylib.op.default, its name "mylib::op", or a torch.autograd.Function
-    function  of onnxscript's operators, in Python; an onnxscript function, or a FunctionProto that needs no later opset
-              than ``opset_version``; several Python functions, of which the annotations choose
-    Of several registrations the one that starts latest counts, as torch.onnx has it; the same start replaces.
-    Raises WhenceError E0104; E0101 for opsets outside 13-28.
+    function  a Python function that calls onnxscript's operators; an onnxscript function or a FunctionProto of an opset
+              up to ``opset_version``; or several Python functions, chosen by their annotations
+    Of several registrations, the one with the latest start applies, as in torch.onnx; one with the same start replaces
+    an earlier one. Raises WhenceError E0104; E0101 for opsets outside 13-28.
     """
     if not OLDEST_OPSET <= opset_version <= until <= NEWEST_OPSET:
         raise error("E0101", "usage", f"opsets {opset_version} to {until} cannot be exported",
@@ -46,31 +46,32 @@ def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST
 
 
 def unregister_custom_op(operator: Any, opset_version: int | None = None) -> None:
-    """Forgets what was registered to start at ``opset_version``, or all of the operator's. E0101 when there is none."""
+    """Removes the operator's registration that starts at ``opset_version``, or all of them. Raises E0101 if there is
+    none."""
     name = operator_name(operator)
-    left = [each for each in _registered.get(name, ()) if opset_version not in (None, each.since)]
-    if len(left) == len(_registered.get(name, ())):
+    remaining = [each for each in _registered.get(name, ()) if opset_version not in (None, each.since)]
+    if len(remaining) == len(_registered.get(name, ())):
         at = "" if opset_version is None else f" from opset {opset_version} on"
         raise error("E0101", "usage", f"nothing is registered for {name}{at}",
-                    "registered are: " + (", ".join(sorted(_registered)) or "none"))
-    _registered[name] = left
-    if not left:
+                    "registered operators: " + (", ".join(sorted(_registered)) or "none"))
+    _registered[name] = remaining
+    if not remaining:
         del _registered[name]
 
 
 def registered(opset: int) -> dict[str, Any]:
-    """{"mylib::op": FunctionProto or PythonTranslation} for exports at this opset."""
-    found = {}
+    """Returns {"mylib::op": FunctionProto or PythonTranslation} for exports at this opset."""
+    functions = {}
     for name, registrations in _registered.items():
         valid = [each for each in registrations if each.since <= opset <= each.until]
         if valid:
-            found[name] = max(valid, key=lambda each: each.since).function
-    return found
+            functions[name] = max(valid, key=lambda each: each.since).function
+    return functions
 
 
 def operator_name(operator: Any) -> str:
-    """"mylib::op", or "mylib::op.Tensor" of one of several overloads; of an operator, of its name, or of a
-    torch.autograd.Function. Raises WhenceError E0104."""
+    """Returns "mylib::op", or "mylib::op.Tensor" if the operator has several overloads. Accepts an operator, its name,
+    or a torch.autograd.Function. Raises WhenceError E0104."""
     from .autograd_functions import is_function, operator_of
 
     if isinstance(operator, type) and is_function(operator):
@@ -88,7 +89,7 @@ def operator_name(operator: Any) -> str:
 
 
 def _schemas(name: str) -> list[Any]:
-    """The schemas of the operator, or of the overload that is named."""
+    """Returns the schemas of the operator, or of the named overload."""
     import torch
 
     operator, _, overload = name.partition(".")
@@ -97,7 +98,7 @@ def _schemas(name: str) -> list[Any]:
 
 
 def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """{"mylib::op": FunctionProto or PythonTranslation}, of a table as torch.onnx.export takes it.
+    """Converts a table of torch.onnx.export to {"mylib::op": FunctionProto or PythonTranslation}.
 
     Raises WhenceError E0104.
     """
@@ -108,44 +109,44 @@ def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
             for operator, function in (table or {}).items()}
 
 
-def _translation(name: str, given: Any) -> Any:
-    several = isinstance(given, (list, tuple))
-    functions = tuple(given) if several else (given,)
+def _translation(name: str, translation: Any) -> Any:
+    several = isinstance(translation, (list, tuple))
+    functions = tuple(translation) if several else (translation,)
     wrong = [each for each in functions if type(each).__name__ != "FunctionProto" and not callable(each)]
     if wrong or not functions:
-        said = f"holds a {type(wrong[0]).__name__}" if wrong and several else f"is a {type(given).__name__}"
-        raise error("E0104", "input_mismatch", f"the translation of {name} {said}",
+        problem = f"holds a {type(wrong[0]).__name__}" if wrong and several else f"is a {type(translation).__name__}"
+        raise error("E0104", "input_mismatch", f"the translation of {name} {problem}",
                     "give a function of onnxscript's operators, several of them, or an onnx.FunctionProto")
-    if not several and hasattr(given, "to_function_proto"):
-        given = given.to_function_proto()
-    if type(given).__name__ == "FunctionProto":
-        _check_inputs(name, given)
-        return given
+    if not several and hasattr(translation, "to_function_proto"):
+        translation = translation.to_function_proto()
+    if type(translation).__name__ == "FunctionProto":
+        _check_inputs(name, translation)
+        return translation
     if any(type(each).__name__ == "FunctionProto" for each in functions):
-        raise error("E0104", "input_mismatch", f"several functions translate {name}, one of them a FunctionProto",
-                    "give Python functions: by their annotations one is chosen")
+        raise error("E0104", "input_mismatch", f"several functions translate {name}, and one is a FunctionProto",
+                    "give Python functions, which are chosen by their annotations")
     needs("onnxscript", "a translation that is a Python function")
     return PythonTranslation(functions)
 
 
 def _check_inputs(name: str, function: Any) -> None:
-    """A function that takes fewer tensors than the operator must have would drop some without a word."""
+    """Refuses a function with fewer inputs than the operator's tensors: it would silently drop some of them."""
     counts = []
     for schema in _schemas(name):
         kinds = [str(each.type) for each in schema.arguments]
         if any("List[" in kind and "Tensor" in kind for kind in kinds):
             return  # a list of tensors may have any length
         counts.append((kinds.count("Tensor"), sum("Tensor" in kind for kind in kinds)))
-    given = len(function.input)
-    if counts and not any(least <= given <= most for least, most in counts):
-        least, most = min(each for each, _ in counts), max(each for _, each in counts)
-        takes = str(least) if least == most else f"{least} to {most}"
-        raise error("E0104", "input_mismatch", f"the translation of {name} takes {given} tensors, the operator {takes}",
-                    "take the operator's tensors in the order of its schema; what is not a tensor is an attribute")
+    count = len(function.input)
+    if counts and not any(lowest <= count <= highest for lowest, highest in counts):
+        lowest, highest = min(each for each, _ in counts), max(each for _, each in counts)
+        takes = str(lowest) if lowest == highest else f"{lowest} to {highest}"
+        raise error("E0104", "input_mismatch", f"the translation of {name} takes {count} tensors, not {takes}",
+                    "take the operator's tensors in the order of its schema; other arguments are attributes")
 
 
 def write_functions(translations: Mapping[str, Any], path: Path) -> Path:
-    """A model file that holds the functions under the names by which the command finds them."""
+    """Writes a model file with the functions, under the names by which the command finds them."""
     import onnx
 
     model = onnx.ModelProto(ir_version=10)

@@ -1,7 +1,7 @@
-"""Translations that are Python functions: each is called once for every call of the operator, as by torch.onnx.export.
+"""Translations that are Python functions: each is called once for every call of the operator, as in torch.onnx.export.
 
-A function gets a symbolic value for each tensor and Python's own values for the rest, calls onnxscript's operators, and
-what these make stands in the graph.
+A function gets a symbolic value for each tensor and Python values for other arguments. It calls onnxscript's operators,
+each of which adds a node to the graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PythonTranslation:
 
 
 def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
-    """An ONNX model of the call alone. Raises WhenceError E0302 where the function fails."""
+    """Returns an ONNX model of only this call. Raises WhenceError E0302 if the function fails."""
     import onnxscript.evaluator
 
     from .node_recorder import NodeRecorder
@@ -38,18 +38,18 @@ def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
     try:
         args, kwargs = _bound(function, call, inputs)
         with onnxscript.evaluator.default_as(recorder):
-            given = function(*args, **kwargs)
-            results = _results(given, call, recorder)
+            result = function(*args, **kwargs)
+            results = _results(result, call, recorder)
         return _model(recorder, inputs, results)
     except WhenceError:
         raise
     except Exception as failure:  # the function is the user's
-        raise call.failed(name, failure, "mend it: it gets the arguments of the operator's schema, tensors as symbolic "
-                          "values, and returns what the operator returns") from failure
+        raise call.failed(name, failure, "fix it: it gets the arguments of the operator's schema, tensors as symbolic "
+                          "values, and must return the operator's results") from failure
 
 
 def _scalar(call: Call, index: int) -> Any:
-    """The type of a number that the graph computes, where the file does not say it."""
+    """Returns the type of a number that the graph computes, if the file does not state it."""
     import onnx
 
     for argument in call.schema.arguments if call.schema else ():
@@ -61,7 +61,7 @@ def _scalar(call: Call, index: int) -> Any:
     return None
 
 
-# ---- which function, and with what -----------------------------------------------------------------------------------
+# ---- choice of the function and its arguments ------------------------------------------------------------------------
 
 
 def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -73,12 +73,12 @@ def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -
             bound = inspect.signature(function).bind(*args, **kwargs).arguments
             hints = typing.get_type_hints(getattr(function, "function", function))
         except (TypeError, ValueError, NameError):
-            continue  # it takes other arguments
+            continue  # its arguments do not fit
         if all(_takes(hints.get(name), value) for name, value in bound.items()):
             return function
     dtypes = ", ".join(str(getattr(each.dtype, "name", "of unknown dtype")) for each in inputs)
     raise call.failed(f"the translation of {call.operator}", f"none of its {len(translation.functions)} functions "
-                      f"takes tensors of {dtypes}", "annotate them with the types that they take, such as FLOAT")
+                      f"takes tensors of {dtypes}", "annotate them with the types that they accept, such as FLOAT")
 
 
 def _takes(annotation: Any, value: Any) -> bool:
@@ -87,7 +87,7 @@ def _takes(annotation: Any, value: Any) -> bool:
 
 
 def _dtypes(annotation: Any) -> set[int] | None:
-    """The numbers of ONNX's dtypes that an annotation such as FLOAT, Union or a TypeVar of some allows; None: any."""
+    """Returns the ONNX dtypes that an annotation allows, such as FLOAT, a Union or a TypeVar; None allows any dtype."""
     if isinstance(annotation, typing.TypeVar):
         parts = annotation.__constraints__ or ((annotation.__bound__,) if annotation.__bound__ else ())
     elif typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -100,8 +100,8 @@ def _dtypes(annotation: Any) -> set[int] | None:
 
 
 def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments in the order of the operator's schema. Those at the end that are at their defaults are given only
-    where the function has no default of its own, as a torch.export program has it."""
+    """Returns the arguments in the order of the operator's schema. Trailing arguments with default values are passed
+    only if the function has no default for them, as in a torch.export program."""
     schema = call.schema
     names = [each.name for each in schema.arguments] if schema else list(call.arguments)
     by_name = {each.name: each for each in schema.arguments} if schema else {}
@@ -109,27 +109,28 @@ def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> t
     for name in names:
         has_one = name in by_name and by_name[name].has_default_value()
         default = by_name[name].default_value if has_one else inspect._empty
-        held = call.arguments.get(name, None if default is inspect._empty else default)
-        values[name] = _value(held, inputs)
-        is_default[name] = default is not inspect._empty and (name not in call.arguments or _same(held, default))
+        value = call.arguments.get(name, None if default is inspect._empty else default)
+        values[name] = _value(value, inputs)
+        is_default[name] = default is not inspect._empty and (name not in call.arguments or _same(value, default))
     positional = [name for name in names if name not in by_name or not by_name[name].kwarg_only]
-    required, taken = _demands(function)
+    required, keyword_names = _requirements(function)
     count = len(positional)
     while count > required and is_default[positional[count - 1]]:
         count -= 1
     keywords = {name: values[name] for name in names if name not in positional and (
-        not is_default[name] or name in taken)}
+        not is_default[name] or name in keyword_names)}
     if "dtype" in keywords and keywords["dtype"] is None:
-        keywords["dtype"] = -1  # so torch.onnx has it
+        keywords["dtype"] = -1  # as in torch.onnx
     return [values[name] for name in positional[:count]], keywords
 
 
-def _same(held: Any, default: Any) -> bool:
-    return not isinstance(held, Input) and (held is default or type(held) is type(default) and held == default)
+def _same(value: Any, default: Any) -> bool:
+    return not isinstance(value, Input) and (value is default or type(value) is type(default) and value == default)
 
 
-def _demands(function: Callable[..., Any]) -> tuple[int, set[str]]:
-    """The number of arguments that it needs by position, and those that it needs by name."""
+def _requirements(function: Callable[..., Any]) -> tuple[int, set[str]]:
+    """Returns the number of arguments that the function requires by position, and the names of those required by
+    name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -139,36 +140,36 @@ def _demands(function: Callable[..., Any]) -> tuple[int, set[str]]:
     return len(by_place), {each.name for each in needed if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)}
 
 
-def _value(held: Any, inputs: Sequence[Any]) -> Any:
-    """The value in the form that torch.onnx gives: dtypes as ONNX's, devices and layouts as texts."""
+def _value(value: Any, inputs: Sequence[Any]) -> Any:
+    """Returns a value in the form of torch.onnx: dtypes as ONNX dtypes, devices and layouts as strings."""
     import torch
     import onnx_ir
 
-    if isinstance(held, Input):
-        return inputs[held.index]
-    if isinstance(held, (list, tuple)):
-        return [_value(each, inputs) for each in held]
-    if isinstance(held, Keyword):
-        return str(held)
-    if isinstance(held, torch.dtype):
-        return onnx_ir.tensor(torch.empty(0, dtype=held)).dtype
-    return held
+    if isinstance(value, Input):
+        return inputs[value.index]
+    if isinstance(value, (list, tuple)):
+        return [_value(each, inputs) for each in value]
+    if isinstance(value, Keyword):
+        return str(value)
+    if isinstance(value, torch.dtype):
+        return onnx_ir.tensor(torch.empty(0, dtype=value)).dtype
+    return value
 
 
-# ---- what it returned ------------------------------------------------------------------------------------------------
+# ---- results of the function ------------------------------------------------------------------------------------------
 
 
-def _results(given: Any, call: Call, recorder: Any) -> list[Any]:
-    """A value for each result of the call, of the dtype that PyTorch computes. Raises TypeError."""
+def _results(returned: Any, call: Call, recorder: Any) -> list[Any]:
+    """Returns one value for each result of the call, with the dtype that PyTorch computes. Raises TypeError."""
     import onnx_ir as ir
 
-    wanted = len(call.node.output)
-    if isinstance(given, ir.Value) and isinstance(given.type, ir.SequenceType):
-        results = [recorder.opset.SequenceAt(given, index) for index in range(wanted)]
+    count = len(call.node.output)
+    if isinstance(returned, ir.Value) and isinstance(returned.type, ir.SequenceType):
+        results = [recorder.opset.SequenceAt(returned, index) for index in range(count)]
     else:
-        results = list(given) if isinstance(given, (list, tuple)) else [given]
-    if len(results) != wanted:
-        raise TypeError(f"it returns {len(results)} values, the operator {wanted}")
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if len(results) != count:
+        raise TypeError(f"it returns {len(results)} values, but the operator returns {count}")
     for index, (result, type) in enumerate(zip(results, call.outputs)):
         if not isinstance(result, ir.Value):
             if result is None:
@@ -203,7 +204,7 @@ def _model(recorder: Any, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
 
 
 def _inlined(model: Any) -> Any:
-    """onnxscript functions that were called are written out, as torch.onnx.export does."""
+    """Returns the model with calls of onnxscript functions inlined, as in torch.onnx.export."""
     import onnx.inliner
 
     for function in model.functions:
@@ -214,11 +215,11 @@ def _inlined(model: Any) -> Any:
 
 
 def _drop_unread(graph: Any) -> None:
-    """Results that an operator need not give and nothing reads, and nodes and constants that nothing reads."""
+    """Removes nodes, constants, types and optional results that nothing reads."""
     import onnx
 
     read, kept = {each.name for each in graph.output}, []
-    for node in reversed(graph.node):  # readers stand after what they read
+    for node in reversed(graph.node):  # readers come after the nodes that they read
         if read.isdisjoint(node.output):
             continue
         read |= _read_by(node)

@@ -1,6 +1,6 @@
-"""Symbolic functions that a user registered with torch.onnx.register_custom_op_symbolic, in an export of a trace.
+"""Converts calls by symbolic functions that a user registered with torch.onnx.register_custom_op_symbolic, for traces.
 
-Each call is made a PyTorch graph of one node, which PyTorch converts with the user's function.
+Each call becomes a PyTorch graph of one node, which PyTorch converts with the user's function.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .call_expansion import Call, Input, Keyword
 
 
 def registered(opset: int) -> frozenset[str]:
-    """{"aten::gelu"}: the operators for which a user's function is the one of this opset.
+    """Returns the operators whose symbolic function at this opset is the user's: {"aten::gelu"}.
 
-    torchvision registers its own when it is imported; whence has converters for those.
+    Skips functions that torchvision registers when it is imported: whence has converters for its operators.
     """
     from torch.onnx._internal.torchscript_exporter import registration
 
@@ -32,7 +32,7 @@ def registered(opset: int) -> frozenset[str]:
 
 
 def part_of(call: Call, opset: int, custom_opsets: Mapping[str, int]) -> Any:
-    """An ONNX model of the call alone, made by PyTorch with the user's function. Raises WhenceError E0302."""
+    """Returns an ONNX model of only this call, made by PyTorch with the user's function. Raises WhenceError E0302."""
     import onnx
     from torch.onnx._internal.torchscript_exporter import _globals, onnx_proto_utils
 
@@ -41,20 +41,20 @@ def part_of(call: Call, opset: int, custom_opsets: Mapping[str, int]) -> Any:
     state.export_onnx_opset_version, state.operator_export_type = opset, kind
     try:
         graph = _graph(call)
-        torch._C._jit_pass_erase_number_types(graph)  # numbers become tensors, as symbolic functions expect them
+        torch._C._jit_pass_erase_number_types(graph)  # numbers become tensors, as symbolic functions expect
         graph = torch._C._jit_pass_onnx(graph, kind)
         torch._C._jit_pass_dce_allow_deleting_nodes_with_side_effects(graph)
         proto = graph._export_onnx({}, opset, {}, False, kind, True, True, dict(custom_opsets), True, "", {})[0]
         return onnx.load_model_from_string(onnx_proto_utils._add_onnxscript_fn(proto, custom_opsets))
     except Exception as failure:  # the function is the user's
         raise call.failed(f"the function registered for {call.operator}", failure,
-                          "mend it, or torch.onnx.unregister_custom_op_symbolic it") from failure
+                          "fix it, or remove it with torch.onnx.unregister_custom_op_symbolic") from failure
     finally:
         state.export_onnx_opset_version, state.operator_export_type = kept
 
 
 def _graph(call: Call) -> torch._C.Graph:
-    """A graph of PyTorch that calls the operator as the node says."""
+    """Returns a PyTorch graph that contains only the call."""
     graph = torch._C.Graph()
     inputs = [graph.addInput(f"input.{index}").setType(_type(each)) for index, each in enumerate(call.inputs)]
     arguments = []
@@ -74,14 +74,14 @@ def _argument(graph: torch._C.Graph, value: Any, inputs: list[Any], kind: Any) -
         kind = kind.getElementType() if isinstance(kind, torch._C.OptionalType) else kind
         items = [_argument(graph, each, inputs, None) for each in value]
         return graph.insertNode(graph.create("prim::ListConstruct", items, 1)).output().setType(kind)
-    if isinstance(value, torch.dtype):  # TorchScript has numbers for it
+    if isinstance(value, torch.dtype):  # TorchScript represents dtypes by numbers
         from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
         value = int(JitScalarType.from_dtype(value))
     return graph.insertConstant(None if isinstance(value, Keyword) else value)
 
 
 def _type(known: Any) -> torch._C.TensorType:
-    """TorchScript's type of an ONNX tensor type; a tensor of any kind where nothing is known."""
+    """Returns TorchScript's type for an ONNX tensor type; a general tensor type if it is unknown."""
     from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
     kind = torch._C.TensorType.get()

@@ -1,1 +1,1 @@
-"""``functions``, ``inline``, ``place`` and ``share_weights``: ONNX files in another form."""
+"""``functions``, ``inline``, ``place`` and ``share_weights``: rewrite ONNX files."""

@@ -1,4 +1,4 @@
-"""Modules on devices, for ONNX Runtime's layer assignment, and against what it chose."""
+"""Assigns modules to devices for ONNX Runtime's layer assignment, and compares the result with its choice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """The load of a device: nodes, the weights that they read, and, with a profile, what they took."""
+    """The load of a device: its nodes, the weights that they read, and their time if there is a profile."""
 
     device: str
     nodes: int
@@ -29,7 +29,7 @@ class DeviceShare:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The number of values that go from nodes of one device to nodes of another."""
+    """The number of values that nodes of one device pass to nodes of another."""
 
     source: str
     target: str
@@ -38,7 +38,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class PlacementDifference:
-    """A node that ONNX Runtime put on a provider that does not serve its device."""
+    """A node that ONNX Runtime assigned to a provider of another device."""
 
     node: str
     module: str
@@ -48,8 +48,8 @@ class PlacementDifference:
 
 @dataclass(frozen=True, repr=False)
 class PlaceReport(Printed):
-    """The devices of a model. ``settings``: for the session's entry ``session.layer_assignment_settings``. Without
-    ``assigned``, ``as_placed`` is None and there are no differences."""
+    """The devices of a model. ``settings`` is the value for the session entry ``session.layer_assignment_settings``.
+    Without ``assigned``, ``as_placed`` is None and there are no differences."""
 
     devices: tuple[DeviceShare, ...]
     crossings: tuple[Crossing, ...]
@@ -60,7 +60,7 @@ class PlaceReport(Printed):
 
     @property
     def clean(self) -> bool:
-        """True when ONNX Runtime put no node elsewhere, as far as it was asked."""
+        """True if ONNX Runtime assigned no node to another device, or without ``assigned``."""
         return not self.differences
 
     def _headline(self) -> str:
@@ -79,8 +79,8 @@ class PlaceReport(Printed):
 
 
 def providers_of(session: Any) -> list[dict[str, Any]]:
-    """The providers that a session of ONNX Runtime chose, if its entry ``session.record_ep_graph_assignment_info`` is
-    "1"."""
+    """Returns the providers that an ONNX Runtime session chose. Its entry ``session.record_ep_graph_assignment_info``
+    must be "1"."""
     return [{"provider": part.ep_name, "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
             for part in session.get_provider_graph_assignment_info()]
 
@@ -90,15 +90,15 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
           output: str | os.PathLike[str] | None = None, assigned: Any = None,
           profile: str | os.PathLike[str] | None = None, optimized: Model | None = None,
           sidecar: str | os.PathLike[str] | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
-    """Assigns modules of an annotated ONNX file to devices; nothing is written unless ``output`` is given.
+    """Assigns modules of an annotated ONNX file to devices. Writes a file only if ``output`` is given.
 
-    rules    "gpu=encoder.**": a device and a glob over qualified names. The first that holds a node's module decides.
-             Without rules, the devices that are in the file already. ``default``: the device of all other nodes.
-    assigned  what ONNX Runtime chose: an InferenceSession, or the file that docs/dialects.md shows.
-    profile  what a runtime measured, for the time of each device; ``optimized``: the model that the session saved.
-    sidecar  for a file that was exported and not yet annotated.
-    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
-    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
+    rules    "gpu=encoder.**": a device and a glob over qualified names. The first rule that matches a node's module
+             decides. Without rules, the file's own devices are used. ``default``: the device of all other nodes.
+    assigned  the choice of ONNX Runtime: an InferenceSession, or the file described in docs/dialects.md.
+    profile  a runtime's profile, for the time of each device; ``optimized``: the model that the session saved.
+    sidecar  for an exported file that is not annotated yet.
+    overwrite  replace existing files at the paths of the output's weights.
+    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
 
     Raises WhenceError E0101 for a glob that matches nothing, a rule that places no node, an unknown device, and nodes
     without a device.
@@ -108,12 +108,12 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
     for option, value in [("--default", default), ("-o", output), ("--profile", profile),
                           ("--optimized", optimized), ("--sidecar", sidecar)]:
         chosen += [option, value] if value is not None else []
-    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
+    chosen += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
     with tempfile.TemporaryDirectory() as folder:
         if hasattr(assigned, "get_provider_graph_assignment_info"):
-            listed = Path(folder) / "providers.json"
-            listed.write_text(json.dumps(providers_of(assigned)))
-            assigned = listed
+            providers_file = Path(folder) / "providers.json"
+            providers_file.write_text(json.dumps(providers_of(assigned)))
+            assigned = providers_file
         chosen += ["--assigned", assigned] if assigned is not None else []
         report = run_json("place", model, *chosen, accepted=(0, 1))
     compared = report.get("assigned")

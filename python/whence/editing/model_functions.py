@@ -1,4 +1,4 @@
-"""Modules of an annotated file as ONNX functions, one for each unique block, and the graph back again."""
+"""Turns modules of an annotated file into ONNX functions, one for each unique block, and inlines them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class Function:
-    """One function: its name, how often it is called, its nodes, and the modules that call it, in the file's order."""
+    """One function: its name, its numbers of calls and nodes, and the modules that call it, in the file's order."""
 
     name: str
     calls: int
@@ -24,7 +24,8 @@ class Function:
 
 @dataclass(frozen=True, repr=False)
 class FunctionsReport(Printed):
-    """The functions of a file. ``refused``: chosen modules that are not a single part of the graph, with the reason."""
+    """The functions of a file. ``refused`` lists chosen modules that are not a single part of the graph, with the
+    reason."""
 
     path: Path
     functions: tuple[Function, ...]
@@ -47,21 +48,21 @@ class FunctionsReport(Printed):
 def functions(model: Model, *, output: str | os.PathLike[str] | None = None, modules: Sequence[str] = (),
               types: Collection[str] = (), depth: int | None = None, overwrite: bool = False,
               copy_data: bool = False) -> FunctionsReport:
-    """Cuts functions out of an annotated ONNX file; in place unless ``output`` is given.
+    """Turns modules of an annotated ONNX file into functions; in place unless ``output`` is given.
 
     modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
-             to so many calls below the root. With none of them, the repeated blocks that save the most nodes.
-    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
-    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
+             to this many calls below the root. Without any of them, the repeated blocks that save the most nodes.
+    overwrite  replace existing files at the paths of the output's weights.
+    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
 
-    Nothing is written unless the functions, written out again, give the same graph. Raises WhenceError: E0101 when a
-    choice matches nothing, E0302 when no chosen module is a single part of the graph.
+    Writes a file only if inlining the functions gives the original graph. Raises WhenceError: E0101 if a choice matches
+    nothing, E0302 if no chosen module is a single part of the graph.
     """
     target = Path(output or model)
     chosen = [word for glob in modules for word in ("--modules", glob)]
     chosen += ["--types", ",".join(types)] if types else []
     chosen += ["--depth", depth] if depth is not None else []
-    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
+    chosen += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
     report = run_json("functions", model, "-o", target, *chosen)
     return FunctionsReport(
         target, tuple(Function(each["name"], each["calls"], each["nodes"], tuple(each["modules"]))
@@ -73,9 +74,9 @@ def functions(model: Model, *, output: str | os.PathLike[str] | None = None, mod
 @takes_models("model", written="output")
 def inline(model: Model, *, output: str | os.PathLike[str] | None = None, all: bool = False,
            overwrite: bool = False, copy_data: bool = False) -> Path:
-    """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had;
+    """Inlines the functions that ``functions`` created, or ``all`` functions; nodes get their original metadata back.
     ``overwrite`` and ``copy_data`` as for ``functions``."""
     target = Path(output or model)
     flags = (("--all", all), ("--overwrite", overwrite), ("--copy-data", copy_data))
-    run_json("inline", model, "-o", target, *(flag for flag, given in flags if given))
+    run_json("inline", model, "-o", target, *(flag for flag, is_set in flags if is_set))
     return target

@@ -1,7 +1,7 @@
-"""Several models of one folder with one file of weights: an encoder and a decoder, a model and a part of it.
+"""Moves the weights of several models in one folder into one file: an encoder and a decoder, a model and a part of it.
 
-What two of them hold is stored once. The models name places in the file as ONNX's external data, which every runtime
-reads; nothing else in them changes.
+A weight of two models is stored once. The models refer to the file as ONNX external data, which every runtime reads;
+nothing else in the models changes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from typing import Any, BinaryIO
 from ..base.optional_packages import needs
 from ..base.report_printing import Printed
 from ..errors import WhenceError, error
-from ..files.atomic_files import draft_folder, folder_of, place_together
-from ..files.onnx_graphs import BESIDE_FROM, graphs
+from ..files.atomic_files import draft_folder, folder_of, move_together
+from ..files.onnx_graphs import EXTERNAL_FROM, graphs
 
-_LONGEST_NAME = 255  # bytes, of a file
+_MAX_NAME = 255  # bytes, for a file
 _NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
-_LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
+# In bytes. Large weights begin at a page, so that a runtime can map them.
+_LARGE_SIZE, _PAGE_ALIGNMENT, _SMALL_ALIGNMENT = 1 << 16, 4096, 64
 
 
 @dataclass(frozen=True, repr=False)
 class SharedWeights(Printed):
-    """The file of weights, and how much of it more than one model holds."""
+    """The file of weights, and the weights in it that several models share."""
 
     path: Path
     bytes: int                 # the length of the file
-    shared: tuple[str, ...]    # weights that stand in more than one model, by their name in the first
-    saved: int                 # bytes that are stored once and not again
-    unused: tuple[Path, ...]   # files of weights that none of the models reads any more
+    shared: tuple[str, ...]    # weights in more than one model, by their name in the first model
+    saved: int                 # bytes saved by storing shared weights once
+    unused: tuple[Path, ...]   # files of weights that no model reads any more
 
     def _headline(self) -> str:
         return f"{self.path}: {self.bytes:,} bytes, {self.saved:,} bytes less by {len(self.shared)} shared weights"
@@ -41,25 +42,25 @@ class SharedWeights(Printed):
 
 def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathLike[str], *,
                   overwrite: bool = False) -> SharedWeights:
-    """Moves the weights of ``models``, all in one folder, into ``data``, a name in that folder; equal ones once.
+    """Moves the weights of ``models``, all in one folder, into ``data``, a file name in that folder. Stores equal
+    weights once.
 
-    All files take their place together, or none does. Files of weights that are not read any more are left and named.
-    Raises WhenceError E0101 for models of several folders, E0401 where something else stands at ``data``, or weights of
-    further models, and ``overwrite`` is not given, E0502 for weights outside the folder, E0102 where a file is missing.
-    """
+    Replaces all files or none. Files of weights that are not read any more stay and are reported. Raises WhenceError:
+    E0101 for models in several folders, E0401 if ``data`` exists or has weights of other models, unless ``overwrite``
+    is given, E0502 for weights outside the folder, E0102 for a missing file."""
     paths = _paths(models)
     target = _target(data, paths)
     onnx = needs("onnx", "share_weights")
-    opened = [_model(onnx, path) for path in paths]
-    with draft_folder(folder_of(target)) as made:
-        with (made / target.name).open("wb") as file:
-            store = _Store(file, target.name, onnx.numpy_helper)
-            read = {source for path, model in zip(paths, opened) for source in store.add(path, model)}
+    loaded = [_model(onnx, path) for path in paths]
+    with draft_folder(folder_of(target)) as draft:
+        with (draft / target.name).open("wb") as file:
+            store = _WeightFile(file, target.name, onnx.numpy_helper)
+            read = {source for path, model in zip(paths, loaded) for source in store.add(path, model)}
         if target in read and not overwrite:
             _require_no_other_reader(onnx, target, paths)
-        for path, model in zip(paths, opened):
-            (made / path.name).write_bytes(model.SerializeToString())
-        place_together(made, [target], paths, overwrite or target in read)
+        for path, model in zip(paths, loaded):
+            (draft / path.name).write_bytes(model.SerializeToString())
+        move_together(draft, [target], paths, overwrite or target in read)
     return SharedWeights(target, target.stat().st_size, tuple(store.shared), store.saved,
                          tuple(sorted(read - {target})))
 
@@ -71,7 +72,7 @@ def _paths(models: Any) -> list[Path]:
         paths = []
     if not paths or len({os.path.realpath(each) for each in paths}) != len(paths) \
             or len({each.parent for each in paths}) > 1:
-        raise error("E0101", "usage", "share_weights takes a list of different models of one folder",
+        raise error("E0101", "usage", "share_weights takes a list of different models in one folder",
                     "external data is named relative to a model: move the models into one folder first")
     return paths
 
@@ -80,14 +81,15 @@ def _target(data: Any, paths: Sequence[Path]) -> Path:
     name = data if isinstance(data, (str, os.PathLike)) else ""
     target = paths[0].parent / name
     if target.parent != paths[0].parent or target in paths or "\0" in str(name) \
-            or len(os.fsencode(target.name)) > _LONGEST_NAME:
+            or len(os.fsencode(target.name)) > _MAX_NAME:
         raise error("E0101", "usage", f"{data!r} is not a new name in the folder of the models",
                     "give a name without a folder, such as 'weights.data'", file=str(target))
     return target
 
 
 def _require_no_other_reader(onnx: Any, target: Path, paths: Sequence[Path]) -> None:
-    """The file is made anew from ``paths`` alone: another model would find other weights at its places."""
+    """Raises WhenceError E0401 if a model outside ``paths`` reads the file, which is replaced with the weights of
+    ``paths``."""
     for other in sorted(set(target.parent.glob("*.onnx")) - set(paths)):
         try:
             model = _model(onnx, other)
@@ -108,36 +110,37 @@ def _model(onnx: Any, path: Path) -> Any:
         if not model.HasField("graph"):
             raise ValueError("it has no graph")
         return model
-    except Exception as failure:  # protobuf has classes of its own for what cannot be read
+    except Exception as failure:  # protobuf raises exceptions of its own for unreadable files
         raise error("E0204", "corrupt_file", f"{path} is not an ONNX model: {failure}", "check the file",
                     file=str(path)) from failure
 
 
-class _Store:
-    """Weights by their content."""
+class _WeightFile:
+    """Writes weights to the file, each content once."""
 
     def __init__(self, file: BinaryIO, name: str, numpy_helper: Any) -> None:
         self._file, self._name, self._numpy_helper = file, name, numpy_helper
-        self._places: dict[tuple[int, bytes], tuple[int, str, int]] = {}  # offset, name, number of the first model
-        self._models = 0
+        # By length and digest: offset, name of the weight in its first model, index of that model.
+        self._stored: dict[tuple[int, bytes], tuple[int, str, int]] = {}
+        self._model_count = 0
         self.shared: dict[str, None] = {}
         self.saved = 0
 
     def add(self, path: Path, model: Any) -> set[Path]:
-        """Moves the weights of a model into the file; the files in which they stood."""
+        """Moves the weights of a model into the file. Returns the files in which they were stored."""
         sources: set[Path] = set()
         for tensor in _tensors(model):
             if tensor.data_location == tensor.EXTERNAL:
-                content, source = _outside(path, tensor)
+                content, source = _external_content(path, tensor)
                 sources.add(source)
-            elif len(content := self._inside(tensor)) < BESIDE_FROM:
+            elif len(content := self._embedded_content(tensor)) < EXTERNAL_FROM:
                 continue
             self._move(tensor, content)
-        self._models += 1
+        self._model_count += 1
         return sources
 
-    def _inside(self, tensor: Any) -> bytes:
-        """The content of a weight that stands in the model; nothing for texts, which cannot stand beside it."""
+    def _embedded_content(self, tensor: Any) -> bytes:
+        """Returns the content of an embedded weight; nothing for strings, which cannot be external data."""
         if tensor.raw_data or tensor.data_type == tensor.STRING:
             return tensor.raw_data
         numbers = self._numpy_helper.from_array(self._numpy_helper.to_array(tensor))
@@ -146,17 +149,17 @@ class _Store:
     def _move(self, tensor: Any, content: Any) -> None:
         size = len(content)
         key = (size, hashlib.blake2b(content).digest())
-        if key in self._places:
-            offset, first, model = self._places[key]
+        if key in self._stored:
+            offset, first, model = self._stored[key]
             self.saved += size
-            if model != self._models:
+            if model != self._model_count:
                 self.shared[first] = None
         else:
-            step = _PAGE if size >= _LARGE else _WORD
+            step = _PAGE_ALIGNMENT if size >= _LARGE_SIZE else _SMALL_ALIGNMENT
             offset = -(-self._file.tell() // step) * step
             self._file.write(bytes(offset - self._file.tell()))
             self._file.write(content)
-            self._places[key] = (offset, tensor.name, self._models)
+            self._stored[key] = (offset, tensor.name, self._model_count)
         for field in ("raw_data", *_NUMBERS):
             tensor.ClearField(field)
         del tensor.external_data[:]
@@ -170,8 +173,8 @@ def _tensors(model: Any) -> Iterator[Any]:
         yield from graph.initializer
 
 
-def _outside(path: Path, tensor: Any) -> tuple[memoryview, Path]:
-    """The content of a weight that stands in a file of its own."""
+def _external_content(path: Path, tensor: Any) -> tuple[memoryview, Path]:
+    """Returns the content of an external weight, and its file."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     file = path.parent / entries.get("location", "")
     if ".." in file.parts or os.path.isabs(entries.get("location", "")) \
@@ -193,5 +196,5 @@ def _outside(path: Path, tensor: Any) -> tuple[memoryview, Path]:
 
 
 def _damaged(path: Path, tensor: Any, why: str) -> WhenceError:
-    return error("E0102", "missing_file", f"the weight '{tensor.name}' of {path} is not where the model says: {why}",
+    return error("E0102", "missing_file", f"the weight '{tensor.name}' of {path} cannot be read: {why}",
                  "copy the file of weights beside the model", file=str(path))

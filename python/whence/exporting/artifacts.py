@@ -1,4 +1,4 @@
-"""Files that an export leaves for people: its report, and the archive that was exported."""
+"""Files that an export writes for the user to read: its report, and the exported archive."""
 
 from __future__ import annotations
 
@@ -19,57 +19,58 @@ _TITLE = "# Export"
 
 @dataclass
 class Artifacts:
-    """Their paths: ``onnx_export_TIME_RESULT.md`` and ``onnx_export_TIME.pt2``, the names of torch.onnx."""
+    """The paths of these files: ``onnx_export_TIME_RESULT.md`` and ``onnx_export_TIME.pt2``, as in torch.onnx."""
 
     folder: Path
-    report: bool | Path = False  # True: in the folder, under the name that says what the export came to
+    report: bool | Path = False  # True: in the folder, with a name that contains the result
     dump: bool = False
-    before: str | None = None    # the report that stands at the path already
+    before: str | None = None    # the earlier report at the path
     time: str = field(default_factory=lambda: datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f"))
 
     @classmethod
-    def asked(cls, folder: str | os.PathLike[str], report: bool | str | os.PathLike[str] | None, dump: bool) -> Artifacts:
-        made = cls(Path(folder), Path(report) if report and not isinstance(report, bool) else bool(report), dump)
-        if isinstance(made.report, Path) and _is_report(made.report):
-            made.before = made.report.read_text(encoding="utf-8")
-        if made.report is True or dump:
+    def requested(cls, folder: str | os.PathLike[str], report: bool | str | os.PathLike[str] | None,
+                  dump: bool) -> Artifacts:
+        artifacts = cls(Path(folder), Path(report) if report and not isinstance(report, bool) else bool(report), dump)
+        if isinstance(artifacts.report, Path) and _is_report(artifacts.report):
+            artifacts.before = artifacts.report.read_text(encoding="utf-8")
+        if artifacts.report is True or dump:
             try:
-                made.folder.mkdir(parents=True, exist_ok=True)
+                artifacts.folder.mkdir(parents=True, exist_ok=True)
             except OSError as failure:
-                raise error("E0401", "cannot_write", f"the folder {folder} cannot be made: {failure.strerror}",
-                            "give another artifacts_dir", file=str(folder)) from None
-        return made
+                raise error("E0401", "cannot_write", f"the folder {folder} cannot be created: {failure.strerror}",
+                            "choose another artifacts_dir", file=str(folder)) from None
+        return artifacts
 
     def keep(self, archive: Path) -> None:
-        """The archive that is being exported."""
+        """Copies the exported archive into the folder, if a dump was requested."""
         if not self.dump:
             return
-        place = self.folder / f"onnx_export_{self.time}{archive.suffix}"
-        write_whole(place, lambda path: shutil.copyfile(archive, path))
-        log.info("the exported program is in %s", place)
+        target = self.folder / f"onnx_export_{self.time}{archive.suffix}"
+        write_whole(target, lambda path: shutil.copyfile(archive, path))
+        log.info("the exported program is in %s", target)
 
     def draft(self) -> Path | None:
-        """The path where the command writes its report; the final name is known when the export has ended."""
+        """Returns the path at which the command writes its report. The final name is known only after the export."""
         if self.report is True:
             return self.folder / f"onnx_export_{self.time}.md"
         return self.report or None
 
     def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "",
                in_memory: Path | None = None) -> Path | None:
-        """Completes the report and gives it its name. ``in_memory``: a file that the caller does not see.
+        """Completes the report and renames it. ``in_memory``: the path of a temporary file, replaced by "in memory".
 
-        Where the export was refused because of what would stand in the report's place, the report does not stay there.
+        If the export was refused because of a file at the report's path, removes the report or restores an earlier one.
         """
         draft = self.draft()
         if draft is None:
             return None
         if failure is not None and _concerns(failure, draft):
-            self._take_back(draft)
+            self._restore_earlier(draft)
             return None
         text = draft.read_text(encoding="utf-8") if draft.exists() else ""
         text = text.replace(f"`{in_memory}`", "in memory") if in_memory else text
         result = _result(failure, verification, captured=bool(text))
-        if not text:  # it ended before the command began
+        if not text:  # the export ended before the command ran
             said = "".join(traceback.format_exception(failure)) if failure else ""
             text = f"{_TITLE}\n\nNothing was written: the program could not be captured.\n\n```\n{said}```\n"
         if verification is not None:
@@ -79,13 +80,13 @@ class Artifacts:
         write_whole(draft, lambda path: path.write_text(text, encoding="utf-8"))
         if self.report is not True:
             return draft
-        place = self.folder / f"onnx_export_{self.time}_{result}.md"
-        os.replace(draft, place)
-        log.info("the report is in %s", place)
-        return place
+        target = self.folder / f"onnx_export_{self.time}_{result}.md"
+        os.replace(draft, target)
+        log.info("the report is in %s", target)
+        return target
 
-    def _take_back(self, draft: Path) -> None:
-        """The command has written there what it says of the failure."""
+    def _restore_earlier(self, draft: Path) -> None:
+        """Restores the earlier report, or removes the one that the command wrote about the failure."""
         if self.before is not None:
             write_whole(draft, lambda path: path.write_text(self.before, encoding="utf-8"))
         elif _is_report(draft):
@@ -93,16 +94,16 @@ class Artifacts:
 
 
 def require_report_place(report: Path, target: Path, overwrite: bool) -> None:
-    """A file with the name that weights of ``target`` may have can be an earlier export's, and is not replaced by a
-    report, unless it is one. Raises WhenceError E0401."""
-    beside = report.parent.resolve() == target.parent.resolve() and report.name.startswith(target.name + ".")
-    if beside and report.is_file() and not overwrite and not _is_report(report):
+    """Raises WhenceError E0401 if the report would replace another file beside ``target``: a name that starts with the
+    model's name may belong to weights of an earlier export. A report may be replaced."""
+    is_beside = report.parent.resolve() == target.parent.resolve() and report.name.startswith(target.name + ".")
+    if is_beside and report.is_file() and not overwrite and not _is_report(report):
         raise error("E0401", "cannot_write", f"the report would replace another file: {report}",
-                    "give another name for the report, or overwrite=True to replace that file", file=str(report))
+                    "choose another name for the report, or overwrite=True to replace that file", file=str(report))
 
 
 def _is_report(file: Path) -> bool:
-    """Returns true for a report of an export, of this package or of the command."""
+    """Returns true for a report of an export, written by this package or by the command."""
     if not file.is_file():
         return False
     with file.open("rb") as opened:
@@ -110,10 +111,10 @@ def _is_report(file: Path) -> bool:
 
 
 def _concerns(failure: BaseException, file: Path) -> bool:
-    """Returns true for an error of this file, or one that says that it is in the way of ``failure``'s own."""
-    found = failure.diagnostics if isinstance(failure, WhenceError) else ()
+    """Returns true if a diagnostic of ``failure`` is about the file, or states that the file would be overwritten."""
+    diagnostics = failure.diagnostics if isinstance(failure, WhenceError) else ()
     return any(os.path.realpath(each.where.get("file") or "") == os.path.realpath(file)
-               or each.code == "E0401" and str(file) in each.message for each in found)
+               or each.code == "E0401" and str(file) in each.message for each in diagnostics)
 
 
 def _result(failure: BaseException | None, verification: Any, captured: bool) -> str:

@@ -1,4 +1,4 @@
-"""One export while it runs: what is asked, the command that does it, and what was learnt on the way."""
+"""One export in progress: its request, the command that runs it, and its intermediate results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .request import ExportRequest
 
 @dataclass
 class Job:
-    """One export: what is asked, where it goes, and what was learnt on the way."""
+    """One export: its request, its target files and its intermediate results."""
 
     request: ExportRequest
     target: Path
@@ -37,7 +37,7 @@ class Job:
     axes_of: Callable[[calls.Call], Axes]
     call: calls.Call | None = None
     observed: lasting_writes.Observed | None = None
-    lost_writes: list[Diagnostic] = field(default_factory=list)  # in the exporter's words
+    lost_writes: list[Diagnostic] = field(default_factory=list)  # as the exporter reported them
     archive: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -50,16 +50,16 @@ class Job:
         finally:
             self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - start
 
-    def command(self, archive: Path, *words: object, axes: Axes, folder: Path) -> None:
-        """`whence export` of an archive, whose warnings become ours."""
+    def command(self, archive: Path, *arguments: object, axes: Axes, folder: Path) -> None:
+        """Runs `whence export` on an archive, and passes on its warnings."""
         self.artifacts.keep(archive)
         makers = self.options.makers()
         with self.stage("export"), _staged(self, bool(makers)) as (target, sidecar):
             try:
-                report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
+                report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *arguments,
                                   *self.options.for_command(axes, folder, self.artifacts.draft()))
             except WhenceError as failure:
-                diagnostics = [_of_own_archive(in_python(each), archive) for each in failure.diagnostics]
+                diagnostics = [_without_own_archive(in_python(each), archive) for each in failure.diagnostics]
                 raise WhenceError(diagnostics) from None
             if makers:
                 expand(target, makers, self.options.custom_opsets)
@@ -67,13 +67,13 @@ class Job:
         entries = list(map(Diagnostic.from_json, report["diagnostics"]))
         self.lost_writes = [in_python(entry) for entry in entries if entry.code == "E0308"]
         for entry in entries:
-            # torch.onnx holds registered symbolics for the whole process, so that this model may not have the operator.
+            # torch.onnx registers symbolics for the whole process, so this model may lack the operator.
             of_any_model = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
             if entry.severity == "warning" and entry.code != "E0308" and not of_any_model:
-                warnings.warn(str(_of_own_archive(in_python(entry), archive)), WhenceWarning, stacklevel=2)
+                warnings.warn(str(_without_own_archive(in_python(entry), archive)), WhenceWarning, stacklevel=2)
 
     def warn_of_writes(self, verify: Callable[[], Any]) -> None:
-        """``verify``: compares the file, in ONNX Runtime, with the model."""
+        """Warns of writes that the file loses. ``verify`` compares the file, in ONNX Runtime, with the model."""
         inputs = self.observed.inputs if self.observed else ()
         tensors = list(self.call.tensors) if self.call else list(inputs)
         names = dict(zip(tensors, [*self.options.input_names, *tensors[len(self.options.input_names):]]))
@@ -88,25 +88,26 @@ class Job:
         return Exported(self.target, self.sidecar, annotated, validation, program, archive=self.archive)
 
 
-def _of_own_archive(diagnostic: Diagnostic, archive: Path) -> Diagnostic:
-    """An archive that PyTorch wrote for this export is not a file of the user's that could be damaged."""
+def _without_own_archive(diagnostic: Diagnostic, archive: Path) -> Diagnostic:
+    """Removes the path of an archive that PyTorch wrote for this export, which the user does not have. An error about a
+    damaged archive becomes E0303."""
     where = {name: value for name, value in diagnostic.where.items() if name != "file" or value != str(archive)}
     if diagnostic.code not in ("E0203", "E0204", "E0209"):
         return replace(diagnostic, where=where)
-    return Diagnostic("E0303", "unsupported_feature", "error", "what PyTorch made of the model cannot be saved whole: "
-                      + diagnostic.message, "another backend may do; a model that writes through .data, or to a tensor "
-                      "that is not there while torch.export looks, has to write to its own tensors", where)
+    return Diagnostic("E0303", "unsupported_feature", "error", "PyTorch cannot save the captured model completely: "
+                      + diagnostic.message, "try another backend; a model that writes through .data, or to a tensor "
+                      "that does not exist during torch.export, must write to its own tensors instead", where)
 
 
 @contextmanager
 def _staged(job: Job, is_staged: bool) -> Iterator[tuple[Path, Path]]:
-    """Paths to write to if the files are not finished when the command is done: in a folder of their own, from which
-    they move when all went well, so that a failure leaves older files as they were."""
+    """Yields the paths to write to. If the command's output still needs changes, they are in draft folders, from which
+    the files are moved on success, so that a failure leaves older files unchanged."""
     target, sidecar = job.target, job.sidecar
     if not is_staged or not target.parent.is_dir() or not sidecar.parent.is_dir():
         yield target, sidecar
         return
-    with draft_folder(target.parent) as made, draft_folder(sidecar.parent) as recorded:
-        yield made / target.name, recorded / sidecar.name
-        place(made, target, job.options.overwrite)
-        place(recorded, sidecar, job.options.overwrite)
+    with draft_folder(target.parent) as model_draft, draft_folder(sidecar.parent) as sidecar_draft:
+        yield model_draft / target.name, sidecar_draft / sidecar.name
+        place(model_draft, target, job.options.overwrite)
+        place(sidecar_draft, sidecar, job.options.overwrite)

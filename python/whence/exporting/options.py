@@ -1,4 +1,4 @@
-"""The options of an export in the words of the command and of torch.onnx.export, checked before anything runs."""
+"""The options of an export in the terms of the command and of torch.onnx.export, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -33,48 +33,48 @@ class Options:
     export_params: bool
     keep_initializers_as_inputs: bool
     keep_bfloat16: bool
-    external_data: Mapping[str, Any] | None  # None: the weights stay in the file, as far as they fit
+    external_data: Mapping[str, Any] | None  # None: the weights stay in the file, as long as they fit
     translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto or PythonTranslation
     custom_opsets: Mapping[str, int]
     unsupported_as_domain: bool
     overwrite: bool = False
     operators: str | None = None
-    symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators for which torch.onnx has a function of the user's
+    symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators with a user's function in torch.onnx
 
     def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike[str] | None) -> list[Any]:
-        """The words of the command; files that it needs go to ``folder``."""
-        words: list[Any] = ["--opset", self.opset]
+        """Returns the arguments of the command; files that it needs are written to ``folder``."""
+        arguments: list[Any] = ["--opset", self.opset]
         for name, each in axes.items():
             axis_names = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
-            words += ["--dynamic", f"{identifier(name)}:{axis_names}"] if axis_names else []
-        words += ["--input-names", ",".join(self.input_names)] if self.input_names else []
-        words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
-        words += ["--report", report] if report else []
-        words += ["--operators", self.operators] if self.operators else []
-        words += ["--on-unsupported", "domain"] if self.unsupported_as_domain else []
+            arguments += ["--dynamic", f"{identifier(name)}:{axis_names}"] if axis_names else []
+        arguments += ["--input-names", ",".join(self.input_names)] if self.input_names else []
+        arguments += ["--output-names", ",".join(self.output_names)] if self.output_names else []
+        arguments += ["--report", report] if report else []
+        arguments += ["--operators", self.operators] if self.operators else []
+        arguments += ["--on-unsupported", "domain"] if self.unsupported_as_domain else []
         for operator in sorted(self.makers()):
-            words += ["--keep-operator", operator]
+            arguments += ["--keep-operator", operator]
         for domain, version in self.custom_opsets.items():
-            words += ["--custom-opset", f"{domain}={version}"]
+            arguments += ["--custom-opset", f"{domain}={version}"]
         functions = {name: each for name, each in self.translations.items() if name not in self.makers()}
         if functions:
-            words += ["--converters", write_functions(functions, folder / "functions.onnx")]
+            arguments += ["--converters", write_functions(functions, folder / "functions.onnx")]
         flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize, "--no-fold": not self.fold,
                  "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
                  "--keep-bfloat16": self.keep_bfloat16, "--external-data": self.external_data is not None}
         for name, value in (self.external_data or {}).items():
-            words += ["--external-data-per-tensor"] if name == "per_tensor" else [f"--external-data-{name}", value]
-        return words + [flag for flag, given in flags.items() if given]
+            arguments += ["--external-data-per-tensor"] if name == "per_tensor" else [f"--external-data-{name}", value]
+        return arguments + [flag for flag, is_set in flags.items() if is_set]
 
     def makers(self) -> dict[str, Maker]:
-        """The operators that Python converts call by call: "mylib::op" -> the function that does it."""
-        made: dict[str, Maker] = {name: lambda call: torch_symbolics.part_of(call, self.opset, self.custom_opsets)
+        """Returns the functions that convert single calls in Python, by operator: "mylib::op"."""
+        makers: dict[str, Maker] = {name: lambda call: torch_symbolics.part_of(call, self.opset, self.custom_opsets)
                                   for name in self.symbolics}
         for name, each in self.translations.items():
             if isinstance(each, PythonTranslation):
-                made[name] = partial(part_of, each, opset=self.opset)
-        return made
+                makers[name] = partial(part_of, each, opset=self.opset)
+        return makers
 
     def for_torch(self, tensors: Mapping[Any, Any], axes: Axes, dynamo: bool) -> dict[str, Any]:
         import torch
@@ -103,7 +103,7 @@ class Options:
 
 
 def shapes_for_torch_export(tensors: Mapping[Any, Any], axes: Axes) -> tuple[Any, ...]:
-    """dynamic_shapes of a forward that takes these tensors alone."""
+    """Returns dynamic_shapes for a forward that takes only these tensors."""
     return tuple({axis: what.for_torch_export() for axis, what in axes[name].items()} if name in axes else None
                  for name in tensors)
 
@@ -111,20 +111,20 @@ def shapes_for_torch_export(tensors: Mapping[Any, Any], axes: Axes) -> tuple[Any
 def check_opset(opset: Any) -> int:
     if not isinstance(opset, int) or isinstance(opset, bool) or not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise error("E0101", "usage", f"opset_version={opset!r} cannot be exported",
-                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter makes older files of newer")
+                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter makes files of older opsets")
     return opset
 
 
 def check_external_data(external_data: Any) -> dict[str, Any] | None:
-    """None for False; {} for True; the entries of a dict ("threshold", "alignment", "per_tensor") that are not
-    False."""
+    """Returns None for False, {} for True, and for a dict its entries ("threshold", "alignment", "per_tensor") that are
+    not False."""
     if isinstance(external_data, bool):
         return {} if external_data else None
     kinds = {"threshold": int, "alignment": int, "per_tensor": bool}
     if not isinstance(external_data, Mapping) or any(
             type(value) is not kinds.get(name) for name, value in external_data.items()):
-        raise error("E0101", "usage", f"external_data={external_data!r} says nothing that can be done",
-                    "True, or a dict of some of: threshold and alignment in bytes, per_tensor=True")
+        raise error("E0101", "usage", f"external_data={external_data!r} is not a valid setting",
+                    "give True, or a dict with any of: threshold and alignment in bytes, per_tensor=True")
     return {name: value for name, value in external_data.items() if value is not False}
 
 
@@ -140,7 +140,7 @@ def check_custom_opsets(custom_opsets: Mapping[str, int] | None) -> dict[str, in
 
 def check_operators(operators: str | None) -> str | None:
     if operators not in (None, "fused", "plain"):
-        raise error("E0101", "usage", f"operators={operators!r} is not known",
+        raise error("E0101", "usage", f"operators={operators!r} is unknown",
                     "'fused' writes all operators that the opset has, 'plain' none newer than opset 22")
     return operators
 
@@ -151,26 +151,27 @@ def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
     wrong = [name for name in names if not isinstance(name, str) or not name or "," in name]
     if twice or wrong:
         raise error("E0101", "usage", f"{what} holds {(twice or wrong)[0]!r}" + (" twice" if twice else ""),
-                    "give each value a name of its own, without commas")
+                    "give each value a unique name without commas")
     return names
 
 
 def unsupported_as_domain(operator_export_type: Any) -> bool:
-    """torch.onnx.OperatorExportTypes or its name: what becomes of operators without a converter."""
+    """Returns true if operators without a converter become nodes of another domain, for torch.onnx.OperatorExportTypes
+    or the name of one."""
     word = getattr(operator_export_type, "name", operator_export_type)
     if word in ("ONNX", None):
         return False
     if word in ("ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
         return True
     raise error("E0303", "unsupported_feature",
-                f"operator_export_type={word} is not offered: no operator would be ONNX's",
-                "ONNX_ATEN_FALLBACK keeps those that have no converter, in a domain of their own")
+                f"operator_export_type={word} is not supported: the file would have no ONNX operators",
+                "use ONNX_ATEN_FALLBACK, which keeps only operators without a converter, in their own domain")
 
 
 def options_of(request: ExportRequest, chain: Sequence[str]) -> Options:
-    """Raises WhenceError E0101 for what no export can do, E0303."""
+    """Returns the checked options. Raises WhenceError E0101 for options that no export supports, E0303."""
     opset = check_opset(DEFAULT_OPSET if request.opset_version is None else request.opset_version)
-    # PyTorch's exporter runs the functions itself, whatever Python is in them.
+    # PyTorch's exporter runs these functions itself and accepts any Python in them.
     table = None if set(chain) == {"torch-dynamo"} else request.custom_translation_table
     return Options(opset=opset, input_names=check_names(request.input_names, "input_names"),
                    output_names=check_names(request.output_names, "output_names"),
@@ -187,16 +188,16 @@ def options_of(request: ExportRequest, chain: Sequence[str]) -> Options:
 
 
 def log_decisions(request: ExportRequest, options: Options) -> None:
-    """Logs where the file will differ from the wording of the request."""
+    """Logs differences between the requested options and the file."""
     if not request.do_constant_folding and request.optimize:
-        log.info("do_constant_folding=False: every weight is stored as the model holds it; by torch-dynamo, which folds "
-                 "whenever it optimises, nothing is optimised")
+        log.info("do_constant_folding=False: every weight is stored as in the model; torch-dynamo, which always folds "
+                 "when it optimises, does not optimise")
     if request.keep_initializers_as_inputs is None:
-        log.info("keep_initializers_as_inputs=None: weights are not listed among the inputs")
+        log.info("keep_initializers_as_inputs=None: weights are not inputs")
     if request.keep_initializers_as_inputs and not options.export_params:
-        log.info("keep_initializers_as_inputs with export_params=False: the weights are inputs already")
+        log.info("keep_initializers_as_inputs with export_params=False: the weights are already inputs")
     if request.opset_version is None:
         log.info("opset_version=None: opset %d", options.opset)
     if request.training != "eval" and options.optimize:
-        log.info("training='%s' with optimize=True: folding leaves dropout and batch normalisation as they are in "
-                 "that mode; optimize=False leaves every parameter as it is", request.training)
+        log.info("training='%s' with optimize=True: folding keeps dropout and batch normalisation in that mode; "
+                 "optimize=False keeps every parameter unchanged", request.training)

@@ -1,4 +1,4 @@
-"""The result of an export: the model, in a file or in memory, that can be run, saved and compared."""
+"""The result of an export: a model in a file or in memory that can be run, saved and verified."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Exported:
     sidecar: Path
     annotated: AnnotateReport
     validation: ValidationReport
-    exported_program: Any = None  # torch.export.ExportedProgram, where the backend went through one
+    exported_program: Any = None  # the torch.export.ExportedProgram, if the backend made one
     backend: str = ""             # the backend that made it, if that is not the requested one
     archive: str = ""             # readable text: the program's code, or a trace's graph
 
@@ -49,13 +49,13 @@ class Source:
     model: Any
     args: Any
     kwargs: Mapping[str, Any] | None
-    call: calls.Call | None  # None of an exported program, of which tensors in order are known
+    call: calls.Call | None  # None for an exported program, which takes tensors in order
     training: str
     input_names: tuple[str, ...] = ()
 
 
 class Folder:
-    """A folder that goes with the object."""
+    """A temporary folder that is deleted with the object."""
 
     def __init__(self) -> None:
         self.name: str = tempfile.mkdtemp(prefix="whence-")
@@ -65,13 +65,13 @@ class Folder:
 class ONNXProgram:
     """An exported, annotated and validated model.
 
-    path       the file; of an export without ``f`` one that goes when the object goes
+    path       the file; for an export without ``f``, a temporary file that is deleted with the object
     sidecar    its record
     annotated, validation  the reports of both
-    backend    the one that did it; ``fell_back`` the ones that were tried before, and why each failed
-    exported_program  torch.export's, where the backend has one. Its inputs are the call's tensors
+    backend    the backend that made it; ``fell_back`` lists the backends that failed before, with the reasons
+    exported_program  torch.export's program, if the backend has one; its inputs are the call's tensors
     seconds    by stage
-    verification  of ``verify=True``; ``functions`` of ``export_modules_as_functions``
+    verification  result of ``verify=True``; ``functions`` is the result of ``export_modules_as_functions``
     """
 
     def __init__(self, exported: Exported, source: Source, backend: str, fell_back: Sequence[tuple[str, str]] = (),
@@ -97,17 +97,17 @@ class ONNXProgram:
         return f"<pre>{html.escape(repr(self))}</pre>{self.validation._repr_html_()}"
 
     def __fspath__(self) -> str:
-        """A program is taken wherever a path is: by whence, by onnx, by ONNX Runtime."""
+        """Makes a program usable as a path: by whence, by onnx and by ONNX Runtime."""
         return str(self.path)
 
     # ---- running
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Runs ONNX Runtime on the arguments of the model's own forward, or of ``exported_program``: the outputs, in
-        order.
+        """Runs ONNX Runtime on arguments of the model's own forward, or of ``exported_program``, and returns the
+        outputs in order.
 
-        Raises WhenceError E0104 for arguments that are nested in another way, or whose fixed values are others than
-        those that were exported.
+        Raises WhenceError E0104 if the arguments are nested differently, or if their fixed values differ from the
+        export's.
         """
         with library_warnings.hidden():
             if self._session is None:
@@ -115,19 +115,19 @@ class ONNXProgram:
             return ort_session.run(self._session, self._feed(self._session, args, kwargs))
 
     def initialize_inference_session(self, initializer: Any = ort_session.session) -> None:
-        """``initializer`` makes an onnxruntime.InferenceSession of the path."""
+        """Starts the session. ``initializer`` makes an onnxruntime.InferenceSession from the path."""
         self._session = initializer(str(self.path))
 
     def release(self) -> None:
-        """Gives up the session of ONNX Runtime and its memory; the next call makes a new one."""
+        """Closes the ONNX Runtime session and frees its memory; the next call starts a new one."""
         self._session = None
 
     def compute_values(self, value_names: Sequence[str], args: Any = (),
                        kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
-        """Values inside the graph, by name: tensors in the order of ``value_names``, of the dtypes that the graph has.
+        """Returns values inside the graph by name, in the order of ``value_names``, with the dtypes of the graph.
 
-        ``args`` and ``kwargs`` are those of a call of the model: a tuple or list of arguments, or the one argument.
-        ONNX Runtime computes without its optimisations, which would leave out values.
+        ``args`` and ``kwargs`` are those of a call of the model: a tuple or list of arguments, or the single argument.
+        ONNX Runtime runs without optimisations, which would remove values.
         Raises WhenceError E0105 for a name that the graph does not have, E0104 for arguments as a call does.
         """
         model = self.model_proto
@@ -135,16 +135,16 @@ class ONNXProgram:
         for name in value_names:
             if name not in known:
                 raise error("E0105", "unknown_node", f"the graph has no value '{name}'",
-                            "names are those of node outputs: whence show")
-        asked = type(model.graph.output[0])
+                            "use the name of a node's output: whence show lists nodes")
+        value_info = type(model.graph.output[0])
         del model.graph.output[:]
-        model.graph.output.extend(asked(name=name) for name in value_names)
+        model.graph.output.extend(value_info(name=name) for name in value_names)
         session = ort_session.session(model.SerializeToString(), optimised=False)
         positional = args if isinstance(args, (tuple, list)) else (args,)
         return ort_session.run(session, self._feed(session, positional, kwargs or {}))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Runs the model like a call, by onnx's reference implementation in place of ONNX Runtime."""
+        """Runs the model like a call, with onnx's reference implementation instead of ONNX Runtime."""
         ort_session.needs("onnx", "call_reference")
         evaluator = ort_session.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
         feed = self._feed(ort_session.session(self.path), args, kwargs)
@@ -154,26 +154,26 @@ class ONNXProgram:
 
     def _feed(self, session: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         args, kwargs = trees.with_tensors((tuple(args), dict(kwargs)))
-        known = self._source.call
-        if known is None:
+        exported = self._source.call
+        if exported is None:
             tensors = {str(number): leaf for number, leaf in enumerate(trees.tensors_in((args, kwargs)))}
             return ort_session.inputs_of(session, tensors, str(self.path), self._source.model)
         try:
-            tensors = _tensors_of_call(known, args, kwargs)
-        except WhenceError:  # the arguments of exported_program, perhaps: tensors in order, however forward nests them
-            if self.exported_program is None or kwargs or len(args) != len(known.tensors) or not all(
+            tensors = _tensors_of_call(exported, args, kwargs)
+        except WhenceError:  # perhaps the arguments of exported_program: a flat list of tensors
+            if self.exported_program is None or kwargs or len(args) != len(exported.tensors) or not all(
                     isinstance(each, torch.Tensor) for each in args):
                 raise
-            tensors = dict(zip(known.tensors, args))
+            tensors = dict(zip(exported.tensors, args))
         tensors = ort_session.renamed(tensors, self._source.input_names)
         return ort_session.inputs_of(session, tensors, str(self.path), self._source.model)
 
     def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
                atol: float = 1e-4) -> Verification:
-        """ONNX Runtime against the model, on the arguments of the export unless others are given.
+        """Compares ONNX Runtime with the model, on the arguments of the export by default.
 
-        An output agrees where its shape is the model's and |got - wanted| <= atol + rtol * |wanted| for each element.
-        Raises WhenceError E0104 for arguments that the file does not take, E0207 where ONNX Runtime cannot run it.
+        An output agrees if its shape is the model's and |got - wanted| <= atol + rtol * |wanted| for each element.
+        Raises WhenceError E0104 for arguments that do not fit the file, E0207 if ONNX Runtime cannot run it.
         """
         if args is None and kwargs is None:
             args, kwargs = self._source.args, self._source.kwargs
@@ -187,17 +187,17 @@ class ONNXProgram:
 
     @property
     def model_bytes(self) -> bytes:
-        """The model as one file; weights that stand beside it are in it."""
+        """The model as the bytes of one file that includes its weights."""
         return self.model_proto.SerializeToString() if self._data_files() else self.path.read_bytes()
 
     @property
     def model_proto(self) -> Any:
-        """A new onnx.ModelProto. What is changed in it stays there."""
+        """A new onnx.ModelProto. Changes to it do not affect the program."""
         return ort_session.needs("onnx", "model_proto").load(str(self.path))
 
     @property
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
-        """{"input_ids": {0: "batch", 1: "sequence"}}: the sizes of inputs that the file leaves open, by name."""
+        """{"input_ids": {0: "batch", 1: "sequence"}}: the names of the inputs' dynamic sizes."""
         graph = ort_session.needs("onnx", "dynamic_axes").load(str(self.path), load_external_data=False).graph
         axes = {each.name: {axis: dim.dim_param for axis, dim in enumerate(each.type.tensor_type.shape.dim)
                             if dim.dim_param} for each in graph.input}
@@ -205,22 +205,22 @@ class ONNXProgram:
 
     @property
     def model(self) -> Any:
-        """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
+        """A new onnx_ir.Model, as in torch.onnx.ONNXProgram. Changes to it do not affect the program."""
         return ort_session.needs("onnx_ir", "model").load(str(self.path))
 
     def save(self, destination: str | os.PathLike[str] | BinaryIO, *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None,
              overwrite: bool = False) -> None:
-        """Writes the model to another place, or as one file to a binary stream.
+        """Writes the model to another path, or as one file to a binary stream.
 
-        include_initializers=False leaves all weights out; with keep_initializers_as_inputs they are inputs then,
-        without it they have to be added by hand. external_data: the weights beside the model, in ``destination`` with
-        ``.data`` at its end; None leaves it as the export had it. What stands there and holds something else is only
-        replaced with ``overwrite`` (E0401).
+        include_initializers=False leaves out all weights; with keep_initializers_as_inputs they become inputs, without
+        it they must be added by hand. external_data stores the weights beside the model, in ``destination`` plus
+        ``.data``; None keeps the export's setting. Existing files with other contents are replaced only with
+        ``overwrite`` (E0401).
         """
         if hasattr(destination, "write"):
             if external_data:
-                raise error("E0101", "usage", "a stream holds one file", "leave external_data out, or give a path")
+                raise error("E0101", "usage", "a stream holds only one file", "leave external_data out, or give a path")
             with tempfile.TemporaryDirectory(prefix="whence-") as folder:
                 self.save(Path(folder) / "model.onnx", include_initializers=include_initializers,
                           keep_initializers_as_inputs=keep_initializers_as_inputs, external_data=False)
@@ -233,11 +233,11 @@ class ONNXProgram:
         require_model_name(target)
         data_files = self._data_files()
         if any(target.exists() and target.samefile(self.path.with_name(name)) for name in data_files):
-            raise error("E0101", "usage", f"{target} holds the weights of this program", "give another name",
+            raise error("E0101", "usage", f"{target} holds the weights of this program", "choose another name",
                         file=str(target))
-        outside = bool(data_files)
-        wanted = outside if external_data is None else external_data
-        if include_initializers and not keep_initializers_as_inputs and not outside and not wanted:
+        has_data_files = bool(data_files)
+        external = has_data_files if external_data is None else external_data
+        if include_initializers and not keep_initializers_as_inputs and not has_data_files and not external:
             write_whole(target, lambda path: shutil.copyfile(self.path, path))
             return
         onnx = ort_session.needs("onnx", "saving with other options")
@@ -249,7 +249,7 @@ class ONNXProgram:
                 for each in model.graph.initializer if each.name not in known)
         if not include_initializers:
             del model.graph.initializer[:]
-        if not wanted or not include_initializers:
+        if not external or not include_initializers:
             write_whole(target, lambda path: path.write_bytes(model.SerializeToString()))
             return
         with draft_folder(folder_of(target)) as folder:
@@ -257,25 +257,25 @@ class ONNXProgram:
             place(folder, target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Other weights of the same shapes, by name. A file that ``f`` named stays as it is: save again."""
+        """Replaces weights by others of the same shapes, by name. The file ``f`` stays unchanged: save again."""
         self._change(lambda model: program_edits.replace_weights(model, state_dict))
 
     def rename_axes(self, rename_mapping: Mapping[Any, str]) -> None:
-        """{"s77": "batch"}: other names for sizes. A file that ``f`` named stays as it is: save again."""
+        """Renames sizes: {"s77": "batch"}. The file ``f`` stays unchanged: save again."""
         self._change(lambda model: program_edits.rename_sizes(model, rename_mapping))
 
     def optimize(self) -> None:
-        """Raises WhenceError E0303: the export optimises, where provenance is known."""
-        raise error("E0303", "unsupported_feature", "a program is optimised when it is exported",
-                    "whence.export(..., optimize=True)")
+        """Raises WhenceError E0303: only the export optimises, because it knows the provenance."""
+        raise error("E0303", "unsupported_feature", "a program is optimised only during its export",
+                    "use whence.export(..., optimize=True)")
 
     def _change(self, change: Callable[[Any], None]) -> None:
         model = self.model_proto
         change(model)
-        outside = bool(self._data_files())
+        has_data_files = bool(self._data_files())
         folder = Folder()
         path = Path(folder.name) / "model.onnx"
-        if outside:
+        if has_data_files:
             save_with_weights_beside(model, path)
         else:
             ort_session.needs("onnx", "changing a model").save_model(model, str(path))
@@ -283,26 +283,26 @@ class ONNXProgram:
         self.path, self._folder = path, folder
 
     def _data_files(self) -> set[str]:
-        """Files beside the model that hold its weights."""
-        def beside() -> Iterator[Path]:
+        """Returns the names of the files beside the model that hold its weights."""
+        def candidates() -> Iterator[Path]:
             return (each for each in self.path.parent.iterdir() if each.name.startswith(self.path.name + "."))
 
-        if not self.path.exists() or not any(beside()):
+        if not self.path.exists() or not any(candidates()):
             return set()
         graph = ort_session.needs("onnx", "weights beside a model").load(str(self.path), load_external_data=False).graph
         named = {entry.value for each in graph.initializer for entry in each.external_data if entry.key == "location"}
-        return {each.name for each in beside() if each.name in named}
+        return {each.name for each in candidates() if each.name in named}
 
 
-def _tensors_of_call(known: calls.Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Raises WhenceError E0104 for another call than the one that was exported."""
-    args, kwargs = sliding_windows.as_exported(known, (args, kwargs))
-    call = calls.opened(known.signature, args, kwargs)
-    if list(call.tensors) != list(known.tensors):
+def _tensors_of_call(exported: calls.Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Returns the call's tensors. Raises WhenceError E0104 if the call differs from the exported one."""
+    args, kwargs = sliding_windows.as_exported(exported, (args, kwargs))
+    call = calls.opened(exported.signature, args, kwargs)
+    if list(call.tensors) != list(exported.tensors):
         raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),
-                    f"exported were: {', '.join(known.tensors)}")
-    for name in dict.fromkeys([*known.constants, *call.constants]):
-        was, value = (each.constants.get(name, each.default_of(name)) for each in (known, call))
+                    f"the exported call had: {', '.join(exported.tensors)}")
+    for name in dict.fromkeys([*exported.constants, *call.constants]):
+        was, value = (each.constants.get(name, each.default_of(name)) for each in (exported, call))
         if not fixed_values.same(was, value):
             raise error("E0104", "input_mismatch", f"'{name}' is fixed in the file at {fixed_values.shown(was)}, and "
                         + ("another one" if fixed_values.shown(value) == fixed_values.shown(was)

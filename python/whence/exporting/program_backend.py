@@ -1,4 +1,4 @@
-"""Exports what torch.export makes of a model, or a program that it made before."""
+"""Exports programs of torch.export: made from a model, or passed by the caller."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .program import Exported
 
 
 def concerns_operators(failure: WhenceError) -> bool:
-    """True, too, for an operator that the recorder alone could take apart, where none is installed."""
+    """Returns true for failures about operators, including one that only a missing recorder could decompose."""
     lacks_recorder = failure.code == "E0307" and "op" in failure.diagnostics[0].where
     return lacks_recorder or failure.code in ("E0301", "E0302", "E0303")
 
 
-def count_open(axes: Axes) -> int:
+def count_dynamic(axes: Axes) -> int:
     return sum(map(len, axes.values()))
 
 
-def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) -> Exported:
+def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, min_dynamic: int = 0) -> Exported:
     def run() -> None:
         job.request.model(*call.copies_apart())
 
@@ -48,30 +48,30 @@ def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, least_open: i
     if captured.baked:
         raise WhenceError([replace(captured.baked, severity="error")])
     exported_programs.refuse_constants_without_data(program)
-    lasting_writes.refuse_what_was_missed(job.observed, job.request.model, call.tensors.values(),
-                                          [lambda: program.module(check_guards=False),
-                                           lambda: exported_programs.reloaded(program)], lasting_writes.EXPORTED)
+    lasting_writes.refuse_missed_writes(job.observed, job.request.model, call.tensors.values(),
+                                        [lambda: program.module(check_guards=False),
+                                         lambda: exported_programs.reloaded(program)], lasting_writes.EXPORTED)
     lasting_writes.warn_of_other_results(job.observed, job.request.model, call.tensors.values(),
                                          lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
-    fixed = _fixed_wishes(program, shapes, call, axes)
-    optional_axes.tell_of_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
-    left_dynamic = optional_axes.without(axes, fixed)
-    if count_open(left_dynamic) < least_open:
+    fixed = _fixed_optional(program, shapes, call, axes)
+    optional_axes.report_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
+    dynamic = optional_axes.without(axes, fixed)
+    if count_dynamic(dynamic) < min_dynamic:
         raise error("E0304", "baked_size", "torch.export fixes as many sizes as a trace", "export the trace")
-    own_name = {theirs: name for name, theirs in name_in_program.items()}
+    name_in_model = {program_name: name for name, program_name in name_in_program.items()}
     for name, axis, sizes in torch_export.bounds(program, shapes):
-        warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "
-                                     f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
-                                     "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
-    return export_program(job, program, name_in_program, left_dynamic,
-                          lambda parts: baked_by_export(job.request.model, parts, call.tensors, left_dynamic) is not None)
+        warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file is valid only if axis {axis} of "
+                                     f"'{name_in_model[name]}' is {sizes}: the model has a condition on that size",
+                                     "script the module to keep the condition")), WhenceWarning, stacklevel=5)
+    return export_program(job, program, name_in_program, dynamic,
+                          lambda parts: baked_by_export(job.request.model, parts, call.tensors, dynamic) is not None)
 
 
 @dataclass(frozen=True)
 class _Captured:
-    """The program of torch.export, the shapes asked of it, E0304 where it is wrong at other sizes, and where it would
-    have been if wishes were not fixed."""
+    """The program of torch.export, its requested shapes, E0304 if it is wrong at other sizes (``baked``), and E0304 if
+    it would have been without fixing optional axes (``why_fixed``)."""
 
     program: Any
     shapes: tuple[Any, ...]
@@ -80,33 +80,34 @@ class _Captured:
 
 
 def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
-    """PyTorch fixes a wish that it would keep as a promise (float(x.shape[1])), so such a wish is asked for as one. A wish
-    with which the program is wrong is fixed."""
+    """Captures a program with as many dynamic axes as possible. PyTorch fixes some optional axes that it would keep if
+    they were required (float(x.shape[1])), so these are tried as required. Optional axes at which the program is wrong
+    are fixed."""
     def attempt(chosen: Axes) -> tuple[Any, tuple[Any, ...]]:
         shapes = shapes_for_torch_export(call.tensors, chosen)
         return torch_export.captured(job.request.model, call.copies_apart(), shapes), shapes
 
     program, shapes = attempt(axes)
-    fixed = _fixed_wishes(program, shapes, call, axes)
+    fixed = _fixed_optional(program, shapes, call, axes)
     if fixed:
         try:
-            firm, firm_shapes = attempt(optional_axes.promised(axes, fixed))
-            if _baked_anywhere(job, firm, call, axes) is None:
-                return _Captured(firm, firm_shapes)
-        except Exception as failure:  # PyTorch raises of every kind where the model fixes a size
+            required, required_shapes = attempt(optional_axes.with_required(axes, fixed))
+            if _baked_anywhere(job, required, call, axes) is None:
+                return _Captured(required, required_shapes)
+        except Exception as failure:  # PyTorch raises exceptions of any class if the model fixes a size
             log.info("torch.export fixes sizes: %s", failure)
-    left = optional_axes.without(axes, fixed)
-    baked = _baked_anywhere(job, program, call, left)
-    if baked and any(True for _ in optional_axes.automatic(left)):
-        right = optional_axes.without_baked(left, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
+    dynamic = optional_axes.without(axes, fixed)
+    baked = _baked_anywhere(job, program, call, dynamic)
+    if baked and any(True for _ in optional_axes.fixable(dynamic)):
+        right = optional_axes.without_baked(dynamic, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
         program, shapes = attempt(right)
         return _Captured(program, shapes, _baked_anywhere(job, program, call, right), baked)
     return _Captured(program, shapes, baked)
 
 
-def _fixed_wishes(program: Any, shapes: tuple[Any, ...], call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
-    left = dict(zip(call.tensors, torch_export.left_open(program, shapes)))
-    return [(name, axis) for name, axis, _ in optional_axes.automatic(axes) if axis not in left[name]]
+def _fixed_optional(program: Any, shapes: tuple[Any, ...], call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
+    dynamic = dict(zip(call.tensors, torch_export.dynamic_axes_of(program, shapes)))
+    return [(name, axis) for name, axis, _ in optional_axes.fixable(axes) if axis not in dynamic[name]]
 
 
 def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Diagnostic | None:
@@ -143,31 +144,31 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
 
 def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,
                 is_wrong: Callable[[Any], bool]) -> None:
-    """Exports the parts that PyTorch knows an operator by, where it cannot be converted as a whole.
+    """Exports an operator that cannot be converted as the operators into which PyTorch decomposes it.
 
-    First those of the refused operators alone, so that a recurrent network beside them stays one node; the parts of all
-    operators where that is not enough. PyTorch decides by the example's sizes which of the parts share memory, so
-    parts that are wrong at other sizes are left, and the first refusal stands.
+    First decomposes only the refused operators, so that for example a recurrent network stays one node; if that is not
+    enough, all operators. PyTorch decides by the example's sizes which parts share memory. If the parts are wrong at
+    other sizes, raises the first refusal.
     """
     refused, table = failure, {}
     try:
         while True:
-            known = len(table)
-            table |= decompositions.of_refused(refused)
-            all_of_them = len(table) == known
+            count = len(table)
+            table |= decompositions.for_refused(refused)
+            is_complete = len(table) == count
             with job.stage("run_decompositions"):
-                parts = program.run_decompositions(None if all_of_them else dict(table))
+                parts = program.run_decompositions(None if is_complete else dict(table))
             if is_wrong(parts):
                 raise failure
             try:
                 _saved(job, parts, axes, folder)
                 break
-            except WhenceError as still:
-                if all_of_them or not concerns_operators(still):
+            except WhenceError as second:
+                if is_complete or not concerns_operators(second):
                     raise
-                refused = still
-    except Exception:  # any kind: what the model holds is what the user can change
+                refused = second
+    except Exception:  # any class: the user can act only on the model's own operators
         raise failure from None
     job.archive = str(parts)
-    if told := decompositions.cost(program, parts, failure):
-        warnings.warn(str(told), WhenceWarning, stacklevel=5)
+    if warning := decompositions.cost(program, parts, failure):
+        warnings.warn(str(warning), WhenceWarning, stacklevel=5)

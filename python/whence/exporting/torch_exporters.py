@@ -1,4 +1,4 @@
-"""PyTorch's own two exporters, whose files get their origins from a recording."""
+"""Runs PyTorch's own two exporters; a recording gives their files their origins."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from .job import Job
 
 def run_torch_onnx(job: Job, model: Any, tensors: Mapping[Any, Any], axes: Axes, dynamo: bool = False) -> None:
     options = job.options.for_torch(tensors, axes, dynamo)
-    options |= job.request.for_torch_alone() if dynamo else {"autograd_inlining": job.request.autograd_inlining}
+    options |= job.request.for_torch_dynamo() if dynamo else {"autograd_inlining": job.request.autograd_inlining}
     with job.stage("torch.onnx.export"), torch.no_grad(), \
-            draft_folder(folder_of(job.target)) as made:
-        target = made / job.target.name
+            draft_folder(folder_of(job.target)) as draft:
+        target = draft / job.target.name
         program = torch.onnx.export(model, trees.copied_apart(tuple(tensors.values())), str(target), **options)
-        if dynamo and _returned_as_given(program.model.graph):
+        if dynamo and _bypass_identities(program.model.graph):
             program.save(str(target), include_initializers=options["export_params"],
                          keep_initializers_as_inputs=options["keep_initializers_as_inputs"],
                          external_data=options["external_data"])
-        place(made, job.target, job.options.overwrite)
+        place(draft, job.target, job.options.overwrite)
 
 
 def output_names_of(job: Job) -> Sequence[str]:
-    """Results that are named after a cache are called so: PyTorch has to know before it exports."""
+    """Returns the output names. Tensors of a returned cache have fixed names, which PyTorch needs before the export."""
     results = job.observed.result if job.observed else None
     names = list(results) if isinstance(results, dict) and any(map(caches.is_output, results)) else []
     return [*job.options.output_names, *names[len(job.options.output_names):]]
 
 
-def _returned_as_given(graph: Any) -> bool:
-    """Makes inputs that are returned as they are outputs of the graph. PyTorch gives such an input and the Identity
-    behind it one name where it gets the inputs' names, which ONNX Runtime refuses; an input may be an output."""
+def _bypass_identities(graph: Any) -> bool:
+    """Makes inputs that the model returns unchanged outputs of the graph; returns true if there were any. When input
+    names are set, PyTorch gives such an input and the Identity after it the same name, which ONNX Runtime refuses."""
     inputs = {value.name: value for value in graph.inputs}
-    same = [node for node in graph if node.op_type == "Identity" and node.inputs[0] is inputs.get(node.outputs[0].name)]
-    for node in same:
+    identities = [node for node in graph
+                  if node.op_type == "Identity" and node.inputs[0] is inputs.get(node.outputs[0].name)]
+    for node in identities:
         for position, value in enumerate(graph.outputs):
             if value is node.outputs[0]:
                 graph.outputs[position] = node.inputs[0]
         graph.remove(node, safe=False)
-    return bool(same)
+    return bool(identities)

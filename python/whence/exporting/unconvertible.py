@@ -1,4 +1,4 @@
-"""The operators of a model that have no converter, asked before an export."""
+"""Lists the operators of a model that have no converter, without exporting it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .options import check_opset
 
 
 class UnconvertibleOp(str):
-    """The name of an operator, "aten::cumprod"; ``diagnostic`` says where it is used, how often, and what to try."""
+    """The name of an operator, "aten::cumprod"; ``diagnostic`` states where it is used, how often, and a remedy."""
 
     diagnostic: Diagnostic
 
@@ -31,20 +31,20 @@ class UnconvertibleOp(str):
 def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_OPSET, *,
                       kwargs: Mapping[str, Any] | None = None, training: Any = "eval",
                       backend: str = "native") -> list[UnconvertibleOp]:
-    """Everything that stands in the way of ``whence.export(model, args)``, at once; empty when nothing does.
+    """Returns everything that prevents ``whence.export(model, args)``; an empty list if nothing does.
 
     ``backend`` is "native" (a trace) or "native-export" (torch.export). ``model`` may be a torch.export.ExportedProgram
     or a scripted module. Raises WhenceError as ``export`` does, E0101 for an opset that cannot be exported.
     """
     check_opset(opset_version)
     if backend not in ("native", "native-export"):
-        raise error("E0101", "usage", f"backend='{backend}' is not one of whence's own", "'native' or 'native-export'")
+        raise error("E0101", "usage", f"backend='{backend}' is not whence's own", "use 'native' or 'native-export'")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the export tells
+        warnings.simplefilter("ignore")  # the export itself warns
         with exporting(model, training, shown=False), onnx_export_flag():
             try:
                 archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
-            except Exception as raised:  # PyTorch raises of every kind
+            except Exception as raised:  # PyTorch raises exceptions of any class
                 failure = torch_failures.translated(raised, model, args, kwargs)
                 if failure is raised:
                     raise
@@ -53,7 +53,7 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
         if isinstance(model, torch.jit.ScriptModule):
             words += library_words(model)
         found = run_json("ops", "--missing", archive, "--opset", opset_version, *words, accepted=(0, 4))
-    if "missing" not in found:  # it could not be read at all
+    if "missing" not in found:  # the archive could not be read
         raise WhenceError([Diagnostic.from_json(entry) for entry in found["diagnostics"]])
     operators = []
     for entry in map(Diagnostic.from_json, found["missing"]):

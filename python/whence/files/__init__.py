@@ -1,1 +1,1 @@
-"""Files of models: written whole or not at all, found beside each other, made of models in memory."""
+"""Model files: writes them atomically, finds files beside them, and writes models in memory to files."""

@@ -1,7 +1,7 @@
-"""Files that take their place when all of them are complete, and never the place of a file from elsewhere.
+"""Writes files completely or not at all, and never over a file from another tool.
 
-What is half done has a name and a lock by which the command knows a dead process's files from a living one's, and removes
-them (schema/files/leftovers.h).
+An incomplete file has a name and a lock by which the command recognises and removes the files of a dead process
+(schema/files/leftovers.h).
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from ..errors import error
 
 def folder_of(target: Path) -> Path:
     if not target.parent.is_dir():
-        raise error("E0401", "cannot_write", f"there is no folder {target.parent}", "make it first", file=str(target))
+        raise error("E0401", "cannot_write", f"there is no folder {target.parent}", "create it first", file=str(target))
     return target.parent
 
 
 def require_writable(path: str | os.PathLike[str], example: str) -> None:
-    """Raises WhenceError E0401 before the work where a file could not be written."""
+    """Raises WhenceError E0401 before the work starts if the file could not be written."""
     if not os.fspath(path) or Path(path).is_dir():
         raise error("E0401", "cannot_write", f"'{path}' is not a file", f"name a file, such as {example}")
     if not os.access(folder_of(Path(path)), os.W_OK):
-        raise error("E0401", "cannot_write", f"{path} is in a folder that may not be written to", "name another file",
+        raise error("E0401", "cannot_write", f"{path} is in a folder without write permission", "name another file",
                     file=str(path))
 
 
 def write_whole(target: Path, write: Callable[[Path], object]) -> None:
-    """The target is replaced as a whole or not touched; where it is a link, the file that it leads to
-    is. Devices are written to."""
+    """Replaces the target, or its file if it is a link, completely or not at all. Writes directly to a device."""
     if target.exists() and not target.is_file():
         write(target)
         return
     real = Path(os.path.realpath(target))
-    handle, name = _made(lambda: tempfile.mkstemp(prefix=".whence-", suffix=".part", dir=folder_of(real)))
+    handle, name = _locked(lambda: tempfile.mkstemp(prefix=".whence-", suffix=".part", dir=folder_of(real)))
     try:
         write(Path(name))
         os.chmod(name, 0o666 & ~_umask())
@@ -56,8 +55,7 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
 
 
 def require_apart(targets: Mapping[str, str | os.PathLike[str] | None], sources: Iterable[str | os.PathLike[str] | None]) -> None:
-    """Raises WhenceError E0101 where one of ``targets``, by option, would replace a file that is read, or another target.
-    """
+    """Raises WhenceError E0101 if one of ``targets``, by option, would replace a source or another target."""
     seen: dict[Path, str] = {}
     read = {Path(os.path.realpath(each)) for each in sources if each is not None}
     for option, target in targets.items():
@@ -69,12 +67,12 @@ def require_apart(targets: Mapping[str, str | os.PathLike[str] | None], sources:
                         file=str(target))
         if place in seen:
             raise error("E0101", "usage", f"{option} and {seen[place]} name the same file, {target}",
-                        "give each a name of its own", file=str(target))
+                        "give different names", file=str(target))
         seen[place] = option
 
 
 def write_text(target: Path, text: str) -> None:
-    """The same for a text. Raises WhenceError E0401."""
+    """Writes a text as ``write_whole`` does. Raises WhenceError E0401."""
     try:
         write_whole(target, lambda path: path.write_text(text, encoding="utf-8"))
     except OSError as failure:
@@ -83,13 +81,13 @@ def write_text(target: Path, text: str) -> None:
 
 
 @contextmanager
-def draft_folder(beside: Path) -> Iterator[Path]:
-    """A folder for files that are not complete, in the folder ``beside``; gone in the end."""
+def draft_folder(parent: Path) -> Iterator[Path]:
+    """Yields a temporary folder for incomplete files in the folder ``parent``."""
     def make() -> tuple[int, tempfile.TemporaryDirectory[str]]:
-        folder = tempfile.TemporaryDirectory(prefix=".whence-", suffix=".parts", dir=beside)
+        folder = tempfile.TemporaryDirectory(prefix=".whence-", suffix=".parts", dir=parent)
         return os.open(folder.name, os.O_RDONLY), folder
 
-    handle, folder = _made(make)
+    handle, folder = _locked(make)
     try:
         with folder as name:
             yield Path(name)
@@ -97,25 +95,25 @@ def draft_folder(beside: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _made(make: Callable[..., Any]) -> tuple[Any, ...]:
-    """A new file or folder with a lock: made again where the command has taken it for a dead process's meanwhile."""
+def _locked(make: Callable[..., Any]) -> tuple[Any, ...]:
+    """Creates and locks a new file or folder. Tries again if the command removed it before the lock, as a leftover."""
     while True:
-        handle, made = make()
+        handle, created = make()
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             continue
-        except OSError:  # a file system without locks: nothing is removed there
-            return handle, made
+        except OSError:  # a file system without locks, where the command removes nothing
+            return handle, created
         if os.fstat(handle).st_nlink > 0:
-            return handle, made
+            return handle, created
         os.close(handle)
 
 
 def _sync(path: Path) -> None:
-    """Brings the content to the disk, where the file system can."""
-    with suppress(PermissionError):  # a folder that may not be listed
+    """Flushes the content to disk, if the file system can."""
+    with suppress(PermissionError):  # a folder without read permission
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -125,7 +123,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _folder_lock(folder: Path) -> Iterator[None]:
-    """One process at a time gives files of a folder their names (schema/files/locks.h)."""
+    """Locks the folder, so that only one process at a time renames files in it (schema/files/locks.h)."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
@@ -139,86 +137,85 @@ def _folder_lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def place(made: Path, target: Path, overwrite: bool) -> None:
-    """Moves the model that stands in the folder ``made`` to ``target``, and what stands there besides, its weights,
-    beside it.
+def place(draft: Path, target: Path, overwrite: bool) -> None:
+    """Moves the model in the folder ``draft`` to ``target``, and all other files of ``draft``, its weights, beside it.
 
-    Raises WhenceError E0401, with everything as it was, when the weights would replace something else.
+    Raises WhenceError E0401, without a change, if the weights would replace a different file.
     """
-    weights = {file: target.with_name(file.name) for file in sorted(made.iterdir()) if file.name != target.name}
+    weights = {file: target.with_name(file.name) for file in sorted(draft.iterdir()) if file.name != target.name}
     for file, final in list(weights.items()):
         if not os.path.lexists(final):
             continue
-        plain = final.is_file() and not final.is_symlink()
-        if plain and filecmp.cmp(file, final, shallow=False):
+        is_regular = final.is_file() and not final.is_symlink()
+        if is_regular and filecmp.cmp(file, final, shallow=False):
             del weights[file]
-        elif not plain or not overwrite:
+        elif not is_regular or not overwrite:
             raise error("E0401", "cannot_write",
-                        f"the weights of {target} go into {final}, where something else stands",
-                        "give another name" + (", or overwrite=True to replace that file" if plain else ""),
+                        f"the weights of {target} would replace another file: {final}",
+                        "give another name" + (", or overwrite=True to replace that file" if is_regular else ""),
                         file=str(target))
-    for file in (*weights, made / target.name):
+    for file in (*weights, draft / target.name):
         _sync(file)
     with _folder_lock(target.parent):
-        _move([*weights.items(), (made / target.name, Path(os.path.realpath(target)))], made)
+        _move([*weights.items(), (draft / target.name, Path(os.path.realpath(target)))], draft)
         _sync(target.parent)
 
 
-def place_together(made: Path, new: Sequence[Path], replaced: Sequence[Path], overwrite: bool) -> None:
-    """Moves files of the folder ``made`` beside it, all or none: ``replaced`` take the place of their older selves,
-    ``new`` that of another file only with ``overwrite`` (E0401)."""
+def move_together(draft: Path, new: Sequence[Path], replaced: Sequence[Path], overwrite: bool) -> None:
+    """Moves files from the folder ``draft`` to its parent, all or none. ``replaced`` overwrite their older versions;
+    ``new`` overwrite existing files only with ``overwrite`` (else WhenceError E0401)."""
     for file in new:
         if os.path.lexists(file) and not overwrite:
-            raise error("E0401", "cannot_write", f"something else stands at {file}",
+            raise error("E0401", "cannot_write", f"{file} exists already",
                         "give another name, or overwrite=True to replace that file", file=str(file))
-    names = [(made / file.name, Path(os.path.realpath(file))) for file in (*new, *replaced)]
-    for file, _ in names:
+    moves = [(draft / file.name, Path(os.path.realpath(file))) for file in (*new, *replaced)]
+    for file, _ in moves:
         _sync(file)
-    with _folder_lock(made.parent):
-        _move(names, made)
-        _sync(made.parent)
+    with _folder_lock(draft.parent):
+        _move(moves, draft)
+        _sync(draft.parent)
 
 
-def _move(names: list[tuple[Path, Path]], made: Path) -> None:
-    """Gives all files their names, or leaves the old files where one cannot have its own."""
+def _move(moves: list[tuple[Path, Path]], draft: Path) -> None:
+    """Renames all files, or restores the old files if one cannot be renamed."""
     done = []
     try:
-        for number, (file, final) in enumerate(names):
-            old = made / f".old-{number}"
-            with suppress(OSError):  # there is no old file, or the file system has no second names
+        for number, (file, final) in enumerate(moves):
+            old = draft / f".old-{number}"
+            with suppress(OSError):  # there is no old file, or the file system has no hard links
                 os.link(final, old)
-            was_there = os.path.lexists(final)
+            existed = os.path.lexists(final)
             os.replace(file, final)
-            done.append((final, old, was_there))
+            done.append((final, old, existed))
     except BaseException:
-        for final, old, was_there in reversed(done):
+        for final, old, existed in reversed(done):
             if old.exists():
                 os.replace(old, final)
-            elif not was_there:
+            elif not existed:
                 final.unlink()
         raise
 
 
 def require_model_name(model: Path) -> None:
-    """A model does not take a sidecar's name, where it would replace one; the command has the same rule
-    (schema/sidecar/file_names.h). Raises WhenceError E0101."""
+    """Raises WhenceError E0101 if a model would get a sidecar's name and might replace one. The command has the same
+    rule (schema/sidecar/file_names.h)."""
     if model.name.endswith(".whence.json"):
-        raise error("E0101", "usage", f"'{model}' is named as a sidecar, but an ONNX file is written",
+        raise error("E0101", "usage", f"'{model}' is the name of a sidecar, not of an ONNX file",
                     "name it model.onnx", file=str(model))
 
 
-def require_sidecar_place(record: Path, option: str, overwrite: bool = False) -> None:
-    """A name that was derived, and that no caller gave, replaces an older sidecar alone, and follows no link.
+def require_sidecar_place(sidecar: Path, option: str, overwrite: bool = False) -> None:
+    """Raises WhenceError E0401 if a derived path, which no caller gave, is a link or a file other than a sidecar.
 
-    ``option``: what names another. Raises WhenceError E0401.
+    ``option`` is the remedy: how to give another path.
     """
-    if not os.path.lexists(record):
+    if not os.path.lexists(sidecar):
         return
-    plain = record.is_file() and not record.is_symlink()
-    if plain and (overwrite or _is_sidecar(record)):
+    is_regular = sidecar.is_file() and not sidecar.is_symlink()
+    if is_regular and (overwrite or _is_sidecar(sidecar)):
         return
-    raise error("E0401", "cannot_write", f"the sidecar would replace another file: {record}",
-                option + (", or overwrite=True to replace that file" if plain else ""), file=str(record))
+    raise error("E0401", "cannot_write", f"the sidecar would replace another file: {sidecar}",
+                option + (", or overwrite=True to replace that file" if is_regular else ""), file=str(sidecar))
 
 
 def _is_sidecar(file: Path) -> bool:

@@ -1,7 +1,7 @@
-"""The one place that makes a file of whatever holds a model: every function that reads a model takes its argument so.
+"""Turns every model argument into a file: all functions that read a model use this.
 
-Paths and programs of ``whence.export`` are files already. A model in memory is written to a temporary file, which lasts
-as long as the call.
+Paths and programs of ``whence.export`` are files already. A model in memory is written to a temporary file for the
+duration of the call.
 """
 
 from __future__ import annotations
@@ -31,21 +31,20 @@ else:
     Model = Any
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_LONGEST_NAME = 100       # letters of a graph's name that the file gets
-_EMBEDDED = 1_500_000_000  # bytes of weights that a file of one message holds, which ends at 2 GiB
+_MAX_NAME = 100                # characters of the graph's name in the file name
+_MAX_EMBEDDED = 1_500_000_000  # bytes of embedded weights; a protobuf message is limited to 2 GiB
 
 
 def takes_models(*names: str, written: str | None = None) -> Callable[[_Function], _Function]:
-    """Decorates a function of model files: the arguments of these names may be models in memory, too.
+    """Decorates a function of model files: arguments with these names may also be models in memory.
 
-    The first of them is called model or path, and is taken by either name where the function has no other use for it.
-    ``written``: the argument that names the file to write; without it the function writes to the first of ``names``, so
-    that this one has to be a file. Raises WhenceError E0101 where it is not, and for what holds no model.
-    """
+    The first argument is called model or path, and the other name is an alias unless the function uses it. ``written``
+    is the argument with the output file. If a call omits it, the function writes to the first of ``names``, which must
+    then be a file. Raises WhenceError E0101 if it is not, and for arguments that are not models."""
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
-        other = {"model": "path", "path": "model"}.get(names[0], "")
-        alias = other if other not in signature.parameters else ""
+        other_name = {"model": "path", "path": "model"}.get(names[0], "")
+        alias = other_name if other_name not in signature.parameters else ""
 
         @functools.wraps(function)
         def with_files(*args: Any, **kwargs: Any) -> Any:
@@ -69,17 +68,18 @@ def takes_models(*names: str, written: str | None = None) -> Callable[[_Function
 
 @contextmanager
 def as_file(model: Model, argument: str = "model") -> Iterator[str]:
-    """The path of a file of the model, which may be gone after the block. Raises WhenceError E0101 for anything else."""
-    if isinstance(model, (str, os.PathLike)):  # a program is one: it has __fspath__
+    """Yields the path of the model's file, which may be temporary. Raises WhenceError E0101 for anything but a
+    model."""
+    if isinstance(model, (str, os.PathLike)):  # includes ONNXProgram, which has __fspath__
         yield os.fspath(model)
         return
     write, name = _writer(model, argument)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:_LONGEST_NAME].strip('.') or 'model'}.onnx"
+        path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:_MAX_NAME].strip('.') or 'model'}.onnx"
         write(path)
         try:
             yield str(path)
-        except WhenceError as failure:  # the file is gone when a user reads of it
+        except WhenceError as failure:  # the file is removed before the user reads the message
             raise WhenceError([_without_path(each, path) for each in failure.diagnostics]) from failure.__cause__
 
 
@@ -91,18 +91,19 @@ def _writer(model: Any, argument: str) -> tuple[Callable[[Path], None], str]:
         return functools.partial(_write_ir, model.model), model.model.graph.name or ""
     if _is_a(model, "onnx", "ModelProto"):
         return functools.partial(_write_proto, model), model.graph.name
-    raise error("E0101", "usage", f"{argument} is a {type(model).__module__}.{type(model).__qualname__}, which holds no "
+    raise error("E0101", "usage", f"{argument} is a {type(model).__module__}.{type(model).__qualname__}, not a "
                 "model", "give a path, an onnx.ModelProto, an onnx_ir.Model or what whence.export returns")
 
 
 def _is_a(value: Any, package: str, kind: str) -> bool:
-    """An object of a class of a package that this function need not import: where there is such an object, it is."""
+    """Returns true if the value has this class of a package. Needs no import: such a value implies that it is
+    imported."""
     found = getattr(sys.modules.get(package), kind, None)
     return isinstance(found, type) and isinstance(value, found)
 
 
 def _write_proto(model: onnx.ModelProto, path: Path) -> None:
-    if sum(len(each.raw_data) for each in model.graph.initializer) <= _EMBEDDED:
+    if sum(len(each.raw_data) for each in model.graph.initializer) <= _MAX_EMBEDDED:
         path.write_bytes(model.SerializeToString())
         return
     import onnx as library
@@ -110,7 +111,7 @@ def _write_proto(model: onnx.ModelProto, path: Path) -> None:
     from .onnx_graphs import save_with_weights_beside
 
     copy = library.ModelProto()
-    copy.CopyFrom(model)  # the caller's stays as it is
+    copy.CopyFrom(model)  # does not change the caller's model
     save_with_weights_beside(copy, path)
 
 
@@ -119,18 +120,18 @@ def _write_ir(model: onnx_ir.Model, path: Path) -> None:
 
     tensors = [each.const_value for each in model.graph.initializers.values() if each.const_value is not None]
     outside = any(isinstance(each, library.ExternalTensor) for each in tensors) or \
-        sum(each.nbytes for each in tensors) > _EMBEDDED
+        sum(each.nbytes for each in tensors) > _MAX_EMBEDDED
     library.save(model, path, external_data=path.name + ".data" if outside else None)
 
 
 def _require_file(model: Any, written: str) -> None:
     if not isinstance(model, (str, os.PathLike)):
-        raise error("E0101", "usage", "a model in memory is not a file that could be written to",
+        raise error("E0101", "usage", "a model in memory has no file to write to",
                     f"give {written}='model.onnx'")
 
 
 def _without_path(diagnostic: Any, path: Path) -> Any:
-    """Names the graph instead of its temporary file."""
+    """Replaces the path of the temporary file by its name, which is the graph's."""
     def named(text: Any) -> Any:
         return text.replace(str(path), path.name) if isinstance(text, str) else text
 

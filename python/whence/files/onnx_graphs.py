@@ -1,4 +1,4 @@
-"""The graphs of an onnx.ModelProto, those in branches and loops too, and its weights in a file beside it."""
+"""Walks the graphs of an onnx.ModelProto, bodies of branches and loops included, and saves it with external weights."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 
 from ..base.optional_packages import needs
 
-BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it
+EXTERNAL_FROM = 1024  # bytes from which weights are external, as in torch.onnx and onnx.save_model
 
 
 def save_with_weights_beside(model: Any, path: Path) -> None:
-    """Weights of 1024 bytes and more go into ``path`` with ``.data`` at its end, in a folder that has no such file.
+    """Saves the model with weights of 1024 bytes and more in ``path`` + ``.data``, a file that must not exist yet.
 
-    onnx.save_model(location=...) is not asked to do that: it looks for a file of that name in the current folder, not
-    in the one of ``path``, and refuses where there is one.
+    Does not use onnx.save_model(location=...), which checks for an existing file in the current folder instead of the
+    folder of ``path``.
     """
-    onnx, helper = (needs(name, "weights beside a model") for name in ("onnx", "onnx.external_data_helper"))
+    onnx, helper = (needs(name, "saving external weights") for name in ("onnx", "onnx.external_data_helper"))
     for graph in graphs(model.graph):
         for tensor in graph.initializer:
-            if len(tensor.raw_data) >= BESIDE_FROM:
+            if len(tensor.raw_data) >= EXTERNAL_FROM:
                 helper.set_external_data(tensor, path.name + ".data")
     onnx.save_model(model, str(path))
 
 
 def graphs(graph: Any) -> Iterator[Any]:
-    """It, and the bodies of its nodes, and of theirs."""
+    """Yields the graph and the bodies of its nodes, recursively."""
     yield graph
     for node in graph.node:
         yield from bodies(node)
 
 
 def bodies(node: Any) -> Iterator[Any]:
-    """The graphs of branches and loops inside of a node."""
+    """Yields the graphs of branches and loops inside a node, recursively."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield from graphs(attribute.g)

@@ -1,22 +1,22 @@
-"""Files beside a model that say where its nodes come from."""
+"""Finds the files beside a model from which its nodes' origins can be read: sidecar and weights."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# Names under which weights are published, the first that is there.
+# Usual names of published weights, in order of preference.
 _WEIGHTS = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
 
 
 def sidecar_beside(model: Path) -> Path | None:
-    """``bert.whence.json`` of ``bert.onnx``."""
-    record = model.with_suffix(".whence.json")
-    return record if record.is_file() else None
+    """Returns ``bert.whence.json`` for ``bert.onnx``, if it exists."""
+    sidecar = model.with_suffix(".whence.json")
+    return sidecar if sidecar.is_file() else None
 
 
 def weights_beside(model: Path) -> Path | None:
-    """The weights as they were published: ``bert.safetensors`` of ``bert.onnx``, else the usual names in its folder, or
-    around it where the folder is called ``onnx``."""
+    """Returns the published weights: ``bert.safetensors`` for ``bert.onnx``, else a usual name in its folder, or in the
+    parent folder if the folder is called ``onnx``."""
     folders = [model.parent, *([model.parent.parent] if model.parent.name == "onnx" else [])]
     candidates = [model.with_suffix(".safetensors"), *(folder / name for folder in folders for name in _WEIGHTS)]
     return next((each for each in candidates if each.is_file()), None)

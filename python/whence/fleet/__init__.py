@@ -1,1 +1,1 @@
-"""``whence fleet``: a registry of models annotated, validated and reported, in parallel, and continued where it ended."""
+"""``whence fleet``: annotates, validates and reports the models of a registry in parallel; a later run continues it."""

@@ -14,12 +14,12 @@ from ..command.arguments import Parser, show_progress
 from ..files.atomic_files import write_text
 from . import journal
 from .engines import ENGINES
-from .one_model import Row, Wishes
+from .one_model import ModelOptions, Row
 from .registry import models_of
 from .summary import Totals, to_html, totals_of
 
 JOURNAL, PAGE = "fleet.jsonl", "index.html"
-_BETWEEN_PAGES = 30.0  # seconds, so that a long run can be looked at
+_BETWEEN_PAGES = 30.0  # seconds, so that the page of a long run is up to date
 
 
 def _jobs(text: str) -> int:
@@ -31,48 +31,50 @@ def _jobs(text: str) -> int:
 def parser() -> Parser:
     options = Parser(
         prog="whence fleet", description="Annotates, validates and reports a whole registry of models, and writes one page "
-        "on all of them. Run it again to go on where it ended: what is done and did not change is left out.",
-        epilog="Exit code 1: a model failed, or validate found an error in one. The others are done all the same.",
+        "on all of them. Run it again to continue: finished models that did not change are skipped.",
+        epilog="Exit code 1: a model failed, or validate found an error in one. All other models are processed anyway.",
         allow_abbrev=False)
     options.add_argument("registry", type=Path, metavar="FOLDER|LIST", help="a folder, with .onnx files at any depth, or a text "
-                         "file with a path a line, relative to its own folder")
-    options.add_argument("--output", "-o", type=Path, metavar="FOLDER", help="where annotated files, reports, the journal "
-                         f"{JOURNAL} and the page {PAGE} go (NAME.fleet in this folder)")
+                         "file with one path per line, relative to its own folder")
+    options.add_argument("--output", "-o", type=Path, metavar="FOLDER", help="the folder for annotated files, reports, "
+                         f"the journal {JOURNAL} and the page {PAGE} (NAME.fleet in this folder)")
     options.add_argument("--engine", choices=ENGINES, default="process", help="processes of this machine (process), or Ray: the "
-                         "cluster in $RAY_ADDRESS, which sees the same paths, else this machine")
-    options.add_argument("--jobs", type=_jobs, metavar="N", help="models at a time (the number of cores)")
-    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="what validate demands of "
-                         "each model; repeatable")
-    options.add_argument("--no-reports", action="store_true", help="no page for each model")
+                         "cluster in $RAY_ADDRESS, which needs the same paths, else this machine")
+    options.add_argument("--jobs", type=_jobs, metavar="N", help="number of models at a time (the number of cores)")
+    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="least share that "
+                         "validate requires of each model; repeatable")
+    options.add_argument("--no-reports", action="store_true", help="write no report for each model")
     options.add_argument("--json", action="store_true", help="the totals as JSON")
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
-    out = given.output or Path(f"{given.registry.resolve().stem}.fleet")
-    models = models_of(given.registry, out)
-    wishes = Wishes(tuple(given.min), not given.no_reports)
+    args = parser().parse_args(arguments)
+    out = args.output or Path(f"{args.registry.resolve().stem}.fleet")
+    models = models_of(args.registry, out)
+    model_options = ModelOptions(tuple(args.min), not args.no_reports)
     files = [model.file for model in models]
-    with journal.opened(out / JOURNAL) as done:
-        left = [model for model in models if not done.has_done(model, wishes)]
-        progress = _Progress(len(models), len(models) - len(left))
+    with journal.opened(out / JOURNAL) as opened_journal:
+        pending = [model for model in models if not opened_journal.has_done(model, model_options)]
+        progress = _Progress(len(models), len(models) - len(pending))
         page_at = time.monotonic()
-        rows = ENGINES[given.engine](((model, done.wrote(model)) for model in left), wishes, given.jobs) if left else ()
+        rows = ENGINES[args.engine](((model, opened_journal.wrote(model)) for model in pending), model_options,
+                                    args.jobs) if pending else ()
         for row in rows:
-            done.add(row)
+            opened_journal.add(row)
             progress.add(row)
             if time.monotonic() - page_at > _BETWEEN_PAGES:
-                _write_page(given.registry, out, files, done.rows)
+                _write_page(args.registry, out, files, opened_journal.rows)
                 page_at = time.monotonic()
-        totals = totals_of(files, done.rows)
-        _write_page(given.registry, out, files, done.rows)
-    print(json.dumps({**totals.to_json(), "new": len(left), "page": str(out / PAGE), "journal": str(out / JOURNAL)}, indent=2)
-          if given.json else _said(totals, len(left), out))
+        totals = totals_of(files, opened_journal.rows)
+        _write_page(args.registry, out, files, opened_journal.rows)
+    print(json.dumps({**totals.to_json(), "new": len(pending), "page": str(out / PAGE),
+                      "journal": str(out / JOURNAL)}, indent=2)
+          if args.json else _summary(totals, len(pending), out))
     return 1 if totals.failed or totals.with_findings else 0
 
 
-def _said(totals: Totals, new: int, out: Path) -> str:
+def _summary(totals: Totals, new: int, out: Path) -> str:
     return (f"{totals.models} models: {totals.models - new} were done before, {totals.done} are done, {totals.failed} failed, "
             f"{totals.with_findings} with findings; {totals.covered} of {totals.nodes} nodes covered ({totals.percent:.1f} %)\n"
             f"{out / PAGE}")
@@ -83,7 +85,7 @@ def _write_page(registry: Path, out: Path, files: list[str], rows: dict[str, Row
 
 
 class _Progress:
-    """Failures as they come, and a bar where someone looks."""
+    """Prints failures when they occur, and a progress bar on a terminal."""
 
     def __init__(self, count: int, done: int):
         self._count, self._done, self._bar = count, done, sys.stderr.isatty()

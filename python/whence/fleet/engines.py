@@ -1,7 +1,7 @@
-"""Engines: models in, rows out, in the order in which they are done. No more models are under way than there are jobs.
+"""Engines process models and yield their rows, in the order in which the models finish; at most ``jobs`` run at a time.
 
-An engine is a generator of (models, wishes, jobs); a model comes with whether its former results may be replaced.
-"""
+An engine is a generator with the parameters (tasks, wishes, jobs). A task is a model, and whether its earlier results
+may be replaced."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from itertools import islice
 from typing import Any
 
 from ..errors import error
-from .one_model import Row, Wishes, done, failed
+from .one_model import ModelOptions, Row, failed, process
 from .registry import Model
 
 Task = tuple[Model, bool]
 
 
-def on_processes(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
-    """The work is done by commands, processes of their own; a thread waits for each."""
+def run_in_processes(tasks: Iterable[Task], options: ModelOptions, jobs: int | None) -> Iterator[Row]:
+    """Runs the models on this machine. The work is done by commands in their own processes; a thread waits for each."""
     jobs = jobs or os.cpu_count() or 1
-    left = iter(tasks)
+    pending = iter(tasks)
     with ThreadPoolExecutor(jobs) as pool:
-        running = {pool.submit(done, model, wishes, replace) for model, replace in islice(left, jobs)}
+        running = {pool.submit(process, model, options, replace) for model, replace in islice(pending, jobs)}
         try:
             while running:
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
-                running |= {pool.submit(done, model, wishes, replace) for model, replace in islice(left, len(ended))}
+                running |= {pool.submit(process, model, options, replace)
+                            for model, replace in islice(pending, len(ended))}
                 for each in ended:
                     yield each.result()
-        finally:  # interrupted: those under way end, as their commands got the signal, too
+        finally:  # if interrupted, running commands get the signal too and end
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-# Ray starts a task again by itself when its node is lost; a worker that dies otherwise may be the model's fault.
+# Ray restarts a task by itself if its node is lost. If a worker dies for another reason, the model may be the cause.
 _RETRIES_OF_NODES, _ATTEMPTS = 10, 3
 
 
-def on_ray(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
-    """On the cluster that $RAY_ADDRESS names, where the paths and the package must be those of this machine, else on
-    this machine."""
+def run_on_ray(tasks: Iterable[Task], options: ModelOptions, jobs: int | None) -> Iterator[Row]:
+    """Runs the models on the Ray cluster in $RAY_ADDRESS, which needs the same paths and the same package, else on this
+    machine."""
     try:
         import ray
     except ImportError:
@@ -50,22 +51,22 @@ def on_ray(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[
     else:
         ray.init(num_cpus=jobs or os.cpu_count(), include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
-        yield from _rows_of_ray(ray, iter(tasks), wishes, jobs)
+        yield from _rows_of_ray(ray, iter(tasks), options, jobs)
     finally:
         ray.shutdown()
 
 
-def _rows_of_ray(ray: Any, left: Iterator[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
-    remote = ray.remote(num_cpus=1, max_retries=_RETRIES_OF_NODES)(done)
+def _rows_of_ray(ray: Any, pending: Iterator[Task], options: ModelOptions, jobs: int | None) -> Iterator[Row]:
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES_OF_NODES)(process)
     running: dict[str, Any] = {}
 
     def start(model: Model, replace: bool, attempt: int) -> None:
-        running[remote.remote(model, wishes, replace)] = (model, replace, attempt)
+        running[remote.remote(model, options, replace)] = (model, replace, attempt)
 
     def fill() -> None:
-        """Nodes come and go while it runs."""
-        room = jobs or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        for model, replace in islice(left, max(room - len(running), 0)):
+        """Starts tasks up to the limit, which follows the cluster's cores unless ``jobs`` is given."""
+        limit = jobs or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        for model, replace in islice(pending, max(limit - len(running), 0)):
             start(model, replace, 1)
 
     fill()
@@ -78,9 +79,10 @@ def _rows_of_ray(ray: Any, left: Iterator[Task], wishes: Wishes, jobs: int | Non
             if attempt < _ATTEMPTS:
                 start(model, replace, attempt + 1)
             else:
-                yield failed(model, wishes, f"its worker was lost {attempt} times: {type(failure).__name__}",
-                             "look at the memory of the nodes; fewer --jobs")
+                yield failed(model, options, f"its worker was lost {attempt} times: {type(failure).__name__}",
+                             "check the memory of the nodes, or use fewer --jobs")
         fill()
 
 
-ENGINES: dict[str, Callable[[Iterable[Task], Wishes, int | None], Iterator[Row]]] = {"process": on_processes, "ray": on_ray}
+ENGINES: dict[str, Callable[[Iterable[Task], ModelOptions, int | None], Iterator[Row]]] = {
+    "process": run_in_processes, "ray": run_on_ray}

@@ -1,4 +1,4 @@
-"""The journal: a line of JSON for each model that is done, so that a run which was killed goes on where it ended."""
+"""The journal: a line of JSON for each finished model, so that a killed run can be continued."""
 
 from __future__ import annotations
 
@@ -12,47 +12,48 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import error
-from .one_model import Row, Wishes, stamps
+from .one_model import ModelOptions, Row, stamps
 from .registry import Model
 
 
 class Journal:
-    """``rows``: the last one of each model, by file. Memory: a row a model, whatever the models' sizes."""
+    """The last row of each model, by file. Takes one row per model in memory, whatever the models' sizes."""
 
     def __init__(self, path: Path, file: IO[str]):
         self._file = file
         self.rows: dict[str, Row] = {}
-        self._ours: set[str] = set()  # results of former runs
+        self._own_outputs: set[str] = set()  # results of earlier runs
         for row in _rows(path):
-            self._know(row)
+            self._remember(row)
 
     def add(self, row: Row) -> None:
-        """The row is on the disk when this returns."""
+        """Writes the row to disk before it returns."""
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._know(row)
+        self._remember(row)
 
     def wrote(self, model: Model) -> bool:
-        return model.output in self._ours
+        return model.output in self._own_outputs
 
-    def has_done(self, model: Model, wishes: Wishes) -> bool:
-        """True when the model was done with these wishes, nothing that it rests on changed, and its results are there."""
+    def has_done(self, model: Model, options: ModelOptions) -> bool:
+        """Returns true if the model finished with these wishes, its input files did not change, and its results
+        exist."""
         row = self.rows.get(model.file)
-        if row is None or not row["ok"] or row["wishes"] != json.loads(json.dumps(asdict(wishes))):
+        if row is None or not row["ok"] or row["wishes"] != json.loads(json.dumps(asdict(options))):
             return False
-        results = [model.output, *([model.report] if wishes.reports else [])]
+        results = [model.output, *([model.report] if options.reports else [])]
         return row["output"] == model.output and all(map(os.path.exists, results)) and row["stamps"] == stamps(model)
 
-    def _know(self, row: Row) -> None:
+    def _remember(self, row: Row) -> None:
         self.rows[row["file"]] = row
         if row["ok"]:
-            self._ours.add(row["output"])
+            self._own_outputs.add(row["output"])
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Journal]:
-    """The journal, for one run at a time. Raises WhenceError E0401 when another run has it, or it cannot be written."""
+    """Opens and locks the journal. Raises WhenceError E0401 if another run has it open, or if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")
@@ -72,7 +73,7 @@ def opened(path: Path) -> Iterator[Journal]:
 
 
 def _end_line(path: Path, file: IO[str]) -> None:
-    """Ends a line that a kill cut off, so that the next one stands alone."""
+    """Ends a line that a killed run left incomplete, so that the next row starts a new line."""
     with path.open("rb") as opened_file:
         size = opened_file.seek(0, os.SEEK_END)
         opened_file.seek(max(size - 1, 0))
@@ -82,7 +83,7 @@ def _end_line(path: Path, file: IO[str]) -> None:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """A line that a kill cut off is not a row."""
+    """Reads the rows; skips lines that a killed run left incomplete."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:

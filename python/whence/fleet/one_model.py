@@ -1,6 +1,6 @@
-"""One model: annotated, validated, reported by commands of their own. What is known of it afterwards is one row.
+"""Annotates, validates and reports one model by separate commands. The result is one row.
 
-A worker holds the row and nothing of the model; the commands read structure and leave weights on disk.
+A worker holds only the row; the commands read the model's structure and leave weights on disk.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ OTHER_MODEL = "E0206"
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """Options that all models have in common; a model that was done with others is done again."""
+class ModelOptions:
+    """Options for all models. A model that was processed with other options is processed again."""
 
     minima: tuple[str, ...] = ()
     reports: bool = True
 
 
-def done(model: Model, wishes: Wishes, replace: bool) -> Row:
-    """The row of one model. Never raises: a model that fails must not stop the others.
+def process(model: Model, options: ModelOptions, replace: bool) -> Row:
+    """Processes one model and returns its row. Never raises, so that a failing model does not stop the others.
 
-    ``replace``: its results of a former run may be replaced, weights among them.
+    ``replace``: results of an earlier run, including weights, may be replaced.
     """
     began = time.monotonic()
-    row: Row = {**asdict(model), "wishes": asdict(wishes), "ok": False}
+    row: Row = {**asdict(model), "wishes": asdict(options), "ok": False}
     try:
-        row.update(_results(model, wishes, replace), ok=True)
+        row.update(_results(model, options, replace), ok=True)
     except WhenceError as failure:
         row["errors"] = [{"code": each.code, "message": each.message, "remedy": each.remedy} for each in failure.diagnostics]
     except OSError as failure:
@@ -45,27 +45,28 @@ def done(model: Model, wishes: Wishes, replace: bool) -> Row:
     return row
 
 
-def failed(model: Model, wishes: Wishes, message: str, remedy: str) -> Row:
-    """The row of a model whose worker was lost."""
-    return {**asdict(model), "wishes": asdict(wishes), "ok": False, "seconds": 0.0,
+def failed(model: Model, options: ModelOptions, message: str, remedy: str) -> Row:
+    """Returns the row of a model whose worker was lost."""
+    return {**asdict(model), "wishes": asdict(options), "ok": False, "seconds": 0.0,
             "errors": [{"code": "", "message": message, "remedy": remedy}]}
 
 
 def stamps(model: Model) -> dict[str, list[int]]:
-    """Sizes and times of the files that a result rests on, by name: whether one changed since."""
+    """Returns sizes and modification times of the model's input files by name. They show whether a file changed
+    later."""
     file = Path(model.file)
     used = [file, sidecar_beside(file), weights_beside(file)]
     return {str(each): [each.stat().st_size, each.stat().st_mtime_ns] for each in used if each is not None and each.exists()}
 
 
-def _results(model: Model, wishes: Wishes, replace: bool) -> Row:
+def _results(model: Model, options: ModelOptions, replace: bool) -> Row:
     file, output = Path(model.file), Path(model.output)
     before = stamps(model)
     output.parent.mkdir(parents=True, exist_ok=True)
     found_by, notes = _annotate(file, output, replace)
-    minima = [word for each in wishes.minima for word in ("--min", each)]
+    minima = [word for each in options.minima for word in ("--min", each)]
     validated = run_json("validate", output, *minima, accepted=(0, 1))
-    if wishes.reports:
+    if options.reports:
         run_json("report", output, "-o", model.report)
     coverage = validated["coverage"]
     return {"stamps": before, "found_by": found_by, "notes": notes, "nodes": coverage["nodes"], "covered": coverage["covered"],
@@ -81,7 +82,7 @@ def _at(shortfall: dict[str, Any]) -> str:
 
 
 def _annotate(file: Path, output: Path, replace: bool) -> tuple[str, list[str]]:
-    """(what origins were found by, what a reader should know of that)"""
+    """Annotates the model. Returns the source of the origins, and notes about it."""
     def run(*options: object) -> None:
         run_json("annotate", file, "-o", output, *options, *(["--overwrite"] if replace else []))
 
@@ -99,10 +100,11 @@ def _annotate(file: Path, output: Path, replace: bool) -> tuple[str, list[str]]:
         if failure.code != OTHER_MODEL:
             raise
         run()
-        return "its own metadata and names", [f"the weights beside it are of another model: {failure.diagnostics[0].message}"]
+        return "its own metadata and names", [
+            f"the weights beside it belong to another model: {failure.diagnostics[0].message}"]
 
 
 def _is_complete(file: Path) -> bool:
-    """True when every node says already where it comes from."""
+    """Returns true if every node already has an origin."""
     coverage = run_json("validate", file, accepted=(0, 1))["coverage"]
     return coverage["covered"] == coverage["nodes"]

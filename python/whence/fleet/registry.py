@@ -1,4 +1,4 @@
-"""The models of a registry, and where the results of each go."""
+"""The models of a registry, and the paths of their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import error
 
 @dataclass(frozen=True)
 class Model:
-    """One model, and its files in the folder of results."""
+    """One model, and its files in the output folder."""
 
     file: str
     output: str
@@ -20,23 +20,23 @@ class Model:
 
 
 def models_of(registry: Path, out: Path) -> list[Model]:
-    """The models below a folder, or those of a text file with a path a line, relative to its own folder; without
-    what lies in ``out``. Raises WhenceError: E0101 for a registry without models, or one whose files would be replaced;
-    E0102 for one that is not there; E0203 for a list that is not text."""
+    """Returns the models below a folder, or of a text file with one path per line relative to its folder, except models
+    in ``out``. Raises WhenceError: E0101 for a registry without models or whose files would be replaced, E0102 for a
+    missing one, E0203 for a list that is not text."""
     root, files = _files(registry)
     root = root.absolute()
     if out.resolve() == root.resolve():
-        raise error("E0101", "usage", f"{out} holds the models themselves", "name another folder with --output",
+        raise error("E0101", "usage", f"{out} is the folder of the models", "name another folder with --output",
                     file=str(out))
-    inside = out.absolute()
-    placed = {}
+    output_folder = out.absolute()
+    outputs = {}
     for path in map(_normal, files):
-        if inside not in path.parents:
-            placed[str(path)] = out / path.relative_to(root)
-    if not placed:
-        raise error("E0101", "usage", f"{registry} names no model", "a folder with .onnx files at any depth, or a text file "
-                    "with a path a line", file=str(registry))
-    return [Model(file, str(output), f"{output}.html") for file, output in placed.items()]
+        if output_folder not in path.parents:
+            outputs[str(path)] = out / path.relative_to(root)
+    if not outputs:
+        raise error("E0101", "usage", f"{registry} has no models", "give a folder with .onnx files at any depth, or a "
+                    "text file with one path per line", file=str(registry))
+    return [Model(file, str(output), f"{output}.html") for file, output in outputs.items()]
 
 
 def _normal(path: Path) -> Path:
@@ -44,16 +44,16 @@ def _normal(path: Path) -> Path:
 
 
 def _files(registry: Path) -> tuple[Path, Iterable[Path]]:
-    """(the folder that results are named relative to, the models)"""
+    """Returns the root folder to which names of results are relative, and the models."""
     if registry.is_dir():
         return registry, sorted(path for path in registry.rglob("*.onnx") if path.is_file())
     try:
         lines = [line.strip() for line in registry.read_text(encoding="utf-8").splitlines()]
     except UnicodeDecodeError:
-        raise error("E0203", "wrong_kind", f"{registry} is not a text file", "give a folder, or a list with a path a line",
-                    file=str(registry)) from None
+        raise error("E0203", "wrong_kind", f"{registry} is not a text file",
+                    "give a folder, or a list with one path per line", file=str(registry)) from None
     except OSError as failure:
         raise error("E0102", "missing_file", f"{registry} cannot be read: {failure.strerror}",
-                    "give a folder with models, or a list with a path a line", file=str(registry)) from None
+                    "give a folder with models, or a list with one path per line", file=str(registry)) from None
     files = [registry.parent / line for line in lines if line and not line.startswith("#")]
     return Path(os.path.commonpath([_normal(path).parent for path in files] or ["/"])), files

@@ -1,4 +1,4 @@
-"""The state of a registry: totals, and a row a model, as JSON, in one line, and as one page without outside parts."""
+"""The state of a registry: totals as JSON, and totals with one row per model as one self-contained page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ td[data-name]{display:inline-block}td[data-name]::before{content:attr(data-name)
 
 @dataclass
 class Totals:
-    """Sums over a registry; ``left``: models that no run did yet."""
+    """Sums over a registry. ``left`` counts models that no run has processed."""
 
     models: int = 0
     done: int = 0
@@ -74,7 +74,7 @@ def totals_of(files: Iterable[str], rows: dict[str, Row]) -> Totals:
 
 
 def to_html(name: str, files: list[str], rows: dict[str, Row], folder: Path) -> Iterable[str]:
-    """The page in pieces; links are relative to ``folder``. Models that failed come first, then the least covered."""
+    """Yields the page in pieces; links are relative to ``folder``. Failed models come first, then the least covered."""
     totals = totals_of(files, rows)
     title = f"{html.escape(name)}: where the nodes of {totals.models} models come from"
     key = "".join(f'<i style="background:{colour}"></i>{word}' for word, colour in CONFIDENCE_COLOURS.items())
@@ -117,11 +117,11 @@ def _row(file: str, row: Row | None, folder: Path, root: Path) -> str:
     link = _link(row["output"], name, folder)
     if row["wishes"]["reports"]:
         link += f" ({_link(row['report'], 'report', folder)})"
-    said = [html.escape(row["found_by"]), *map(html.escape, row["notes"]), *map(_problem, row["findings"])]
+    remarks = [html.escape(row["found_by"]), *map(html.escape, row["notes"]), *map(_problem, row["findings"])]
     covered = f"{_percent(row['covered'], row['nodes']):.1f} %"
     return (f"<tr><td>{link}<td data-name=nodes>{row['nodes']}<td data-name=covered>{covered}<td>{_bar(row, row['nodes'])}"
             + "".join(f"<td data-name={word}>{row[word] or ''}" for word in CONFIDENCES)
-            + f"<td data-name=seconds>{row['seconds']:.1f}<td class=text>{'<br>'.join(said)}</tr>\n")
+            + f"<td data-name=seconds>{row['seconds']:.1f}<td class=text>{'<br>'.join(remarks)}</tr>\n")
 
 
 def _problem(each: dict[str, str]) -> str:
@@ -131,7 +131,7 @@ def _problem(each: dict[str, str]) -> str:
 
 
 def _link(target: str, text: str, folder: Path) -> str:
-    """``text`` is HTML."""
+    """Returns a link; ``text`` is HTML."""
     return f'<a href="{html.escape(quote(os.path.relpath(target, folder)))}">{text}</a>'
 
 

@@ -1,1 +1,1 @@
-"""``show``, ``explain``, ``diff``, ``extract``, ``profile`` and ``select``: answers about one file."""
+"""``show``, ``explain``, ``diff``, ``extract``, ``profile`` and ``select``: inspect ONNX files."""

@@ -1,6 +1,6 @@
-"""show, explain, diff, extract and profile: what the command's views say, as objects.
+"""show, explain, diff, extract and profile: the output of these commands as objects.
 
-Rows are frozen dataclasses in lists, which ``pandas.DataFrame`` takes as they are.
+Rows are lists of frozen dataclasses, which ``pandas.DataFrame`` accepts directly.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """One module of a tree, depth first. ``nodes``: of an ONNX file those that belong to the module and to all in it, of a
-    sidecar or an archive its recorded operations; ``own_nodes``: those directly in it."""
+    """One module of a tree, in depth-first order. ``nodes`` counts the nodes of the module and all modules below it, or
+    for a sidecar or an archive the recorded operations; ``own_nodes`` counts those of the module alone."""
 
     path: str                    # qualified name; the root is ""
     type: str | None             # class
@@ -28,13 +28,13 @@ class ModuleRow:
     calls: int | None            # None for a container that is never called
     nodes: int
     own_nodes: int
-    operators: dict[str, int]    # own ones, by name
+    operators: dict[str, int]    # own nodes by operator
     parameters: int | None       # elements, at and below the module
-    trainable: int | None        # None where the file does not say
+    trainable: int | None        # None if the file does not state it
 
 
 class ModuleRows(Printed, list[ModuleRow]):
-    """The rows of a tree, as a list."""
+    """The rows of a tree as a list."""
 
     def _headline(self) -> str:
         named = [f"{each.path or '(root)'} ({each.nodes:,})" for each in self[:_MODULES_NAMED]]
@@ -53,12 +53,12 @@ _MODULES_NAMED = 4
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Printed):
-    """A node's origin, and what it rests on; ``raw`` is all of `whence explain --json`."""
+    """A node's origin and the evidence for it; ``raw`` is the complete output of `whence explain --json`."""
 
     node: str
     op_type: str
     module: str | None
-    modules: tuple[str, ...]     # all that it stands for
+    modules: tuple[str, ...]     # all modules that it belongs to
     type: str | None
     call: str | None
     source: str | None           # "modeling_bert.py:212 forward"
@@ -80,9 +80,9 @@ class Explanation(Printed):
 
 @dataclass(frozen=True)
 class ModuleChange:
-    """One module in two files: numbers of (before, after), and of nodes by kind of change."""
+    """One module in two files: numbers (before, after), and numbers of nodes by kind of change."""
 
-    path: str | None             # None: nodes that no module is known for
+    path: str | None             # None: nodes of unknown module
     nodes: tuple[int, int]
     own_nodes: tuple[int, int]
     parameters: tuple[int, int]
@@ -97,7 +97,7 @@ class ModuleChange:
 
 @dataclass(frozen=True, repr=False)
 class Difference(Printed):
-    """Changes from one file to another; ``raw`` is all of `whence diff --json` (schema/diff.schema.json)."""
+    """Changes from one file to another; ``raw`` is the output of `whence diff --json` (schema/diff.schema.json)."""
 
     same: bool
     changes: dict[str, int]
@@ -121,19 +121,19 @@ class ModuleTime:
     path: str
     type: str | None
     own: int
-    total: int                   # own and of all modules below: what surely belongs to it
-    at_most: int                 # and operators that the runtime made of nodes of this module and of others
-    share: float                 # part of all operators' time, 0 to 1
+    total: int                   # time of the module and all modules below it
+    at_most: int                 # ``total`` and operators fused from nodes of this module and others
+    share: float                 # share of the time of all operators, 0 to 1
 
 
 @dataclass(frozen=True, repr=False)
 class Profile(Printed):
-    """A run by module; ``raw`` is all of `whence profile --format json` (schema/profile.schema.json)."""
+    """A profile by module; ``raw`` is the output of `whence profile --format json` (schema/profile.schema.json)."""
 
     unit: str                    # "microseconds", "cycles", "bytes" or "nodes"
-    runs: int                    # counted ones
+    runs: int                    # number of counted runs
     operator_time: int
-    unattributed: int            # the amount of operators that no module is known for
+    unattributed: int            # amount of operators of unknown module
     modules: list[ModuleTime]
     raw: dict[str, Any]
 
@@ -152,11 +152,11 @@ def show(path: Model, sidecar: str | os.PathLike[str] | None = None, *, depth: i
          select: str | None = None) -> ModuleRows:
     """Returns the module tree of an annotated model, a sidecar or an archive: a list of ``ModuleRow``.
 
-    path     a path, or an ONNX model as what ``export`` returns, onnx.ModelProto or onnx_ir.Model.
-    sidecar  of an ONNX file: knows types, aliases, and modules without a node.
-    depth    levels below the first one shown; ``select``: only modules that match the glob, and what lies below them.
+    path     a path, or an ONNX model in memory: ONNXProgram, onnx.ModelProto or onnx_ir.Model.
+    sidecar  the sidecar of an ONNX file, which adds types, aliases, and modules without nodes.
+    depth    levels to show below the first one; ``select``: a glob, shows only matching modules and those below them.
 
-    Raises WhenceError: E0105 for a glob that matches nothing, E02xx for files that cannot be read.
+    Raises WhenceError: E0105 for a glob that matches nothing, E02xx for unreadable files.
     """
     options = ["--sidecar", sidecar] if sidecar else []
     options += ["--depth", depth] if depth is not None else []
@@ -171,8 +171,8 @@ def show(path: Model, sidecar: str | os.PathLike[str] | None = None, *, depth: i
 @takes_models("model")
 def explain(model: Model, node: str, sidecar: str | os.PathLike[str] | None = None, *,
             source_root: str | os.PathLike[str] | None = None) -> Explanation:
-    """Says where a node comes from. ``node``: its name, or that of a value that it makes; ``sidecar`` adds the recorded
-    operations. ``source_root``: the folder from which ``Explanation.file`` is given, by default the working folder. Raises
+    """Explains where a node comes from. ``node`` is its name, or the name of one of its outputs; ``sidecar`` adds the
+    recorded operations. ``Explanation.file`` is relative to ``source_root``, by default the working folder. Raises
     WhenceError: E0105 for a name that the file does not have, E02xx."""
     raw = run_json("explain", model, node, *(["--sidecar", sidecar] if sidecar else []),
                    *(["--source-root", source_root] if source_root else []))
@@ -183,8 +183,8 @@ def explain(model: Model, node: str, sidecar: str | os.PathLike[str] | None = No
 @takes_models("before", "after")
 def diff(before: Model, after: Model, sidecar: str | os.PathLike[str] | None = None, *,
          depth: int | None = None) -> Difference:
-    """Returns what became of a file's nodes in another one, by module; all modules down to ``depth`` levels. ``sidecar``: of
-    files that whence exported and that are not annotated. Raises WhenceError for files that cannot be read."""
+    """Compares the nodes of two files by module, down to ``depth`` levels. ``sidecar`` is needed for files that whence
+    exported and that are not annotated. Raises WhenceError for unreadable files."""
     options = ["--sidecar", sidecar] if sidecar else []
     options += ["--depth", depth] if depth is not None else []
     raw = run_json("diff", before, after, "--all", *options)
@@ -198,17 +198,17 @@ def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike
             partial: bool = False, overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes a model of one call of one module, or of several together, and returns its path.
 
-    module   its qualified name; a list of names and globs is several: ["layers.[0-1]"].
-    call     from 0; the first one by default.
-    partial  write the nodes that are known to be the module's, though there may be more.
-    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
-    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
+    module   a qualified name, or a list of names and globs: ["layers.[0-1]"].
+    call     number of the call; 0, the first one, by default.
+    partial  write the known nodes of the module even if it may have more.
+    overwrite  replace existing files at the paths of the output's weights.
+    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
 
-    Raises WhenceError: E0105 for a module that the file does not have, E0302 when it is not a single part of the graph.
+    Raises WhenceError: E0105 for a module that the file does not have, E0302 if it is not a single part of the graph.
     """
     options = ["--call", call] if call is not None else []
     flags = (("--partial", partial), ("--overwrite", overwrite), ("--copy-data", copy_data))
-    options += [flag for flag, given in flags if given]
+    options += [flag for flag, is_set in flags if is_set]
     chosen = ["--module", module] if isinstance(module, str) else [word for each in module for word in ("--modules", each)]
     run_json("extract", model, *chosen, "-o", output, *options)
     return Path(output)
@@ -217,12 +217,12 @@ def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike
 @takes_models("model", "optimized")
 def profile(model: Model, measured: str | os.PathLike[str], *further: str | os.PathLike[str],
             optimized: Model | None = None, warmup: int | None = None) -> Profile:
-    """Folds what a runtime measured up to the module tree of the annotated file that ran.
+    """Sums a runtime's measurements by module of the annotated file that ran.
 
-    measured   what ONNX Runtime, OpenVINO, TensorRT or QNN wrote, known by its content; ``further``: TensorRT's layer
-               information, QNN's operator trace.
-    optimized  the model as ONNX Runtime saved it: fused operators count for what they took the place of.
-    warmup     first runs to leave out; 1 of several by default.
+    measured   the profile from ONNX Runtime, OpenVINO, TensorRT or QNN, recognised by its content; ``further``:
+               TensorRT's layer information, QNN's operator trace.
+    optimized  the model as ONNX Runtime saved it: a fused operator counts for the nodes that it replaced.
+    warmup     number of first runs to leave out; by default 1 if there are several.
 
     Raises WhenceError: E0203 for a file that is not a profile, other E02xx.
     """

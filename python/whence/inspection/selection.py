@@ -1,4 +1,4 @@
-"""Nodes of chosen modules, in the form that other tools take."""
+"""Selects nodes by module, in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class SelectedNode:
-    """One node: its name and operator, the module that it belongs to, and how sure that is. ``modules``: every one that a
-    fused node stands for; ``nested``: it stands in the body of another node."""
+    """One node with its module and the confidence of that. ``modules`` are all modules of a fused node; ``nested`` is
+    true if the node is in the body of another node."""
 
     name: str
     op_type: str
@@ -29,7 +29,7 @@ class SelectedNode:
 
 @dataclass(frozen=True, repr=False)
 class Selection(Printed):
-    """Nodes in the file's order. ``text``: the same in the format that was asked for; empty without one."""
+    """Nodes in the file's order. ``text`` has them in the requested format; empty without one."""
 
     nodes: tuple[SelectedNode, ...]
     text: str
@@ -37,17 +37,17 @@ class Selection(Printed):
 
     @property
     def names(self) -> list[str]:
-        """The nodes' names."""
         return [node.name for node in self.nodes]
 
     @property
     def data(self) -> Any:
-        """The text of a format in JSON as data: ``nncf.IgnoredScope(**select(..., format="nncf").data)``."""
+        """``text`` of a JSON format, parsed: ``nncf.IgnoredScope(**select(..., format="nncf").data)``."""
         return json.loads(self.text)
 
     @property
     def arguments(self) -> list[str]:
-        """The lines of a format for a command line: ``["trtexec", *select(..., format="trt-precisions").arguments]``."""
+        """``text`` of a command-line format as arguments: ``["trtexec", *select(...,
+        format="trt-precisions").arguments]``."""
         return self.text.splitlines()
 
     def _headline(self) -> str:
@@ -66,19 +66,19 @@ class Selection(Printed):
 def select(model: Model, modules: Sequence[str] = (), *, types: Collection[str] = (), exclude: Sequence[str] = (),
            ops: Collection[str] = (), format: str | None = None, setting: str | None = None, partial: bool = False,
            sidecar: str | os.PathLike[str] | None = None) -> Selection:
-    """The nodes of modules of an annotated ONNX file.
+    """Selects the nodes of modules of an annotated ONNX file.
 
-    modules  globs over qualified names, each a module and all below it; all by default. ``types``: by class, beside these.
-             ``exclude``: but not these.
-    ops      only nodes of these operator types, of which the file need not have all.
-    format   a tool's form: "ort-quant", "olive", "trt-precisions", "trt-devices", "polygraphy", "nncf",
-             "nncf-openvino", "modelopt", "graphsurgeon", "modules", "names". ``setting``: what the nodes are to be, for
-             those that say it: "fp32", "DLA".
-    partial  leave out nodes that the tool cannot be given, with a warning among the diagnostics.
-    sidecar  for a file that was exported and not yet annotated.
+    modules  globs over qualified names, each for a module and all modules below it; all by default. ``types``: also
+             modules of these classes. ``exclude``: globs of modules to leave out.
+    ops      only nodes of these operator types; the file need not have all of them.
+    format   a tool's format: "ort-quant", "olive", "trt-precisions", "trt-devices", "polygraphy", "nncf",
+             "nncf-openvino", "modelopt", "graphsurgeon", "modules", "names". ``setting``: the setting of the nodes, for
+             formats with one: "fp32", "DLA".
+    partial  leave out nodes that the format cannot express, with a warning in the diagnostics.
+    sidecar  for an exported file that is not annotated yet.
 
-    Raises WhenceError E0101 when a choice matches nothing, and for nodes that the tool would silently ignore.
-    """
+    Raises WhenceError E0101 if a glob, type or operator matches nothing, and for nodes that the tool would silently
+    ignore."""
     for choice in (modules, types, exclude, ops):
         require_list(choice)
     chosen = [word for glob in modules for word in ("--modules", glob)]

@@ -1,4 +1,4 @@
-"""The adapter: ONNX files as graphs whose layers are modules."""
+"""The adapter: shows ONNX files as graphs with modules as layers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import written
 ADAPTER = "whence_onnx"
 
 
-class AsWritten(Sequence[Any]):
-    """A list of dictionaries that dataclasses.asdict, with which Model Explorer makes JSON, gives as it is: it would copy
-    millions of texts of a graph of 100,000 nodes one by one."""
+class UncopiedList(Sequence[Any]):
+    """A list of dictionaries that dataclasses.asdict does not copy. Model Explorer creates its JSON with asdict, which
+    would copy millions of strings of a graph with 100,000 nodes one by one."""
 
     def __init__(self, content: list[dict[str, Any]]):
         self._content = content
@@ -34,9 +34,9 @@ class WhenceAdapter(Adapter):
 
     metadata: AdapterMetadata = AdapterMetadata(
         id=ADAPTER, name="ONNX by PyTorch module", source_repo="",
-        description="Layers are modules and their calls; nodes say their source line and how sure that is (whence).",
+        description="Layers are modules and their calls; nodes have their source line and confidence (whence).",
         fileExts=["onnx"])
 
     def convert(self, model_path: str, settings: dict[str, Any]) -> ModelExplorerGraphs:
         graph = written.graph_of(model_path)
-        return {"graphs": [Graph(**{**graph, "nodes": AsWritten(graph["nodes"])})]}
+        return {"graphs": [Graph(**{**graph, "nodes": UncopiedList(graph["nodes"])})]}

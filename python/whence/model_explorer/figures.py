@@ -1,4 +1,4 @@
-"""Figures on nodes, which the user asks for in the panel of node data: confidence, time, error."""
+"""Node data that the user adds in Model Explorer's panel: confidence, time and error."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from . import written
 from .adapter import ADAPTER
 
 CONFIDENCE, TIME, ERROR = "whence_confidence", "whence_time", "whence_error"
-_HERE = NodeDataProviderFilter(modelFileExts=["onnx"], adapterIds=[ADAPTER])
+_FILTER = NodeDataProviderFilter(modelFileExts=["onnx"], adapterIds=[ADAPTER])
 _FILES = {
-    TIME: FileConfigEditor(id="profile", label="Profile", required=True, description="what ONNX Runtime, OpenVINO, TensorRT or "
-                           "QNN wrote of a run of this file"),
-    ERROR: FileConfigEditor(id="values", label="Recorded values", required=True, description="what `whence record --values` "
-                            "or whence.record_values wrote", fileExts=["safetensors"]),
+    TIME: FileConfigEditor(id="profile", label="Profile", required=True, description="a profile of this file by "
+                           "ONNX Runtime, OpenVINO, TensorRT or QNN"),
+    ERROR: FileConfigEditor(id="values", label="Recorded values", required=True, description="the file from "
+                            "`whence record --values` or whence.record_values", fileExts=["safetensors"]),
 }
 
 
 class WhenceFigures(NodeDataProvider):
     metadata: list[NodeDataProviderMetadata] = [
-        NodeDataProviderMetadata(id=CONFIDENCE, name="whence: confidence", icon="verified", filter=_HERE,
-                                 description="How sure the module of each node is"),
-        NodeDataProviderMetadata(id=TIME, name="whence: time", icon="timer", filter=_HERE,
-                                 description="What a runtime measured"),
-        NodeDataProviderMetadata(id=ERROR, name="whence: error", icon="troubleshoot", filter=_HERE,
+        NodeDataProviderMetadata(id=CONFIDENCE, name="whence: confidence", icon="verified", filter=_FILTER,
+                                 description="Confidence in the module of each node"),
+        NodeDataProviderMetadata(id=TIME, name="whence: time", icon="timer", filter=_FILTER,
+                                 description="Time measured by a runtime"),
+        NodeDataProviderMetadata(id=ERROR, name="whence: error", icon="troubleshoot", filter=_FILTER,
                                  description="Relative difference from PyTorch; runs the file in ONNX Runtime"),
     ]
 

@@ -1,4 +1,4 @@
-"""The module that Model Explorer imports: its metaclass registers the classes as they are defined."""
+"""The module that Model Explorer imports: defining the classes registers them, by Model Explorer's metaclass."""
 
 from .adapter import WhenceAdapter as WhenceAdapter
 from .figures import WhenceFigures as WhenceFigures

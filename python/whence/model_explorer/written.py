@@ -1,4 +1,4 @@
-"""Graph and figures as the command writes them for Model Explorer. Needs neither Model Explorer nor PyTorch nor onnx."""
+"""Runs the command for graphs and node data. Imports neither Model Explorer nor PyTorch nor onnx."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ OTHER_MODEL = "E0206"
 
 
 def graph_of(model: str) -> dict[str, Any]:
-    """The graph, by the fields of graph_builder.Graph, from `whence model-explorer`."""
-    return _written("model-explorer", model)["graphs"][0]
+    """Returns the graph as the fields of graph_builder.Graph, from `whence model-explorer`."""
+    return _output("model-explorer", model)["graphs"][0]
 
 
 def confidence_of(model: str) -> dict[str, Any]:
-    """By the fields of node_data_builder.GraphNodeData, as the following ones."""
-    return _only(_written("model-explorer", model, "--confidence"))
+    """Returns confidences as the fields of node_data_builder.GraphNodeData."""
+    return _only_graph(_output("model-explorer", model, "--confidence"))
 
 
 def time_of(model: str, profile: str) -> dict[str, Any]:
-    return _only(json.loads(run_text("profile", model, "--profile", profile, "--format", "model-explorer")))
+    return _only_graph(json.loads(run_text("profile", model, "--profile", profile, "--format", "model-explorer")))
 
 
 def error_of(model: str, values: str) -> dict[str, Any]:
-    """Runs the model, in the Python that has what it takes ($WHENCE_PYTHON, else python3)."""
+    """Runs the model in ONNX Runtime, in the Python of $WHENCE_PYTHON, else python3."""
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "error.json"
         run_json("accuracy", model, "--values", values, "--model-explorer", written, accepted=(0, 1))
-        return _only(json.loads(written.read_text(encoding="utf-8")))
+        return _only_graph(json.loads(written.read_text(encoding="utf-8")))
 
 
-def _written(subcommand: str, model: str, *options: str) -> dict[str, Any]:
-    """With the sidecar that lies beside the model, if it is the model's."""
-    record = sidecar_beside(Path(model))
+def _output(subcommand: str, model: str, *options: str) -> dict[str, Any]:
+    """Runs the subcommand, with the sidecar beside the model if it belongs to the model."""
+    sidecar = sidecar_beside(Path(model))
     try:
-        return json.loads(run_text(subcommand, model, *options, *(["--sidecar", record] if record else [])))
+        return json.loads(run_text(subcommand, model, *options, *(["--sidecar", sidecar] if sidecar else [])))
     except WhenceError as failure:
-        if record is None or failure.code != OTHER_MODEL:
+        if sidecar is None or failure.code != OTHER_MODEL:
             raise
         return json.loads(run_text(subcommand, model, *options))
 
 
-def _only(data: dict[str, Any]) -> dict[str, Any]:
-    """Figures of the one graph of an ONNX file."""
+def _only_graph(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns the node data of an ONNX file's only graph. Raises WhenceError E0105 if it is empty."""
     figures = next(iter(data.values()), None)
     if not figures or not figures["results"]:
-        raise error("E0105", "unknown_node", "no node has a figure", "give what was measured of this very file")
+        raise error("E0105", "unknown_node", "no node has data", "give measurements of this file")
     return figures

@@ -1,1 +1,1 @@
-"""Accuracy by module: which module of an annotated ONNX file is the first whose values differ from those recorded."""
+"""Accuracy by module: finds the first module of an annotated ONNX file whose values differ from the recorded ones."""

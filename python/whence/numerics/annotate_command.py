@@ -1,5 +1,4 @@
-"""``whence annotate --values``: finds which values of the file are results of recorded operations, and lets the command annotate
-it with them."""
+"""``whence annotate --values``: pairs the file's values with recorded operations and annotates by the pairs."""
 
 from __future__ import annotations
 
@@ -17,36 +16,36 @@ from ..command.binary import binary
 from ..errors import error, require_path
 from ..files.atomic_files import require_apart
 from . import file_inputs, value_pairs
-from .file_inputs import Supplied
+from .file_inputs import Overrides
 
 
 def pairs_for(folder: Path, model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None,
-              outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> list[str]:
-    """The words of the command for pairs that are written to ``folder``. Raises WhenceError as ``whence.accuracy`` does, and
-    E0101 without a sidecar."""
+              outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> list[str]:
+    """Writes the value pairs to ``folder`` and returns the command's options for them. Raises WhenceError as
+    ``whence.accuracy`` does, and E0101 without a sidecar."""
     require_path(model, "the model")
-    beside = Path(model).with_suffix(".whence.json")
-    known = sidecar if sidecar is not None else beside if beside.exists() else None
-    if known is None:
-        raise error("E0101", "usage", "values are compared with a recorded program, and a sidecar is missing",
-                    "give the sidecar of the model that the values were recorded of")
-    file = folder / "value_pairs.json"
-    value_pairs.write(file, model, values, known, outputs, said)
-    return ["--value-pairs", str(file)]
+    default_sidecar = Path(model).with_suffix(".whence.json")
+    sidecar_path = sidecar if sidecar is not None else default_sidecar if default_sidecar.exists() else None
+    if sidecar_path is None:
+        raise error("E0101", "usage", "no sidecar: values are compared with the operations that a sidecar records",
+                    "give the sidecar of the model whose values were recorded")
+    pairs_file = folder / "value_pairs.json"
+    value_pairs.write(pairs_file, model, values, sidecar_path, outputs, overrides)
+    return ["--value-pairs", str(pairs_file)]
 
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence annotate", description="Runs an ONNX file on recorded inputs and annotates it: values that are results of "
-        "recorded operations say where they are made, whatever their names are. Without --values the file does not run.",
-        epilog="The other options are those of `whence annotate`.", allow_abbrev=False)
-    options.add_argument("model", help="an ONNX file, whoever exported or optimised it")
+        prog="whence annotate", description="Runs an ONNX file on recorded inputs and annotates it: a value that "
+        "equals the result of a recorded operation comes from that operation, whatever its name. Without --values the "
+        "file is not run.", epilog="All other options are those of `whence annotate`.", allow_abbrev=False)
+    options.add_argument("model", help="an ONNX file from any exporter or optimiser")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE",
                          help="the sidecar of the same model; model.whence.json beside the file by default")
     options.add_argument("--output", "-o", required=True, metavar="FILE", help="the annotated file")
-    options.add_argument("--outputs", metavar="DUMP", help="instead of running the file: values that another runtime left, .npz, "
-                         "a folder of .npy or JSON of Polygraphy, by the file's names")
+    options.add_argument("--outputs", metavar="DUMP", help="values from another runtime, instead of running the file: "
+                         ".npz, a folder of .npy files or Polygraphy's JSON, by the file's names")
     file_inputs.add_options(options)
     for flag in ("--allow-different-weights", "--no-names", "--carry", "--overwrite", "--copy-data", "--json"):
         options.add_argument(flag, action="append_const", const=[flag], dest="others", help="as without --values")
@@ -59,19 +58,19 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
+    args = parser().parse_args(arguments)
     for option in ("weights", "from"):
-        if getattr(given, option) is not None:
+        if getattr(args, option) is not None:
             raise error("E0101", "usage", f"--{option} and --values exclude each other",
-                        "values are of operations that a sidecar records: give that with --sidecar")
-    said = file_inputs.supplied(given.input_name, given.extra_inputs)
-    require_apart({"--output": given.output},
-                  [each for each in (given.values, given.sidecar, given.outputs, *given.extra_inputs) if each])
-    others = [word for each in given.others or () for word in each]
-    others += ["--sidecar", given.sidecar] if given.sidecar else []
+                        "values belong to the operations of a sidecar: give it with --sidecar")
+    overrides = file_inputs.overrides_of(args.input_name, args.extra_inputs)
+    require_apart({"--output": args.output},
+                  [each for each in (args.values, args.sidecar, args.outputs, *args.extra_inputs) if each])
+    others = [word for each in args.others or () for word in each]
+    others += ["--sidecar", args.sidecar] if args.sidecar else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        pairs = pairs_for(Path(folder), given.model, given.values, given.sidecar, given.outputs, said)
-        result = process.run([str(binary()), "annotate", given.model, "-o", given.output, *others, *pairs],
+        pairs = pairs_for(Path(folder), args.model, args.values, args.sidecar, args.outputs, overrides)
+        result = process.run([str(binary()), "annotate", args.model, "-o", args.output, *others, *pairs],
                              process.environment())
     print(result.stdout, end="")
     print(result.stderr, end="", file=sys.stderr)

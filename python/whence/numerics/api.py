@@ -1,4 +1,4 @@
-"""``whence.accuracy``: an annotated file against recorded values."""
+"""``whence.accuracy``: compares the values of an annotated file with recorded values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from . import (annotated_file, file_inputs, first_differences, first_operations,
                recorded_program, runtimes, without_weights)
 from .annotated_file import File
 from .assembly import Part, modules_of, report_of
-from .file_inputs import ExtraInputs, Feed, InputNames, Supplied
+from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
-from .modules_alone import Made
+from .modules_alone import AloneErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
@@ -39,44 +39,45 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AccuracyReport:
-    """Runs an annotated ONNX file on recorded inputs and says which module is the first whose values differ.
+    """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
 
-    values     what ``record_values`` recorded of the PyTorch model, or its file.
-    sidecar    says which operation made each module's result; without it modules are found by the nodes around them.
+    values     the PyTorch model's values from ``record_values``, or the path of their file.
+    sidecar    states which operation computed each module's result; without it the nodes around a module are used.
     runtime    "onnxruntime" (the default, on ``provider`` or the CPU), "openvino" or "reference", onnx's own evaluator.
-    outputs    instead of running the file: values that another runtime left, as .npz, a folder of .npy or Polygraphy's
-               JSON, under the file's names.
-    model      the PyTorch model, scripted or a torch.export.ExportedProgram too, or its archive. Each module that differs
-               is then run alone on what the file gives it: ``made`` is the error that it makes itself, and where that
-               is none, the difference was inherited.
-    tolerance  the relative difference (length of the difference by that of what was recorded) from which on a value
-               differs. By default ten times what is usual from one module to the next in this file, within bounds
-               for what it computes in: 1e-5 to 1e-3 for float32, 1e-3 to 0.05 for float16.
-    memory     bytes of values that are held at once; more of them are taken in rounds.
-    optimized  let ONNX Runtime optimise the file before it runs. Values that are asked for are not fused away, so that
-               is not how it runs without.
-    max_error  limits of the relative difference, of all modules or of some: ["1e-3", "1e-2@encoder.*"]. Modules
-               above are ``findings``.
+    outputs    values from another runtime, instead of running the file: .npz, a folder of .npy files or Polygraphy's
+               JSON, by the file's names.
+    model      the PyTorch model, also scripted or a torch.export.ExportedProgram, or its archive. Each module that
+               differs then runs alone on the file's values: ``made`` is the error of the module itself. If it is
+               zero, the module inherited the difference.
+    tolerance  the relative difference (norm of the difference divided by the norm of the recorded value) above which
+               a value differs. The default is ten times the usual increase from one module to the next in this file,
+               limited to 1e-5 to 1e-3 for float32 and 1e-3 to 0.05 for float16.
+    memory     bytes of values to hold at once; more values are computed in several rounds.
+    optimized  let ONNX Runtime optimise the file before it runs. It keeps every compared value, so it fuses less than
+               in normal use.
+    max_error  limits of the relative difference, for all modules or some: ["1e-3", "1e-2@encoder.*"]. Modules above
+               their limit are ``findings``.
     input_names  recorded names by the file's: {"attention_mask": "mask"}. Others are paired by name, then by position.
-    extra_inputs  inputs of the file that were not recorded: arrays by its names, or files of them, .npz or .pt.
+    extra_inputs  inputs of the file that were not recorded: arrays by the file's names, or .npz or .pt files of them.
 
-    Raises WhenceError: E0101, E0102, E0104 where an input of the file has no tensor, or one that does not fit, E02xx for files
-    that cannot be read, E0206 for values of another model, E0207 when the runtime does not run the file, E0307 without
-    the runtime.
+    Raises WhenceError: E0101, E0102, E0104 if an input of the file has no tensor or one that does not fit, E02xx for
+    unreadable files, E0206 for values of another model, E0207 if the runtime fails on the file, E0307 without the
+    runtime.
     """
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
     _require_numbers(tolerance, memory)
-    said = file_inputs.supplied(input_names, extra_inputs)
+    overrides = file_inputs.overrides_of(input_names, extra_inputs)
     file = annotated_file.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    taken = runtime_of(file, runtime, provider, optimized, outputs, said)
-    runs = recorded.runs if taken.rounds else recorded.runs[:1]
+    file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides)
+    runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = modules_alone.model_of(model, recorded, runs[0])
-    parts = [_part(file, recorded, run, taken, program, tolerance, memory, said, model=model) for run in runs]
-    report = report_of(file, parts, recorded, taken, program)
+    parts = [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
+             for run in runs]
+    report = report_of(file, parts, recorded, file_runtime, program)
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
@@ -85,31 +86,32 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
 
 def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
                 tolerance: float) -> AccuracyReport:
-    """The same for a run that was just recorded, of a file that is given ``feed``. Raises as ``accuracy`` does."""
+    """Compares one recorded run with the file run on ``feed``. Raises WhenceError as ``accuracy`` does."""
     file = annotated_file.read(path)
-    taken = runtimes.onnxruntime(file)
-    part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed=Feed(dict(feed)))
-    return report_of(file, [part], values, taken, None)
+    file_runtime = runtimes.onnxruntime(file)
+    part = _part(file, values, values.runs[0], file_runtime, None, tolerance, MEMORY, feed=Feed(dict(feed)))
+    return report_of(file, [part], values, file_runtime, None)
 
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
-          tolerance: float | None, memory: int, said: Supplied = Supplied(), feed: Feed | None = None,
+          tolerance: float | None, memory: int, overrides: Overrides = Overrides(), feed: Feed | None = None,
           model: Any = None) -> Part:
-    kind = measurements.kind_of(file)
+    number_format = measurements.number_format_of(file)
     measurement = measurements.measure(file, recorded, run, runtime, program,
-                                       kind.least if tolerance is None else tolerance, memory, said, feed)
+                                       number_format.min_limit if tolerance is None else tolerance, memory,
+                                       overrides, feed)
     flow = Flow(file, measurement)
-    limits = first_differences.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
+    limits = first_differences.limits(flow, number_format) if tolerance is None else Limits(tolerance, tolerance)
     first_differences.settle_layouts(flow, limits)
-    if first_differences.forget_impossible(flow, limits.whole):
+    if first_differences.drop_impossible(flow, limits.general):
         flow = Flow(file, measurement)
-    begun, made = first_differences.find(flow, limits), Made()
+    beginnings, alone_errors = first_differences.find(flow, limits), AloneErrors()
     if model is not None:
-        made = modules_alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
-        begun = first_differences.corrected(flow, limits, begun, made)
+        alone_errors = modules_alone.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
+        beginnings = first_differences.corrected(flow, limits, beginnings, alone_errors)
     evidence = Evidence(flow, recorded)
-    part = Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
-                evidence.contradictions(flow, limits, runtime))
+    part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, alone_errors,
+                evidence, evidence.contradictions(flow, limits, runtime))
     if program is None or part.first is None:
         return part
     return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
@@ -122,7 +124,7 @@ def _limit(text: str) -> tuple[float, str]:
     except ValueError:
         limit = -1.0
     if not limit >= 0 or not math.isfinite(limit):
-        raise error("E0101", "usage", f"'{text}' is not a limit of an error", "give a number, or 1e-3@encoder.*")
+        raise error("E0101", "usage", f"'{text}' is not an error limit", "give a number, or 1e-3@encoder.*")
     return limit, glob or "**"
 
 
@@ -134,7 +136,7 @@ def _require_numbers(tolerance: float | None, memory: int) -> None:
 
 
 def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
-    """The values, or those of the file, with one run at least. Raises WhenceError E0101, E02xx."""
+    """Returns the values, read if they are a file, with at least one run. Raises WhenceError E0101, E02xx."""
     if not isinstance(values, Values):
         require_path(values, "values")
         values = value_file.read(values)
@@ -144,17 +146,17 @@ def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
-               outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> Runtime:
-    """Runs the file, or gives what another runtime left. Raises WhenceError E0101, E0307."""
+               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> Runtime:
+    """Returns the runtime to run the file in, or the values of another runtime. Raises WhenceError E0101, E0307."""
     if outputs is not None:
-        if name is not None or provider is not None or optimized or said != Supplied():
-            raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",
-                        "without runtime, provider, optimized and what inputs are given, or without outputs")
+        if name is not None or provider is not None or optimized or overrides != Overrides():
+            raise error("E0101", "usage", "the file does not run if outputs of another runtime are given",
+                        "leave out runtime, provider, optimized and inputs, or leave out outputs")
         return runtimes.dumped(outputs, file)
     without_weights.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimized):
-        raise error("E0101", "usage", f"providers and optimisation are ONNX Runtime's, and the runtime is {name}",
-                    "without provider and optimized")
+        raise error("E0101", "usage", f"provider and optimized need ONNX Runtime, and the runtime is {name}",
+                    "leave out provider and optimized")
     if name in (None, "onnxruntime"):
         return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized)
     if name == "openvino":
@@ -165,8 +167,7 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
 
 
 def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict[str, Any], ...]:
-    """The worst of all runs for each call of a module. The limit that was given last counts, of those whose glob matches.
-    """
+    """Returns the worst run of each module call above its limit. Of several matching limits the last one counts."""
     matchers = [(limit, matcher([glob])) for limit, glob in limits]
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for number, each in ((number, each) for number, modules in enumerate(runs) for each in modules):

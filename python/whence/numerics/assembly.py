@@ -1,4 +1,4 @@
-"""Puts measurements together into the report."""
+"""Assembles the report from the measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..values.value_file import Values
 from .annotated_file import File, Node
 from .first_differences import Beginning, Limits, REARRANGING
 from .measurements import Measured, Measurement
-from .modules_alone import Made
+from .modules_alone import AloneErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
@@ -22,16 +22,16 @@ from .value_proofs import Contradiction, Evidence
 
 @dataclass(frozen=True)
 class Part:
-    """The measurement of one run, and where differences begin in it."""
+    """The measurement of one run, and the places where differences begin in it."""
 
     flow: Flow
     limits: Limits
-    limit_of: str
-    begun: list[Beginning]
-    made: Made
+    limit_reason: str
+    beginnings: list[Beginning]
+    alone_errors: AloneErrors
     evidence: Evidence
     contradictions: list[Contradiction]
-    operation: Beginning | None = None  # the one within ``first`` with the nodes of a single operation; None: not known
+    operation: Beginning | None = None  # ``first`` narrowed down to one operation; None: unknown
 
     @property
     def measurement(self) -> Measurement:
@@ -39,54 +39,56 @@ class Part:
 
     @cached_property
     def first(self) -> Beginning | None:
-        """The first difference that lasts, or else that is the work of weights: a query may be wrong without a trace in
-        what is computed from it."""
-        return next(iter(self._clear([each for each in self.begun if each.lasts]) or
-                         self._clear([each for each in self.begun if each.weighs])), None)
+        """Returns the first difference that lasts, or else the first one in which weights take part: an error of an
+        attention query may leave no trace in later values."""
+        return next(iter(self._without_minor([each for each in self.beginnings if each.lasts]) or
+                         self._without_minor([each for each in self.beginnings if each.is_from_weights])), None)
 
     def status(self, each: Measured) -> str:
-        """The word of a row for a value that is observable; the first line of the report is of one mind with it."""
+        """Returns the status of an observable value, consistent with the verdict of the report."""
         if not self.limits.above(self.flow, each):
             return "equal"
         if self.first is None:
-            return "passing" if self.begun else "adds up"
-        return "passing" if each.value in self._passing else "differs"
+            return "passing" if self.beginnings else "adds up"
+        return "passing" if each.value in self._passing_values else "differs"
 
     @cached_property
-    def _passing(self) -> set[str]:
-        return {each.measured.value for each in self.begun if not each.lasts and each is not self.first}
+    def _passing_values(self) -> set[str]:
+        return {each.measured.value for each in self.beginnings if not each.lasts and each is not self.first}
 
-    def _clear(self, begun: list[Beginning]) -> list[Beginning]:
-        """In files of few bits, without those that are hardly above the limit beside one that is far above it: some
-        modules round worse than others."""
-        if self.limits.exact == self.limits.whole or self.limit_of == "as given":
-            return begun
-        largest = max((each.measured.figures.relative for each in begun), default=0.0)
-        return [each for each in begun if each.measured.figures.relative > min(2 * self.limits.whole, largest / 3)]
+    def _without_minor(self, beginnings: list[Beginning]) -> list[Beginning]:
+        """Drops differences just above the limit in quantised files if another one is far above it: some modules round
+        worse than others."""
+        if self.limits.unquantised == self.limits.general or self.limit_reason == "as given":
+            return beginnings
+        largest = max((each.measured.figures.relative for each in beginnings), default=0.0)
+        return [each for each in beginnings
+                if each.measured.figures.relative > min(2 * self.limits.general, largest / 3)]
 
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
               program: RecordedProgram | None) -> AccuracyReport:
-    """The report of the run that differs most."""
-    part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
-    beginnings = {id(each): _first(part, each, program) for each in part.begun}
-    return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part, program),
-                          beginnings.get(id(part.first)), tuple(beginnings.values()), tuple(part.contradictions),
+    """Returns the report of the run that differs most."""
+    part = max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
+    first_differences = {id(each): _first(part, each, program) for each in part.beginnings}
+    return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
+                          modules_of(part, program), first_differences.get(id(part.first)),
+                          tuple(first_differences.values()), tuple(part.contradictions),
                           (*file.notes, *_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
-def _furthest(measurement: Measurement) -> float:
+def _largest_error(measurement: Measurement) -> float:
     return max((each.figures.relative for each in measurement.points if each.figures), default=0.0)
 
 
 def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccuracy, ...]:
-    """In the order in which the calls ended."""
+    """Returns the rows of the report, in the order in which the calls ended."""
     by_key = {each.point.recorded.key: each for each in part.measurement.points}
     rows = []
     for at, call in enumerate(part.measurement.calls.run.calls):
         results = [by_key[each.key] for each in call.results if each.key in by_key]
         if not results:
-            continue  # it returned what the model was given, or nothing
+            continue  # it returned an input of the model, or nothing
         seen = [each for each in results if each.value is not None]
         if not seen:
             rows.append(ModuleAccuracy(call.module, call.call, call.type, "not observable",
@@ -96,19 +98,20 @@ def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccur
         figures = worst.figures
         rows.append(ModuleAccuracy(
             call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest,
-            figures.sqnr, figures.cosine, figures.unequal, figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
-            part.made.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
+            figures.sqnr, figures.cosine, figures.unequal, figures.estimated, part.flow.inherited_error(worst.value),
+            figures.not_finite, figures.layout,
+            part.alone_errors.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
             part.evidence.prove(part.flow, part.limits, seen)))
     return tuple(rows)
 
 
 def _source(file: File, value: str, program: RecordedProgram | None) -> tuple[str, Stack]:
-    node = file.maker.get(value)
+    node = file.producer.get(value)
     return ("", ()) if node is None else (node.source, _stack(file, node, program))
 
 
 def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
-    """The source lines of the node's first operation, by the file or else by the sidecar."""
+    """Returns the call stack of the node's first operation, from the file or else from the sidecar."""
     traceback = file.traceback(node)
     if traceback or program is None or not node.source:
         return read_traceback(traceback)
@@ -118,32 +121,33 @@ def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
 
 def _why_not(part: Part, call: int, results: list[Measured]) -> str:
     file, calls = part.flow.file, part.measurement.calls
-    nodes = [each.point.within for each in results if each.point.within is not None]
+    nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
     if not nodes:
-        return "not observable: no node of the file is of it"
+        return "not observable: no node of the file belongs to it"
     seen = part.flow.first_seen(nodes)
-    where = f", first seen at {calls.run.calls[seen.point.maker].name}" \
-        if seen is not None and seen.point.maker is not None else ""
+    where = f", first seen at {calls.run.calls[seen.point.source_call].name}" \
+        if seen is not None and seen.point.source_call is not None else ""
     return f"not observable: {results[0].reason}{where}"
 
 
 def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> FirstDifference:
     calls = part.measurement.calls.run.calls
-    around = calls[each.around] if each.around is not None else None
-    at = each.around if around is not None else each.measured.point.maker
+    enclosing = calls[each.enclosing] if each.enclosing is not None else None
+    at = each.enclosing if enclosing is not None else each.measured.point.source_call
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
     nodes = part.operation.nodes if part.operation is not None and each is part.first else each.nodes
     operation, source, stack = _operation(part.flow.file, nodes, program)
     figures = each.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
                            source, each.measured.value, tuple(node.title for node in nodes), figures.relative,
-                           figures.largest, figures.estimated, part.flow.before(each.measured.value), each.lasts,
-                           part.made.relative.get((module, call)), stack)
+                           figures.largest, figures.estimated,
+                           part.flow.inherited_error(each.measured.value), each.lasts,
+                           part.alone_errors.relative.get((module, call)), stack)
 
 
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
-    """The one recorded operation among nodes that compute, if any do; the source line of the last node otherwise."""
+    """Returns the operation of the computing nodes ("" if there are several), their last source line and its stack."""
     computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
@@ -154,20 +158,21 @@ def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -
 
 
 def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
-    given = part.measurement.feed
-    for name, dtype in given.casts.items():
-        yield f"the input '{name}' was converted to {dtype}, which the file takes"
-    if len(file.inputs) > 1 and given.by_position:
-        pairs = ", ".join(f"{name}={recorded}" for name, recorded in given.by_position.items())
-        yield f"inputs were paired by position, {pairs}: --input-name (input_names) says otherwise"
+    feed = part.measurement.feed
+    for name, dtype in feed.casts.items():
+        yield f"the input '{name}' was converted to {dtype}, its dtype in the file"
+    if len(file.inputs) > 1 and feed.by_position:
+        pairs = ", ".join(f"{name}={recorded}" for name, recorded in feed.by_position.items())
+        yield f"inputs were paired by position, {pairs}: --input-name (input_names) changes it"
     yield from (f"{each}: is the annotation right?" for each in part.contradictions)
-    if part.made.failed:
-        (module, _), why = next(iter(part.made.failed.items()))
-        yield f"{len(part.made.failed)} module call{'s' * (len(part.made.failed) > 1)} did not run alone, such as {module}: {why}"
+    if part.alone_errors.failed:
+        (module, _), why = next(iter(part.alone_errors.failed.items()))
+        yield (f"{len(part.alone_errors.failed)} module call{'s' * (len(part.alone_errors.failed) > 1)} did not run "
+               f"alone, such as {module}: {why}")
     if file.random:
         drawing = sorted({node.op_type for node in file.nodes if not file.random.isdisjoint(node.outputs)
                           and file.random.isdisjoint(node.inputs)})
-        yield f"the file draws random numbers ({', '.join(drawing)}): what is computed from them is left out"
+        yield f"the file draws random numbers ({', '.join(drawing)}): values that depend on them are left out"
     if part.measurement.rounds > 1:
         yield f"values were taken in {part.measurement.rounds} rounds"
     if runs > 1:

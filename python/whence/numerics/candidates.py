@@ -1,8 +1,8 @@
-"""Points: recorded tensors, each with the values of the file that may be it.
+"""Points: recorded tensors, each with the values of the file that may correspond to it.
 
-Which value of the file a module's result is, the file says in one of two ways. With the sidecar, the recorded operation
-that made the result is known, and so is the node that stands for it. Without, it is a value that nodes of the module make
-and others read; where there are several, the numbers decide (``measuring``).
+With a sidecar, the recorded operation that computed a module's result is known, and so is its node in the file. Without
+a sidecar, the candidates are the values that nodes of the module compute and other nodes read; ``measurements`` chooses
+among them by their numbers.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from ..values.value_file import ModuleCall, Recorded, Run
 from .annotated_file import File, Node
 from .recorded_program import RecordedProgram, Result
 
-_MOST = 8  # candidates for one point
-_AROUND = {"QuantizeLinear", "DequantizeLinear"}  # nodes that tools add around those that they quantise
+_MAX_CANDIDATES = 8  # candidates for one point
+_QUANTISE_OPS = {"QuantizeLinear", "DequantizeLinear"}  # nodes that tools add around a quantised node
 
 
 @dataclass
 class Point:
-    """A tensor that calls returned, or were given and no call returned."""
+    """A recorded tensor: a result of calls, or an argument of calls that no call returned."""
 
     recorded: Recorded
-    returned_by: list[int] = field(default_factory=list)  # calls, by number; the innermost first
-    given_to: list[int] = field(default_factory=list)
-    stated: list[str] = field(default_factory=list)       # values of the file that are it, by the recorded operation
-    likely: list[str] = field(default_factory=list)       # values that may be it, by the modules around
-    within: Node | None = None                            # the fused node that computes it and makes a later value
+    returned_by: list[int] = field(default_factory=list)       # indices of calls, the innermost first
+    passed_to: list[int] = field(default_factory=list)
+    operation_values: list[str] = field(default_factory=list)  # values that correspond to it by their operation
+    module_values: list[str] = field(default_factory=list)     # values that may correspond to it by their modules
+    fused_node: Node | None = None                             # the fused node that computes it internally
 
     @property
     def candidates(self) -> list[str]:
-        return list(dict.fromkeys((*self.stated, *self.likely)))
+        return list(dict.fromkeys((*self.operation_values, *self.module_values)))
 
     @property
-    def maker(self) -> int | None:
-        """The innermost call that returned it."""
+    def source_call(self) -> int | None:
+        """Index of the innermost call that returned it."""
         return self.returned_by[0] if self.returned_by else None
 
 
 class Calls:
-    """The calls of a run, and which of them the nodes of a file belong to."""
+    """The calls of a run, and the calls that each node of a file belongs to."""
 
     def __init__(self, file: File, run: Run) -> None:
         self.run = run
@@ -48,69 +48,69 @@ class Calls:
         self._counts: dict[str, int] = {}
         for each in run.calls:
             self._counts[each.module] = self._counts.get(each.module, 0) + 1
-        self.around: list[frozenset[int]] = [frozenset(self._upward(at)) for at in range(len(run.calls))]
-        self.of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
+        self.enclosing: list[frozenset[int]] = [frozenset(self._with_parents(at)) for at in range(len(run.calls))]
+        self.calls_of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
         self._names_others = any(module for node in file.nodes for module in node.modules)
 
-    def _upward(self, at: int | None) -> Iterator[int]:
+    def _with_parents(self, at: int | None) -> Iterator[int]:
         while at is not None:
             yield at
             at = self.run.calls[at].parent
 
-    def number(self, module: str, call: int) -> int | None:
-        """The call, or the one around a module that was not called itself, such as a list."""
+    def index_of(self, module: str, call: int) -> int | None:
+        """Returns the index of the call, or of the call around a module that is never called, such as a list."""
         while True:
             if (module, call) in self._numbers:
                 return self._numbers[module, call]
             if self._counts.get(module) == 1:
                 return self._numbers[module, 0]
             if module in self._counts or not module:
-                return None  # which of several calls is not known
+                return None  # one of several calls, but it is unknown which
             module, _, _ = module.rpartition(".")
 
     def _of(self, node: Node) -> tuple[int, ...]:
-        numbers = (self.number(module, node.call) for module in node.modules)
+        numbers = (self.index_of(module, node.call) for module in node.modules)
         return tuple(dict.fromkeys(at for at in numbers if at is not None))
 
-    def of_another_model(self) -> bool:
-        """No node is of a recorded module, the root aside, which every model has."""
-        found = {self.run.calls[at].module for calls in self.of_node for at in calls}
+    def belongs_to_another_model(self) -> bool:
+        """Returns true if no node belongs to a recorded module. The root does not count: every model has one."""
+        found = {self.run.calls[at].module for calls in self.calls_of_node for at in calls}
         return not found or found == {""} and len(self._counts) > 1 and self._names_others
 
     def within(self, node: Node, call: int) -> bool:
-        """All of the node belongs to the call, or to calls within it."""
-        calls = self.of_node[node.at]
-        return bool(calls) and all(call in self.around[at] for at in calls)
+        """Returns true if the node belongs only to the call and to calls within it."""
+        calls = self.calls_of_node[node.at]
+        return bool(calls) and all(call in self.enclosing[at] for at in calls)
 
     def touches(self, node: Node, call: int) -> bool:
-        return any(call in self.around[at] for at in self.of_node[node.at])
+        return any(call in self.enclosing[at] for at in self.calls_of_node[node.at])
 
 
 def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Point]:
-    """Points in the order in which the calls that made them ended; inputs of the model are none."""
+    """Returns the points in the order in which their calls ended. Inputs of the model are not points."""
     inputs = {each.key for each in calls.run.inputs.values()}
     points: dict[str, Point] = {}
     for at, call in enumerate(calls.run.calls):
         for recorded in call.given:
             if recorded.key not in inputs:
-                points.setdefault(recorded.key, Point(recorded)).given_to.append(at)
+                points.setdefault(recorded.key, Point(recorded)).passed_to.append(at)
         for recorded in call.results:
             if recorded.key not in inputs:
                 points.setdefault(recorded.key, Point(recorded)).returned_by.append(at)
     by_operation = nodes_by_operation(file)
     for point in points.values():
         for at in point.returned_by:
-            if program is not None and not point.stated and point.within is None:
-                _state(point, file, program, by_operation, calls.run.calls[at])
-            point.likely += _made_within(file, calls, at)
+            if program is not None and not point.operation_values and point.fused_node is None:
+                _add_operation_values(point, file, program, by_operation, calls.run.calls[at])
+            point.module_values += _values_from(file, calls, at)
         if not point.returned_by:
-            # PyTorch's own keys are not certain about where a module begins: a Transpose that the exporter merged with
-            # the one before it has the keys of one of them.
-            for at in () if file.by_pytorch else point.given_to:
-                point.likely += _read_within(file, calls, at)
-        elif not point.candidates and point.within is None:
-            point.likely += _constants_around(file, calls, point)
-        point.likely = list(dict.fromkeys(point.likely))[-_MOST:]
+            # PyTorch's own keys may be wrong at the start of a module: of two merged Transposes, the result has the
+            # keys of only one.
+            for at in () if file.has_pytorch_origins else point.passed_to:
+                point.module_values += _inputs_of(file, calls, at)
+        elif not point.candidates and point.fused_node is None:
+            point.module_values += _constants_of_parent(file, calls, point)
+        point.module_values = list(dict.fromkeys(point.module_values))[-_MAX_CANDIDATES:]
     return list(points.values())
 
 
@@ -122,34 +122,34 @@ def nodes_by_operation(file: File) -> dict[int, list[Node]]:
     return found
 
 
-def _state(point: Point, file: File, program: RecordedProgram, by_operation: dict[int, list[Node]],
-           call: ModuleCall) -> None:
+def _add_operation_values(point: Point, file: File, program: RecordedProgram, by_operation: dict[int, list[Node]],
+                          call: ModuleCall) -> None:
     result = program_result(point.recorded, call, program.results.get((call.module, call.call), []))
     if result is None:
         return
     nodes = by_operation.get(result.operation, [])
-    point.stated += values_of(file, nodes, result.operation, result.output)
+    point.operation_values += values_of(file, nodes, result.operation, result.output)
     if nodes and all(node.operations[-1] != result.operation for node in nodes):
-        point.within = nodes[-1]
+        point.fused_node = nodes[-1]
 
 
 def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) -> list[str]:
-    """The values that ``nodes``, which stand for the operation, make of that output of it. What a tool quantises for the
-    operation is not made by it, although the tool's nodes stand for it, too."""
-    ends = [node for node in nodes if node.operations[-1] == operation and not _is_before(file, node, nodes)]
-    made = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
-    return [name for names in made for name in names if name and _is_read_elsewhere(file, name, ends)]
+    """Returns the values that ``nodes``, the nodes of the operation, compute for this output of it. Values that a tool
+    quantises for the operation do not count, although their nodes also belong to it."""
+    ends = [node for node in nodes if node.operations[-1] == operation and not _quantises_input(file, node, nodes)]
+    results = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
+    return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)]
 
 
-def _is_before(file: File, node: Node, nodes: Sequence[Node]) -> bool:
-    """The node quantises or dequantises what others of ``nodes`` compute with."""
-    among = {each.at for each in nodes if each.op_type not in _AROUND}
-    return node.op_type in _AROUND and any(reader.at in among for name in node.outputs
-                                           for reader in file.readers.get(name, ()))
+def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
+    """Returns true if the node quantises or dequantises an input of another one of ``nodes``."""
+    among = {each.at for each in nodes if each.op_type not in _QUANTISE_OPS}
+    return node.op_type in _QUANTISE_OPS and any(reader.at in among for name in node.outputs
+                                                 for reader in file.readers.get(name, ()))
 
 
 def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
-    """Several results are distinguished by their sizes, or by their order where there are as many."""
+    """Finds the operation result that was recorded. Several results of one call are distinguished by their sizes."""
     if len(results) == 1 and len(call.results) == 1:
         return results[0]
     alike = [each for each in results if each.dims is not None and len(each.dims) == len(recorded.dims)
@@ -162,31 +162,31 @@ def _is_read_elsewhere(file: File, value: str, nodes: Iterable[Node]) -> bool:
     return value in file.outputs or any(node.at not in among for node in file.readers.get(value, ()))
 
 
-def _made_within(file: File, calls: Calls, call: int) -> list[str]:
-    """Values that nodes of the call make and others read, those last that nothing but the call makes."""
-    whole, part = [], []
+def _values_from(file: File, calls: Calls, call: int) -> list[str]:
+    """Returns values that nodes of the call compute and others read; the last ones are computed by the call alone."""
+    own, shared = [], []
     for node in file.nodes:
         if not calls.touches(node, call):
             continue
         for name in node.outputs:
             if name and name not in file.constants and (name in file.outputs or any(
                     not calls.within(reader, call) for reader in file.readers.get(name, ()))):
-                (whole if calls.within(node, call) else part).append(name)
-    return part + whole
+                (own if calls.within(node, call) else shared).append(name)
+    return shared + own
 
 
-def _constants_around(file: File, calls: Calls, point: Point) -> list[str]:
-    """The constants that the call around reads, where the module was computed while exporting."""
-    around = calls.run.calls[point.returned_by[-1]].parent
-    if around is None or any(calls.touches(node, at) for node in file.nodes for at in point.returned_by):
+def _constants_of_parent(file: File, calls: Calls, point: Point) -> list[str]:
+    """Returns constants that the enclosing call reads, if the module was folded into a constant on export."""
+    enclosing = calls.run.calls[point.returned_by[-1]].parent
+    if enclosing is None or any(calls.touches(node, at) for node in file.nodes for at in point.returned_by):
         return []
-    read = (name for node in file.nodes if calls.touches(node, around) and not set(node.outputs) <= file.constants
+    read = (name for node in file.nodes if calls.touches(node, enclosing) and not set(node.outputs) <= file.constants
             for name in node.inputs if name in file.constants)
     return [name for name in dict.fromkeys(read) if file.elements.get(name) == point.recorded.count]
 
 
-def _read_within(file: File, calls: Calls, call: int) -> list[str]:
-    """Values that nodes of the call read and others make."""
+def _inputs_of(file: File, calls: Calls, call: int) -> list[str]:
+    """Returns values that nodes of the call read and other nodes compute."""
     return list(dict.fromkeys(
-        name for node in file.nodes if calls.within(node, call) for name in file.depends_on(node)
-        if name in file.maker and not calls.within(file.maker[name], call)))
+        name for node in file.nodes if calls.within(node, call) for name in file.data_inputs(node)
+        if name in file.producer and not calls.within(file.producer[name], call)))

@@ -36,64 +36,64 @@ def _tolerance(text: str) -> float:
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and says which module is "
-        "the first whose values differ from those that PyTorch computed.", epilog="Exit code 1: a module is above "
+        prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and finds the first "
+        "module whose values differ from PyTorch's.", epilog="Exit code 1: a module is above "
         "--max-error. Values are recorded by `whence record --values` or whence.record_values.", allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
-    options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
+    options.add_argument("--sidecar", "-s", metavar="FILE", help="states which operation computed each module's result")
     file_inputs.add_options(options)
     options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"],
-                         help="what runs the file (onnxruntime); reference is onnx's own evaluator")
+                         help="the runtime (onnxruntime); reference is onnx's own evaluator")
     options.add_argument("--provider", metavar="NAME",
                          help="ONNX Runtime's execution provider (CPUExecutionProvider)")
-    options.add_argument("--outputs", metavar="PLACE", help="instead of running: values by name that another runtime "
-                         "left, as .npz, a folder of .npy, or JSON of Polygraphy")
-    options.add_argument("--model", metavar="ARCHIVE", help="the model's .pt or .pt2: modules that differ are run alone "
-                         "on what the file gives them, so that an error is known to be theirs or inherited")
-    options.add_argument("--tolerance", type=_tolerance, metavar="X", help="the relative difference from which on a "
+    options.add_argument("--outputs", metavar="PLACE", help="values from another runtime, instead of running the file: "
+                         ".npz, a folder of .npy files or Polygraphy's JSON, by the file's names")
+    options.add_argument("--model", metavar="ARCHIVE", help="the model's .pt or .pt2: each module that differs is "
+                         "run alone on the file's values, which tells its own error from an inherited one")
+    options.add_argument("--tolerance", type=_tolerance, metavar="X", help="the relative difference above which a "
                          "value differs; by default what rounding in this file does not explain")
     options.add_argument("--memory", type=_bytes, default=2 << 30, metavar="SIZE",
-                         help="values that are held at once, 512M or 4G (2G); more are taken in rounds")
+                         help="memory for values, such as 512M or 4G (2G); more values take several rounds")
     options.add_argument("--optimized", "--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
     options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
     options.add_argument("--model-explorer", metavar="FILE", help="also write node data for Model Explorer: nodes in the "
                          "colours of their modules' error")
-    format_options.declare(options, ["text", "json", "sarif"], "; json is as schema/accuracy.schema.json describes it, sarif for code "
-                           "scanning")
-    options.add_argument("--source-root", metavar="DIR", help="the folder from which sarif gives paths of source files; the "
-                         "working folder by default")
+    format_options.declare(options, ["text", "json", "sarif"], "; json as in schema/accuracy.schema.json, sarif for "
+                           "code scanning")
+    options.add_argument("--source-root", metavar="DIR", help="the folder to which source paths in sarif are relative; "
+                         "the working folder by default")
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parser()
-    given = options.parse_args(arguments)
-    for option, value in vars(given).items():
+    args = options.parse_args(arguments)
+    for option, value in vars(args).items():
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
-    written = format_options.forms_of(options, given)
-    sources = [given.file, *without_weights.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model,
-               *given.extra_inputs]
-    require_apart({"--html": given.html, "--model-explorer": given.model_explorer,
-                   **{f"--output {each}": each for each in given.output}}, sources)
+    outputs = format_options.formats_of(options, args)
+    sources = [args.file, *without_weights.external_weights(args.file), args.values, args.sidecar, args.outputs,
+               args.model, *args.extra_inputs]
+    require_apart({"--html": args.html, "--model-explorer": args.model_explorer,
+                   **{f"--output {each}": each for each in args.output}}, sources)
     from .api import accuracy
 
-    report = accuracy(given.file, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
-                      outputs=given.outputs, model=given.model, tolerance=given.tolerance, memory=given.memory,
-                      optimized=given.optimized, max_error=given.max_error, input_names=given.input_name,
-                      extra_inputs=given.extra_inputs)
-    if given.html:
-        report.to_html(given.html)
-    if given.model_explorer:
-        report.to_model_explorer(given.model_explorer)
-    format_options.write(report.path, written, lambda form: _in_form(report, form, given.source_root))
+    report = accuracy(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
+                      outputs=args.outputs, model=args.model, tolerance=args.tolerance, memory=args.memory,
+                      optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
+                      extra_inputs=args.extra_inputs)
+    if args.html:
+        report.to_html(args.html)
+    if args.model_explorer:
+        report.to_model_explorer(args.model_explorer)
+    format_options.write(report.path, outputs, lambda format_name: _formatted(report, format_name, args.source_root))
     return 1 if report.findings else 0
 
 
-def _in_form(report: AccuracyReport, form: str, source_root: str | None) -> str:
-    if form != "text":
-        return json.dumps(report.to_json() if form == "json" else report.to_sarif(source_root), indent=2)
+def _formatted(report: AccuracyReport, format_name: str, source_root: str | None) -> str:
+    if format_name != "text":
+        return json.dumps(report.to_json() if format_name == "json" else report.to_sarif(source_root), indent=2)
     return "\n".join([str(report), *(f"finding: {each['message']}" for each in report.findings)])

@@ -1,8 +1,8 @@
-"""Feeds: what the inputs of a file are given, of tensors that were recorded and of those that the caller supplies.
+"""Feeds: the tensors for the inputs of a file, from recorded tensors and from the caller's.
 
-An input is given, first, what the caller says; else what was recorded under its name; else, by position, what was recorded
-under a name that the file does not have. Where the file takes fewer of those than there are, sizes must leave one way.
-"""
+An input gets the caller's tensor, else the one recorded under its name, else one recorded under a name that the file
+does not have, by position. If the file has fewer inputs left than there are such tensors, only one pairing may fit the
+sizes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ..errors import error, require_list
 from ..values import archives
 from .annotated_file import File
 
-_MOST = 10_000  # ways to pair inputs by position that are looked at
+_MAX_PAIRINGS = 10_000  # pairings by position to try
 
 InputNames = Mapping[str, str] | Collection[str]
 ExtraInputs = Mapping[str, Any] | str | os.PathLike[str] | Collection[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
-class Supplied:
-    """The caller's word on inputs, by the file's names."""
+class Overrides:
+    """Inputs that the caller specifies, by the file's names."""
 
     recorded: Mapping[str, str] = field(default_factory=dict)          # names of recorded inputs
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)  # inputs that were not recorded
@@ -38,77 +38,78 @@ class Supplied:
 @dataclass(frozen=True)
 class Feed:
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
-    casts: dict[str, str] = field(default_factory=dict)        # inputs whose dtype in the file is another, with the file's
-    by_position: dict[str, str] = field(default_factory=dict)  # inputs that have what was recorded under another name
+    casts: dict[str, str] = field(default_factory=dict)        # the file's dtype of each input that was converted
+    by_position: dict[str, str] = field(default_factory=dict)  # recorded names of inputs paired by position
 
 
-def supplied(input_names: InputNames | None, extra_inputs: ExtraInputs | None) -> Supplied:
-    """``input_names``: recorded names by the file's, or texts "file=recorded". ``extra_inputs``: tensors or arrays by the
-    file's names, or files of them, .npz or .pt. Raises WhenceError E0101, E0102, E0203."""
+def overrides_of(input_names: InputNames | None, extra_inputs: ExtraInputs | None) -> Overrides:
+    """Reads the caller's ``input_names``, recorded names by the file's or texts "file=recorded", and ``extra_inputs``,
+    tensors or arrays by the file's names or .npz or .pt files of them. Raises WhenceError E0101, E0102, E0203."""
     if isinstance(input_names, Mapping):
         recorded = dict(input_names)
     else:
         require_list(input_names or ())
         recorded = dict(_name_pair(each) for each in input_names or ())
     if extra_inputs is None or isinstance(extra_inputs, Mapping):
-        return Supplied(recorded, _tensors(extra_inputs or {}))
+        return Overrides(recorded, _tensors(extra_inputs or {}))
     paths = [extra_inputs] if isinstance(extra_inputs, (str, os.PathLike)) else extra_inputs
-    return Supplied(recorded, {name: each for path in paths for name, each in _tensors_of(Path(path)).items()})
+    return Overrides(recorded, {name: each for path in paths for name, each in _tensors_of(Path(path)).items()})
 
 
 def add_options(options: argparse.ArgumentParser) -> None:
-    """The options of command lines that run a file on recorded inputs."""
+    """Adds the options of every command line that runs a file on recorded inputs."""
     options.add_argument("--input-name", action="append", default=[], metavar="FILE=RECORDED",
-                         help="the recorded input that an input of the file is given; by default the one of its name, or by "
+                         help="the recorded input for an input of the file; by default the one with its name, or by "
                          "position; repeatable")
     options.add_argument("--extra-inputs", action="append", default=[], metavar="FILE",
-                         help="inputs of the file that were not recorded, by its names, .npz or .pt; repeatable")
+                         help="inputs of the file that were not recorded, by the file's names, .npz or .pt; repeatable")
 
 
 def _name_pair(text: str) -> tuple[str, str]:
     name, equals, recorded = text.partition("=")
     if not (name and equals and recorded):
-        raise error("E0101", "usage", f"'{text}' is not a pair of names", "give FILE=RECORDED: the file's input, and the "
-                    "recorded one that it is given")
+        raise error("E0101", "usage", f"'{text}' is not a pair of names", "give FILE=RECORDED: the file's input and "
+                    "the recorded input for it")
     return name, recorded
 
 
 def _tensors_of(path: Path) -> dict[str, torch.Tensor]:
     stored = archives.inputs_from(path)
     if len(stored) != 1 or not isinstance(stored[0], Mapping):
-        raise error("E0101", "usage", f"{path} does not hold inputs by name", "numpy.savez(path, name=array), or "
+        raise error("E0101", "usage", f"{path} has no inputs by name", "numpy.savez(path, name=array), or "
                     "torch.save({'name': tensor}, path)", file=str(path))
     return _tensors(stored[0])
 
 
-def _tensors(given: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     try:
-        return {name: torch.as_tensor(each).detach().cpu() for name, each in given.items()}
+        return {name: torch.as_tensor(each).detach().cpu() for name, each in arrays.items()}
     except (TypeError, ValueError, RuntimeError) as failure:
-        raise error("E0101", "usage", f"extra inputs are arrays by name: {failure}",
-                    "give tensors or arrays of numpy") from None
+        raise error("E0101", "usage", f"an extra input is not an array: {failure}",
+                    "give tensors or numpy arrays") from None
 
 
-def feed(file: File, given: Mapping[str, torch.Tensor], said: Supplied) -> Feed:
-    """Raises WhenceError: E0101 for names that there are not, E0104 for inputs without a tensor and for tensors that do not
-    fit."""
-    pairs, by_position = _paired(file, given, said)
-    made = Feed(by_position=by_position)
+def feed(file: File, recorded: Mapping[str, torch.Tensor], overrides: Overrides) -> Feed:
+    """Returns a tensor for each input of the file. Raises WhenceError: E0101 for unknown names, E0104 for inputs
+    without a tensor and for tensors that do not fit."""
+    pairs, by_position = _paired(file, recorded, overrides)
+    result = Feed(by_position=by_position)
     for declared in _declared(file):
         name = declared.name
-        tensor = said.tensors[name] if name in said.tensors else given[pairs[name]]
+        tensor = overrides.tensors[name] if name in overrides.tensors else recorded[pairs[name]]
         _require_sizes(file, declared, tensor.shape)
-        wanted = dtype_of(declared)
-        if wanted is not None and wanted != tensor.dtype:
-            if wanted.is_floating_point != tensor.dtype.is_floating_point:
-                raise error("E0104", "input_mismatch", f"the input '{name}' is {_word(wanted)} in the file, "
-                            f"{_word(tensor.dtype)} was {'supplied' if name in said.tensors else 'recorded'}",
-                            "record values of the model that was exported, or supply it: --extra-inputs x.npz (extra_inputs)",
-                            file=file.path)
-            made.casts[name] = _word(wanted)
-            tensor = tensor.to(wanted)
-        made.tensors[name] = tensor
-    return made
+        dtype = dtype_of(declared)
+        if dtype is not None and dtype != tensor.dtype:
+            if dtype.is_floating_point != tensor.dtype.is_floating_point:
+                raise error("E0104", "input_mismatch", f"the input '{name}' is {_dtype_name(dtype)} in the file and "
+                            f"{_dtype_name(tensor.dtype)} "
+                            f"as {'supplied' if name in overrides.tensors else 'recorded'}",
+                            "record values of the exported model, or supply the input: --extra-inputs x.npz "
+                            "(extra_inputs)", file=file.path)
+            result.casts[name] = _dtype_name(dtype)
+            tensor = tensor.to(dtype)
+        result.tensors[name] = tensor
+    return result
 
 
 def _declared(file: File) -> list[Any]:
@@ -116,80 +117,83 @@ def _declared(file: File) -> list[Any]:
     return [each for each in file.model.graph.input if each.name in names]
 
 
-def _paired(file: File, given: Mapping[str, torch.Tensor], said: Supplied) -> tuple[dict[str, str], dict[str, str]]:
-    """For each input that is not supplied the name of a recorded one, and those of them that were paired by position."""
-    _require_known(file, given, said)
-    pairs = dict(said.recorded)
-    left = [name for name in file.inputs if name not in pairs and name not in said.tensors]
-    pairs |= {name: name for name in left if name in given}
-    left = [name for name in left if name not in pairs]
-    free = [name for name in given if name not in pairs.values()]
-    by_position = _by_position(file, left, {name: given[name] for name in free})
+def _paired(file: File, recorded: Mapping[str, torch.Tensor],
+            overrides: Overrides) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the recorded name of each input that is not supplied, and of these pairs the ones made by position."""
+    _require_known(file, recorded, overrides)
+    pairs = dict(overrides.recorded)
+    remaining = [name for name in file.inputs if name not in pairs and name not in overrides.tensors]
+    pairs |= {name: name for name in remaining if name in recorded}
+    remaining = [name for name in remaining if name not in pairs]
+    free = [name for name in recorded if name not in pairs.values()]
+    by_position = _by_position(file, remaining, {name: recorded[name] for name in free})
     return pairs | by_position, by_position
 
 
-def _require_known(file: File, given: Mapping[str, torch.Tensor], said: Supplied) -> None:
-    unknown = [name for name in (*said.recorded, *said.tensors) if name not in file.inputs]
+def _require_known(file: File, recorded: Mapping[str, torch.Tensor], overrides: Overrides) -> None:
+    unknown = [name for name in (*overrides.recorded, *overrides.tensors) if name not in file.inputs]
     if unknown:
-        raise error("E0101", "usage", f"the file takes no input '{unknown[0]}'", f"its inputs are: {', '.join(file.inputs)}",
+        raise error("E0101", "usage", f"the file has no input '{unknown[0]}'",
+                    f"its inputs are: {', '.join(file.inputs)}", file=file.path)
+    if both := [name for name in overrides.recorded if name in overrides.tensors]:
+        raise error("E0101", "usage", f"the input '{both[0]}' is both supplied and paired with a recorded one",
+                    "give only one of the two", file=file.path)
+    if both := [name for name in overrides.tensors if name in recorded]:
+        raise error("E0101", "usage", f"the input '{both[0]}' was recorded, and the recorded results do not hold for "
+                    "another value of it", "leave it out of the extra inputs, or record values on that input",
                     file=file.path)
-    if both := [name for name in said.recorded if name in said.tensors]:
-        raise error("E0101", "usage", f"the input '{both[0]}' is supplied, and named after a recorded one",
-                    "say one of the two", file=file.path)
-    if both := [name for name in said.tensors if name in given]:
-        raise error("E0101", "usage", f"the input '{both[0]}' was recorded, so that another value of it says nothing of the "
-                    "recorded results", "leave it out of the extra inputs, or record values on that input", file=file.path)
-    if unknown := [name for name in said.recorded.values() if name not in given]:
-        raise error("E0101", "usage", f"no input '{unknown[0]}' was recorded", f"recorded were: {', '.join(given) or 'none'}",
-                    file=file.path)
+    if unknown := [name for name in overrides.recorded.values() if name not in recorded]:
+        raise error("E0101", "usage", f"no input '{unknown[0]}' was recorded",
+                    f"recorded inputs: {', '.join(recorded) or 'none'}", file=file.path)
 
 
-def _by_position(file: File, left: list[str], free: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    if len(left) == len(free):
-        return dict(zip(left, free))
-    fitting = list(_ways(file, left, free))
-    if len(fitting) == 1:
-        return dict(zip(left, fitting[0]))
-    names, others = ", ".join(map(repr, left)), ", ".join(map(repr, free))
-    if len(left) > len(free):
-        what = f"the file takes {names}, " + (f"and of what was recorded {others} alone is left" if free else
-                                              f"which {'were' if len(left) > 1 else 'was'} not recorded")
+def _by_position(file: File, remaining: list[str], free: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    if len(remaining) == len(free):
+        return dict(zip(remaining, free))
+    choices = list(_fitting_choices(file, remaining, free))
+    if len(choices) == 1:
+        return dict(zip(remaining, choices[0]))
+    names, others = ", ".join(map(repr, remaining)), ", ".join(map(repr, free))
+    if len(remaining) > len(free):
+        what = f"the file takes {names}, " + (f"but only these recorded inputs are left: {others}" if free else
+                                              f"which {'were' if len(remaining) > 1 else 'was'} not recorded")
     else:
-        what = f"the file takes {names}, which may be {'several' if fitting else 'none'} of the recorded {others}"
-    remedy = f"`--input-name {left[0]}=RECORDED` (input_names) says which one it is, " if free else ""
-    raise error("E0104", "input_mismatch", what, remedy + "`--extra-inputs x.npz` (extra_inputs) supplies what was not "
-                f"recorded; the file's inputs are: {', '.join(file.inputs)}", file=file.path)
+        what = f"the file takes {names}, which may be {'several' if choices else 'none'} of the recorded {others}"
+    remedy = f"`--input-name {remaining[0]}=RECORDED` (input_names) pairs it, " if free else ""
+    raise error("E0104", "input_mismatch", what, remedy + "`--extra-inputs x.npz` (extra_inputs) supplies other "
+                f"inputs; the file's inputs are: {', '.join(file.inputs)}", file=file.path)
 
 
-def _ways(file: File, left: list[str], free: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, ...]]:
-    """Choices of as many of ``free``, in their order, that fit the inputs ``left``."""
+def _fitting_choices(file: File, remaining: list[str], free: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, ...]]:
+    """Yields the choices of ``free`` tensors, in their order, that fit the inputs ``remaining``."""
     declared = {each.name: each for each in _declared(file)}
-    for way in itertools.islice(itertools.combinations(free, len(left)), _MOST):
-        if all(_fits(declared[name], free[other]) for name, other in zip(left, way)):
-            yield way
+    for choice in itertools.islice(itertools.combinations(free, len(remaining)), _MAX_PAIRINGS):
+        if all(_fits(declared[name], free[other]) for name, other in zip(remaining, choice)):
+            yield choice
 
 
 def _fits(declared: Any, tensor: torch.Tensor) -> bool:
-    wanted = dtype_of(declared)
+    dtype = dtype_of(declared)
     return _has_sizes(declared, tensor.shape) and (
-        wanted is None or wanted == tensor.dtype or {wanted, tensor.dtype} <= _NUMBERS or {wanted, tensor.dtype} <= _WHOLE)
+        dtype is None or dtype == tensor.dtype or {dtype, tensor.dtype} <= _FLOATS
+        or {dtype, tensor.dtype} <= _INTEGERS)
 
 
-_NUMBERS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-_WHOLE = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
+_FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
 
 
-def _require_sizes(file: File, declared: Any, given: Sequence[int]) -> None:
-    if not _has_sizes(declared, given):
+def _require_sizes(file: File, declared: Any, actual: Sequence[int]) -> None:
+    if not _has_sizes(declared, actual):
         sizes = ["?" if size is None else size for size in _sizes(declared) or ()]
         raise error("E0104", "input_mismatch", f"the input '{declared.name}' has sizes {sizes} in the file, "
-                    f"{list(given)} were given", "give inputs of the file's sizes: values recorded at these", file=file.path)
+                    f"got {list(actual)}", "record values on inputs of the file's sizes", file=file.path)
 
 
-def _has_sizes(declared: Any, given: Sequence[int]) -> bool:
+def _has_sizes(declared: Any, actual: Sequence[int]) -> bool:
     dims = _sizes(declared)
-    return dims is None or len(dims) == len(given) and all(
-        size in (None, other) for size, other in zip(dims, given, strict=True))
+    return dims is None or len(dims) == len(actual) and all(
+        size in (None, other) for size, other in zip(dims, actual, strict=True))
 
 
 def _sizes(declared: Any) -> list[int | None] | None:
@@ -198,12 +202,12 @@ def _sizes(declared: Any) -> list[int | None] | None:
     return [each.dim_value if each.HasField("dim_value") else None for each in declared.type.tensor_type.shape.dim]
 
 
-def _word(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
 def dtype_of(declared: Any) -> torch.dtype | None:
-    """The dtype of an input of the file; None for one that has no counterpart in PyTorch."""
+    """Returns the PyTorch dtype of an input of the file; None if PyTorch has no such dtype."""
     proto = needs("onnx", "reading a model").TensorProto
     return {proto.FLOAT: torch.float32, proto.FLOAT16: torch.float16, proto.BFLOAT16: torch.bfloat16,
             proto.DOUBLE: torch.float64, proto.INT32: torch.int32, proto.INT64: torch.int64,

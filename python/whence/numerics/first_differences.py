@@ -1,4 +1,4 @@
-"""Finds where differences begin: values that differ while everything they are computed from agrees, or nearly does."""
+"""Finds where differences begin: at values that differ while their inputs agree, or nearly agree."""
 
 from __future__ import annotations
 
@@ -7,75 +7,76 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .annotated_file import Node
-from .measurements import Kind, Measured, Measurement
-from .modules_alone import Made
+from .measurements import Measured, Measurement, NumberFormat
+from .modules_alone import AloneErrors
 from .value_flow import Flow
 
 REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
 _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
-# A value begins to differ where it is so many times further off than what it is computed from. Less is rounding that
-# adds up, or what came before: behind a difference, values may be off by several times as much.
-_STEP, _STEP_BEHIND = 3.0, 10.0
-_EQUAL = 1e-6  # relative difference below which scores are taken to have the same order
-_CHANGED = 10.0  # share of indices that may change, by how far the scores are off
-_USUAL, _ENOUGH = 10.0, 12  # usual steps that make a difference, and how many it takes to know the usual one
+# A difference begins at a value whose error is this many times the error of its inputs. Less is accumulated rounding.
+# After a difference, an inherited error may grow several times, so the second factor applies.
+_STEP, _LATER_STEP = 3.0, 10.0
+_MAX_EQUAL = 1e-6  # relative difference below which scores are assumed to have the same order
+_CHANGE_FACTOR = 10.0  # share of indices that may change, per relative difference of the scores
+_USUAL_STEPS, _MIN_STEPS = 10.0, 12  # a difference in usual steps; fewest steps to determine the usual one
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The relative difference from which on a value differs."""
+    """The relative differences above which a value differs."""
 
-    whole: float  # anywhere in the file
-    exact: float  # behind nodes that quantise nothing, where it is also far above everything before
+    general: float      # anywhere in the file
+    unquantised: float  # after nodes that quantise nothing, if also far above all earlier errors
 
     def above(self, flow: Flow, each: Measured) -> bool:
-        if each.counts:  # one index that changed is a difference, unless scores that are off a little changed it
-            before = flow.before(each.value)
-            return each.differs(max(self.whole, _CHANGED * before) if before > _EQUAL else 0.0)
-        if each.differs(self.whole):
+        if each.counts_unequal:  # one changed index is a difference, unless a small error of the scores changed it
+            inherited = flow.inherited_error(each.value)
+            return each.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
+        if each.differs(self.general):
             return True
-        # A Softmax of masked scores amplifies what seems little beside the mask: all that came before counts.
+        # A Softmax of masked scores amplifies errors that are small beside the mask: all earlier errors count.
         return not flow.is_quantised(each.value) and each.differs(
-            max(self.exact, _STEP_BEHIND * flow.ever_before(each.value)))
+            max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(each.value)))
 
 
 @dataclass
 class Beginning:
-    """A value that differs, and the nodes between it and the observed values that it is computed from, without those
-    that values which agree are computed by, too."""
+    """A value that differs, and the nodes that compute it from observed values, without nodes that also compute a value
+    that agrees."""
 
     measured: Measured
     nodes: list[Node]           # in the file's order
     reads: list[Measured]       # the observed values that the nodes read
     calls: list[int]            # the calls that the nodes belong to
-    around: int | None          # the innermost call that holds all of those
-    lasts: bool                 # the difference reaches an output of the file, or everything seen behind it
-    weighs: bool                # its figures are numbers that the module's weights have a part in: not another mask
+    enclosing: int | None       # the innermost call around all ``calls``
+    lasts: bool                 # it reaches an output of the file, or a later observed value
+    is_from_weights: bool       # the module's weights take part in it: it is not a changed mask
 
 
-def limits(flow: Flow, kind: Kind) -> Limits:
-    """Ten times what is usual for one step from observed values to the next in this file, within the bounds of what it
-    computes in."""
+def limits(flow: Flow, number_format: NumberFormat) -> Limits:
+    """Returns ten times the usual error of one step between observed values in this file, within the bounds for its
+    number format."""
     steps = []
     for name, each in flow.observed.items():
-        before, after = flow.before(name), each.figures.relative
-        if math.isfinite(after) and after > 0 and math.isfinite(before):
-            steps.append(math.sqrt(max(after**2 - before**2, 0.0)))
-    if len(steps) < _ENOUGH:
-        return Limits(math.sqrt(kind.least * kind.most), kind.exact)
+        inherited, after = flow.inherited_error(name), each.figures.relative
+        if math.isfinite(after) and after > 0 and math.isfinite(inherited):
+            steps.append(math.sqrt(max(after**2 - inherited**2, 0.0)))
+    if len(steps) < _MIN_STEPS:
+        return Limits(math.sqrt(number_format.min_limit * number_format.max_limit), number_format.unquantised_limit)
     steps.sort()
-    # Many steps behind a difference are large, so the usual one is sought among the smaller half.
-    return Limits(min(max(_USUAL * steps[len(steps) // 3], kind.least), kind.most), kind.exact)
+    # Many steps after a difference are large, so the usual step comes from the smaller half.
+    return Limits(min(max(_USUAL_STEPS * steps[len(steps) // 3], number_format.min_limit), number_format.max_limit),
+                  number_format.unquantised_limit)
 
 
 def find(flow: Flow, limits: Limits) -> list[Beginning]:
-    """In the order of data."""
+    """Returns the beginnings in the order of execution."""
     differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
-    # A node that an agreeing value is computed by computes what it should: a Reshape that a tool shares among readers.
-    # An equal index clears no scores.
-    cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts
+    # A node that computes an agreeing value is correct: for instance a Reshape that a tool shares among readers.
+    # An equal index does not prove its scores correct.
+    cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts_unequal
                for node in flow.region(value)[0]}
     found = []
     for value, each in flow.observed.items():
@@ -83,115 +84,117 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
             continue
         nodes, reads = flow.region(value)
         nodes = [node for node in nodes if node.at not in cleared] or nodes
-        before = flow.before(value)
-        if each.figures.relative <= before * (_STEP if before <= limits.whole else _STEP_BEHIND):
+        inherited = flow.inherited_error(value)
+        if each.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
             continue
         calls = _calls_of(flow.measurement, nodes)
-        found.append(Beginning(each, nodes, reads, calls, _around(flow.measurement, calls), _lasts(flow, each, limits),
-                               _weighs(flow, each, nodes, calls)))
+        found.append(Beginning(each, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
+                               _does_last(flow, each, limits), _is_from_weights(flow, each, nodes, calls)))
     return found
 
 
-def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) -> list[Beginning]:
-    """With what modules make alone: a difference that a module only hands on does not begin there, and one that is lost
-    in what is handed on does. In the order of data."""
+def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning], alone_errors: AloneErrors) -> list[Beginning]:
+    """Corrects the beginnings by the errors of modules run alone, in the order of execution. An inherited difference
+    does not begin in a module; a module's own error hidden by an inherited one does."""
     calls = flow.measurement.calls
-    faulty: dict[int, Beginning] = {}
-    known: set[int] = set()
+    own_beginnings: dict[int, Beginning] = {}
+    checked: set[int] = set()
     for at, call in enumerate(calls.run.calls):
-        if (call.module, call.call) not in made.relative:
+        if (call.module, call.call) not in alone_errors.relative:
             continue
-        known.add(at)
-        own = made.relative[call.module, call.call]
-        begun_there = _of_call(flow, limits, at)
+        checked.add(at)
+        own = alone_errors.relative[call.module, call.call]
+        beginning = _of_call(flow, limits, at)
         nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
-        is_quantised = flow.quantise(nodes) or flow.is_quantised(begun_there.measured.value)
-        # The rounding of modules within adds up in the one around them.
-        within = max((made.relative.get((other.module, other.call), 0.0) for inner, other in enumerate(calls.run.calls)
-                      if inner != at and at in calls.around[inner]), default=0.0)
-        limit = max(limits.whole, _STEP * within) if is_quantised else limits.exact
-        if own > limit and not any(at in calls.around[inner] for inner in faulty):
-            faulty[at] = begun_there
-    left = [each for each in begun if each.around not in known or each.around in faulty]
-    named = {each.around for each in left}
-    found = left + [each for at, each in faulty.items() if at not in named]
-    return sorted(found, key=lambda each: flow.file.place(each.measured.value))
+        is_quantised = flow.quantise(nodes) or flow.is_quantised(beginning.measured.value)
+        # The rounding of inner modules accumulates in the module around them.
+        within = max((alone_errors.relative.get((other.module, other.call), 0.0)
+                      for inner, other in enumerate(calls.run.calls)
+                      if inner != at and at in calls.enclosing[inner]), default=0.0)
+        limit = max(limits.general, _STEP * within) if is_quantised else limits.unquantised
+        if own > limit and not any(at in calls.enclosing[inner] for inner in own_beginnings):
+            own_beginnings[at] = beginning
+    remaining = [each for each in beginnings if each.enclosing not in checked or each.enclosing in own_beginnings]
+    listed = {each.enclosing for each in remaining}
+    found = remaining + [each for at, each in own_beginnings.items() if at not in listed]
+    return sorted(found, key=lambda each: flow.file.position(each.measured.value))
 
 
 def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
-    """The result of a call that is furthest off, as a beginning."""
+    """Returns the result of a call with the largest error, as a beginning."""
     keys = {each.key for each in flow.measurement.calls.run.calls[at].results}
     results = [each for each in flow.observed.values() if each.point.recorded.key in keys]
     worst = max(results, key=lambda each: each.figures.relative)
     nodes, reads = flow.region(worst.value)
     own = [node for node in nodes if flow.measurement.calls.within(node, at)]
-    return Beginning(worst, own or nodes, reads, [at], at, _lasts(flow, worst, limits), True)
+    return Beginning(worst, own or nodes, reads, [at], at, _does_last(flow, worst, limits), True)
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
-    """Without those of nodes that are known by a module around them alone, and of those that quantise for several
-    readers, where there are others."""
+    """Returns the calls of the nodes. Nodes known only by an enclosing module, and nodes that quantise for several
+    readers, count only if there are no others."""
     nodes = [node for node in nodes if node.op_type not in _CONVERTING] or list(nodes)
     known = [node for node in nodes if node.confidence not in ("ancestor", "unattributed")] or nodes
-    return list(dict.fromkeys(at for node in known for at in measurement.calls.of_node[node.at]))
+    return list(dict.fromkeys(at for node in known for at in measurement.calls.calls_of_node[node.at]))
 
 
-def _around(measurement: Measurement, calls: list[int]) -> int | None:
+def _enclosing_call(measurement: Measurement, calls: list[int]) -> int | None:
     if not calls:
         return None
-    common = frozenset.intersection(*(measurement.calls.around[at] for at in calls))
-    return max(common, key=lambda at: len(measurement.calls.around[at]), default=None)
+    common = frozenset.intersection(*(measurement.calls.enclosing[at] for at in calls))
+    return max(common, key=lambda at: len(measurement.calls.enclosing[at]), default=None)
 
 
-def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
-    """A mask of -inf in place of the least number differs, and nothing behind it does. A difference may also be diluted:
-    then what is behind it is further off than everything else that it is computed from."""
-    behind, reaches = flow.behind(measured.value)
-    limit = limits.whole if measured.differs(limits.whole) else limits.exact
+def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
+    """Returns true if the difference reaches later values or an output. A mask with -inf instead of the lowest number
+    does not. A diluted difference does if a later value has a clearly larger error than its other inputs."""
+    later, reaches = flow.next_observed(measured.value)
+    limit = limits.general if measured.differs(limits.general) else limits.unquantised
 
     def is_diluted(other: Measured) -> bool:
         reads = flow.region(other.value)[1]
-        before = max((each.figures.relative for each in reads if each is not measured), default=0.0)
-        return other.figures.relative > max(limit / _STEP, _STEP * before)
+        inherited = max((each.figures.relative for each in reads if each is not measured), default=0.0)
+        return other.figures.relative > max(limit / _STEP, _STEP * inherited)
 
-    return reaches or not behind or any(each.differs(limit) or is_diluted(each) for each in behind)
+    return reaches or not later or any(each.differs(limit) or is_diluted(each) for each in later)
 
 
-def _weighs(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
-    """True for a value in which the module's weights have a part, and no others: with those of another module a tool has
-    made it another value, by a scale multiplied into them. A node that tools fused of several modules is each one's."""
+def _is_from_weights(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
+    """Returns true if only the module's own weights take part in the value. With weights of another module it may be
+    another value, because a tool multiplied a scale into them. A node fused from several modules belongs to each."""
     weighing = [node for node in nodes if flow.has_weights([node])]
     if not each.certain or not weighing or not math.isfinite(each.figures.relative):
         return False
-    maker, known = each.point.maker, flow.measurement.calls
-    return len(calls) == 1 or maker is not None and all(known.touches(node, maker) for node in weighing)
+    source_call, calls_of_run = each.point.source_call, flow.measurement.calls
+    return len(calls) == 1 or source_call is not None and all(
+        calls_of_run.touches(node, source_call) for node in weighing)
 
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:
-    """A value that equals the point in another order of axes of the same sizes is laid out otherwise where everything
-    behind it agrees, or where channels are last that were first, and no rearranging node makes it. Otherwise
-    its axes are in a wrong order."""
+    """Decides for values that equal their point in another order of equal-sized axes. Such a value only has another
+    layout if all later values agree, or if channels moved from first to last and no rearranging node computes it.
+    Otherwise its axes are in a wrong order."""
     for each in reversed(flow.measurement.points):
-        if each.value is None or each.figures.turned is None:
+        if each.value is None or each.figures.permuted is None:
             continue
-        behind, reaches = flow.behind(each.value)
-        # An operator that computes does not turn axes: a tool has moved the Transpose that brings channels last behind it.
-        moved = each.figures.turned.moves_channels and each.value in flow.file.maker \
-            and flow.file.maker[each.value].op_type not in REARRANGING
-        if behind and not reaches and (moved or not any(limits.above(flow, other) for other in behind)):
-            each.figures = each.figures.turned
+        later, reaches = flow.next_observed(each.value)
+        # A computing operator does not permute axes: a tool has moved a Transpose from before to after it.
+        moved = each.figures.permuted.moves_channels and each.value in flow.file.producer \
+            and flow.file.producer[each.value].op_type not in REARRANGING
+        if later and not reaches and (moved or not any(limits.above(flow, other) for other in later)):
+            each.figures = each.figures.permuted
 
 
-def forget_impossible(flow: Flow, tolerance: float) -> bool:
-    """A value that was taken for a point because nothing else could be it, that differs, and behind which everything
-    agrees, is not the point. True when there was one: the flow is another then."""
-    forgotten = False
+def drop_impossible(flow: Flow, tolerance: float) -> bool:
+    """Drops values that were paired with a point only for lack of other candidates, if they differ and all later values
+    agree. Returns true if it dropped one: the flow must be built again."""
+    dropped = False
     for each in flow.measurement.points:
         if each.value is None or each.certain or not each.differs(tolerance):
             continue
-        behind, reaches = flow.behind(each.value)
-        if behind and not reaches and not any(other.differs(tolerance) for other in behind):
+        later, reaches = flow.next_observed(each.value)
+        if later and not reaches and not any(other.differs(tolerance) for other in later):
             each.value, each.figures = None, None
-            each.reason = "which value of the file it is, is not known"
-            forgotten = True
-    return forgotten
+            each.reason = "its value in the file is unknown"
+            dropped = True
+    return dropped

@@ -1,7 +1,7 @@
-"""Finds the operation at which a difference begins, by what the operations between the observed values returned.
+"""Finds the operation at which a difference begins, from the recorded results of operations between observed values.
 
-The sidecar numbers the operations of the model, and the file's nodes say which of them they stand for. Recorded values have
-operators in the order in which they ran; the two lists are those of one call.
+The sidecar numbers the model's operations, and each node of the file states the operations that it implements. Recorded
+values list the operators of each call in the order in which they ran. The two lists are matched call by call.
 """
 
 from __future__ import annotations
@@ -22,35 +22,38 @@ from .value_flow import Flow
 
 def beginning_in(flow: Flow, first: Beginning, limits: Limits, values: Values, program: RecordedProgram, runtime: Runtime,
                  memory: int) -> Beginning | None:
-    """The beginning among the results of operations that ``first`` is computed by; None where none was recorded, or none
-    differs."""
+    """Returns the beginning among the results of the operations that compute ``first``; None if none was recorded or
+    none differs."""
     measurement, file = flow.measurement, flow.file
     points = list(_points(flow, first, program))
     if not points:
         return None
-    measured, _ = measurements.observed(file, values, measurement.calls, points, runtime, measurement.feed, limits.whole, memory)
+    measured, _ = measurements.observed(file, values, measurement.calls, points, runtime, measurement.feed,
+                                        limits.general, memory)
     finer = Flow(file, replace(measurement, points=measurements.in_order(file, [*measurement.points, *measured])))
     within = {first.measured.value, *(each.value for each in measured)}
-    begun = [each for each in first_differences.find(finer, limits) if each.measured.value in within]
-    return next(iter([each for each in begun if each.lasts] or begun), None)
+    beginnings = [each for each in first_differences.find(finer, limits) if each.measured.value in within]
+    return next(iter([each for each in beginnings if each.lasts] or beginnings), None)
 
 
 def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[Point]:
-    """Recorded results of the operations of the nodes, with the values of the file that are them."""
+    """Yields the recorded results of the nodes' operations, with their values in the file."""
     calls = flow.measurement.calls
     recorded = recorded_by_number(program, calls.run)
     nodes = nodes_by_operation(flow.file)
     for number in dict.fromkeys(number for node in first.nodes for number in node.operations if number in recorded):
-        call = calls.number(*program.calls[number])
+        call = calls.index_of(*program.calls[number])
         for output, result in enumerate(recorded[number].results):
-            stated = [name for name in values_of(flow.file, nodes[number], number, output) if name not in flow.observed]
-            if stated and call is not None:
-                yield Point(result, [call], stated=stated)
+            operation_values = [name for name in values_of(flow.file, nodes[number], number, output)
+                                if name not in flow.observed]
+            if operation_values and call is not None:
+                yield Point(result, [call], operation_values=operation_values)
 
 
 def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operation]:
-    """Recorded operations by their numbers in the sidecar, where a call has as many of an operator there as in the values.
-    A trace has operations on sizes, which are numbers of Python when the model runs: they have no axes."""
+    """Returns the recorded operations by their numbers in the sidecar. An operator of a call counts only if the sidecar
+    and the values have it equally often. A trace also has operations on sizes, Python numbers when the model runs;
+    their results have no axes, so ranks tell them apart."""
     groups: dict[tuple[Any, ...], tuple[list[int], list[Operation]]] = {}
     for number, key in enumerate(zip(program.calls, map(_as_traced, program.targets), program.ranks, strict=True)):
         groups.setdefault(key, ([], []))[0].append(number)
@@ -64,5 +67,5 @@ def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operatio
 
 
 def _as_traced(operator: str) -> str:
-    """A trace of Python has one operator for all convolutions."""
+    """Returns the operator's name in a Python trace, which has one operator for all convolutions."""
     return re.sub(r"^aten::conv(_transpose)?\dd$", "aten::_convolution", operator)

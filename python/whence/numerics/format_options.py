@@ -1,5 +1,5 @@
-"""Reports in several formats in one run: ``--format`` and ``--output``, each several times, in order; one format more than
-outputs goes to standard output."""
+"""The options ``--format`` and ``--output``, repeatable and paired in order: one run writes reports in several formats.
+One format without an output goes to standard output."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ def declare(options: argparse.ArgumentParser, formats: Sequence[str], more: str 
     options.add_argument("--json", action="store_true", help="the same as --format json")
 
 
-def forms_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> list[tuple[str, str | None]]:
-    """Each format with its file; None stands for standard output. Ends the program where they do not fit."""
-    forms = given.format or ["json" if given.json else "text"]
-    if given.json and forms != ["json"]:
-        options.error(f"--json and --format {' '.join(forms)}")
-    if not len(given.output) <= len(forms) <= len(given.output) + 1:
-        options.error(f"{len(forms)} formats and {len(given.output)} outputs: give an --output for each --format, or for each "
-                      "but one")
-    return list(zip_longest(forms, given.output))
+def formats_of(options: argparse.ArgumentParser, args: argparse.Namespace) -> list[tuple[str, str | None]]:
+    """Returns each format with its file, None for standard output. Exits with a usage error if their numbers do not
+    fit."""
+    formats = args.format or ["json" if args.json else "text"]
+    if args.json and formats != ["json"]:
+        options.error(f"--json and --format {' '.join(formats)}")
+    if not len(args.output) <= len(formats) <= len(args.output) + 1:
+        options.error(f"{len(formats)} formats and {len(args.output)} outputs: give an --output for each --format, or "
+                      "for each but one")
+    return list(zip_longest(formats, args.output))
 
 
-def write(model: str | os.PathLike[str], forms: Sequence[tuple[str, str | None]], text: Callable[[str], str]) -> None:
-    for form, target in forms:
+def write(model: str | os.PathLike[str], formats: Sequence[tuple[str, str | None]], text: Callable[[str], str]) -> None:
+    for format_name, target in formats:
         if target is None:
-            print(text(form))
+            print(text(format_name))
         else:
-            without_weights.write_about(Path(model), "--output", target, text(form) + "\n")
+            without_weights.write_report(Path(model), "--output", target, text(format_name) + "\n")

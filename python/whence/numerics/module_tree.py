@@ -1,4 +1,4 @@
-"""The order and the labels of modules in a table that shows them as a tree."""
+"""Orders and labels the rows of a table so that it shows a tree of modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def in_order(modules: Sequence[ModuleAccuracy]) -> list[ModuleAccuracy]:
-    """Parents first, siblings in the order in which they ended."""
+    """Sorts modules as a tree: parents first, siblings in the order in which they ended."""
     first: dict[str, int] = {}
     for at, each in enumerate(modules):
         for path in paths(each.module):
@@ -19,20 +19,20 @@ def in_order(modules: Sequence[ModuleAccuracy]) -> list[ModuleAccuracy]:
 
 
 def paths(module: str) -> list[str]:
-    """encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
+    """Returns the module and the modules around it: encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
     parts = module.split(".") if module else []
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
 
 
 def labels(rows: Sequence[ModuleAccuracy]) -> list[str]:
-    """Each below the next module around it that has a row; a list of modules has none."""
+    """Returns the labels, indented below the nearest enclosing module with a row. A list of modules has no row."""
     shown = {each.module for each in rows}
     depth = {"": 0 if "" in shown else -1}
     labels = []
     for each in rows:
-        around = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
-        name = each.module[len(around):].lstrip(".") if each.module else "(root)"
+        enclosing = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
+        name = each.module[len(enclosing):].lstrip(".") if each.module else "(root)"
         if each.module:
-            depth[each.module] = depth[around] + 1
+            depth[each.module] = depth[enclosing] + 1
         labels.append("  " * depth[each.module] + name + (f" call {each.call}" if each.call else ""))
     return labels

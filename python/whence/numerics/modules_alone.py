@@ -1,4 +1,4 @@
-"""Runs modules alone on what the file gives them: the error that a module makes, without what it inherits."""
+"""Runs modules alone on the file's values: this gives the error of the module itself, without the inherited error."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from .measurements import Measured, Measurement
 from .runtimes import Runtime
 from .value_flow import Flow
 
-_SAME = 1e-2  # relative difference of two runs of one model, in bfloat16 on another number of threads, too
+_REPEAT_LIMIT = 1e-2  # largest relative difference of two runs of one model, even in bfloat16 with other thread counts
 
 CallKey = tuple[str, int]  # a module's qualified name, and the number of its call
 
 
 @dataclass
 class Suspect:
-    """A call whose result is off, and all of what it was given is observable."""
+    """A call whose result differs and whose arguments are all observable."""
 
-    given: list[Recorded]
+    arguments: list[Recorded]
     results: list[Measured]
 
 
 @dataclass
-class Made:
-    """The errors that modules make by themselves."""
+class AloneErrors:
+    """The errors of modules that were run alone."""
 
     relative: dict[CallKey, float] = field(default_factory=dict)
     failed: dict[CallKey, str] = field(default_factory=dict)  # why a module did not run alone
 
 
 def model_of(model: Any, values: Values, run: Run) -> Any:
-    """The model, or that of an archive's path. Raises WhenceError as `whence record` does."""
+    """Returns the model, loaded if it is the path of an archive. Raises WhenceError as `whence record` does."""
     if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         return model
     require_path(model, "the model")
@@ -54,32 +54,34 @@ def model_of(model: Any, values: Values, run: Run) -> Any:
         return archives.opened(model, inputs)
 
 
-def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, least: float, memory: int) -> Made:
-    """Runs each call alone whose result is off by more than ``least``, except for the whole model's. What the file
-    gives it are the observed values of what it was given.
+def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, least: float,
+            memory: int) -> AloneErrors:
+    """Runs each call alone whose result differs by more than ``least``, except the whole model's. Its arguments are the
+    file's values of its recorded arguments.
 
-    Raises WhenceError: E0104 and E0207 when the model does not run on the recorded inputs, E0206 when it is another."""
-    made = Made()
+    Raises WhenceError: E0104 and E0207 if the model does not run on the recorded inputs, E0206 if it is another
+    model."""
+    alone_errors = AloneErrors()
     suspects = _suspects(flow.measurement, run, least)
     for part in _rounds(suspects, memory):
-        taken = _taken(flow.measurement, values, part, runtime)
-        recorder = _Alone(model, values, part, taken, made)
+        file_tensors = _file_tensors(flow.measurement, values, part, runtime)
+        recorder = _AloneRunner(model, values, part, file_tensors, alone_errors)
         result = run_recorded(recorder, model, *_arguments(model, values, run))
         _require_recorded(values, run, result)
-    return made
+    return alone_errors
 
 
 def _require_recorded(values: Values, run: Run, result: Any) -> None:
-    """Another model would make errors of its own."""
+    """Raises WhenceError E0206 if the model does not reproduce the recorded results: its errors would be its own."""
     for recorded, tensor in zip(run.calls[-1].results, tensors_of(result)):
         found = tensor_differences.compare(values, recorded, tensor)
-        if found is None or not found.relative <= _SAME:
+        if found is None or not found.relative <= _REPEAT_LIMIT:
             raise error("E0206", "sidecar_mismatch", f"the model does not compute the values in {values.place}",
-                        "give the model that they were recorded of, or record them again")
+                        "give the model whose values were recorded, or record them again")
 
 
 def _arguments(model: Any, values: Values, run: Run) -> tuple[Any, Mapping[str, Any] | None]:
-    """args and kwargs: inputs by the names that the recording gave them."""
+    """Returns args and kwargs with the inputs under their recorded names."""
     inputs = {name: values.whole(each) for name, each in run.inputs.items()}
     if isinstance(model, torch.export.ExportedProgram):
         return (inputs,), None
@@ -99,11 +101,12 @@ def _suspects(measurement: Measurement, run: Run, least: float) -> dict[CallKey,
 
 
 def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[CallKey, Suspect]]:
-    """Suspects for each round, whose values together stay below ``memory``."""
+    """Yields the suspects for each round. The values of a round stay below ``memory``."""
     part: dict[CallKey, Suspect] = {}
     held: dict[str, int] = {}
     for key, each in suspects.items():
-        sizes = {one.key: 8 * one.count for one in (*each.given, *(result.point.recorded for result in each.results))}
+        sizes = {one.key: 8 * one.count
+                 for one in (*each.arguments, *(result.point.recorded for result in each.results))}
         if part and sum((held | sizes).values()) > memory:
             yield part
             part, held = {}, {}
@@ -113,124 +116,127 @@ def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[C
         yield part
 
 
-def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
-           runtime: Runtime) -> dict[str, torch.Tensor]:
-    """The file's tensors in the place of recorded ones, by their keys, in their dtype and order of axes."""
+def _file_tensors(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
+                  runtime: Runtime) -> dict[str, torch.Tensor]:
+    """Returns the file's tensors by the keys of the recorded tensors, in their sizes and order of axes."""
     seen = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
-    wanted: dict[str, list[Recorded]] = {}
+    recorded_of: dict[str, list[Recorded]] = {}
     for each in suspects.values():
-        for recorded in (*each.given, *(result.point.recorded for result in each.results)):
+        for recorded in (*each.arguments, *(result.point.recorded for result in each.results)):
             if recorded.key in seen:
-                wanted.setdefault(seen[recorded.key].value, []).append(recorded)
-    taken = {}
-    for name, tensor in runtime.take(measurement.feed.tensors, list(wanted)):
-        for recorded in wanted[name]:
+                recorded_of.setdefault(seen[recorded.key].value, []).append(recorded)
+    file_tensors = {}
+    for name, tensor in runtime.take(measurement.feed.tensors, list(recorded_of)):
+        for recorded in recorded_of[name]:
             layout = seen[recorded.key].figures.layout
-            taken[recorded.key] = tensor_differences.as_recorded(values, recorded, tensor, layout)
-    return taken
+            file_tensors[recorded.key] = tensor_differences.as_recorded(values, recorded, tensor, layout)
+    return file_tensors
 
 
-class _Alone(Recorder):
-    """In the place of recording what a call is given: runs the module on what the file gives it."""
+class _AloneRunner(Recorder):
+    """A recorder that runs each suspect module on the file's values instead of recording its arguments."""
 
-    def __init__(self, model: Any, values: Values, suspects: Mapping[CallKey, Suspect], taken: Mapping[str, torch.Tensor],
-                 made: Made) -> None:
+    def __init__(self, model: Any, values: Values, suspects: Mapping[CallKey, Suspect],
+                 file_tensors: Mapping[str, torch.Tensor], alone_errors: AloneErrors) -> None:
         super().__init__()
         self._model = model
         self._values = values
         self._suspects = suspects
-        self._taken = taken
-        self._made = made
+        self._file_tensors = file_tensors
+        self._alone_errors = alone_errors
 
     @contextmanager
     def one_run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_AloneCalls]:
         yield _AloneCalls(self._call)
 
-    def _call(self, owner: Any, path: str, number: int, given: Any) -> None:
+    def _call(self, owner: Any, path: str, number: int, arguments: Any) -> None:
         suspect = self._suspects.get((path, number))
         if suspect is None:
             return
         try:
-            results = self._ran(owner, path, number, given, self._in_place_of(tensors_of(given), suspect.given))
+            results = self._ran(owner, path, number, arguments,
+                                self._in_place_of(tensors_of(arguments), suspect.arguments))
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as failure:
-            self._made.failed[path, number] = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
+            self._alone_errors.failed[path, number] = \
+                str(failure).splitlines()[0] if str(failure) else type(failure).__name__
             return
-        off = [tensor_differences.relative(wanted, self._taken[each.point.recorded.key])
-               for wanted, each in zip(results, suspect.results)]
-        self._made.relative[path, number] = max(off, default=0.0)
+        off = [tensor_differences.relative(result, self._file_tensors[each.point.recorded.key])
+               for result, each in zip(results, suspect.results)]
+        self._alone_errors.relative[path, number] = max(off, default=0.0)
 
-    def _in_place_of(self, given: list[torch.Tensor], recorded: list[Recorded]) -> list[torch.Tensor | None]:
-        """The file's tensor in the place of each that is given. A torch.export program gives a module what it reads, in
-        an order of its own, where the recorded model gave arguments: what equals which says which is which."""
-        left = list(recorded)
-        taken = []
-        for tensor in given:
-            same = next((each for each in left if each.dims == tuple(tensor.shape) and self._equals(each, tensor)), None)
+    def _in_place_of(self, arguments: list[torch.Tensor], recorded: list[Recorded]) -> list[torch.Tensor | None]:
+        """Returns the file's tensor for each argument. A torch.export program passes a module its inputs in another
+        order than the recorded model, so arguments are matched by equal tensors."""
+        remaining = list(recorded)
+        file_tensors = []
+        for tensor in arguments:
+            same = next((each for each in remaining
+                         if each.dims == tuple(tensor.shape) and self._equals(each, tensor)), None)
             if same is None:
-                raise TypeError("it is given other tensors than were recorded")
-            left.remove(same)
-            taken.append(self._taken.get(same.key))
-        return taken
+                raise TypeError("its arguments are not the recorded ones")
+            remaining.remove(same)
+            file_tensors.append(self._file_tensors.get(same.key))
+        return file_tensors
 
     def _equals(self, recorded: Recorded, tensor: torch.Tensor) -> bool:
-        found = tensor_differences.compare(self._values, recorded, tensor, as_it_is=True)
-        return found is not None and found.relative <= _SAME
+        found = tensor_differences.compare(self._values, recorded, tensor, in_own_order=True)
+        return found is not None and found.relative <= _REPEAT_LIMIT
 
-    def _ran(self, owner: Any, path: str, number: int, given: Any,
+    def _ran(self, owner: Any, path: str, number: int, arguments: Any,
              tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
-        if not isinstance(owner, torch.nn.Module):  # a scripted one tells its tensors alone
-            return self._ran_scripted(path, number, given, tensors)
-        leaves, close = trees.flatten(given)
-        left = iter(_replaced(tensors_of(given), tensors))
-        args, kwargs = close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves]))
+        if not isinstance(owner, torch.nn.Module):  # a scripted module passes only its tensors
+            return self._ran_scripted(path, number, arguments, tensors)
+        leaves, close = trees.flatten(arguments)
+        remaining = iter(_replaced(tensors_of(arguments), tensors))
+        args, kwargs = close(iter([next(remaining) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves]))
         with _buffers_restored(owner):
             return tensors_of(owner(*args, **kwargs))
 
-    def _ran_scripted(self, path: str, number: int, given: list[torch.Tensor],
+    def _ran_scripted(self, path: str, number: int, arguments: list[torch.Tensor],
                       tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
         module = functools.reduce(getattr, path.split("."), self._model)._c
-        later = f"forward{number}"  # a trace has further calls as methods of their own
+        later = f"forward{number}"  # a trace has one method for each further call
         method = module._get_method(later if number and module._has_method(later) else "forward")
-        if [each.type.kind() for each in method.schema.arguments[1:]] != ["TensorType"] * len(given):
-            raise TypeError("it takes more than tensors")
-        return tensors_of(method(*_replaced(given, tensors)))
+        if [each.type.kind() for each in method.schema.arguments[1:]] != ["TensorType"] * len(arguments):
+            raise TypeError("it has arguments that are not tensors")
+        return tensors_of(method(*_replaced(arguments, tensors)))
 
 
 @contextmanager
 def _buffers_restored(module: torch.nn.Module) -> Iterator[None]:
-    """Without ``keeping``, which would put back the hooks of the run around, too."""
-    kept = [(each, each.clone()) for each in module.buffers()]
+    """Restores buffers and random state afterwards. Leaves hooks alone: those of the surrounding run must stay."""
+    saved = [(each, each.clone()) for each in module.buffers()]
     with torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:
-            for buffer, content in kept:
+            for buffer, content in saved:
                 buffer.copy_(content)
 
 
-def _replaced(given: list[torch.Tensor], tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
-    """The file's in the place of PyTorch's, where it has one; the model's inputs are what they are."""
-    return [mine.detach().clone() if other is None else other.to(mine.dtype).reshape(mine.shape)
-            for mine, other in zip(given, tensors, strict=True)]
+def _replaced(arguments: list[torch.Tensor], tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
+    """Returns the file's tensors, and PyTorch's own where the file has none: at inputs of the model."""
+    return [original.detach().clone() if replacement is None else replacement.to(original.dtype).reshape(original.shape)
+            for original, replacement in zip(arguments, tensors, strict=True)]
 
 
 class _AloneCalls:
-    """Counts calls; those that a module makes while it runs alone are none of the model's."""
+    """Counts the model's calls. Calls that a module makes while it runs alone do not count."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
         self._counts: dict[str, int] = {}
         self._is_alone = False
 
-    def enter(self, owner: Any, path: str, kind: type | str, given: Any, call: int | None = None) -> None:
+    def enter(self, owner: Any, path: str, kind: type | str, arguments: Any, call: int | None = None) -> None:
         if self._is_alone:
             return
         number = self._counts[path] = self._counts.get(path, -1) + 1
         self._is_alone = True
         try:
-            self._call(owner, path, number if call is None else call, given)
+            self._call(owner, path, number if call is None else call, arguments)
         finally:
             self._is_alone = False
 
     def leave(self, owner: Any, result: Any) -> None:
-        """Only what is given counts here."""
+        """Does nothing: results are not recorded."""

@@ -11,14 +11,14 @@ import torch
 from ..base.optional_packages import needs
 from ..errors import error
 
-# Dtypes that numpy lacks: their bits travel as an unsigned integer, with ONNX's number for the dtype.
+# Dtypes that numpy lacks: passed as unsigned integers of the same bits, with ONNX's number for the dtype.
 _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint8, 17),
             torch.float8_e4m3fnuz: (torch.uint8, 18), torch.float8_e5m2: (torch.uint8, 19),
             torch.float8_e5m2fnuz: (torch.uint8, 20)}
 
 
 def session_options(optimised: bool = True) -> Any:
-    """Options of a session that logs errors alone."""
+    """Returns options of a session that logs only errors."""
     runtime = needs("onnxruntime", "running a file")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -29,21 +29,21 @@ def session_options(optimised: bool = True) -> Any:
 
 def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any:
     runtime = needs("onnxruntime", "running a file")
-    given = file if isinstance(file, bytes) else str(file)
-    if isinstance(given, str) and not os.path.exists(given):
-        raise error("E0102", "missing_file", f"there is no file {given}", "check the path", file=given)
+    source = file if isinstance(file, bytes) else str(file)
+    if isinstance(source, str) and not os.path.exists(source):
+        raise error("E0102", "missing_file", f"there is no file {source}", "check the path", file=source)
     try:
-        return runtime.InferenceSession(given, session_options(optimised), providers=["CPUExecutionProvider"])
-    except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
-        raise error("E0207", "run_failed", f"ONNX Runtime does not take the file: {failure}",
-                    "whence.validate says whether it is a valid one") from failure
+        return runtime.InferenceSession(source, session_options(optimised), providers=["CPUExecutionProvider"])
+    except Exception as failure:  # ONNX Runtime has one exception class for each code, without a common base
+        raise error("E0207", "run_failed", f"ONNX Runtime cannot load the file: {failure}",
+                    "check the file with whence.validate") from failure
 
 
 def ort_value(tensor: torch.Tensor) -> Any:
     value = needs("onnxruntime", "running a file").OrtValue
     tensor = tensor.detach().cpu().resolve_conj()
     if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)  # PyTorch's exporter makes complex inputs pairs
+        tensor = torch.view_as_real(tensor)  # PyTorch's exporter turns a complex input into pairs of real numbers
     if tensor.dtype in _AS_BITS:
         bits, number = _AS_BITS[tensor.dtype]
         return value.ortvalue_from_numpy_with_onnx_type(tensor.contiguous().view(bits).numpy(), number)
@@ -65,19 +65,20 @@ def _of_arrays(value: Any) -> Any:
 
 
 def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
-    """The outputs in the file's order; a sequence is a list of tensors, an optional one a tensor or None."""
-    given = {name: ort_value(tensor) for name, tensor in tensors.items()}
-    arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
-    others = [each.name for each in running.get_outputs() if each.name not in arrays_alone]
-    found = dict(zip(others, map(tensor_of, running.run_with_ort_values(others, given)))) if others else {}
-    if arrays_alone:  # ONNX Runtime gives sequences and optional values as Python objects
-        arrays = {name: value.numpy() for name, value in given.items()}
-        found |= dict(zip(arrays_alone, map(_of_arrays, running.run(arrays_alone, arrays))))
+    """Returns the outputs in the file's order. A sequence is a list of tensors, an optional output a tensor or None."""
+    inputs = {name: ort_value(tensor) for name, tensor in tensors.items()}
+    array_outputs = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
+    tensor_outputs = [each.name for each in running.get_outputs() if each.name not in array_outputs]
+    found = dict(zip(tensor_outputs, map(tensor_of, running.run_with_ort_values(tensor_outputs, inputs)))) \
+        if tensor_outputs else {}
+    if array_outputs:  # ONNX Runtime returns sequences and optional values as Python objects
+        arrays = {name: value.numpy() for name, value in inputs.items()}
+        found |= dict(zip(array_outputs, map(_of_arrays, running.run(array_outputs, arrays))))
     return tuple(found[each.name] for each in running.get_outputs())
 
 
 def weights_of(model: Any) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by qualified name, tied ones under each; of a module or torch.export.ExportedProgram."""
+    """Returns parameters and buffers of a module or ExportedProgram by qualified name; a tied one has several names."""
     if isinstance(model, torch.export.ExportedProgram):
         constants = {name: each for name, each in model.constants.items() if isinstance(each, torch.Tensor)}
         return {**model.state_dict, **constants}
@@ -85,48 +86,48 @@ def weights_of(model: Any) -> dict[str, torch.Tensor]:
 
 
 def renamed(tensors: Mapping[str, torch.Tensor], input_names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """The call's tensors, the first of them under the names that an export gave them."""
+    """Returns the call's tensors, the first ones renamed to the export's ``input_names``."""
     names = [*input_names, *list(tensors)[len(input_names):]]
     return dict(zip(names, tensors.values())) if len(set(names)) == len(names) else dict(tensors)
 
 
 def without_quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A quantized tensor as a file has it: its integers, scale and zero point."""
-    opened: dict[str, torch.Tensor] = {}
+    """Replaces each quantized tensor by its integers, scale and zero point, as in an ONNX file."""
+    plain: dict[str, torch.Tensor] = {}
     for name, each in tensors.items():
         if each.is_quantized and each.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-            opened |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
-                       f"{name}_zero_point": torch.tensor(each.q_zero_point())}
+            plain |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
+                      f"{name}_zero_point": torch.tensor(each.q_zero_point())}
         else:
-            opened[name] = each
-    return opened
+            plain[name] = each
+    return plain
 
 
 def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str,
               model: Any = None) -> dict[str, torch.Tensor]:
-    """The call's tensors under the file's names: by name where the file has forward's, else in order.
+    """Returns the call's tensors under the file's names: paired by name if the file has forward's names, else in order.
 
-    A file that was exported without its weights takes them as inputs: they come from ``model``.
-    Raises WhenceError E0104 when there are too few.
+    A file exported without weights has them as inputs: they come from ``model``.
+    Raises WhenceError E0104 if there are too few tensors.
     """
     tensors = without_quantized(tensors)
     names = [each.name for each in running.get_inputs()]
     if len(names) > len(tensors) and model is not None:
         weights = weights_of(model)
-        held = {name: weights[name] for name in names if name in weights and name not in tensors}
-        names = [name for name in names if name not in held]
-        return held | _by_name_or_order(names, tensors, file)
+        weight_inputs = {name: weights[name] for name in names if name in weights and name not in tensors}
+        names = [name for name in names if name not in weight_inputs]
+        return weight_inputs | _by_name_or_order(names, tensors, file)
     return _by_name_or_order(names, tensors, file)
 
 
 def _by_name_or_order(names: list[str], tensors: Mapping[str, torch.Tensor], file: str) -> dict[str, torch.Tensor]:
     if len(names) > len(tensors):
         raise error("E0104", "input_mismatch",
-                    f"the file takes {len(names)} inputs, the call has {len(tensors)} tensors",
+                    f"the file has {len(names)} inputs, the call has {len(tensors)} tensors",
                     f"its inputs are: {', '.join(names)}", file=file)
     if set(names) <= set(tensors):
         return {name: tensors[name] for name in names}
     if len(names) < len(tensors):
-        raise error("E0104", "input_mismatch", "the file has names of its own and takes fewer inputs than the call's "
-                    f"{len(tensors)} tensors", f"its inputs are: {', '.join(names)}", file=file)
+        raise error("E0104", "input_mismatch", f"the file has fewer inputs than the call's {len(tensors)} tensors, and "
+                    "under other names", f"its inputs are: {', '.join(names)}", file=file)
     return dict(zip(names, tensors.values()))

@@ -1,4 +1,4 @@
-"""Reads from a sidecar which recorded operation made which result of a module."""
+"""Reads the recorded operations of a sidecar, and which of them computed each result of a module."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from .source_lines import SourceLine
 
 @dataclass(frozen=True)
 class Result:
-    """A value that operations of a call made and others, or the caller, read."""
+    """A result of a module call: a value that the call computes and that operations outside it, or the caller, read."""
 
-    operation: int  # the recorded operation that made it
-    output: int     # which of that one's results
+    operation: int  # the recorded operation that computed it
+    output: int     # index among the results of the operation
     dims: tuple[int, ...] | None
 
 
 @dataclass
 class RecordedProgram:
     results: dict[tuple[str, int], list[Result]]   # by module and call, in execution order
-    targets: list[str]                             # "aten::linear", by number of the operation
-    calls: list[tuple[str, int]]                   # module and call that it is of, likewise
-    ranks: list[tuple[int | None, ...]]            # numbers of axes of its results, likewise
-    read: list[set[int]]                           # the operations whose results it reads, likewise
-    stacks: list[tuple[SourceLine, ...]]           # source lines, innermost first, likewise
-    digest: str                                    # by which pairs of values know it
+    targets: list[str]                             # of each operation: "aten::linear"
+    calls: list[tuple[str, int]]                   # of each operation: its module and call
+    ranks: list[tuple[int | None, ...]]            # of each operation: the ranks of its results
+    read: list[set[int]]                           # of each operation: the operations whose results it reads
+    stacks: list[tuple[SourceLine, ...]]           # of each operation: its source lines, innermost first
+    digest: str                                    # identifies the program in files of value pairs
 
 
 def read(path: str | os.PathLike[str]) -> RecordedProgram:
-    """Raises WhenceError: E0102, E0203 when it is not a sidecar, E0204."""
+    """Reads a sidecar. Raises WhenceError: E0102, E0203 if it is not a sidecar, E0204."""
     try:
         with open(path, encoding="utf-8") as file:
             raw = json.load(file)
@@ -62,23 +62,24 @@ def _rows(raw: dict[str, Any], name: str) -> list[dict[str, Any]]:
 def _program(raw: dict[str, Any]) -> RecordedProgram:
     strings, modules, scopes = raw["strings"], _rows(raw, "modules"), _rows(raw, "scopes")
     operations, values = _rows(raw, "operations"), _rows(raw, "values")
-    ways = _ways(scopes)
+    chains = _scope_chains(scopes)
     names = [(strings[modules[scope["module"]]["path"]], scope["call"]) for scope in scopes]
-    maker = {value: (at, number) for at, each in enumerate(operations) for number, value in enumerate(each["outputs"])}
-    used_by: dict[int, set[int]] = {}  # value -> scopes that read it
+    producer = {value: (at, number) for at, each in enumerate(operations)
+                for number, value in enumerate(each["outputs"])}
+    reading_scopes: dict[int, set[int]] = {}  # value -> scopes that read it
     for each in operations:
         for value in _values(each["arguments"]):
-            used_by.setdefault(value, set()).add(each["scope"])
+            reading_scopes.setdefault(value, set()).add(each["scope"])
     returned = {value for each in _rows(raw, "outputs") for value in _values(each["value"])}
     results: dict[tuple[str, int], list[Result]] = {}
-    for value, (at, number) in sorted(maker.items(), key=lambda entry: entry[1]):
-        readers = used_by.get(value, set())
-        for scope in ways[operations[at]["scope"]]:
-            if value in returned or any(scope not in ways[reader] for reader in readers):
+    for value, (at, number) in sorted(producer.items(), key=lambda entry: entry[1]):
+        readers = reading_scopes.get(value, set())
+        for scope in chains[operations[at]["scope"]]:
+            if value in returned or any(scope not in chains[reader] for reader in readers):
                 dims = values[value]["dims"]
-                known = None if dims is None else tuple(each if isinstance(each, int) else -1 for each in dims)
-                results.setdefault(names[scope], []).append(Result(at, number, known))
-    read = [{maker[value][0] for value in _values(each["arguments"]) if value in maker} for each in operations]
+                sizes = None if dims is None else tuple(each if isinstance(each, int) else -1 for each in dims)
+                results.setdefault(names[scope], []).append(Result(at, number, sizes))
+    read = [{producer[value][0] for value in _values(each["arguments"]) if value in producer} for each in operations]
     ranks = [tuple(None if (dims := values[value]["dims"]) is None else len(dims) for value in each["outputs"])
              for each in operations]
     return RecordedProgram(results, [strings[each["target"]] for each in operations],
@@ -93,17 +94,17 @@ def _stacks(raw: dict[str, Any], operations: list[dict[str, Any]]) -> list[tuple
     return [stacks[each["stack"]] if each["stack"] >= 0 else () for each in operations]
 
 
-def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
-    """Each scope and those around it; a parent stands before its children."""
-    ways: list[frozenset[int]] = []
+def _scope_chains(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
+    """Returns each scope with the scopes around it. A parent comes before its children in ``scopes``."""
+    chains: list[frozenset[int]] = []
     for at, scope in enumerate(scopes):
-        around = ways[scope["parent"]] if scope["parent"] >= 0 else frozenset()
-        ways.append(around | {at})
-    return ways
+        enclosing = chains[scope["parent"]] if scope["parent"] >= 0 else frozenset()
+        chains.append(enclosing | {at})
+    return chains
 
 
 def _values(argument: Any) -> list[int]:
-    """The numbers of the values among arguments, however deep."""
+    """Returns the ids of the values in arguments, nested ones included."""
     if isinstance(argument, dict):
         if "value" in argument and isinstance(argument["value"], int):
             return [argument["value"]]

@@ -1,4 +1,4 @@
-"""The report of an accuracy measurement: as objects, as a tree, as JSON."""
+"""The report of an accuracy measurement: as objects, as a tree and as JSON."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from .value_proofs import Contradiction
 
 @dataclass(frozen=True)
 class ModuleAccuracy:
-    """One call of one module. Figures are those of the result that is furthest off."""
+    """One call of one module. The figures belong to its result with the largest error."""
 
     module: str            # qualified name; the root is ""
     call: int
     type: str
-    status: str            # "equal", "differs", "passing": differs, and what is computed from it agrees; "adds up": is
-    # off, and nowhere in the file does a difference begin; "not observable"
-    value: str = ""        # the file's value that is the result
-    relative: float = 0.0  # length of the difference by the length of what was recorded
-    largest: float = 0.0   # largest absolute difference; where ``estimated``, at least so much
+    status: str            # "equal"; "differs"; "passing": differs, but later values agree; "adds up": above the
+    # tolerance, but no difference begins anywhere in the file; "not observable"
+    value: str = ""        # the result's value in the file
+    relative: float = 0.0  # norm of the difference divided by the norm of the recorded result
+    largest: float = 0.0   # largest absolute difference; a lower bound if ``estimated``
     sqnr: float = math.inf  # in dB
     cosine: float = 1.0
-    unequal: float | None = None  # share of elements that are not equal; None for floating numbers
-    estimated: bool = False       # from a sketch
-    inherited: float = 0.0        # the largest ``relative`` among the values that the result is computed from
-    not_finite: bool = False      # NaN or infinite in one of the two alone
-    layout: str = ""              # the order in which the file has the axes, where it is another
-    made: float | None = None     # the module's alone, on what the file gives it: without what is inherited
-    source: str = ""              # the source line of the node that makes ``value``
-    stack: Stack = field(default=(), repr=False)  # that line and those that led there, with whole paths, innermost first
-    proved: bool = False          # the result is the recorded one, which is like none of another module
-    note: str = ""                # why it is not observable, and where it is first seen
+    unequal: float | None = None  # share of unequal elements; None for floating-point results
+    estimated: bool = False       # computed from a sketch
+    inherited: float = 0.0        # the largest ``relative`` of the values that the result is computed from
+    not_finite: bool = False      # NaN or infinite in only one of the two
+    layout: str = ""              # the order of axes in the file, if it differs
+    made: float | None = None     # ``relative`` of the module run alone on the file's values: without inherited errors
+    source: str = ""              # the source line of the node that computes ``value``
+    stack: Stack = field(default=(), repr=False)  # its call stack with full paths, innermost first
+    proved: bool = False          # equals the recorded result, which no other module has
+    note: str = ""                # why it is not observable, and its first observable later value
 
     @property
     def name(self) -> str:
@@ -49,22 +49,22 @@ class ModuleAccuracy:
 
 @dataclass(frozen=True, repr=False)
 class FirstDifference(Printed):
-    """A value that differs, while everything that it is computed from agrees."""
+    """A value that differs although the values that it is computed from agree."""
 
-    module: str                   # the innermost module that holds all of ``nodes``
+    module: str                   # the innermost module around all ``nodes``
     call: int
-    suspects: tuple[str, ...]     # the modules among them, where they are several that the file does not tell apart
-    operation: str                # the recorded operation, "aten::linear", where one alone can be it; or ""
-    source: str                   # its source line, or that of the first node
+    suspects: tuple[str, ...]     # the modules of ``nodes``; several if the file does not distinguish them
+    operation: str                # the recorded operation, "aten::linear", if only one is possible; else ""
+    source: str                   # the source line of the operation, or of the first node
     value: str                    # the first value that differs
     nodes: tuple[str, ...]        # the nodes that compute it from values that agree
     relative: float
     largest: float
     estimated: bool
-    inherited: float              # the largest ``relative`` among the values that it is computed from
-    lasts: bool = True            # False: everything seen that is computed from it agrees
-    made: float | None = None     # the module's alone, on what the file gives it
-    stack: Stack = field(default=(), repr=False)  # ``source`` and the lines that led there, as of ``ModuleAccuracy``
+    inherited: float              # the largest ``relative`` of the values that it is computed from
+    lasts: bool = True            # False: all later observed values agree
+    made: float | None = None     # as in ``ModuleAccuracy``
+    stack: Stack = field(default=(), repr=False)  # as in ``ModuleAccuracy``
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
@@ -82,15 +82,15 @@ class FirstDifference(Printed):
 class AccuracyReport(Printed):
     path: Path
     settings: str                 # the runtime and how it ran
-    tolerance: float              # relative; from it on a value differs
-    tolerance_of: str             # why so much: "float16", or "as given"
+    tolerance: float              # relative difference above which a value differs
+    tolerance_of: str             # its reason: "float16", or "as given"
     modules: tuple[ModuleAccuracy, ...]  # in the order in which the calls ended
-    first: FirstDifference | None        # None: nothing differs, or nothing that lasts
-    beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in the order of data
-    contradictions: tuple[Contradiction, ...] = ()  # values that are another module's than the file says
+    first: FirstDifference | None        # None: nothing differs, or no difference lasts
+    beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in execution order
+    contradictions: tuple[Contradiction, ...] = ()  # values of another module than the file states
     notes: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()  # ``max_error``, as given
-    findings: tuple[dict[str, Any], ...] = field(default=())  # modules above those
+    limits: tuple[str, ...] = ()  # ``max_error`` as passed
+    findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``
 
     @property
     def observable(self) -> int:
@@ -98,7 +98,7 @@ class AccuracyReport(Printed):
 
     @property
     def first_row(self) -> ModuleAccuracy | None:
-        """The row of ``first``: of its module, or where that agrees, of the innermost whose result is the value."""
+        """The row of the module of ``first``, or if that agrees, the innermost row with the value of ``first``."""
         if self.first is None:
             return None
         module, call, value = self.first.module, self.first.call, self.first.value
@@ -108,7 +108,7 @@ class AccuracyReport(Printed):
 
     @property
     def verdict(self) -> str:
-        """One sentence, which the rows bear out."""
+        """The result in one sentence, consistent with the rows."""
         if self.first is None:
             return _why_none(self)
         row = self.first_row
@@ -118,14 +118,14 @@ class AccuracyReport(Printed):
 
     @property
     def clean(self) -> bool:
-        """Nothing differs, or where limits were given, all are kept."""
+        """True if nothing differs. With limits: true if no module is above its limit."""
         return not self.findings if self.limits else self.first is None
 
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
 
     def to_json(self) -> dict[str, Any]:
-        """As schema/accuracy.schema.json describes it; infinite figures are null."""
+        """Returns the report in the form of schema/accuracy.schema.json; infinite figures are null."""
         return {
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
             "tolerance_of": self.tolerance_of, "observable": self.observable,
@@ -135,24 +135,24 @@ class AccuracyReport(Printed):
             "findings": list(self.findings)}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
-        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
+        """Writes one self-contained page: the error along the model, and the tree in colours. Returns its path."""
+        return without_weights.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """SARIF 2.1.0, for code scanning: the findings, and the first module that differs, at lines of files below
-        ``source_root``, by default the working folder, as far as the model has any there."""
+        """Returns SARIF 2.1.0 for code scanning: the findings, and the first module that differs. Locations are source
+        lines below ``source_root``, by default the working folder, if the model has any there."""
         return tool_formats.to_sarif(self, source_root)
 
     def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
-        """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.
-        """
-        return without_weights.write_about(self.path, "the node data", path, json.dumps(tool_formats.to_model_explorer(self)))
+        """Writes node data that colours nodes by their modules' error in Model Explorer. Returns its path."""
+        return without_weights.write_report(self.path, "the node data", path,
+                                            json.dumps(tool_formats.to_model_explorer(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])
 
     def _headline(self) -> str:
-        """Names the file, the runtime, and the first module that differs or why there is none."""
+        """Names the file, the runtime, and the first module that differs or the reason why there is none."""
         measured, observable, *more = head(self)
         found = more[len(self.notes)]
         return f"{measured}, {observable.partition(';')[0]}, {found}"
@@ -167,7 +167,7 @@ class AccuracyReport(Printed):
 
 
 def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
-    """The cells of a row; the last says what is found."""
+    """Returns the cells of a row; the last one is the verdict."""
     if each.status == "not observable":
         return "", "", "", "", each.note
     return (short_number(each.relative), short_number(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
@@ -175,7 +175,7 @@ def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
 
 
 def _bar_of(each: ModuleAccuracy) -> Bar | str:
-    """The relative difference on a logarithmic scale: nothing at 1e-8, all of it at 1."""
+    """Returns the relative difference as a bar on a logarithmic scale: empty at 1e-8, full at 1."""
     if each.status == "not observable" or not each.relative > 1e-8:
         return ""
     return Bar.of(1 + math.log10(min(each.relative, 1.0)) / 8)
@@ -205,7 +205,7 @@ def _module(each: ModuleAccuracy) -> dict[str, Any]:
 
 
 def head(report: AccuracyReport) -> list[str]:
-    """The lines above the tree: what was measured, and where differences begin."""
+    """Returns the lines above the tree: the measurement, and where differences begin."""
     lines = [f"{report.path.name}: {report.settings}",
              f"{report.observable} of {len(report.modules)} module calls observable; a relative difference above "
              f"{report.tolerance:g} counts ({report.tolerance_of})"]
@@ -215,11 +215,12 @@ def head(report: AccuracyReport) -> list[str]:
         return [*lines, report.verdict]
     lines += [report.verdict + (f", {first.source}" if first.source else ""),
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
-              + (" at least" if first.estimated else "") + "; what it is computed from "
-              + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {short_number(first.inherited)} at most")
-              + ("" if first.lasts else ", and what is computed from it agrees")]
+              + (" at least" if first.estimated else "") + "; its inputs " + (
+                  "agree" if first.inherited <= report.tolerance / 10
+                  else f"are off by {short_number(first.inherited)} at most")
+              + ("" if first.lasts else ", and later values agree")]
     if first.made is not None:
-        lines.append(f"  alone, on what the file gives it, it is off by {_percent(first.made)}")
+        lines.append(f"  run alone on the file's values, it is off by {_percent(first.made)}")
     if first.operation:
         lines.append(f"  operation: {first.operation}")
     if len(first.suspects) > 1:
@@ -229,7 +230,7 @@ def head(report: AccuracyReport) -> list[str]:
     lines.append(f"  nodes: {shown}")
     later = [each for each in report.beginnings if each is not first]
     if later:
-        lines.append("  differences begin elsewhere, too: " + _listed(later))
+        lines.append("  differences also begin in: " + _listed(later))
     return lines
 
 
@@ -239,14 +240,15 @@ def _listed(beginnings: Sequence[FirstDifference]) -> str:
 
 
 def _why_none(report: AccuracyReport) -> str:
-    off = [each for each in report.modules if each.status not in ("equal", "not observable")]
+    above = [each for each in report.modules if each.status not in ("equal", "not observable")]
     if report.beginnings:
-        return ("no difference lasts: everything computed from what differs in passing agrees, " + _listed(report.beginnings))
-    if not off:
+        return ("no difference lasts: all values computed from a difference agree, " + _listed(report.beginnings))
+    if not above:
         return "no module differs"
     ran_alone = any(each.made is not None for each in report.modules)
     return (f"no module is the first: differences grow from step to step, and are above {report.tolerance:g} from "
-            f"{off[0].name} on" + ("" if ran_alone else "; the PyTorch model (--model) tells what each module makes itself"))
+            f"{above[0].name} on" + (
+                "" if ran_alone else "; --model (the PyTorch model) shows the error of each module"))
 
 
 def _percent(relative: float) -> str:
@@ -257,7 +259,7 @@ _MARKS = {"equal": "", "differs": "  differs", "passing": "  differs in passing"
 
 
 def _tree(report: AccuracyReport) -> list[str]:
-    """Modules as a tree, parents first, siblings in the order in which they ended."""
+    """Returns the lines of the tree: parents first, siblings in the order in which they ended."""
     rows, first = in_order(report.modules), report.first_row
     names = labels(rows)
     width = max(map(len, names), default=0)

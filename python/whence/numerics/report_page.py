@@ -1,4 +1,4 @@
-"""The report as one HTML page without outside parts: a plot of the error along the model, and the tree in colours."""
+"""The report as one self-contained HTML page: a plot of the error along the model, and the tree in colours."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24
 
 
 def to_html(report: AccuracyReport, headlines: Sequence[str]) -> str:
-    said = "\n".join(headlines)
+    summary = "\n".join(headlines)
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(report.path.name)}: accuracy by module"
             f"</title><style>{STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
-            f"<pre>{html.escape(said)}</pre>{_plot(report)}{_table(report)}</html>\n")
+            f"<pre>{html.escape(summary)}</pre>{_plot(report)}{_table(report)}</html>\n")
 
 
 def _plot(report: AccuracyReport) -> str:
-    """Relative error of the innermost modules in the order of data, on a logarithmic scale; a line at the tolerance."""
-    around = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
-    rows = [each for each in report.modules if each.status != "not observable" and each.module not in around]
+    """Plots the relative error of the innermost modules in execution order on a logarithmic scale, and the
+    tolerance."""
+    enclosing = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
+    rows = [each for each in report.modules if each.status != "not observable" and each.module not in enclosing]
     finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
     low, high = math.floor(math.log10(min(finite))), math.ceil(math.log10(max(finite)) + 1e-9)
     high = max(high, low + 1)
@@ -75,7 +76,7 @@ def _table(report: AccuracyReport) -> str:
 
 
 def _colour(report: AccuracyReport, each: ModuleAccuracy) -> str:
-    """Red from the tolerance on, the more the further; nothing below."""
+    """Returns no colour up to the tolerance, and stronger red for larger errors above it."""
     if each.status == "equal":
         return "none"
     decades = 3.0 if math.isinf(each.relative) else math.log10(each.relative / max(report.tolerance, 1e-12))

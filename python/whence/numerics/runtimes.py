@@ -1,4 +1,4 @@
-"""Runtimes: what can run a file and give values of it, and what another runtime left behind."""
+"""Runtimes that run a file and return its values, and values that another runtime stored."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..errors import WhenceError, error
 from . import ort_session, without_weights
 from .annotated_file import File
 
-# Runs the file on a feed and gives the values of these names; those that it does not have are left out.
+# Runs the file on a feed and yields the values of these names, without names that the file does not have.
 Taker = Callable[[Mapping[str, torch.Tensor], list[str]], Iterator[tuple[str, torch.Tensor]]]
 
 
 @dataclass(frozen=True)
 class Runtime:
-    settings: str    # under which was measured, for the report
+    settings: str    # settings of the measurement, for the report
     take: Taker
-    rounds: bool     # takes values in rounds; False: they are there already
+    rounds: bool     # True: runs the file in rounds. False: the values are stored already
 
 
 def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
@@ -38,18 +38,18 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         options = ort_session.session_options(optimized)
-        wanted = [name for name in names if name not in file.outputs]
-        with _with_outputs(file, wanted) as given:
-            if isinstance(given, bytes):
+        added = [name for name in names if name not in file.outputs]
+        with _with_outputs(file, added) as loadable:
+            if isinstance(loadable, bytes):
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path",
                                                  os.path.dirname(os.path.abspath(file.path)))
-            session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file,
-                               given if isinstance(given, str) else "")
+            session = _started(lambda: runtime.InferenceSession(loadable, options, providers=[provider]), file,
+                               loadable if isinstance(loadable, str) else "")
             arrays = {name: ort_session.ort_value(tensor) for name, tensor in feed.items()}
-            made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
-            asked = [name for name in names if name in made]
-            results = _ran(lambda: session.run_with_ort_values(asked, arrays), file)
-        for name, value in zip(asked, results):
+            available = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
+            requested = [name for name in names if name in available]
+            results = _ran(lambda: session.run_with_ort_values(requested, arrays), file)
+        for name, value in zip(requested, results):
             yield name, ort_session.tensor_of(value)
 
     level = "as the runtime optimises it" if optimized else "session optimisation off"
@@ -60,13 +60,13 @@ def openvino(file: File) -> Runtime:
     library = ort_session.needs("openvino", "running a file in OpenVINO")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
-        wanted = [name for name in names if name not in file.outputs]
+        added = [name for name in names if name not in file.outputs]
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
             embedded = without_weights.is_embedded(file.model)
-            path = without_weights.with_outputs(file.path, wanted, Path(folder)) if embedded else None
+            path = without_weights.with_outputs(file.path, added, Path(folder)) if embedded else None
             if path is None:
-                raise error("E0303", "unsupported_feature", "OpenVINO is given a copy of the file, and its weights lie "
-                            "beside it", "use onnxruntime, or store the weights in the file", file=file.path)
+                raise error("E0303", "unsupported_feature", "OpenVINO runs a copy of the file, and the weights are in "
+                            "another file", "use onnxruntime, or store the weights in the file", file=file.path)
             compiled = _started(lambda: library.Core().compile_model(
                 str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), file, str(path))
             results = _ran(lambda: compiled(_arrays(feed, "OpenVINO")), file)
@@ -97,22 +97,23 @@ def reference(file: File) -> Runtime:
 
 
 def _arrays(feed: Mapping[str, torch.Tensor], who: str) -> dict[str, Any]:
-    """Arrays of numpy, which has no bfloat16."""
+    """Converts the feed to numpy arrays. Raises WhenceError E0303 for bfloat16, which numpy lacks."""
     for name, tensor in feed.items():
         if tensor.dtype is torch.bfloat16:
-            raise error("E0303", "unsupported_feature", f"{who} is given arrays of numpy, and the input '{name}' is "
-                        "bfloat16", "use onnxruntime, on a provider with bfloat16")
+            raise error("E0303", "unsupported_feature", f"{who} takes numpy arrays, and the input '{name}' is "
+                        "bfloat16", "use onnxruntime with a provider for bfloat16")
     return {name: tensor.numpy() for name, tensor in feed.items()}
 
 
 def dumped(place: str | os.PathLike[str], file: File) -> Runtime:
-    """Values that another runtime left: an .npz, a folder of .npy, or JSON of Polygraphy, by the file's names."""
+    """Reads values that another runtime stored by the file's names: .npz, a folder of .npy files, or Polygraphy's
+    JSON."""
     arrays = _dump(Path(place))
     known = {_plain(name): name for name in arrays}
-    if known.keys().isdisjoint(map(_plain, file.maker)):
+    if known.keys().isdisjoint(map(_plain, file.producer)):
         held = ", ".join(list(arrays)[:3]) or "none"
-        raise error("E0104", "input_mismatch", f"{place} holds no value of {file.path}; its values are: {held}",
-                    "write values by their names in the file", file=str(place))
+        raise error("E0104", "input_mismatch", f"{place} has no value of {file.path}; its values are: {held}",
+                    "store values under their names in the file", file=str(place))
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         for name in names:
@@ -124,7 +125,7 @@ def dumped(place: str | os.PathLike[str], file: File) -> Runtime:
 
 
 def _plain(name: str) -> str:
-    """A name as a file may have it: without what separates folders."""
+    """Returns the name as it may appear as a file name: without path separators."""
     return name.replace("/", "_").replace(":", "_").strip("_")
 
 
@@ -141,20 +142,21 @@ def _dump(place: Path) -> Mapping[str, torch.Tensor]:
             return _polygraphy(json.loads(place.read_text(encoding="utf-8")))
         with numpy.load(place, allow_pickle=False) as archive:
             return {name: torch.as_tensor(archive[name]) for name in archive.files}
-    except Exception as failure:  # numpy, zip, JSON and base64 have classes of their own
-        raise error("E0203", "wrong_kind", f"{place} is neither .npz nor a folder of .npy nor JSON of Polygraphy: {failure}",
-                    "write values by their names in the file: numpy.savez(path, **values)", file=str(place)) from None
+    except Exception as failure:  # numpy, zip, JSON and base64 raise exceptions of their own
+        raise error("E0203", "wrong_kind", f"{place} is not .npz, a folder of .npy files or Polygraphy's JSON: "
+                    f"{failure}", "store values under their names in the file: numpy.savez(path, **values)",
+                    file=str(place)) from None
 
 
-def _polygraphy(stated: Any) -> Mapping[str, torch.Tensor]:
-    """Polygraphy's RunResults: pairs of a runner and its iterations; the first iteration of the first is taken. An
-    array is a .npy in base64."""
+def _polygraphy(results: Any) -> Mapping[str, torch.Tensor]:
+    """Reads Polygraphy's RunResults, pairs of a runner and its iterations: the first iteration of the first runner. An
+    array is an .npy file in base64."""
     import base64
     import io
 
     import numpy
 
-    runs = stated["lst"] if isinstance(stated, dict) else stated
+    runs = results["lst"] if isinstance(results, dict) else results
     _, iterations = runs[0]
     first = iterations[0]
     return {name: torch.as_tensor(numpy.load(io.BytesIO(base64.b64decode(_array_text(array))), allow_pickle=False))
@@ -162,13 +164,14 @@ def _polygraphy(stated: Any) -> Mapping[str, torch.Tensor]:
 
 
 def _array_text(entry: Any) -> str:
-    """An array by itself, or the result of an iteration, whose "values" it is."""
+    """Returns the base64 text of an entry: an array, or an iteration result with the array in "values"."""
     return _array_text(entry["values"]) if "values" in entry else entry["array"]
 
 
 @contextmanager
 def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
-    """The file with more outputs, as ONNX Runtime loads it. Weights beside the file stay there; those in it are copied with it, by the kernel."""
+    """Yields the file with more outputs, as ONNX Runtime loads it. External weights stay where they are; the kernel
+    copies embedded weights with the file."""
     if not without_weights.is_embedded(file.model):
         yield _with_small_weights(file) + without_weights.more_outputs(names)
         return
@@ -177,7 +180,7 @@ def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
 
 
 def _with_small_weights(file: File) -> bytes:
-    """The file with its small weights inside: sizes and axes, which ONNX Runtime reads before it opens other files."""
+    """Returns the file with small weights embedded: sizes and axes, which ONNX Runtime reads before external files."""
     onnx = ort_session.needs("onnx", "reading a model")
     from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
@@ -191,12 +194,13 @@ def _with_small_weights(file: File) -> bytes:
     return model.SerializeToString()
 
 
-def _started(start: Callable[[], Any], file: File, given: str = "") -> Any:
-    """``given``: the file that the runtime reads, which stands for the user's."""
+def _started(start: Callable[[], Any], file: File, copy_path: str = "") -> Any:
+    """Runs ``start``. ``copy_path`` is the path of the copy that the runtime reads; messages name the user's file
+    instead."""
     try:
         return start()
-    except Exception as failure:  # runtimes have classes of their own, without a common one
-        raise _refused(failure, file, "does not take", given) from failure
+    except Exception as failure:  # runtimes raise exceptions of their own, without a common base
+        raise _refused(failure, file, "cannot load", copy_path) from failure
 
 
 def _ran(run: Callable[[], Any], file: File) -> Any:
@@ -206,11 +210,11 @@ def _ran(run: Callable[[], Any], file: File) -> Any:
         raise _refused(failure, file, "cannot run", "") from failure
 
 
-def _refused(failure: Exception, file: File, what: str, given: str) -> WhenceError:
-    """The runtime's own words, and the module of the node that they name."""
-    said = str(failure).replace(given, file.path) if given else str(failure)
+def _refused(failure: Exception, file: File, what: str, copy_path: str) -> WhenceError:
+    """Returns an error with the runtime's message, and the module of the node that the message names."""
+    message = str(failure).replace(copy_path, file.path) if copy_path else str(failure)
     node = next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
-                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", said)), None)
+                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", message)), None)
     place = {"module": node.modules[0], "source": node.source} if node is not None and node.modules else {}
-    return error("E0207", "run_failed", f"the runtime {what} the file: {said}",
-                 "whence.validate(path, full=True) says whether it is a valid one", file=file.path, **place)
+    return error("E0207", "run_failed", f"the runtime {what} the file: {message}",
+                 "check the file with whence.validate(path, full=True)", file=file.path, **place)

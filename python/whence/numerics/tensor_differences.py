@@ -1,4 +1,4 @@
-"""Figures: how far an observed tensor is from a recorded one, exactly or as its sketch lets one estimate."""
+"""Figures of the difference between an observed and a recorded tensor: exact, or estimated from a sketch."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from ..values import sketch as sketching
 from ..values.sketch import Sketch
 from ..values.value_file import Recorded, Values
 
-_MOST_LAYOUTS = 130  # orders of axes that are tried; five axes have 120
+_MAX_LAYOUTS = 130  # orders of axes to try; five axes have 120
 
 
 @dataclass(frozen=True)
 class Figures:
-    """``relative`` is the length of the difference by that of what was recorded; infinite where elements are NaN or
-    infinite in one of the two alone, or where zeros were recorded and others observed. Of integers and truth values it is
-    the share of elements that are not equal."""
+    """``relative`` is the norm of the difference divided by the norm of the recorded tensor. It is infinite if elements
+    are NaN or infinite in only one of the two, or if the recorded tensor is zero and the observed one is not. For
+    integers and booleans it is the share of unequal elements."""
 
     relative: float
-    largest: float          # largest absolute difference; of a sketch, the largest at 1,024 places, so at least so much
+    largest: float          # largest absolute difference; for a sketch, a lower bound from 1,024 elements
     cosine: float
     estimated: bool         # from a sketch; False: exact
-    unequal: float | None   # the share of elements that are not equal; None for floating numbers
-    not_finite: bool        # NaN or infinite in one of the two alone
-    layout: str             # "" or how the observed one lies in memory: "axes 0 2 3 1"
-    turned: Figures | None = None  # in another order of axes, where sizes do not tell that from a wrong order
+    unequal: float | None   # the share of unequal elements; None for floating-point tensors
+    not_finite: bool        # NaN or infinite in only one of the two
+    layout: str             # "", or the order of axes of the observed tensor: "axes 0 2 3 1"
+    permuted: Figures | None = None  # in another order of axes, which sizes cannot tell from a wrong order
 
     @property
     def moves_channels(self) -> bool:
-        """The order of axes is that of channels last instead of first, or the other way round."""
+        """True if the layout turns channels first into channels last or back."""
         axes = list(map(int, self.layout.split()[1:]))
         count = len(axes)
         return count > 2 and axes in ([0, *range(2, count), 1], [0, count - 1, *range(1, count - 1)])
 
     @property
     def nearest(self) -> float:
-        """``relative`` in the order of axes in which it is least."""
-        return self.relative if self.turned is None else min(self.relative, self.turned.relative)
+        """The smaller ``relative`` of the two orders of axes."""
+        return self.relative if self.permuted is None else min(self.relative, self.permuted.relative)
 
     @property
     def sqnr(self) -> float:
@@ -53,48 +53,49 @@ class Figures:
 
 @dataclass(frozen=True)
 class _View:
-    """A view of the observed tensor that has the recorded one's elements in their order, in sizes of its own."""
+    """A view of the observed tensor with its elements in the order of the recorded tensor; its sizes may differ."""
 
     layout: str
     tensor: torch.Tensor
 
 
-def compare(values: Values, recorded: Recorded, observed: torch.Tensor, as_it_is: bool = False) -> Figures | None:
-    """None where nothing can be compared: other numbers of elements, or a layout that is not recognised.
+def compare(values: Values, recorded: Recorded, observed: torch.Tensor, in_own_order: bool = False) -> Figures | None:
+    """Compares two tensors. Returns None if their numbers of elements differ or the layout is not recognised.
 
-    Of a tensor whose sizes are others, the order of axes is taken in which the samples agree best, unless it is to be
-    taken ``as_it_is``: an output of the file.
+    A tensor of other sizes is compared in the order of axes in which the samples agree best. With ``in_own_order``, for
+    outputs of the file, only its own order counts.
     """
     if recorded.count != observed.numel() or is_number(recorded) != _is_number_tensor(observed):
         return None
     places, samples = samples_of(values, recorded)
-    straight = _View("", observed)
-    view = straight if as_it_is else _best_view(observed, recorded.dims, places, samples)
+    unpermuted = _View("", observed)
+    view = unpermuted if in_own_order else _best_view(observed, recorded.dims, places, samples)
     if view is None:
         return None
     if view.layout and _without_ones(observed.shape) == _without_ones(recorded.dims):
-        return replace(_of_view(values, recorded, straight), turned=_of_view(values, recorded, view))
-    return _of_view(values, recorded, view)
+        return replace(_view_figures(values, recorded, unpermuted), permuted=_view_figures(values, recorded, view))
+    return _view_figures(values, recorded, view)
 
 
-def _of_view(values: Values, recorded: Recorded, view: _View) -> Figures:
+def _view_figures(values: Values, recorded: Recorded, view: _View) -> Figures:
     if recorded.form == "whole":
-        return _of_whole(values.whole(recorded), view)
-    return _of_sketch(values.sketch(recorded), recorded, view)
+        return _complete_figures(values.whole(recorded), view)
+    return _sketch_figures(values.sketch(recorded), recorded, view)
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
-    """The observed tensor in the recorded one's sizes, and in its order of axes where ``compare`` found another."""
+    """Returns the observed tensor in the sizes of the recorded one, and in its order of axes if ``layout`` is
+    another."""
     view = _best_view(observed, recorded.dims, *samples_of(values, recorded)) if layout else None
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
-def relative(wanted: torch.Tensor, observed: torch.Tensor) -> float:
-    """``Figures.relative`` of two whole tensors of the same number of elements."""
-    a, b = observed.reshape(-1), wanted.reshape(-1)
+def relative(expected: torch.Tensor, observed: torch.Tensor) -> float:
+    """Returns ``Figures.relative`` of two complete tensors with the same number of elements."""
+    a, b = observed.reshape(-1), expected.reshape(-1)
     if not _is_number_tensor(b):
         return float((a != b).double().mean()) if a.numel() else 0.0
-    return _of_numbers(a, b, "").relative
+    return _number_figures(a, b, "").relative
 
 
 def is_number(recorded: Recorded) -> bool:
@@ -105,25 +106,25 @@ def _is_number_tensor(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _of_whole(wanted: torch.Tensor, view: _View) -> Figures:
-    a, b = view.tensor.reshape(-1), wanted.reshape(-1)
+def _complete_figures(expected: torch.Tensor, view: _View) -> Figures:
+    a, b = view.tensor.reshape(-1), expected.reshape(-1)
     if not _is_number_tensor(a):
         unequal = float((a != b).double().mean()) if a.numel() else 0.0
-        return _of_integers(unequal, _largest(a.double() - b.double()), False, view.layout)
-    return _of_numbers(a, b, view.layout)
+        return _integer_figures(unequal, _largest(a.double() - b.double()), False, view.layout)
+    return _number_figures(a, b, view.layout)
 
 
-def _of_numbers(observed: torch.Tensor, wanted: torch.Tensor, layout: str) -> Figures:
-    a, b = _wide(observed), _wide(wanted)
-    other = _others_not_finite(a, b)
+def _number_figures(observed: torch.Tensor, expected: torch.Tensor, layout: str) -> Figures:
+    a, b = _wide(observed), _wide(expected)
+    not_finite = _not_finite_differs(a, b)
     both = torch.isfinite(a) & torch.isfinite(b)
     a, b = (a, b) if bool(both.all()) else (a[both], b[both])
     difference = _length(a - b)
-    return _figures(difference, _length(a), _length(b), _largest(a - b), other, False, layout)
+    return _figures(difference, _length(a), _length(b), _largest(a - b), not_finite, False, layout)
 
 
 def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
-    """Places in the recorded tensor, and its elements there."""
+    """Returns sampled indices of the recorded tensor, and its elements there."""
     if recorded.form != "whole":
         return sketching.places(recorded.count), values.sketch(recorded).samples
     flat = values.whole(recorded).reshape(-1)
@@ -131,47 +132,47 @@ def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.
     return places, flat[places]
 
 
-def _others_not_finite(a: torch.Tensor, b: torch.Tensor) -> bool:
+def _not_finite_differs(a: torch.Tensor, b: torch.Tensor) -> bool:
     if bool(torch.isfinite(a).all()) and bool(torch.isfinite(b).all()):
         return False
     return not (torch.equal(a.isnan(), b.isnan()) and torch.equal(a.isposinf(), b.isposinf())
                 and torch.equal(a.isneginf(), b.isneginf()))
 
 
-def _of_sketch(wanted: Sketch, recorded: Recorded, view: _View) -> Figures:
+def _sketch_figures(expected: Sketch, recorded: Recorded, view: _View) -> Figures:
     places = sketching.places(recorded.count)
     flat = view.tensor.reshape(-1)
     at_places = flat[places]
     if not _is_number_tensor(flat):
-        unequal = float((at_places != wanted.samples).double().mean())
-        return _of_integers(unequal, _largest(at_places.double() - wanted.samples.double()), True, view.layout)
+        unequal = float((at_places != expected.samples).double().mean())
+        return _integer_figures(unequal, _largest(at_places.double() - expected.samples.double()), True, view.layout)
     moments = sketching.moments(flat)
     projected = sketching.projection(flat)
-    other = tuple(int(each) for each in moments[1:4]) != wanted.not_finite
-    a, b = _wide(at_places), _wide(wanted.samples)
-    other = other or _others_not_finite(a, b)
+    not_finite = tuple(int(each) for each in moments[1:4]) != expected.not_finite
+    a, b = _wide(at_places), _wide(expected.samples)
+    not_finite = not_finite or _not_finite_differs(a, b)
     both = torch.isfinite(a) & torch.isfinite(b)
-    difference = _length(projected.double() - wanted.projection.double())
-    return _figures(difference, math.sqrt(float(moments[8])), wanted.norm, _largest(a[both] - b[both]), other, True,
-                    view.layout)
+    difference = _length(projected.double() - expected.projection.double())
+    return _figures(difference, math.sqrt(float(moments[8])), expected.norm, _largest(a[both] - b[both]), not_finite,
+                    True, view.layout)
 
 
-def _figures(difference: float, observed: float, wanted: float, largest: float, not_finite: bool, estimated: bool,
+def _figures(difference: float, observed: float, expected: float, largest: float, not_finite: bool, estimated: bool,
              layout: str) -> Figures:
     if not_finite or not math.isfinite(difference):
         relative = math.inf
-    elif wanted == 0:
+    elif expected == 0:
         relative = 0.0 if difference == 0 else math.inf
     else:
-        relative = difference / wanted
+        relative = difference / expected
     cosine = 1.0 if difference == 0 else 0.0
-    if observed > 0 and wanted > 0 and math.isfinite(difference):
-        # By the law of cosines: a sketch has the lengths alone.
-        cosine = max(-1.0, min(1.0, (observed**2 + wanted**2 - difference**2) / (2 * observed * wanted)))
+    if observed > 0 and expected > 0 and math.isfinite(difference):
+        # By the law of cosines, because a sketch has only the norms.
+        cosine = max(-1.0, min(1.0, (observed**2 + expected**2 - difference**2) / (2 * observed * expected)))
     return Figures(relative, largest, cosine, estimated, None, not_finite, layout)
 
 
-def _of_integers(unequal: float, largest: float, estimated: bool, layout: str) -> Figures:
+def _integer_figures(unequal: float, largest: float, estimated: bool, layout: str) -> Figures:
     return Figures(unequal, largest, 1.0 - unequal, estimated, unequal, False, layout)
 
 
@@ -192,16 +193,16 @@ def _largest(difference: torch.Tensor) -> float:
 
 def _best_view(observed: torch.Tensor, dims: tuple[int, ...], places: torch.Tensor,
                samples: torch.Tensor) -> _View | None:
-    """The tensor as it is, unless that is far off and another order of axes is not."""
-    straight = _View("", observed)
-    off = _distance(straight, places, samples)
+    """Returns the tensor unchanged, or in another order of axes if only that is close to the samples."""
+    unpermuted = _View("", observed)
+    off = _distance(unpermuted, places, samples)
     if off < 0.5:
-        return straight
+        return unpermuted
     distances = [(_distance(view, places, samples), view) for view in _permuted(observed, dims)]
-    least, best = min(distances, key=lambda each: each[0], default=(math.inf, straight))
+    least, best = min(distances, key=lambda each: each[0], default=(math.inf, unpermuted))
     if least < 0.1 and least < off / 4:
         return best
-    return straight if _without_ones(observed.shape) == _without_ones(dims) else None
+    return unpermuted if _without_ones(observed.shape) == _without_ones(dims) else None
 
 
 def _without_ones(dims: Iterable[int]) -> list[int]:
@@ -209,7 +210,8 @@ def _without_ones(dims: Iterable[int]) -> list[int]:
 
 
 def _permuted(observed: torch.Tensor, dims: tuple[int, ...]) -> Iterator[_View]:
-    """Orders of the observed one's axes (channels last, heads apart), and of the recorded one's (heads together)."""
+    """Yields views by orders of the observed axes (channels last, separate heads) and of the recorded ones (joined
+    heads)."""
     for order in _orders(observed.dim()):
         yield _View("axes " + " ".join(map(str, order)), observed.permute(order))
     if tuple(observed.shape) == dims:
@@ -221,12 +223,12 @@ def _permuted(observed: torch.Tensor, dims: tuple[int, ...]) -> Iterator[_View]:
 
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:
-    """All but the first, which is the order as it is."""
-    return itertools.islice(itertools.permutations(range(rank)), 1, _MOST_LAYOUTS)
+    """Yields the orders of axes except the first, the unchanged one."""
+    return itertools.islice(itertools.permutations(range(rank)), 1, _MAX_LAYOUTS)
 
 
 def _distance(view: _View, places: torch.Tensor, samples: torch.Tensor) -> float:
-    """Relative, at the places that were sampled; nothing is copied but those."""
+    """Returns the relative difference at the sampled elements; copies only those."""
     if samples.numel() == 0:
         return 0.0
     shape = view.tensor.shape

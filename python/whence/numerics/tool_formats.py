@@ -1,4 +1,4 @@
-"""The report in the forms of other tools: SARIF for code scanning, and node data for Model Explorer."""
+"""The report in the formats of other tools: SARIF for code scanning, and node data for Model Explorer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 _RULES = [
     {"id": "A101", "name": "module_above_limit", "shortDescription": {"text": "modules whose error is above a limit"},
      "fullDescription": {"text": "The relative difference of a module's result from PyTorch's is above --max-error."},
-     "help": {"text": "`whence accuracy` says where the difference begins"}, "defaultConfiguration": {"level": "error"}},
+     "help": {"text": "`whence accuracy` shows where it begins"}, "defaultConfiguration": {"level": "error"}},
     {"id": "A102", "name": "first_module_that_differs", "shortDescription": {"text": "where a difference begins"},
-     "fullDescription": {"text": "The module's result differs from PyTorch's, and everything that it is computed from agrees."},
+     "fullDescription": {"text": "The module's result differs from PyTorch's although the values that it reads agree."},
      "help": {"text": "compare the module's nodes with its source"}, "defaultConfiguration": {"level": "note"}},
 ]
 
 
 def to_sarif(report: AccuracyReport, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """SARIF 2.1.0: a result for each finding, and one, a note, for the first module that differs. Places are source
-    lines, where the file or the sidecar has them, else the ONNX file."""
+    """Returns SARIF 2.1.0: a result for each finding, and a note for the first module that differs. Locations are
+    source lines if the file or the sidecar has them, else the ONNX file."""
     root, stacks = SourceRoot(source_root), {(each.module, each.call): each.stack for each in report.modules}
     results = [_result(0, "error", f"{report.path.name}: {each['message']}", each["module"], each["source"],
                        stacks.get((each["module"], each["call"]), ()), report, root) for each in report.findings]
@@ -42,39 +42,39 @@ def to_sarif(report: AccuracyReport, source_root: str | os.PathLike[str] | None 
 
 def _result(rule: int, level: str, text: str, module: str, source: str, stack: Stack, report: AccuracyReport,
             root: SourceRoot) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
+    location: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
     line = root.line_in(stack)
-    if line is None and (stated := re.match(r"(.+?):(\d+)\b", source)):  # the name of the file alone
-        line = (root.find(stated[1]) or stated[1], int(stated[2]))
+    if line is None and (named := re.match(r"(.+?):(\d+)\b", source)):  # only the name of the source file is stored
+        line = (root.find(named[1]) or named[1], int(named[2]))
     if line is not None:
-        place = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}
+        location = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}
     return {"ruleId": _RULES[rule]["id"], "ruleIndex": rule, "level": level, "message": {"text": text}, "locations": [
-        {"physicalLocation": place, "logicalLocations": [{"fullyQualifiedName": module or "(root)"}]}]}
+        {"physicalLocation": location, "logicalLocations": [{"fullyQualifiedName": module or "(root)"}]}]}
 
 
 def _artifact(path: str) -> dict[str, str]:
-    """A file elsewhere by its whole path, else relative to the root of the repository."""
+    """Returns the location of a file: relative to the root of the repository, or absolute if it is elsewhere."""
     if path.startswith("/"):
         return {"uri": Path(path).as_uri()}
     return {"uri": urllib.parse.quote(path), "uriBaseId": "%SRCROOT%"}
 
 
 def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
-    """Node data: for each node the relative difference of the innermost module around it that is observable, from
-    green to red on a logarithmic scale. Where one of the two is not finite, the largest number stands for infinite."""
+    """Returns node data: for each node the relative difference of the innermost observable module around it, from green
+    to red on a logarithmic scale. An infinite difference is written as 1e38."""
     file = annotated_file.read(report.path)
-    known = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
+    rows = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
     results: dict[str, Any] = {}
     for node in file.nodes:
-        row = next((known[key] for key in _around(node) if key in known), None)
+        row = next((rows[key] for key in _enclosing_modules(node) if key in rows), None)
         if row is not None and node.name:
             results[node.name] = {"value": row.relative if math.isfinite(row.relative) else 1e38,
                                   "bgColor": _colour(row.relative, report.tolerance)}
     return {file.model.graph.name or "main_graph": {"name": "relative difference from PyTorch", "results": results}}
 
 
-def _around(node: annotated_file.Node):
-    """The node's module and those around it, of the node's call and of the first."""
+def _enclosing_modules(node: annotated_file.Node):
+    """Yields the node's module and the modules around it, each with the node's call and with the first call."""
     module = node.modules[0] if node.modules else ""
     while True:
         yield module, node.call
@@ -85,7 +85,8 @@ def _around(node: annotated_file.Node):
 
 
 def _colour(relative: float, tolerance: float) -> str:
-    """Green up to a thousandth of the tolerance, yellow at it, red from a thousand times as much on."""
+    """Returns green up to a thousandth of the tolerance, yellow at the tolerance, red from 1,000 times the
+    tolerance."""
     decades = math.log10(relative / max(tolerance, 1e-12)) if 0 < relative < math.inf else math.copysign(3, relative - 1)
     hue = 60 - 20 * max(-3.0, min(3.0, decades))
     return f"hsl({hue:.0f} 80% 80%)"

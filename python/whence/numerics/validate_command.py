@@ -1,4 +1,4 @@
-"""``whence validate --values``: what the command says of a file, and what values prove of its annotations."""
+"""``whence validate --values``: the command's report on a file, and the annotations that recorded values prove."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Proof:
     """Counts of annotations that recorded values prove, and contradictions."""
 
     settings: str                 # the runtime and how it ran
-    proved: int                   # calls whose results are the recorded ones within `limit`, and like none of another module
-    limit: float                  # relative difference: wider in files that compute in few bits
+    proved: int                   # calls whose results equal the recorded ones within `limit`, and no other module's
+    limit: float                  # relative difference; larger in quantised files
     observable: int
-    calls: int                    # that were recorded with results
+    calls: int                    # recorded calls with results
     contradictions: tuple[Contradiction, ...]
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Proof:
 
 def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None = None,
           input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> Proof:
-    """Raises WhenceError as ``whence.accuracy`` does."""
+    """Runs the file and counts the annotations that values prove. Raises WhenceError as ``whence.accuracy`` does."""
     from .api import accuracy
 
     report = accuracy(model, values, sidecar=sidecar, input_names=input_names, extra_inputs=extra_inputs)
@@ -45,13 +45,13 @@ def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence validate", description="Says how much is known of an annotated file, runs it on recorded inputs, and "
-        "counts the modules whose results are the recorded ones. Without --values the file does not run.",
-        epilog="Exit code 1: a check found something, or a value is another module's than the file says. The other options "
-        "are those of `whence validate`.", allow_abbrev=False)
+        prog="whence validate", description="Validates an annotated file, runs it on recorded inputs, and counts the "
+        "modules whose results equal the recorded ones. Without --values the file is not run.",
+        epilog="Exit code 1: a check found a fault, or a value belongs to another module than the file states. All "
+        "other options are those of `whence validate`.", allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
-    options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
+    options.add_argument("--sidecar", "-s", metavar="FILE", help="states which operation computed each module's result")
     format_options.declare(options, ["text", "json"])
     file_inputs.add_options(options)
     for flag in ("--all", "--full"):
@@ -66,31 +66,32 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser()
-    given = options.parse_args(arguments)
-    written = format_options.forms_of(options, given)
-    others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]
-    others += ["--sidecar", given.sidecar] if given.sidecar else []
+    args = options.parse_args(arguments)
+    outputs = format_options.formats_of(options, args)
+    others = [word for each in args.others or () for word in (each if isinstance(each, tuple) else (each,))]
+    others += ["--sidecar", args.sidecar] if args.sidecar else []
     results = {}
-    for form, _ in written:
-        results[form] = process.run([str(process.binary()), "validate", given.file, *others, "--format", form],
-                                    process.environment())
-        result = results[form]
+    for format_name, _ in outputs:
+        results[format_name] = process.run(
+            [str(process.binary()), "validate", args.file, *others, "--format", format_name], process.environment())
+        result = results[format_name]
         if result.returncode not in (0, 1):
             print(result.stdout, end="")
             print(result.stderr, end="", file=sys.stderr)
             return result.returncode
     print(result.stderr, end="", file=sys.stderr)
-    proof = prove(given.file, given.values, given.sidecar, given.input_name, given.extra_inputs)
-    format_options.write(given.file, written, lambda form: _with_proof(results[form].stdout, form, proof))
+    proof = prove(args.file, args.values, args.sidecar, args.input_name, args.extra_inputs)
+    format_options.write(args.file, outputs,
+                         lambda format_name: _with_proof(results[format_name].stdout, format_name, proof))
     return 1 if proof.contradictions else result.returncode
 
 
-def _with_proof(said: str, form: str, proof: Proof) -> str:
-    if form != "json":
-        return f"{said}\n{proof}"
+def _with_proof(output: str, format_name: str, proof: Proof) -> str:
+    if format_name != "json":
+        return f"{output}\n{proof}"
     try:
-        stated = json.loads(said)
+        report = json.loads(output)
     except ValueError:
         raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
-    stated["clean"] = stated["clean"] and not proof.contradictions
-    return json.dumps({**stated, "proof": asdict(proof)}, indent=2)
+    report["clean"] = report["clean"] and not proof.contradictions
+    return json.dumps({**report, "proof": asdict(proof)}, indent=2)

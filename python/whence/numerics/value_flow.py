@@ -1,4 +1,4 @@
-"""Flow: how the observed values of a measurement are computed from each other."""
+"""Data flow between the observed values of a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .measurements import Measured, Measurement, QUANTISING
 
 
 class Flow:
-    """Nodes between observed values: those that the measurement has when the flow is made."""
+    """The nodes between observed values. Later changes of the measurement do not change the flow."""
 
     def __init__(self, file: File, measurement: Measurement) -> None:
         self.file = file
@@ -22,44 +22,45 @@ class Flow:
         self._regions: dict[str, tuple[list[Node], list[Measured]]] = {}
 
     def region(self, value: str) -> tuple[list[Node], list[Measured]]:
-        """The nodes that compute ``value`` from observed ones, in the file's order, and those."""
+        """Returns the nodes that compute ``value`` from observed values, in the file's order, and these observed
+        values."""
         if value not in self._regions:
-            self._regions[value] = self._found(value)
+            self._regions[value] = self._find_region(value)
         return self._regions[value]
 
-    def _found(self, value: str) -> tuple[list[Node], list[Measured]]:
+    def _find_region(self, value: str) -> tuple[list[Node], list[Measured]]:
         nodes: dict[int, Node] = {}
         reads: dict[str, Measured] = {}
         todo = [value]
         while todo:
-            node = self.file.maker.get(todo.pop())
+            node = self.file.producer.get(todo.pop())
             if node is None or node.at in nodes:
                 continue
             nodes[node.at] = node
             for name in node.inputs:
                 if name in self.observed and name != value:
                     reads[name] = self.observed[name]  # also a constant
-            todo += (name for name in self.file.depends_on(node) if name not in self.observed or name == value)
+            todo += (name for name in self.file.data_inputs(node) if name not in self.observed or name == value)
         return [nodes[at] for at in sorted(nodes)], list(reads.values())
 
-    def before(self, value: str) -> float:
-        """The largest relative difference among the observed values that ``value`` is computed from."""
+    def inherited_error(self, value: str) -> float:
+        """Returns the largest relative difference of the observed values that ``value`` is computed from."""
         return max((each.figures.relative for each in self.region(value)[1]), default=0.0)
 
-    def ever_before(self, value: str) -> float:
-        """The same among all observed values before ``value``."""
-        return self._largest_before[value]
+    def largest_earlier_error(self, value: str) -> float:
+        """Returns the largest relative difference of all observed values before ``value``."""
+        return self._largest_earlier[value]
 
     @cached_property
-    def _largest_before(self) -> dict[str, float]:
+    def _largest_earlier(self) -> dict[str, float]:
         largest: dict[str, float] = {}
-        for name in self.observed:  # in the file's order, so that what is before a value is known
+        for name in self.observed:  # in the file's order: earlier values are complete
             largest[name] = max((max(each.figures.relative, largest.get(each.value, 0.0))
                                  for each in self.region(name)[1]), default=0.0)
         return largest
 
     def is_quantised(self, value: str) -> bool:
-        """Its region rounds to few bits, or reads weights that were."""
+        """Returns true if the nodes of the value's region quantise, or read quantised weights."""
         return self.quantise(self.region(value)[0])
 
     def quantise(self, nodes: Iterable[Node]) -> bool:
@@ -67,7 +68,7 @@ class Flow:
 
     @cached_property
     def _low_bits(self) -> set[str]:
-        """Constants that were dequantised."""
+        """Constants computed from quantised constants."""
         found: set[str] = set()
         for node in self.file.nodes:
             if node.op_type in QUANTISING or any(name in found for name in node.inputs):
@@ -75,7 +76,7 @@ class Flow:
         return found
 
     def has_weights(self, nodes: Iterable[Node]) -> bool:
-        """Constants of more than one element have a part in what the nodes compute."""
+        """Returns true if the nodes read constants that have, or are computed from, more than one element."""
         return any(name in self._weights for node in nodes for name in node.inputs)
 
     @cached_property
@@ -86,8 +87,9 @@ class Flow:
                 found.update(name for name in node.outputs if name in self.file.constants)
         return found
 
-    def behind(self, value: str) -> tuple[list[Measured], bool]:
-        """The next observed values that are computed from this one, and whether an output of the file is, too."""
+    def next_observed(self, value: str) -> tuple[list[Measured], bool]:
+        """Returns the next observed values computed from this one, and whether an output of the file is reached before
+        them."""
         seen: set[int] = set()
         found: dict[str, Measured] = {}
         reaches = value in self.file.outputs
@@ -106,7 +108,7 @@ class Flow:
         return list(found.values()), reaches
 
     def first_seen(self, nodes: Iterable[Node]) -> Measured | None:
-        """The first observed value that is computed from results of these nodes."""
-        behind = [each for node in nodes for name in node.outputs if name
-                  for each in ([self.observed[name]] if name in self.observed else self.behind(name)[0])]
-        return min(behind, key=lambda each: self.file.place(each.value), default=None)
+        """Returns the first observed value computed from results of these nodes."""
+        later = [each for node in nodes for name in node.outputs if name
+                 for each in ([self.observed[name]] if name in self.observed else self.next_observed(name)[0])]
+        return min(later, key=lambda each: self.file.position(each.value), default=None)

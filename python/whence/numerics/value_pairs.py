@@ -1,9 +1,8 @@
-"""Pairs: values of a file that are results of recorded operations, found by their numbers alone. Names, bytes and structure of
-the file may be other ones.
+"""Pairs values of a file with results of recorded operations, only by their numbers: names, bytes and structure of the
+file may differ.
 
-What says nothing is left out: constants, small results, and those that several operations have, but for rearrangements of
-one. A value is paired where it is near to one result and clearly nearer than to any other.
-"""
+Constants and small results are left out, and so are results that several operations have, unless these only rearrange
+one result. A value is paired if it is near one result and clearly nearer to it than to any other."""
 
 from __future__ import annotations
 
@@ -22,24 +21,24 @@ from ..values import sketch
 from ..values.value_file import Recorded, Run, Values
 from . import annotated_file, api, candidates, first_operations, measurements, recorded_program, tensor_differences
 from .annotated_file import File
-from .file_inputs import Supplied
+from .file_inputs import Overrides
 from .measurements import MEMORY
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 
-_FEWEST = 16     # elements below which equal numbers may be chance
-_ALIKE = 1e-4    # relative difference of moments below which two results are rearrangements of one
-_NEAREST = 4     # results that are compared in every order of axes
-_CLEARLY = 4     # times as far as the nearest result, any other one must be
-_MARGIN = 1e-3   # and so much farther, relatively
+_MIN_ELEMENTS = 16     # elements; in smaller tensors equal numbers may be chance
+_ALIKE_LIMIT = 1e-4    # relative difference of moments below which two results are rearrangements of one another
+_MAX_COMPARED = 4      # nearest results to compare in every order of axes
+_MIN_RATIO = 4         # least ratio of the second nearest distance to the nearest one
+_MIN_MARGIN = 1e-3     # least difference of the two distances, relative
 
 
 @dataclass(frozen=True)
 class Pair:
-    value: str        # its name in the file
-    operation: int    # its number in the sidecar
-    output: int       # which of its results
-    relative: float   # difference, by the length of what was recorded
+    value: str        # name in the file
+    operation: int    # index in the sidecar
+    output: int       # index among the operation's results
+    relative: float   # norm of the difference divided by the norm of the recorded result
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class _Result:
     operation: int
     output: int
     recorded: Recorded
-    moments: torch.Tensor  # float64[5]: sum, sum of magnitudes, length, least, largest
+    moments: torch.Tensor  # float64[5]: sum, sum of magnitudes, norm, minimum, maximum
     samples: torch.Tensor  # float64, at the places of ``tensor_differences.samples_of``
 
     @property
@@ -56,44 +55,47 @@ class _Result:
 
 
 def find(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram,
-         memory: int = MEMORY, said: Supplied = Supplied()) -> list[Pair]:
-    """Runs the file on what was recorded. Raises WhenceError as ``whence.accuracy`` does."""
-    known = _by_count(_telling(values, _results(run, program), program))
-    feed = measurements.feed_of(file, values, run, said).tensors if runtime.rounds else {}
-    limit = measurements.kind_of(file).most / 2
+         memory: int = MEMORY, overrides: Overrides = Overrides()) -> list[Pair]:
+    """Runs the file on the recorded inputs and returns the pairs. Raises WhenceError as ``whence.accuracy`` does."""
+    results_by_count = _by_count(_distinctive(values, _results(run, program), program))
+    feed = measurements.feed_of(file, values, run, overrides).tensors if runtime.rounds else {}
+    limit = measurements.number_format_of(file).max_limit / 2
     found: list[Pair] = []
-    for name, tensor in _observed(file, runtime, feed, known, memory):
-        nearest = _nearest(values, known[tensor.numel()], tensor, limit)
+    for name, tensor in _observed(file, runtime, feed, results_by_count, memory):
+        nearest = _nearest(values, results_by_count[tensor.numel()], tensor, limit)
         if nearest is not None:
             found.append(Pair(name, *nearest))
-    return _mutual(found)
+    return _without_distant(found)
 
 
 def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Recorded]]:
-    """Results of recorded operations by the key of the tensor, of several operations the first."""
+    """Returns the results of recorded operations by tensor key; of several operations with one tensor, the first."""
     found: dict[str, tuple[int, int, Recorded]] = {}
-    stated = [(number, output, recorded) for number, operation in first_operations.recorded_by_number(program, run).items()
-              for output, recorded in enumerate(operation.results)]
+    operation_results = [(number, output, recorded)
+                         for number, operation in first_operations.recorded_by_number(program, run).items()
+                         for output, recorded in enumerate(operation.results)]
     for call in run.calls:
         for recorded in call.results:
             result = candidates.program_result(recorded, call, program.results.get((call.module, call.call), []))
             if result is not None:
-                stated.append((result.operation, result.output, recorded))
-    for each in sorted(stated, key=lambda each: each[:2]):
+                operation_results.append((result.operation, result.output, recorded))
+    for each in sorted(operation_results, key=lambda each: each[:2]):
         found.setdefault(each[2].key, each)
     return found
 
 
-def _telling(values: Values, results: Mapping[str, tuple[int, int, Recorded]], program: RecordedProgram) -> Iterator[_Result]:
-    given = [_result(values, *each) for each in results.values()
-             if tensor_differences.is_number(each[2]) and each[2].count >= _FEWEST and "complex" not in each[2].dtype]
-    varying = [each for each in given if math.isfinite(each.length) and each.length > 0
-               and float(each.samples.max() - each.samples.min()) > _ALIKE * float(each.samples.abs().max())]
-    for group in _alike(varying):
+def _distinctive(values: Values, results: Mapping[str, tuple[int, int, Recorded]],
+                 program: RecordedProgram) -> Iterator[_Result]:
+    floating = [_result(values, *each) for each in results.values()
+                if tensor_differences.is_number(each[2]) and each[2].count >= _MIN_ELEMENTS
+                and "complex" not in each[2].dtype]
+    varying = [each for each in floating if math.isfinite(each.length) and each.length > 0
+               and float(each.samples.max() - each.samples.min()) > _ALIKE_LIMIT * float(each.samples.abs().max())]
+    for group in _rearrangements(varying):
         first, *others = sorted(group, key=lambda each: each.operation)
-        made = {each.operation for each in group}
-        # Those that read another one of the group do nothing but rearrange it.
-        if all(program.read[each.operation] & made for each in others):
+        operations = {each.operation for each in group}
+        # An operation that reads the result of another one of its group only rearranges it.
+        if all(program.read[each.operation] & operations for each in others):
             yield first
 
 
@@ -103,15 +105,15 @@ def _result(values: Values, operation: int, output: int, recorded: Recorded) -> 
     return _Result(operation, output, recorded, _moments(kept), samples)
 
 
-def _moments(kept: torch.Tensor) -> torch.Tensor:
-    least, largest, total, magnitudes, squares = kept[4:9]
-    if bool(kept[1:4].any()):  # not finite: not compared
+def _moments(moments: torch.Tensor) -> torch.Tensor:
+    least, largest, total, magnitudes, squares = moments[4:9]
+    if bool(moments[1:4].any()):  # not finite: not compared
         squares = torch.tensor(math.inf, dtype=torch.float64)
     return torch.stack([total, magnitudes, squares.sqrt(), least, largest])
 
 
-def _alike(results: Sequence[_Result]) -> Iterator[list[_Result]]:
-    """Groups of results with the same elements, in whatever order."""
+def _rearrangements(results: Sequence[_Result]) -> Iterator[list[_Result]]:
+    """Yields groups of results with the same elements in any order."""
     group: list[_Result] = []
     for each in sorted(results, key=lambda each: (each.recorded.count, each.length)):
         if group and not _same_elements(group[-1], each):
@@ -124,7 +126,7 @@ def _alike(results: Sequence[_Result]) -> Iterator[list[_Result]]:
 
 def _same_elements(a: _Result, b: _Result) -> bool:
     return a.recorded.count == b.recorded.count and \
-        bool((a.moments[1:] - b.moments[1:]).abs().le(_ALIKE * a.moments[1:].abs()).all())
+        bool((a.moments[1:] - b.moments[1:]).abs().le(_ALIKE_LIMIT * a.moments[1:].abs()).all())
 
 
 def _by_count(results: Iterable[_Result]) -> dict[int, list[_Result]]:
@@ -134,72 +136,72 @@ def _by_count(results: Iterable[_Result]) -> dict[int, list[_Result]]:
     return found
 
 
-def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], known: Mapping[int, Any],
+def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], results_by_count: Mapping[int, Any],
               memory: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Values of the file that have as many elements as a result; those of one round fit into ``memory``."""
+    """Yields the file's values that have as many elements as a result. The values of one round fit into ``memory``."""
     left_out = file.constants | file.sizes | file.random
-    # A QuantizeLinear takes the activation before it in: the value that it clips is of the operation before.
+    # A QuantizeLinear absorbs the activation before it: its input belongs to the operation before the activation.
     left_out |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
-    names = [name for name in file.maker if name not in left_out]
-    at_once = max(1, memory // (8 * max(known, default=1))) if runtime.rounds else len(names)
+    names = [name for name in file.producer if name not in left_out]
+    at_once = max(1, memory // (8 * max(results_by_count, default=1))) if runtime.rounds else len(names)
     for first in range(0, len(names), at_once):
         for name, tensor in runtime.take(feed, names[first:first + at_once]):
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() in known:
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() in results_by_count:
                 yield name, tensor
 
 
 def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
              limit: float) -> tuple[int, int, float] | None:
-    """The operation and output that the tensor is, and how far it is from it."""
+    """Returns the operation and output with the nearest result, and its relative difference; None if it is unclear."""
     moments = _moments(sketch.moments(tensor.reshape(-1)))
     if not math.isfinite(float(moments[2])):
         return None
     distances = _distances(results, tensor)
     in_order = bool(distances.min() <= limit)
-    if not in_order:  # in another order of axes it has the same moments
+    if not in_order:  # moments are equal in any order of axes
         lengths = torch.stack([each.moments[2] for each in results])
         distances = (torch.stack([each.moments for each in results]) - moments)[:, 1:].abs().amax(1) / lengths
-    near = [int(at) for at in distances.argsort()[:_NEAREST] if distances[at] <= limit]
+    near = [int(at) for at in distances.argsort()[:_MAX_COMPARED] if distances[at] <= limit]
     compared = sorted((found.nearest, at) for at in near if (found := tensor_differences.compare(
-        values, results[at].recorded, tensor, as_it_is=in_order)) is not None)
+        values, results[at].recorded, tensor, in_own_order=in_order)) is not None)
     if not compared or not compared[0][0] <= limit:
         return None
     relative, at = compared[0]
-    if len(compared) > 1 and compared[1][0] < max(_CLEARLY * relative, relative + _MARGIN):
+    if len(compared) > 1 and compared[1][0] < max(_MIN_RATIO * relative, relative + _MIN_MARGIN):
         return None
     return results[at].operation, results[at].output, relative
 
 
 def _distances(results: Sequence[_Result], tensor: torch.Tensor) -> torch.Tensor:
-    """Relative distances at the sampled places, elements in their order."""
+    """Returns the relative differences at the sampled elements, in the tensor's own order of axes."""
     flat = tensor.reshape(-1)
     seen = flat[sketch.places(flat.numel())] if results[0].samples.numel() != flat.numel() else flat
     rows = torch.stack([each.samples for each in results])
     return (rows - seen.double()).norm(dim=1) / rows.norm(dim=1).clamp(min=1e-30)
 
 
-def _mutual(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs without those that are farther from a result than the nearest value is."""
+def _without_distant(pairs: Sequence[Pair]) -> list[Pair]:
+    """Drops pairs that are clearly farther from their result than the nearest value of the file."""
     nearest: dict[tuple[int, int], float] = {}
     for each in pairs:
         key = each.operation, each.output
         nearest[key] = min(each.relative, nearest.get(key, math.inf))
     return [each for each in pairs
-            if each.relative <= max(2 * nearest[each.operation, each.output], _ALIKE)]
+            if each.relative <= max(2 * nearest[each.operation, each.output], _ALIKE_LIMIT)]
 
 
 def write(path: Path, model: str | os.PathLike[str], values: Values | str | os.PathLike[str], sidecar: str | os.PathLike[str],
-          outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> list[Pair]:
+          outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> list[Pair]:
     """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
-    without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
+    without a run, and E0206 if there is no pair: the values belong to another model, or to other inputs."""
     recorded = api.recorded_of(values)
     program = recorded_program.read(sidecar)
     file = annotated_file.read(model, annotated=False)
-    taken = api.runtime_of(file, outputs=outputs, said=said)
-    found = find(file, recorded, recorded.runs[0], taken, program, said=said)
+    file_runtime = api.runtime_of(file, outputs=outputs, overrides=overrides)
+    found = find(file, recorded, recorded.runs[0], file_runtime, program, overrides=overrides)
     if not found:
-        raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near to one in {recorded.place} that the sidecar "
-                    "knows", "give values of the model that the sidecar and the file are of, or annotate without values",
+        raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near a result in {recorded.place} of the "
+                    "sidecar's operations", "give the values and the sidecar of this model, or annotate without values",
                     file=file.path)
     path.write_text(json.dumps({
         "format": "whence-value-pairs", "version": 1, "program": program.digest,

@@ -1,4 +1,4 @@
-"""Values as proof of annotations: modules whose results are the recorded ones, and values that are another module's."""
+"""Proves annotations by values: finds modules with the recorded results, and values that belong to another module."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .measurements import Measured
 from .runtimes import Runtime
 from .value_flow import Flow
 
-_MOST = 64       # values that are looked at again for what else they are
-_ALIKE = 1e-3    # relative difference below which two recorded tensors do not tell modules apart
+_MAX_VALUES = 64       # differing values to compare with the results of other modules
+_ALIKE_LIMIT = 1e-3    # relative difference below which two recorded tensors cannot tell modules apart
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A value that the file calls one module's result, and that is what another module returned."""
+    """A value that is the result of one module by the file's metadata, but equals the result of another module."""
 
     module: str
     call: int
@@ -34,19 +34,19 @@ class Contradiction:
         def name(module: str, call: int) -> str:
             return (module or "(root)") + (f" call {call}" if call else "")
 
-        return (f"'{self.value}' is called the result of {name(self.module, self.call)}, and is what "
-                f"{name(self.other, self.other_call)} returned")
+        return (f"'{self.value}' is annotated as the result of {name(self.module, self.call)}, but equals the "
+                f"result of {name(self.other, self.other_call)}")
 
 
 class Evidence:
-    """Recorded results of a run that say something: neither constant nor like those of another module."""
+    """The distinctive recorded results of a run: neither constant nor similar to a result of another module."""
 
     def __init__(self, flow: Flow, values: Values) -> None:
         self._values = values
         self._points = [each for each in flow.measurement.points if each.point.returned_by]
-        self._telling: set[str] = set()
+        self._distinctive: set[str] = set()
         for group in self._by_count().values():
-            self._telling |= set(self._apart(group))
+            self._distinctive |= set(self._distinctive_keys(group))
 
     def _by_count(self) -> dict[int, list[Recorded]]:
         groups: dict[int, list[Recorded]] = {}
@@ -55,43 +55,43 @@ class Evidence:
                 groups.setdefault(each.point.recorded.count, []).append(each.point.recorded)
         return groups
 
-    def _apart(self, group: Sequence[Recorded]) -> Iterator[str]:
-        """Keys of those that vary, and that none of the others is like."""
+    def _distinctive_keys(self, group: Sequence[Recorded]) -> Iterator[str]:
+        """Yields the keys of tensors that are not constant and that no other tensor of the group resembles."""
         rows = torch.stack([tensor_differences.samples_of(self._values, each)[1].double() for each in group]).nan_to_num(0, 0, 0)
         lengths = rows.square().sum(1)
-        # The squared distances of all pairs at once.
+        # Computes the squared distances of all pairs at once.
         distances = lengths[:, None] + lengths[None, :] - 2 * rows @ rows.T
         distances.fill_diagonal_(math.inf)
         nearest = distances.min(1).values.clamp(min=0).sqrt() if len(group) > 1 else torch.full((len(group),), math.inf)
-        varies = (rows.max(1).values - rows.min(1).values) > _ALIKE * rows.abs().max(1).values
+        varies = (rows.max(1).values - rows.min(1).values) > _ALIKE_LIMIT * rows.abs().max(1).values
         for each, near, length, vary in zip(group, nearest, lengths.sqrt(), varies):
-            if vary and near > _ALIKE * length:
+            if vary and near > _ALIKE_LIMIT * length:
                 yield each.key
 
     def prove(self, flow: Flow, limits: Limits, results: Sequence[Measured]) -> bool:
-        """The observed results of a call are what was recorded, and one of them at least says something."""
+        """Returns true if all observed results of a call equal the recorded ones and at least one is distinctive."""
         return all(each.certain and not limits.above(flow, each) for each in results) \
-            and any(each.point.recorded.key in self._telling for each in results)
+            and any(each.point.recorded.key in self._distinctive for each in results)
 
     def contradictions(self, flow: Flow, limits: Limits, runtime: Runtime) -> list[Contradiction]:
-        """Among values that differ: takes them again, and compares them with what every other module returned."""
+        """Reads the values that differ once more and compares them with the results of all other modules."""
         differing = {each.value: each for each in self._points
-                     if each.value is not None and limits.above(flow, each) and not each.counts}
-        names = list(differing)[:_MOST]
+                     if each.value is not None and limits.above(flow, each) and not each.counts_unequal}
+        names = list(differing)[:_MAX_VALUES]
         if not names:
             return []
         found = []
         for name, tensor in runtime.take(flow.measurement.feed.tensors, names):
-            other, relative = self._other(differing[name], tensor)
-            if other is not None and relative <= limits.whole:
+            other, relative = self._nearest_other(differing[name], tensor)
+            if other is not None and relative <= limits.general:
                 calls = flow.measurement.calls.run.calls
-                mine, others = calls[differing[name].point.maker], calls[other.point.maker]
+                mine, others = calls[differing[name].point.source_call], calls[other.point.source_call]
                 found.append(Contradiction(mine.module, mine.call, others.module, others.call, name, relative))
         return found
 
-    def _other(self, each: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
-        compared = ((other, tensor_differences.compare(self._values, other.point.recorded, tensor, as_it_is=True))
-                    for other in self._points if other is not each and other.point.recorded.key in self._telling
+    def _nearest_other(self, each: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
+        compared = ((other, tensor_differences.compare(self._values, other.point.recorded, tensor, in_own_order=True))
+                    for other in self._points if other is not each and other.point.recorded.key in self._distinctive
                     and other.point.recorded.count == each.point.recorded.count)
         near = [(other, found.relative) for other, found in compared if found is not None]
         return min(near, key=lambda pair: pair[1], default=(None, math.inf))

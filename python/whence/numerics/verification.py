@@ -1,4 +1,4 @@
-"""Runs an exported file in ONNX Runtime and the model in PyTorch on the same inputs, and compares."""
+"""Runs an exported file in ONNX Runtime and the model in PyTorch on the same inputs, and compares the outputs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .file_inputs import ExtraInputs
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """One output of the file against the model's."""
+    """One output of the file, compared with the model's."""
 
     name: str
     shapes_equal: bool
-    largest: float  # largest absolute difference; NaN where only one of the two is NaN
+    largest: float  # largest absolute difference; NaN if an element is NaN in only one of the two
     within: bool    # |got - wanted| <= atol + rtol * |wanted| everywhere
 
 
 @dataclass(frozen=True, repr=False)
 class Verification(Printed):
     outputs: tuple[OutputDifference, ...]
-    first_module: str | None = None  # the first that differs while all it reads agrees; None: none, or not known
-    modules_compared: int = 0        # calls of modules whose results the file shows
+    first_module: str | None = None  # the first that differs although its inputs agree; None: none, or unknown
+    modules_compared: int = 0        # module calls with observable results
 
     @property
     def ok(self) -> bool:
@@ -67,16 +67,14 @@ def verify(path: Model, model: Any, args: Sequence[Any] | Any = (), *,
            input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
-    ``path`` may be what ``export`` returns, or a model in memory. The file's inputs are the call's tensors by forward's
-    names, or, where it has others, in the order of forward's signature; ``input_names`` are those that the export was
-    given, or forward's names by the file's. ``extra_inputs`` are those of the file that forward does not take, as ``accuracy`` has them. Where outputs
-    differ and the file is annotated, results of modules are compared too, as ``accuracy`` does with ``rtol``, and the
-    first that differs is named.
-    ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
-    A file without its weights is given the model's.
-    Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
-    E0307 without onnxruntime or onnx.
-    """
+    ``path`` may be an ``ONNXProgram`` or a model in memory. The call's tensors become the file's inputs by forward's
+    names, or, if the file has other names, in the order of forward's signature. ``input_names`` are the export's, or
+    forward's names by the file's. ``extra_inputs`` are inputs of the file that forward does not have, as for
+    ``accuracy``. If outputs differ and the file is annotated, results of modules are compared as ``accuracy`` does with
+    ``rtol``, and the first module that differs is named. ``model`` may be a scripted module, or a
+    torch.export.ExportedProgram, which runs on its own example without ``args``. A file without weights gets the
+    model's weights. Raises WhenceError: E0104 if inputs or outputs do not fit, E0207 if the model does not run on the
+    arguments, E0307 without onnxruntime or onnx."""
     ort_session.needs("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     with as_file(path, "path") as file, library_warnings.hidden():
@@ -88,27 +86,27 @@ def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None
     session = ort_session.session(path)
     recorder = Recorder()
     try:
-        tensors, wanted = _called(model, args, kwargs, recorder)
+        tensors, expected = _called(model, args, kwargs, recorder)
     except WhenceError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
-    refuse_results_without_data(wanted, model, tensors.values())
-    wanted = list(ort_session.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
+    refuse_results_without_data(expected, model, tensors.values())
+    expected = list(ort_session.without_quantized(dict(zip(map(str, range(len(expected))), expected))).values())
     feed = _feed(path, session, tensors, model, input_names, extra_inputs)
-    got = _tensors_by_name(session, ort_session.run(session, feed))
-    if len(got) != len(wanted):
+    actual = _tensors_by_name(session, ort_session.run(session, feed))
+    if len(actual) != len(expected):
         raise error("E0104", "input_mismatch",
-                    f"the file returns {len(got)} tensors, the model {len(wanted)}",
+                    f"the file returns {len(actual)} tensors, the model {len(expected)}",
                     "export again with the same arguments", file=str(path))
-    compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(got, wanted))
+    compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(actual, expected))
     verification = Verification(compared)
     if verification.ok or not recorder.runs:
         return verification
     try:
         report = accuracy_on(path, recorder.values(), feed, rtol)
-    except WhenceError:  # it is not annotated, or not with the modules of this model
+    except WhenceError:  # the file is not annotated, or has modules of another model
         return verification
     return Verification(compared, report.first and report.first.module, report.observable)
 
@@ -119,11 +117,11 @@ def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: A
         return ort_session.inputs_of(session, ort_session.renamed(tensors, input_names), str(path), model)
     pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
     return file_inputs.feed(annotated_file.read(path, annotated=False), ort_session.without_quantized(tensors),
-                            file_inputs.supplied(pairs, extra_inputs)).tensors
+                            file_inputs.overrides_of(pairs, extra_inputs)).tensors
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
-    """The outputs; of one that is a list, its elements; of optional ones those that are there."""
+    """Returns the outputs by name: each element of a sequence, and optional outputs only if present."""
     found = []
     for each, value in zip(session.get_outputs(), results):
         if isinstance(value, list):
@@ -134,8 +132,8 @@ def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, An
 
 
 def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
-    """The call's tensors, and those that the model returns for copies of them."""
-    with torch.no_grad(), without_fast_path():  # the file was made so, too
+    """Calls the model on copies of the call's tensors; returns the tensors and the model's results."""
+    with torch.no_grad(), without_fast_path():  # as in the export
         if isinstance(model, torch.export.ExportedProgram):
             args, kwargs = trees.with_tensors((args, kwargs))
             if kwargs is None and isinstance(args, (tuple, list)) and not args:
@@ -144,25 +142,25 @@ def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dic
             positional, keywords = trees.copied((args, dict(kwargs or {})))
             with state_restored([model.state_dict, model.constants]):
                 output = model.module()(*positional, **keywords)
-            given = enumerate(trees.tensors_in((args, kwargs)))
-            return {str(at): each for at, each in given}, trees.tensors_in(output)
+            inputs = enumerate(trees.tensors_in((args, kwargs)))
+            return {str(at): each for at, each in inputs}, trees.tensors_in(output)
         if isinstance(model, torch.jit.ScriptModule):
             call = calls.opened(calls.signature_of(model), args, kwargs)
-            # A copy, for its state is not in Python.
+            # Runs a copy, because the state of a scripted module cannot be restored from Python.
             return call.tensors, trees.tensors_in(copy.deepcopy(model)(**trees.copied(call.arguments)))
         with calls.tensors_only(model, args, kwargs) as call:
-            given = dict(zip(call.tensors, call.copies()))
-            with recorder.run(modules_of(model), given):
-                return call.tensors, trees.tensors_in(model(*given.values()))
+            inputs = dict(zip(call.tensors, call.copies()))
+            with recorder.run(modules_of(model), inputs):
+                return call.tensors, trees.tensors_in(model(*inputs.values()))
 
 
-def _difference(name: str, got: Any, wanted: torch.Tensor, rtol: float, atol: float) -> OutputDifference:
-    tensor = got if isinstance(got, torch.Tensor) else torch.as_tensor(got)
-    if wanted.is_complex() and not tensor.is_complex():
-        wanted = torch.view_as_real(wanted.resolve_conj())
-    if tensor.shape != wanted.shape:
+def _difference(name: str, actual: Any, expected: torch.Tensor, rtol: float, atol: float) -> OutputDifference:
+    tensor = actual if isinstance(actual, torch.Tensor) else torch.as_tensor(actual)
+    if expected.is_complex() and not tensor.is_complex():
+        expected = torch.view_as_real(expected.resolve_conj())
+    if tensor.shape != expected.shape:
         return OutputDifference(name, False, float("nan"), False)
-    a, b = tensor.double(), wanted.double()
+    a, b = tensor.double(), expected.double()
     largest = float((a - b).abs().nan_to_num(nan=0.0 if torch.equal(a.isnan(), b.isnan()) else float("nan")).max()) \
         if a.numel() else 0.0
     return OutputDifference(name, True, largest, torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))

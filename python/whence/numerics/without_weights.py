@@ -1,8 +1,7 @@
-"""An ONNX file without its weights, and the same file with more outputs: neither reads the weights.
+"""Reads an ONNX file without its weights, and adds outputs to a file without reading its weights.
 
-Both work on protobuf's wire format. Fields of a message that is written twice are merged by every reader, so outputs are
-added by appending a second, tiny graph to the file.
-"""
+Both work on protobuf's wire format. Every reader merges a message that occurs twice, so outputs are added by appending
+a second, tiny graph to the file."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from ..files.atomic_files import require_apart, write_text
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
 _BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that hold elements
-_LARGEST = 4096                                         # bytes: smaller initializers keep their content
+_MAX_KEPT_BYTES = 4096                                         # bytes; initializers up to this size keep their content
 
 
 def without_weights(path: str | os.PathLike[str]) -> Any:
-    """The onnx.ModelProto, its initializers of more than 4 KiB without content.
+    """Returns the onnx.ModelProto; initializers of more than 4 KiB have no content.
 
-    Raises WhenceError: E0102, E0201, E0202 and E0203 when the file is not ONNX, E0307 without onnx.
+    Raises WhenceError: E0102, E0201, E0202, E0203 if the file is not ONNX, E0307 without onnx.
     """
     onnx = needs("onnx", "reading a model")
     path = os.fspath(path)
@@ -34,23 +33,23 @@ def without_weights(path: str | os.PathLike[str]) -> Any:
             if os.fstat(file.fileno()).st_size == 0:
                 raise error("E0201", "empty_file", f"{path} has no bytes", "check how it was written", file=path)
             with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
-                kept = b"".join(_model_parts(view))
+                structure = b"".join(_model_parts(view))
     except OSError as failure:
         raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
     except (IndexError, ValueError):
-        raise _no_model(path) from None
+        raise _not_a_model(path) from None
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(kept)
-    except Exception:  # protobuf's DecodeError, whose module depends on its version
-        raise _no_model(path) from None
+        model.ParseFromString(structure)
+    except Exception:  # protobuf's DecodeError; its module depends on protobuf's version
+        raise _not_a_model(path) from None
     if not model.graph.node:
-        raise _no_model(path)
+        raise _not_a_model(path)
     return model
 
 
-def _no_model(path: str):
-    return error("E0203", "wrong_kind", f"{path} is not a complete ONNX file", "whence.validate says what is wrong with it",
+def _not_a_model(path: str):
+    return error("E0203", "wrong_kind", f"{path} is not a complete ONNX file", "find the fault with whence.validate",
                  file=path)
 
 
@@ -65,7 +64,7 @@ def _model_parts(data: memoryview) -> Iterator[bytes]:
 
 def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
     for number, start, body, end in _fields(data, begin, stop):
-        if number in (_INITIALIZER, _SPARSE) and end - body > _LARGEST:
+        if number in (_INITIALIZER, _SPARSE) and end - body > _MAX_KEPT_BYTES:
             yield _field(number, b"".join(bytes(data[first:last]) for inner, first, _, last in _fields(data, body, end)
                                           if number == _INITIALIZER and inner not in _BYTES_OF_TENSOR))
         else:
@@ -73,7 +72,7 @@ def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
 
 
 def _fields(data: memoryview, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Number, start, start of the content and end of each field of a message."""
+    """Yields number, start, start of the content and end of each field of a message."""
     while at < stop:
         start = at
         tag, at = _varint(data, at)
@@ -120,49 +119,50 @@ def _number(value: int) -> bytes:
 
 
 def more_outputs(names: Iterable[str]) -> bytes:
-    """The bytes to append to an ONNX file so that values of these names are outputs, too; runtimes infer their types."""
+    """Returns the bytes that, appended to an ONNX file, add these values as outputs; runtimes infer their types."""
     return _field(_GRAPH, b"".join(_field(_OUTPUT, _field(1, name.encode())) for name in names))
 
 
 def is_embedded(model: Any) -> bool:
-    """True when no weight lies in another file."""
+    """Returns true if no weight is stored in another file."""
     return not any(each.data_location == 1 for each in model.graph.initializer)
 
 
 def files_of(path: str | os.PathLike[str], model: Any) -> list[Path]:
-    """The file itself, and those beside it that its weights lie in."""
+    """Returns the file and the files with its external weights."""
     names = {entry.value for each in model.graph.initializer if each.data_location == 1
              for entry in each.external_data if entry.key == "location"}
     return [Path(path), *(Path(path).parent / name for name in sorted(names))]
 
 
-def weights_beside(path: str | os.PathLike[str]) -> list[Path]:
-    """Files beside the model that hold its weights; none where it cannot be read, which is said elsewhere."""
+def external_weights(path: str | os.PathLike[str]) -> list[Path]:
+    """Returns the files with the model's external weights; none if the model is unreadable, which is reported
+    elsewhere."""
     try:
         return files_of(path, without_weights(path))[1:]
     except WhenceError:
         return []
 
 
-def write_about(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
-    """Writes a text about the model where neither that nor its weights lie. Returns the path."""
-    require_apart({what: target}, [model, *weights_beside(model)])
+def write_report(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
+    """Writes a text about the model, never over the model or its weights. Returns the path."""
+    require_apart({what: target}, [model, *external_weights(model)])
     write_text(Path(target), text)
     return Path(target)
 
 
 def require_weights(path: str | os.PathLike[str], model: Any) -> None:
-    """Raises WhenceError E0102 where a file with weights is not there."""
+    """Raises WhenceError E0102 if a file with weights is missing."""
     for each in files_of(path, model)[1:]:
         if not each.is_file():
-            raise error("E0102", "missing_file", f"there is no {each}, in which weights of {Path(path).name} lie",
+            raise error("E0102", "missing_file", f"the file {each} with weights of {Path(path).name} is missing",
                         "keep the two files together", file=str(path))
 
 
 def with_outputs(path: str | os.PathLike[str], names: Iterable[str], folder: Path) -> Path:
-    """A copy of the file in ``folder`` with more outputs."""
+    """Copies the file to ``folder`` and adds outputs. Returns the path of the copy."""
     target = folder / "more_outputs.onnx"
-    shutil.copyfile(path, target)  # by the kernel
+    shutil.copyfile(path, target)  # the kernel copies
     with open(target, "ab") as copy:
         copy.write(more_outputs(names))
     return target

@@ -1,1 +1,1 @@
-"""Sensitivity to quantisation: what quantising one module of an annotated ONNX file at a time costs and saves."""
+"""Sensitivity to quantisation: error and savings of quantising one module of an annotated ONNX file at a time."""

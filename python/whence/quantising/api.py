@@ -1,4 +1,4 @@
-"""``whence.sensitivity``: what quantising one module at a time costs and saves."""
+"""``whence.sensitivity``: measures the error and the savings of quantising one module at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list
 from ..files.model_files import Model, takes_models
 from ..numerics import annotated_file, file_inputs, ort_session, without_weights
-from ..numerics.file_inputs import ExtraInputs, InputNames, Supplied
+from ..numerics.file_inputs import ExtraInputs, InputNames, Overrides
 from . import budget_choice, module_groups, module_times, quantisers, trial, trial_cache
 from .module_groups import Group
 from .report import ModuleSensitivity, SensitivityReport
 from .trial import Outcome, Setting
-from .trial_cache import Kept
+from .trial_cache import TrialCache
 
-Progress = Callable[[int, int, str], None]  # done, of how many, what is next
+Progress = Callable[[int, int, str], None]  # number done, total, name of the current one
 
 
 @also_spelled(quantize="quantise")
@@ -36,26 +36,25 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                 budget: str | None = None, time: bool = True, jobs: int = 1, fresh: bool = False,
                 progress: Progress | None = None, input_names: InputNames | None = None,
                 extra_inputs: ExtraInputs | None = None) -> SensitivityReport:
-    """Quantises each module of an annotated ONNX file alone, with ONNX Runtime's quantisers, and says what that costs at
-    the outputs and what it saves. Errors are against the file as it is, in ONNX Runtime on the CPU.
+    """Quantises each module of an annotated ONNX file alone with ONNX Runtime's quantisers, and measures the error at
+    the outputs and the savings. Errors are relative to the unquantised file in ONNX Runtime on the CPU.
 
     inputs     sets of inputs, each a dict by the file's names or a tuple in their order, of tensors or arrays. "qdq" is
                calibrated on all of them, and errors are the largest over them.
     quantize   "int8-dynamic", "qdq" or "float16".
-    modules    globs: each module that one means is a group, with all modules below it. By default each module that has
-               nodes of its own, which a quantiser changes. ``exclude``: modules that stay as they are.
-    leave_out  quantise all but the one module, instead of it alone.
-    budget     "error=0.01" (relative), "size=40M", "size=50%" or "time=80%" of the file as it is: ``choice`` says which
-               modules and nodes to leave out.
-    time       also profile the file and the quantised one, for the time that each module saves.
-    jobs       processes that measure at a time. Outcomes are kept in the user's cache, and taken from there by the next
-               call for the same file, inputs and settings, unless ``fresh``.
-    input_names, extra_inputs  as ``accuracy`` takes them: names of ``inputs`` by the file's, and inputs that are the same in
-               all sets.
+    modules    globs: each matching module and all modules below it form a group. By default each module with own nodes
+               that the quantiser changes is a group. ``exclude``: globs of modules to leave unquantised.
+    leave_out  quantise all modules except one, instead of only this one.
+    budget     "error=0.01" (relative), "size=40M", "size=50%" or "time=80%", percentages of the unquantised file:
+               ``choice`` lists the modules and nodes to leave out.
+    time       also profile the original and the quantised file, for the time that each module saves.
+    jobs       number of processes. Outcomes are kept in the user's cache; the next call with the same file, inputs and
+               settings reads them from there, unless ``fresh``.
+    input_names, extra_inputs  as for ``accuracy``: names of ``inputs`` by the file's, and inputs that are equal in all
+               sets.
 
-    Raises WhenceError: E0101, E0104 when inputs do not fit the file, E0203 when it is not annotated, E0207 when it does not
-    run, E0307 without onnxruntime.
-    """
+    Raises WhenceError: E0101, E0104 if inputs do not fit the file, E0203 if it is not annotated, E0207 if it does not
+    run, E0307 without onnxruntime."""
     require_list(modules)
     require_list(exclude)
     if isinstance(inputs, (str, bytes, Mapping)) or not hasattr(inputs, "__iter__"):
@@ -63,99 +62,104 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                     "a list of one set is [{'x': array}]")
     if quantize not in quantisers.NAMES:
         raise error("E0101", "usage", f"there is no quantiser '{quantize}'", "one of " + ", ".join(quantisers.NAMES))
-    wanted = budget_choice.parsed(budget) if budget else None
-    if wanted and leave_out:
-        raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
+    parsed_budget = budget_choice.parsed(budget) if budget else None
+    if parsed_budget and leave_out:
+        raise error("E0101", "usage", "a budget needs modules quantised alone", "without leave_out")
     ort_session.needs("onnxruntime", "quantising")
-    said = file_inputs.supplied(input_names, extra_inputs)
+    overrides = file_inputs.overrides_of(input_names, extra_inputs)
     file = annotated_file.read(path)
     without_weights.require_weights(path, file.model)
     source = Path(path)
-    chosen = _groups(file, quantize, modules, exclude)
+    groups = _groups(file, quantize, modules, exclude)
     with tempfile.TemporaryDirectory(prefix="whence-") as name:
         folder = Path(name)
-        setting = _setting(file, inputs, quantize, folder, jobs, said)
+        setting = _setting(file, inputs, quantize, folder, jobs, overrides)
         files = without_weights.files_of(source, file.model)
-        measure = _Measure(setting, Kept(_kept_file(files, setting), fresh), progress)
+        runner = _TrialRunner(setting, TrialCache(_cache_file(files, setting), fresh), progress)
         quantiser = quantisers.named(quantize)
-        every = [node for each in chosen for node in each.nodes]
-        plans = [[node for node in every if node not in set(each.nodes)] if leave_out else list(each.nodes)
-                 for each in chosen]
+        all_nodes = [node for each in groups for node in each.nodes]
+        plans = [[node for node in all_nodes if node not in set(each.nodes)] if leave_out else list(each.nodes)
+                 for each in groups]
 
         def measured(nodes: Sequence[str]) -> Outcome:
-            return measure.all([module_groups.named_by_quantiser(file, quantiser, set(nodes))], ["a choice of modules"], 1)[0]
+            return runner.all([module_groups.named_by_quantiser(file, quantiser, set(nodes))],
+                              ["a choice of modules"], 1)[0]
 
-        outcomes = measure.all([module_groups.named_by_quantiser(file, quantiser, set(plan)) for plan in (*plans, every)],
-                               [each.module or "(root)" for each in chosen] + ["all modules"], jobs)
-        together = outcomes.pop()
+        outcomes = runner.all([module_groups.named_by_quantiser(file, quantiser, set(plan))
+                               for plan in (*plans, all_nodes)],
+                              [each.module or "(root)" for each in groups] + ["all modules"], jobs)
+        all_outcome = outcomes.pop()
         size = trial.bytes_of(source)
-        notes = [f"all modules quantised: {together.failed}"] if together.failed else []
-        rows = [_row(group, outcome, together.size if leave_out else size, leave_out)
-                for group, outcome in zip(chosen, outcomes)]
-        if time and not together.failed:
-            names = module_groups.named_by_quantiser(file, quantiser, set(every))
-            rows, more = _timed(rows, chosen, bool(modules), setting, names, folder)
+        notes = [f"all modules quantised: {all_outcome.failed}"] if all_outcome.failed else []
+        rows = [_row(group, outcome, all_outcome.size if leave_out else size, leave_out)
+                for group, outcome in zip(groups, outcomes)]
+        if time and not all_outcome.failed:
+            names = module_groups.named_by_quantiser(file, quantiser, set(all_nodes))
+            rows, more = _timed(rows, groups, bool(modules), setting, names, folder)
             notes += more
-        if wanted and wanted.kind == "time" and any(each.time_saved is None for each in rows):
-            raise error("E0101", "usage", "a budget in time needs times, and there are none", "time=True", file=str(source))
-        choice = wanted and budget_choice.choose(wanted, chosen, rows, size, measured,
-                                                 lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
+        if parsed_budget and parsed_budget.kind == "time" and any(each.time_saved is None for each in rows):
+            raise error("E0101", "usage", "a budget in time needs times, but none were measured", "time=True",
+                        file=str(source))
+        choice = parsed_budget and budget_choice.choose(
+            parsed_budget, groups, rows, size, measured,
+            lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
     rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
-    return SensitivityReport(source, quantize, leave_out, size, tuple(rows), together.error, together.size,
+    return SensitivityReport(source, quantize, leave_out, size, tuple(rows), all_outcome.error, all_outcome.size,
                              tuple(sorted(quantiser.operators)), choice, tuple(notes))
 
 
 def _groups(file: annotated_file.File, quantize: str, modules: Collection[str], exclude: Collection[str]) -> list[Group]:
-    chosen = module_groups.of_modules(file, quantisers.named(quantize), modules, exclude)
-    if not chosen:
+    groups = module_groups.of_modules(file, quantisers.named(quantize), modules, exclude)
+    if not groups:
         if any(not node.name for node in file.nodes if quantisers.named(quantize).changes(node)):
             raise error("E0101", "usage", "the nodes that could be quantised have no names", "`whence annotate` gives them "
                         "names", file=file.path)
-        which = f"no module that {', '.join(modules)} means" if modules else "no module"
+        which = f"no module that matches {', '.join(modules)}" if modules else "no module"
         raise error("E0101", "usage", f"{which} has a node that {quantize} changes", "`whence show` lists the modules",
                     file=file.path)
-    return chosen
+    return groups
 
 
-def _setting(file: annotated_file.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int, said: Supplied) -> Setting:
+def _setting(file: annotated_file.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int,
+             overrides: Overrides) -> Setting:
     if not inputs:
         raise error("E0104", "input_mismatch", "there are no inputs to measure on",
                     f"the file's inputs are: {', '.join(file.inputs)}", file=file.path)
-    feeds = [_feed(file, each, said) for each in inputs]
+    feeds = [_feed(file, each, overrides) for each in inputs]
     threads = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else 0
     try:
-        wanted = trial.outputs(file.path, feeds, threads)
-    except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
+        expected = trial.outputs(file.path, feeds, threads)
+    except Exception as failure:  # ONNX Runtime has one exception class for each code, without a common base
         raise error("E0207", "run_failed", f"ONNX Runtime does not run the file on these inputs: {failure}",
-                    "whence.validate(path, full=True) says whether it is a valid one", file=file.path) from failure
-    _require_finite(file, wanted)
+                    "check the file with whence.validate(path, full=True)", file=file.path) from failure
+    _require_finite(file, expected)
     files = [each.absolute() for each in without_weights.files_of(file.path, file.model)]
-    return Setting(files, quantize, feeds, wanted, str(folder), not without_weights.is_embedded(file.model), threads)
+    return Setting(files, quantize, feeds, expected, str(folder), not without_weights.is_embedded(file.model), threads)
 
 
-def _require_finite(file: annotated_file.File, wanted: Sequence[Sequence[Any]]) -> None:
-    """NaN is equal to NaN, so that nothing would be measured."""
-    numbers = [each for row in wanted for each in row if each.dtype.kind in "fc" and each.size]
+def _require_finite(file: annotated_file.File, expected: Sequence[Sequence[Any]]) -> None:
+    """Raises WhenceError E0104 if all outputs are NaN or infinite: NaN equals NaN, so no error could be measured."""
+    numbers = [each for row in expected for each in row if each.dtype.kind in "fc" and each.size]
     if numbers and not any(torch.isfinite(torch.from_numpy(each)).any() for each in numbers):
-        raise error("E0104", "input_mismatch", "the file's outputs are NaN or infinite on these inputs, so that nothing can "
-                    "be compared", "give inputs as the model is used on", file=file.path)
+        raise error("E0104", "input_mismatch", "the file's outputs are NaN or infinite on these inputs and cannot be "
+                    "compared", "give realistic inputs", file=file.path)
 
 
-def _feed(file: annotated_file.File, given: Any, said: Supplied) -> dict[str, Any]:
-    """Arrays under the file's names."""
-    given = given if isinstance(given, Mapping) else given if isinstance(given, (tuple, list)) else (given,)
-    if not isinstance(given, Mapping) and len(given) == 1 and isinstance(given[0], Mapping):
-        given = given[0]
-    named = given if isinstance(given, Mapping) else {f"[{at}]": each for at, each in enumerate(given)}
+def _feed(file: annotated_file.File, inputs: Any, overrides: Overrides) -> dict[str, Any]:
+    """Returns a set of inputs as arrays under the file's names."""
+    inputs = inputs if isinstance(inputs, Mapping) else inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    if not isinstance(inputs, Mapping) and len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        inputs = inputs[0]
+    named = inputs if isinstance(inputs, Mapping) else {f"[{at}]": each for at, each in enumerate(inputs)}
     try:
         tensors = {name: torch.as_tensor(each).detach().cpu() for name, each in named.items()}
-        return {name: each.numpy() for name, each in file_inputs.feed(file, tensors, said).tensors.items()}
+        return {name: each.numpy() for name, each in file_inputs.feed(file, tensors, overrides).tensors.items()}
     except (TypeError, ValueError, RuntimeError) as failure:
         raise error("E0104", "input_mismatch", f"an input is not an array that ONNX Runtime takes: {failure}",
                     "give a dense tensor of a dtype that numpy has", file=file.path) from None
 
 
-def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
+def _cache_file(files: Sequence[Path], setting: Setting) -> Path:
     import onnxruntime
 
     digests = [(name, array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).hexdigest())
@@ -163,35 +167,35 @@ def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
     return trial_cache.file_for(files, setting.quantiser, onnxruntime.__version__, digests)
 
 
-class _Measure:
-    """Measures sets of nodes, unless that was done before."""
+class _TrialRunner:
+    """Runs the trials that are not in the cache."""
 
-    def __init__(self, setting: Setting, kept: Kept, progress: Progress | None) -> None:
+    def __init__(self, setting: Setting, cache: TrialCache, progress: Progress | None) -> None:
         self._setting = setting
-        self._kept = kept
+        self._cache = cache
         self._progress = progress or (lambda done, count, what: None)
 
     def all(self, plans: Sequence[Sequence[str]], names: Sequence[str], jobs: int) -> list[Outcome]:
-        found = [self._kept.get(plan) for plan in plans]
-        left = [at for at, each in enumerate(found) if each is None]
-        for done, (at, outcome) in enumerate(self._run(plans, names, left, jobs), 1):
+        found = [self._cache.get(plan) for plan in plans]
+        remaining = [at for at, each in enumerate(found) if each is None]
+        for done, (at, outcome) in enumerate(self._run(plans, names, remaining, jobs), 1):
             found[at] = outcome
-            self._kept.add(plans[at], outcome)
-            self._progress(done, len(left), names[at])
+            self._cache.add(plans[at], outcome)
+            self._progress(done, len(remaining), names[at])
         return found
 
-    def _run(self, plans: Sequence[Sequence[str]], names: Sequence[str], left: list[int],
+    def _run(self, plans: Sequence[Sequence[str]], names: Sequence[str], remaining: list[int],
              jobs: int) -> Iterator[tuple[int, Outcome]]:
-        if jobs == 1 or len(left) < 2:
-            for done, at in enumerate(left):
-                self._progress(done, len(left), names[at])
+        if jobs == 1 or len(remaining) < 2:
+            for done, at in enumerate(remaining):
+                self._progress(done, len(remaining), names[at])
                 yield at, trial.run(self._setting, plans[at])
             return
         spawn = multiprocessing.get_context("spawn")  # ONNX Runtime's threads do not survive a fork
-        # An interruption is this process's to answer.
+        # Only this process handles an interrupt.
         with concurrent.futures.ProcessPoolExecutor(jobs, spawn, signal.signal,
                                                     (signal.SIGINT, signal.SIG_IGN)) as pool:
-            running_now = {pool.submit(trial.run, self._setting, plans[at]): at for at in left}
+            running_now = {pool.submit(trial.run, self._setting, plans[at]): at for at in remaining}
             try:
                 for each in concurrent.futures.as_completed(running_now):
                     yield running_now[each], each.result()
@@ -208,15 +212,15 @@ def _row(group: Group, outcome: Outcome, size: int, leave_out: bool) -> ModuleSe
     return ModuleSensitivity(group.module, len(group.nodes), status, outcome.error, saved)
 
 
-def _timed(rows: list[ModuleSensitivity], chosen: list[Group], whole: bool, setting: Setting, every: Sequence[str],
-           folder: Path) -> tuple[list[ModuleSensitivity], list[str]]:
+def _timed(rows: list[ModuleSensitivity], groups: list[Group], with_submodules: bool, setting: Setting,
+           nodes: Sequence[str], folder: Path) -> tuple[list[ModuleSensitivity], list[str]]:
     source, quantised = trial.linked(setting, folder / "timed"), folder / "all.onnx"
     example = quantisers.Example(setting.feeds, folder / "calibration.json", setting.external)
     try:
-        with quantisers.quiet():
-            quantisers.named(setting.quantiser).write(source, quantised, list(every), example)
-        saved = module_times.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
-    except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
-        said = str(failure).strip().splitlines()
-        return rows, [f"times are not known: {said[0] if said else type(failure).__name__}"]
+        with quantisers.quiet_logging():
+            quantisers.named(setting.quantiser).write(source, quantised, list(nodes), example)
+        saved = module_times.saved(source, quantised, groups, with_submodules, setting.feeds[0], folder)
+    except Exception as failure:  # quantisers and runtimes raise exceptions of their own, without a common base
+        lines = str(failure).strip().splitlines()
+        return rows, [f"times are unknown: {lines[0] if lines else type(failure).__name__}"]
     return [replace(row, time_saved=each) for row, each in zip(rows, saved)], []

@@ -1,4 +1,4 @@
-"""Chooses the modules that stay as they are, so that error, size or time keep to a budget."""
+"""Chooses the modules to leave unquantised so that error, size or time stay within a budget."""
 
 from __future__ import annotations
 
@@ -17,80 +17,84 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @dataclass(frozen=True)
 class Budget:
     kind: str        # "error", "size" or "time"
-    most: float      # relative difference; bytes, or a share of the file's; a share of the time
+    limit: float     # relative difference; bytes or share of the file's size; share of its time
     is_share: bool
     text: str
 
 
 def parsed(text: str) -> Budget:
-    """error=0.01, size=40M, size=50%, time=80%. Raises WhenceError E0101."""
+    """Parses error=0.01, size=40M, size=50% or time=80%. Raises WhenceError E0101."""
     kind, _, amount = text.partition("=")
     is_share = amount.endswith("%")
     number, unit = amount.removesuffix("%"), ""
     if kind == "size" and number[-1:].upper() in ("K", "M", "G"):
         number, unit = number[:-1], number[-1].upper()
     try:
-        most = float(number) * _SIZES[unit] / (100 if is_share else 1)
+        limit = float(number) * _SIZES[unit] / (100 if is_share else 1)
     except ValueError:
-        most = math.nan
+        limit = math.nan
     fits = {"error": not is_share, "size": not (is_share and unit), "time": is_share}
-    if not fits.get(kind, False) or not 0 <= most < math.inf or "_" in text:
+    if not fits.get(kind, False) or not 0 <= limit < math.inf or "_" in text:
         raise error("E0101", "usage", f"'{text}' is not a budget", "error=0.01, size=40M, size=50% or time=80%")
-    return Budget(kind, most, is_share, text)
+    return Budget(kind, limit, is_share, text)
 
 
 def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensitivity], size: int,
-           measure: Callable[[Sequence[str]], Outcome], excluding: Callable[[Collection[str]], tuple[str, ...]]) -> Choice:
-    """``groups`` and their ``rows``, of modules quantised alone. Modules are quantised in the order of what they cost
-    for what they save, those that save nothing alone at the end: as many as the error allows, or as few as size or time
-    need. Each set that counts is measured: neither errors nor bytes of modules add up. ``size``: of the file as it is.
-    ``excluding``: the nodes that a quantiser has to leave out, so that it quantises those."""
+           measure: Callable[[Sequence[str]], Outcome],
+           nodes_to_exclude: Callable[[Collection[str]], tuple[str, ...]]) -> Choice:
+    """Chooses among ``groups``, from the ``rows`` of modules quantised alone. Modules are added in the order of error
+    per saving, those without savings last: as many as an error budget allows, or as few as a size or time budget needs.
+    Candidate sets are measured, because neither errors nor bytes of modules add up. ``size`` is the unquantised file's.
+    ``nodes_to_exclude`` returns the nodes to exclude so that a quantiser changes only the given ones."""
     gain = (lambda row: row.time_saved or 0.0) if budget.kind == "time" else (lambda row: row.saved)
-    able = [(group, row) for group, row in zip(groups, rows) if row.status == "measured"]
-    able.sort(key=lambda pair: (gain(pair[1]) <= 0, pair[1].error / max(gain(pair[1]), 1e-12)))
-    known: dict[int, Outcome] = {0: Outcome(0.0, size)}
+    candidates = [(group, row) for group, row in zip(groups, rows) if row.status == "measured"]
+    candidates.sort(key=lambda pair: (gain(pair[1]) <= 0, pair[1].error / max(gain(pair[1]), 1e-12)))
+    outcomes: dict[int, Outcome] = {0: Outcome(0.0, size)}
 
     def outcome(count: int) -> Outcome:
-        if count not in known:
-            known[count] = measure([name for group, _ in able[:count] for name in group.nodes])
-        return known[count]
+        if count not in outcomes:
+            outcomes[count] = measure([name for group, _ in candidates[:count] for name in group.nodes])
+        return outcomes[count]
 
-    def keeps(count: int) -> bool:
+    def is_within(count: int) -> bool:
         found = outcome(count)
         if found.failed:
             return False
         if budget.kind == "error":
-            return found.error <= budget.most
+            return found.error <= budget.limit
         if budget.kind == "size":
-            return found.size <= (budget.most * size if budget.is_share else budget.most)
-        return 1 - sum(row.time_saved or 0.0 for _, row in able[:count]) <= budget.most
+            return found.size <= (budget.limit * size if budget.is_share else budget.limit)
+        return 1 - sum(row.time_saved or 0.0 for _, row in candidates[:count]) <= budget.limit
 
-    count = _last(len(able), keeps) if budget.kind == "error" else _first(len(able), keeps)
-    if budget.kind == "time" and not keeps(count):  # modules that take longer stand at the end
-        count = max(range(len(able) + 1), key=lambda end: sum(row.time_saved or 0.0 for _, row in able[:end]))
+    count = _largest_count(len(candidates), is_within) if budget.kind == "error" \
+        else _smallest_count(len(candidates), is_within)
+    if budget.kind == "time" and not is_within(count):  # modules that get slower come last
+        count = max(range(len(candidates) + 1),
+                    key=lambda end: sum(row.time_saved or 0.0 for _, row in candidates[:end]))
     found = outcome(count)
-    # A module that the quantiser does not change needs no word.
-    chosen = {row.module for row in rows if row.status == "unchanged"} | {group.module for group, _ in able[:count]}
-    times = [row.time_saved for _, row in able[:count]]
-    return Choice(budget.text, keeps(count), count, tuple(row.module for row in rows if row.module not in chosen),
-                  excluding([name for group in groups if group.module in chosen for name in group.nodes]), found.error,
-                  found.size, None if any(each is None for each in times) else sum(times))
+    # A module that the quantiser does not change need not be listed.
+    chosen = {row.module for row in rows if row.status == "unchanged"} \
+        | {group.module for group, _ in candidates[:count]}
+    times = [row.time_saved for _, row in candidates[:count]]
+    return Choice(budget.text, is_within(count), count, tuple(row.module for row in rows if row.module not in chosen),
+                  nodes_to_exclude([name for group in groups if group.module in chosen for name in group.nodes]),
+                  found.error, found.size, None if any(each is None for each in times) else sum(times))
 
 
-def _last(end: int, keeps: Callable[[int], bool]) -> int:
-    """The largest count that keeps to the budget, by halving; 0 always does. Were a larger one between smaller ones
-    that do not, it is not found."""
+def _largest_count(end: int, is_within: Callable[[int], bool]) -> int:
+    """Returns the largest count within the budget by bisection; 0 always is. Assumes that no larger count is within the
+    budget once a smaller one is not."""
     low, high = 0, end
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle - 1)
+        low, high = (middle, high) if is_within(middle) else (low, middle - 1)
     return low
 
 
-def _first(end: int, keeps: Callable[[int], bool]) -> int:
-    """The smallest count that does, or all."""
+def _smallest_count(end: int, is_within: Callable[[int], bool]) -> int:
+    """Returns the smallest count within the budget by bisection, or ``end``."""
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if keeps(middle) else (middle + 1, high)
+        low, high = (low, middle) if is_within(middle) else (middle + 1, high)
     return low

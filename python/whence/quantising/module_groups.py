@@ -12,40 +12,41 @@ from .quantisers import Quantiser
 
 @dataclass(frozen=True)
 class Group:
-    module: str               # qualified name; of all of its calls
+    module: str               # qualified name; the group has the nodes of all its calls
     nodes: tuple[str, ...]    # names
 
 
 def named_by_quantiser(file: File, quantiser: Quantiser, chosen: Collection[str]) -> list[str]:
-    """``chosen`` nodes under all names that the quantiser has for them."""
+    """Returns all names by which the quantiser may refer to the ``chosen`` nodes."""
     return [name for node in file.nodes if node.name in chosen for name in quantiser.names(node)]
 
 
 def to_exclude(file: File, quantiser: Quantiser, quantised: Collection[str]) -> tuple[str, ...]:
-    """Every node that the quantiser would change, but those: also of modules that were not asked about."""
+    """Returns the nodes that the quantiser would change, except ``quantised``: also nodes of modules outside all
+    groups."""
     return tuple(name for node in file.nodes if node.name and node.name not in quantised and quantiser.changes(node)
                  for name in quantiser.names(node))
 
 
 def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], excluded: Collection[str]) -> list[Group]:
-    """One group for each module that a glob means, with all modules below it; without globs one for each module that
-    has nodes of its own. Nodes of other operators, and those of modules that a glob excludes, are in none."""
-    chosen, out = matcher(globs), matcher(excluded)
+    """Returns one group for each module that matches a glob, with all modules below it; without globs one for each
+    module with own nodes. Nodes that the quantiser does not change, and nodes of excluded modules, are in no group."""
+    is_chosen, is_excluded = matcher(globs), matcher(excluded)
     found: dict[str, list[str]] = {}
     for node in file.nodes:
         if not node.name or not node.modules or not quantiser.changes(node):
             continue
-        module = _around(node)
-        if out(module):
+        module = _enclosing_module(node)
+        if is_excluded(module):
             continue
-        group = next((path for path in _paths(module) if chosen(path)), None) if globs else module
+        group = next((path for path in _with_enclosing(module) if is_chosen(path)), None) if globs else module
         if group is not None:
             found.setdefault(group, []).append(node.name)
     return [Group(module, tuple(nodes)) for module, nodes in found.items()]
 
 
-def _around(node: Node) -> str:
-    """The innermost module that holds all of those that the node stands for."""
+def _enclosing_module(node: Node) -> str:
+    """Returns the innermost module around all modules of the node."""
     common = node.modules[0].split(".") if node.modules[0] else []
     for module in node.modules[1:]:
         parts = module.split(".")
@@ -54,7 +55,7 @@ def _around(node: Node) -> str:
     return ".".join(common)
 
 
-def _paths(module: str) -> list[str]:
-    """The module and those around it, the outermost first; the root is none of them unless it is the module."""
+def _with_enclosing(module: str) -> list[str]:
+    """Returns the module and the modules around it, the outermost first; the root only if it is the module."""
     parts = module.split(".")
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]

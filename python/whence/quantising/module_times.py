@@ -1,4 +1,4 @@
-"""Times by module: of the file, and of the quantised one, from ONNX Runtime's profile."""
+"""Times by module of the original and of the quantised file, from ONNX Runtime's profile."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..numerics import annotated_file, ort_session
 from .module_groups import Group
 from .trial import Arrays
 
-_LEAST_RUNS, _MOST_RUNS, _SECONDS = 5, 200, 1.0  # runs of each file, and how long they should take
+_MIN_RUNS, _MAX_RUNS, _SECONDS = 5, 200, 1.0  # fewest and most runs of each file; seconds to spend
 
 
-def saved(source: Path, quantised: Path, groups: Sequence[Group], whole: bool, feed: Arrays,
+def saved(source: Path, quantised: Path, groups: Sequence[Group], with_submodules: bool, feed: Arrays,
           folder: Path) -> list[float]:
-    """For each group, the share of the file's time in operators that it takes less in the quantised file, in which all are
-    quantised; below 0 where it takes more. ``whole``: a group has all modules below it.
+    """Returns the time that each group saves if all groups are quantised, as a share of the original operator time;
+    below 0 if the group gets slower. ``with_submodules``: a group includes all modules below it.
 
-    Raises WhenceError where the quantised file's nodes are not known, and what ONNX Runtime raises."""
+    Raises WhenceError if the quantised file cannot be annotated, and ONNX Runtime's exceptions."""
     annotated = folder / "annotated.onnx"
     run_json("annotate", quantised, "--from", source, "-o", annotated)
     before, after = (_times(each, feed, folder / name) for name, each in (("before", source), ("after", annotated)))
@@ -28,13 +28,13 @@ def saved(source: Path, quantised: Path, groups: Sequence[Group], whole: bool, f
 
     def of(times: Mapping[str, float], module: str) -> float:
         return sum(time for each, time in times.items() if each == module or
-                   whole and (not module or each.startswith(f"{module}.")))
+                   with_submodules and (not module or each.startswith(f"{module}.")))
 
     return [(of(before, each.module) - of(after, each.module)) / everything for each in groups]
 
 
 def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
-    """By module: microseconds a run of its own operators."""
+    """Returns the microseconds per run of each module's own operators."""
     import onnxruntime
 
     optimized = prefix.with_name(f"{prefix.name}.optimized.onnx")
@@ -44,22 +44,24 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
     options.optimized_model_filepath = str(optimized)
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     began = time.monotonic()
-    for count in range(_MOST_RUNS):
-        if count >= _LEAST_RUNS and time.monotonic() - began > _SECONDS:
+    for count in range(_MAX_RUNS):
+        if count >= _MIN_RUNS and time.monotonic() - began > _SECONDS:
             break
         session.run(None, dict(feed))
-    told = run_json("profile", path, "--profile", session.end_profiling(), "--optimized", optimized)
+    profile = run_json("profile", path, "--profile", session.end_profiling(), "--optimized", optimized)
     modules = {node.name: node.modules[0] for node in annotated_file.read(path).nodes if node.name and node.modules}
     times: dict[str, float] = {}
-    for operator in told["nodes"]:
+    for operator in profile["nodes"]:
         module = _module_of(operator, modules)
-        times[module] = times.get(module, 0.0) + operator["time"] / told["runs"]
+        times[module] = times.get(module, 0.0) + operator["time"] / profile["runs"]
     return times
 
 
 def _module_of(operator: Mapping[str, Any], modules: Mapping[str, str]) -> str:
-    """A product that the runtime fused with an activation is of the module around both, and has the product's name. It is
-    counted for the product's, which does the work."""
-    around = operator["module"] or ""
-    named = modules.get(operator["name"].removeprefix("fused "))
-    return named if named is not None and (not around or named.startswith(f"{around}.")) else around
+    """Returns the module to which the operator's time counts. A matrix product fused with an activation belongs to the
+    module around both, but has the product's name: its time counts for the module of the product, which does the
+    work."""
+    enclosing = operator["module"] or ""
+    product_module = modules.get(operator["name"].removeprefix("fused "))
+    return product_module if product_module is not None and (
+        not enclosing or product_module.startswith(f"{enclosing}.")) else enclosing

@@ -1,4 +1,4 @@
-"""Quantisers of ONNX Runtime behind one interface: chosen nodes of a file in fewer bits, the others as they are."""
+"""ONNX Runtime's quantisers behind one interface: they quantise chosen nodes of a file and keep all others."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..numerics.annotated_file import Node
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs and places that a quantiser may need beside the file."""
+    """Inputs and paths that a quantiser may need besides the file."""
 
     feeds: Sequence[Mapping[str, Any]]  # arrays by the file's inputs, one set for each calibration run
-    cache: Path                         # ranges found by calibration, for the next file of the same nodes
-    external: bool                      # weights lie beside the file, and are written beside the new one
+    cache: Path                         # calibrated ranges, for the next file with the same nodes
+    external: bool                      # the file has external weights; write the target's weights beside it
 
 
 @dataclass(frozen=True)
 class Quantiser:
     name: str
-    operators: frozenset[str]           # that it quantises; empty: all
+    operators: frozenset[str]           # operators that it quantises; empty: all
     write: Callable[[Path, Path, list[str], Example], None]  # source, target, names of nodes
-    renames_gemm: bool = False          # to MatMul, before it looks at names
+    renames_gemm: bool = False          # to MatMul, before it matches names
 
     def changes(self, node: Node) -> bool:
         return not self.operators or node.op_type in self.operators
 
     def names(self, node: Node) -> list[str]:
-        """Names under which the quantiser may look for the node."""
+        """Returns the names by which the quantiser may refer to the node."""
         return [node.name, f"{node.name}_MatMul"] if self.renames_gemm and node.op_type == "Gemm" else [node.name]
 
 
@@ -47,7 +47,7 @@ def _int8_dynamic(source: Path, target: Path, nodes: list[str], example: Example
     from onnx import TensorProto
     from onnxruntime.quantization import quantize_dynamic
 
-    # Types that shape inference does not find are those of numbers.
+    # Takes values as float if shape inference finds no type.
     quantize_dynamic(str(source), str(target), nodes_to_quantize=nodes, op_types_to_quantize=sorted(_DYNAMIC.operators),
                      use_external_data_format=example.external, extra_options={"DefaultTensorType": TensorProto.FLOAT})
 
@@ -74,21 +74,22 @@ def _float16(source: Path, target: Path, nodes: list[str], example: Example) -> 
 
     model = onnx.load(str(source))
     chosen = set(nodes)
-    others = [node.name for node in model.graph.node if node.name not in chosen]
-    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=others, disable_shape_infer=example.external)
+    kept_nodes = [node.name for node in model.graph.node if node.name not in chosen]
+    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=kept_nodes,
+                                    disable_shape_infer=example.external)
     onnx.save(half, str(target), save_as_external_data=example.external, location=f"{target.name}.data")
 
 
-# ONNX Runtime's CPU kernels have no ConvInteger for weights of int8. QDQ of products and convolutions alone: masks of
-# large numbers would be rounded to nothing else.
+# ONNX Runtime's CPU kernels have no ConvInteger with int8 weights. QDQ quantises only matrix products and convolutions:
+# the large numbers of a mask would take up the whole range and round all other values to zero.
 _DYNAMIC = Quantiser("int8-dynamic", frozenset({"MatMul", "Gemm", "Gather", "LSTM", "Attention"}), _int8_dynamic, True)
 _STATIC = Quantiser("qdq", frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose"}), _qdq)
 _HALF = Quantiser("float16", frozenset(), _float16)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the advice that ONNX Runtime's quantisers log for each file."""
+def quiet_logging() -> Iterator[None]:
+    """Suppresses the advice that ONNX Runtime's quantisers log for each file."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""The report of a sensitivity measurement: as objects, as a table, as JSON."""
+"""The report of a sensitivity measurement: as objects, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from . import report_page
 class ModuleSensitivity:
     """One module, quantised alone (or left out alone)."""
 
-    module: str         # qualified name; of all of its calls
-    nodes: int          # that the quantiser may change
-    status: str         # "measured", "unchanged" (nothing in it to quantise) or "failed"
+    module: str         # qualified name; all its calls count
+    nodes: int          # nodes that the quantiser may change
+    status: str         # "measured", "unchanged" (nothing to quantise) or "failed"
     error: float = math.nan        # the largest relative difference of an output, over all inputs
-    saved: int = 0                 # bytes that the file is smaller by
-    time_saved: float | None = None  # share of the file's time in operators; below 0 it takes longer; None: not measured
+    saved: int = 0                 # bytes by which the file shrinks
+    time_saved: float | None = None  # share of the file's operator time; negative if slower; None: not measured
     note: str = ""                 # why it failed
 
     @property
@@ -36,20 +36,20 @@ class ModuleSensitivity:
 
 @dataclass(frozen=True, repr=False)
 class Choice(Printed):
-    """Modules to leave as they are, so that the file keeps to a budget; measured on the file without them."""
+    """The modules to leave unquantised for a budget. The figures were measured with this choice."""
 
     budget: str
     met: bool
-    quantised: int                     # modules
-    excluded: tuple[str, ...]          # modules
-    nodes_to_exclude: tuple[str, ...]  # all that the quantiser would change otherwise, as `whence select` has them
+    quantised: int                     # number of quantised modules
+    excluded: tuple[str, ...]          # modules left unquantised
+    nodes_to_exclude: tuple[str, ...]  # all nodes that the quantiser must not change
     error: float
     size: int
-    time_saved: float | None           # the sum over quantised modules
+    time_saved: float | None           # sum over the quantised modules
 
     @property
     def quantized(self) -> int:
-        """``quantised``."""
+        """Same as ``quantised``."""
         return self.quantised
 
     def _headline(self) -> str:
@@ -64,22 +64,22 @@ class Choice(Printed):
 class SensitivityReport(Printed):
     path: Path
     quantiser: str
-    left_out: bool                # each module was left out alone, instead of quantised alone
-    size: int                     # bytes of the file, with the weights beside it
+    left_out: bool                # True: each module was left out alone; False: quantised alone
+    size: int                     # bytes of the file and its external weights
     modules: tuple[ModuleSensitivity, ...]  # the most sensitive first
-    together_error: float         # all modules quantised
+    together_error: float         # with all modules quantised
     together_size: int
-    operators: tuple[str, ...]    # ``op_types_to_quantize`` of ONNX Runtime's quantiser; none: all
+    operators: tuple[str, ...]    # ``op_types_to_quantize`` of ONNX Runtime's quantiser; empty: all
     choice: Choice | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def quantizer(self) -> str:
-        """``quantiser``."""
+        """Same as ``quantiser``."""
         return self.quantiser
 
     def to_json(self) -> dict[str, Any]:
-        """As schema/sensitivity.schema.json describes it; what is infinite or not known is null."""
+        """Returns the report in the form of schema/sensitivity.schema.json; infinite and unknown numbers are null."""
         return {
             "model": self.path.name, "quantiser": self.quantiser, "left_out": self.left_out, "size": self.size,
             "together": {"error": number_or_none(self.together_error), "size": self.together_size},
@@ -92,8 +92,8 @@ class SensitivityReport(Printed):
             "notes": list(self.notes)}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes one page without outside parts: error and bytes by module. Returns its path."""
-        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
+        """Writes one self-contained page: error and bytes by module. Returns its path."""
+        return without_weights.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])
@@ -105,10 +105,10 @@ class SensitivityReport(Printed):
         return head(self)[2:]
 
     def _table(self) -> Table:
-        most = max((each.error for each in self.modules if 0 < each.error < math.inf), default=1.0)
+        largest = max((each.error for each in self.modules if 0 < each.error < math.inf), default=1.0)
         return Table(("module", "nodes", "error", "SQNR dB", "saved", ""), [
             (each.module or "(root)", each.nodes, short_number(each.error), f"{each.sqnr:.1f}", size_text(each.saved),
-             Bar.of(each.error / most)) if each.status == "measured" else
+             Bar.of(each.error / largest)) if each.status == "measured" else
             (each.module or "(root)", each.nodes, each.status, "", "", each.note) for each in self.modules])
 
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page without outside parts: what each module costs and saves, as a plot and as a table."""
+"""The report as one self-contained HTML page: error and savings of each module, as a plot and as a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def to_html(report: SensitivityReport, headlines: Sequence[str]) -> str:
 
 
 def _plot(report: SensitivityReport) -> str:
-    """Error against bytes saved, both on logarithmic scales: what is far right and low is cheap."""
+    """Plots error against bytes saved, both on logarithmic scales: modules at the lower right are cheap to quantise."""
     rows = [each for each in report.modules if each.status == "measured" and 0 < each.error < math.inf]
     if not rows:
         return ""
@@ -31,7 +31,7 @@ def _plot(report: SensitivityReport) -> str:
     low, high = _decades([each.error for each in rows])
 
     def across(saved: float) -> float:
-        """A module that saves nothing stands at the left edge."""
+        """Returns the x coordinate; a module that saves nothing is at the left edge."""
         if saved <= 0:
             return _LEFT
         return _LEFT + (math.log10(saved) - left) / (right - left) * (_WIDTH - _LEFT - 20)

@@ -1,4 +1,4 @@
-"""A trial: some nodes are quantised, the file runs, and its outputs are compared. Trials run in processes of their own, too."""
+"""A trial quantises some nodes, runs the file and compares its outputs. Trials may run in separate processes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ Arrays = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """Common to all trials of a measurement."""
+    """The settings that all trials of a measurement share."""
 
-    files: Sequence[Path]          # the file, and those beside it that hold its weights
+    files: Sequence[Path]          # the file, and the files with its external weights
     quantiser: str
-    feeds: Sequence[Arrays]        # by the file's inputs
-    wanted: Sequence[Sequence[Any]]  # outputs of the file as it is, for each feed
-    folder: str                    # for files of trials, and what calibration measured
-    external: bool
-    threads: int                   # ONNX Runtime's; 0: as it decides
+    feeds: Sequence[Arrays]        # sets of inputs by name
+    expected: Sequence[Sequence[Any]]  # outputs of the unquantised file, for each feed
+    folder: str                    # for files of trials and for calibration results
+    external: bool                 # the file has external weights
+    threads: int                   # of ONNX Runtime; 0: its default
 
 
 @dataclass(frozen=True)
 class Outcome:
     error: float = math.nan   # the largest relative difference of an output, over all inputs
-    size: int = 0             # bytes of the file, and of what lies beside it
-    failed: str = ""          # why there is no error, in the quantiser's or the runtime's words
-    unchanged: bool = False   # the quantiser found nothing to do
+    size: int = 0             # bytes of the file and its external weights
+    failed: str = ""          # message of the quantiser or the runtime if the trial failed
+    unchanged: bool = False   # the quantiser changed nothing
 
 
 def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
-    with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet():
+    with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet_logging():
         source, target = linked(setting, Path(folder) / "source"), Path(folder) / "trial.onnx"
         example = Example(setting.feeds, Path(setting.folder) / "calibration.json", setting.external)
         try:
@@ -50,15 +50,16 @@ def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
             if _operators(target) == _operators(source):
                 return Outcome(0.0, bytes_of(source), unchanged=True)
             results = outputs(str(target), setting.feeds, setting.threads)
-        except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
-            said = str(failure).strip().splitlines()
-            return Outcome(failed=said[0] if said else type(failure).__name__)
-        off = [relative(wanted, got) for row, others in zip(setting.wanted, results) for wanted, got in zip(row, others)]
+        except Exception as failure:  # quantisers and runtimes raise exceptions of their own, without a common base
+            lines = str(failure).strip().splitlines()
+            return Outcome(failed=lines[0] if lines else type(failure).__name__)
+        off = [relative(expected, actual) for row, actual_row in zip(setting.expected, results)
+               for expected, actual in zip(row, actual_row)]
         return Outcome(max(off, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
 
 
 def linked(setting: Setting, folder: Path) -> Path:
-    """The file in a folder of its own: quantisers write what they infer beside it."""
+    """Links the file into a folder of its own, because quantisers write inferred models beside it. Returns its path."""
     folder.mkdir()
     for each in setting.files:
         try:
@@ -69,7 +70,7 @@ def linked(setting: Setting, folder: Path) -> Path:
 
 
 def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[Any]]:
-    """For each feed, the outputs that are tensors, in the file's order."""
+    """Returns the tensor outputs for each feed, in the file's order."""
     import onnxruntime
 
     options = ort_session.session_options()
@@ -79,15 +80,15 @@ def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[A
     return [session.run(names, dict(feed)) for feed in feeds]
 
 
-def relative(wanted: Any, got: Any) -> float:
-    """As ``whence accuracy`` has it; infinite where sizes differ."""
-    if wanted.shape != got.shape:
+def relative(expected: Any, actual: Any) -> float:
+    """Returns the relative difference as in ``whence accuracy``; infinite if sizes differ."""
+    if expected.shape != actual.shape:
         return math.inf
-    return tensor_differences.relative(torch.from_numpy(wanted), torch.from_numpy(got))
+    return tensor_differences.relative(torch.from_numpy(expected), torch.from_numpy(actual))
 
 
 def bytes_of(path: Path) -> int:
-    """The size of the file and of the weights that it reads beside it."""
+    """Returns the size of the file and its external weights."""
     return sum(each.stat().st_size for each in without_weights.files_of(path, without_weights.without_weights(path)))
 
 

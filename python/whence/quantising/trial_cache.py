@@ -1,4 +1,4 @@
-"""Keeps outcomes of trials between runs, so that one that was broken off goes on where it was."""
+"""Keeps outcomes of trials between runs, so that an interrupted measurement continues where it stopped."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .trial import Outcome
 _VERSION = 1
 
 
-class Kept:
-    """Outcomes by the nodes that were quantised, in a file of the cache that stands for the measurement's setting."""
+class TrialCache:
+    """Outcomes by quantised nodes, in a cache file for the measurement's settings."""
 
     def __init__(self, file: Path, fresh: bool) -> None:
         self._file = file
@@ -29,17 +29,18 @@ class Kept:
 
     def _read(self) -> None:
         try:
-            stated = json.loads(self._file.read_text(encoding="utf-8"))
-            if stated["version"] == _VERSION:
-                self._outcomes = {str(key): _outcome(each) for key, each in stated["outcomes"].items()}
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+            if content["version"] == _VERSION:
+                self._outcomes = {str(key): _outcome(each) for key, each in content["outcomes"].items()}
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            self._outcomes = {}  # it saves time, and decides nothing
+            self._outcomes = {}  # a damaged cache only costs time
 
     def get(self, nodes: Iterable[str]) -> Outcome | None:
         return self._outcomes.get(_key(nodes))
 
     def add(self, nodes: Iterable[str], outcome: Outcome) -> None:
-        """A failure is not kept: it may be of the moment, such as a full disk. Neither is what cannot be written."""
+        """Stores an outcome, unless it failed: the cause may be temporary, such as a full disk. Ignores write
+        errors."""
         if outcome.failed:
             return
         self._outcomes[_key(nodes)] = outcome
@@ -49,8 +50,8 @@ class Kept:
                 {"version": _VERSION, "outcomes": {key: asdict(each) for key, each in self._outcomes.items()}}))
 
 
-def _outcome(stated: dict[str, Any]) -> Outcome:
-    return Outcome(float(stated["error"]), int(stated["size"]), unchanged=bool(stated["unchanged"]))
+def _outcome(row: dict[str, Any]) -> Outcome:
+    return Outcome(float(row["error"]), int(row["size"]), unchanged=bool(row["unchanged"]))
 
 
 def _key(nodes: Iterable[str]) -> str:
@@ -58,7 +59,7 @@ def _key(nodes: Iterable[str]) -> str:
 
 
 def file_for(files: Iterable[Path], *settings: Any) -> Path:
-    """In the cache, by what the files hold and the settings."""
+    """Returns the cache file for these settings and the content of these files."""
     digest = hashlib.sha256(repr(settings).encode())
     for each in files:
         with open(each, "rb") as opened:

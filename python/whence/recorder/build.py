@@ -1,7 +1,6 @@
-"""``whence recorder build``: compiles the recorder for the PyTorch of this Python, into the user's cache.
+"""``whence recorder build``: compiles the recorder for the PyTorch of this Python into the user's cache.
 
-pip builds the source distribution as it builds any: it gives a command and a recorder that belong together, of which the
-libraries and the command are kept.
+pip builds a wheel from the source distribution. Its command and its libraries, which belong together, are kept.
 """
 
 from __future__ import annotations
@@ -24,28 +23,29 @@ from ..errors import WhenceError, error
 
 _PARTS = ("whence/bin/", "whence/lib/")
 _STEP = re.compile(r"\[(\d+)/(\d+)\]")
-# CMake's word for what is missing and what helps, from tools/cmake/compiler.cmake and packages.cmake.
+# CMake's message about missing packages and its remedy, from tools/cmake/compiler.cmake and packages.cmake.
 _MISSING = re.compile(r"(packages that whence is built with are missing|there is no C\+\+ compiler);"
                       r".*?(apt-get install -y(?: [a-z0-9][a-z0-9.+:-]*)+)")
-# The message of an error of CMake or of a compiler, without its place.
+# The message of a CMake or compiler error, without its location.
 _REASON = re.compile(r"CMake Error at [^\n]*\n(.+?)(?=Call Stack|CMake Error|-- )|\berror: ([^\n]+)", re.DOTALL)
 
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence recorder", description="Compiles the recorder for the PyTorch of this Python, where whence-onnx-recorder has "
-        "none: some ten minutes, once for each version of PyTorch. Needs a C++ compiler (GCC 12 or newer) and Debian's packages "
-        "that docs/install.md names; what is missing is said first.", allow_abbrev=False)
+        prog="whence recorder", description="Compiles the recorder for the PyTorch of this Python, if "
+        "whence-onnx-recorder does not have it. Takes about ten minutes, once for each version of PyTorch. Needs a C++ "
+        "compiler (GCC 12 or newer) and the Debian packages in docs/install.md; checks for them first.",
+        allow_abbrev=False)
     options.add_argument("what", choices=("build",), help="compile it")
-    options.add_argument("--source", metavar="FOLDER|SDIST", help="whence's source (the one of this version, by pip)")
-    options.add_argument("--json", action="store_true", help="the version of PyTorch and the library as JSON")
+    options.add_argument("--source", metavar="FOLDER|SDIST", help="whence's source (by default this version, from pip)")
+    options.add_argument("--json", action="store_true", help="print PyTorch's version and the library's path as JSON")
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
-    library = build(given.source)
-    if given.json:
+    args = parser().parse_args(arguments)
+    library = build(args.source)
+    if args.json:
         print(json.dumps({"torch": recorder_library.torch_version(), "library": str(library)}, indent=2))
     else:
         print(f"{library}: the recorder for PyTorch {recorder_library.torch_version()}")
@@ -53,22 +53,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build(source: str | None = None) -> Path:
-    """The library. Raises WhenceError E0307 with what is missing."""
+    """Builds the library and returns its path. Raises WhenceError E0307 with the missing requirements."""
     if recorder_library.torch_version() is None:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch")
     folder = recorder_library.built_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".whence-") as made:
-        _keep_parts(_wheel(source, Path(made)), Path(made) / "recorder")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".whence-") as draft:
+        _extract_parts(_wheel(source, Path(draft)), Path(draft) / "recorder")
         if folder.exists():
-            folder.rename(Path(made) / "old")
-        (Path(made) / "recorder").rename(folder)
+            folder.rename(Path(draft) / "old")
+        (Path(draft) / "recorder").rename(folder)
     return folder / "lib" / recorder_library.LIBRARY
 
 
 def _wheel(source: str | None, folder: Path) -> Path:
     words = [source] if source else ["--no-binary", "whence-onnx", f"whence-onnx=={package_version()}"]
-    # Not in the source, where another build may be at work.
+    # Builds outside the source, where another build may be running.
     words += ["--config-settings", f"build-dir={folder / 'build'}"]
     torch = importlib.util.find_spec("torch")
     places = list(torch.submodule_search_locations or []) if torch else []
@@ -76,14 +76,14 @@ def _wheel(source: str | None, folder: Path) -> Path:
         [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder, *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "TORCH_DIR": places[0] if places else ""})
     assert process.stdout is not None
-    lines = list(_followed(process.stdout))
+    lines = list(_with_progress(process.stdout))
     if process.wait() == 0:
         return next(folder.glob("whence_onnx-*.whl"))
     raise _failure(lines)
 
 
-def _followed(output: Iterator[str]) -> Iterator[str]:
-    """Passes the lines of the build on; shows how far it is, in a file now and then."""
+def _with_progress(output: Iterator[str]) -> Iterator[str]:
+    """Yields the lines of the build and shows its progress: continuously on a terminal, else every 10 %."""
     shown = -1
     for line in output:
         yield line
@@ -97,10 +97,10 @@ def _followed(output: Iterator[str]) -> Iterator[str]:
 
 
 def _failure(lines: list[str]) -> WhenceError:
-    said = " ".join(" ".join(lines).split())
-    if found := _MISSING.search(said):
+    output = " ".join(" ".join(lines).split())
+    if found := _MISSING.search(output):
         return error("E0307", "needs_libtorch", f"the recorder cannot be compiled: {found[1]}", f"as root: {found[2]}")
-    if "No module named pip" in said:
+    if "No module named pip" in output:
         return error("E0307", "needs_libtorch", f"{sys.executable} has no pip, which builds the recorder",
                      f"{sys.executable} -m ensurepip")
     log = recorder_library.built_folder().parent / "build.log"
@@ -111,7 +111,7 @@ def _failure(lines: list[str]) -> WhenceError:
                  f"the whole output is in {log}")
 
 
-def _keep_parts(wheel: Path, folder: Path) -> None:
+def _extract_parts(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         for entry in file.infolist():
             if entry.filename.startswith(_PARTS):

@@ -1,4 +1,4 @@
-"""The recorder inside this process: loads the plugin of LibTorch and listens to it."""
+"""Loads the LibTorch plugin, the recorder, into this process and collects its diagnostics."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from ..errors import Diagnostic, WhenceError, error, from_operator
 
 
 def library() -> Path:
-    """The plugin that fits this PyTorch. Raises WhenceError E0307 when there is none."""
+    """Returns the path of the plugin for this PyTorch. Raises WhenceError E0307 if there is none."""
     path = recorder_library.fitting()
     if path is None:
         raise recorder_library.missing()
     return path
 
 
-_refused: dict[str, WhenceError] = {}  # by path; loaded again they seem to be there, and have no operators
+_load_failures: dict[str, WhenceError] = {}  # by path; loading a failed library again succeeds without operators
 
 
 def operators() -> Any:
-    """``torch.ops.whence``, loaded when it is first needed. Raises WhenceError E0307 when it does not fit this torch.
-    """
+    """Returns ``torch.ops.whence``; loads it on first use. Raises WhenceError E0307 if it does not fit this PyTorch."""
     try:
         import torch
     except ImportError:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch") from None
     path = str(library())
-    if path in _refused:
-        raise _refused[path]
+    if path in _load_failures:
+        raise _load_failures[path]
     try:
         torch.ops.load_library(path)
     except OSError as failure:
@@ -41,14 +40,14 @@ def operators() -> Any:
         if not isinstance(failed, WhenceError):
             failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
                            "whence recorder build")
-        _refused[path] = failed
+        _load_failures[path] = failed
         raise failed from failure
     return torch.ops.whence
 
 
 class _WithoutPlugin:
-    """Takes the place of ``torch.ops.whence`` where no recorder is installed: programs of torch.export need none. A trace
-    does, and is refused where it begins."""
+    """Replaces ``torch.ops.whence`` if no recorder is installed. Programs of torch.export do not need the recorder;
+    traces do and are refused when they start."""
 
     _TRACERS = ("trace", "_get_trace_graph")  # torch.jit.trace; torch.onnx.export(dynamo=False)
 
@@ -72,7 +71,7 @@ class _WithoutPlugin:
 
 
 def operators_or_stand_in() -> Any:
-    """Raises WhenceError E0307 for a recorder that does not fit, and without PyTorch."""
+    """Returns ``operators()``, or the stand-in without a recorder. Raises WhenceError E0307 for an unfit recorder."""
     if recorder_library.torch_version() is not None and not recorder_library.is_installed():
         return _WithoutPlugin()
     return operators()
@@ -80,9 +79,9 @@ def operators_or_stand_in() -> Any:
 
 @contextmanager
 def listening() -> Iterator[list[Diagnostic] | None]:
-    """Yields a list that afterwards holds what the plugin has to say of what was traced inside; nothing is kept.
+    """Yields a list that receives the plugin's diagnostics of traces in the block; the recording itself is dropped.
 
-    None where there is no plugin that could listen. A recording that is running already tells, so the list stays empty.
+    Yields None without a plugin. The list stays empty during a running recording, which reports them itself.
     """
     try:
         whence = operators()
@@ -102,4 +101,4 @@ def listening() -> Iterator[list[Diagnostic] | None]:
                 report = json.loads(whence.stop())
                 diagnostics += [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
             except RuntimeError:
-                pass  # nothing that it could record: nothing to tell
+                pass  # nothing was recorded

@@ -1,1 +1,1 @@
-"""``whence.record``: sidecars of what PyTorch traces and exports."""
+"""``whence.record``: writes sidecars of the models that PyTorch traces and exports."""

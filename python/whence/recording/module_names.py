@@ -1,7 +1,8 @@
-"""The qualified names of the modules that torch.onnx.export(dynamo=False) calls while a recording runs.
+"""Reports the qualified names of the modules that torch.onnx.export(dynamo=False) calls while a recording runs.
 
-The exporter gives its trace the last part of a name alone: ``inner`` for ``a.inner``. Where a method of ``a``, which the
-trace does not show, calls a module without parameters, nothing in the trace distinguishes it from a child of the caller.
+The exporter's trace contains only the last part of a name: ``inner`` for ``a.inner``. If a method of ``a`` that the
+trace does not show calls a module without parameters, the trace alone cannot distinguish that module from a child of
+the caller.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ..arguments.hidden_frames import leave_out_of_stacks
 def named() -> Iterator[None]:
     """Reports the name of each module to the plugin before PyTorch opens its scope in the trace.
 
-    ``_slow_forward`` is where it does so: a forward hook would be too early where a hook of the module calls another.
-    A PyTorch without it leaves the plugin to find names by the tensors that a call reads.
+    ``_slow_forward`` opens the scope. A forward hook would be too early if a hook of the module calls another module.
+    In a PyTorch without ``_slow_forward``, the plugin infers names from the tensors that a call reads.
     """
     original = getattr(torch.nn.Module, "_slow_forward", None)
     if original is None:

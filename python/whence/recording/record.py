@@ -1,4 +1,4 @@
-"""``whence.record``: a recording of whatever is traced or exported inside a block."""
+"""``whence.record``: records everything that is traced or exported inside a block."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class Recording(Printed):
-    """The result of a recording; filled when it ends."""
+    """The result of a recording, complete when the block ends."""
 
     path: Path
     files: list[dict[str, Any]] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    values: list[Path] = field(default_factory=list)  # files of values, one a model
-    unrecorded: int = 0  # programs that could not be recorded, of which ``diagnostics`` have warnings
+    values: list[Path] = field(default_factory=list)  # files of values, one for each model
+    unrecorded: int = 0  # programs that could not be recorded; ``diagnostics`` has their warnings
 
     @property
     def complete(self) -> bool:
@@ -52,29 +52,30 @@ class Recording(Printed):
 @contextmanager
 def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None = None, *,
            full: Collection[str] = ()) -> Iterator[Recording]:
-    """Records whatever is traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
+    """Records everything traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
-    Writes the sidecar ``path``; further programs go beside it (``model.2.whence.json``), traces before what
-    torch.export made. Yields a Recording, whose ``files`` are known afterwards. When the block raises, what was traced
-    until then is written and marked incomplete, and the block's exception goes on. A program that cannot be recorded is
-    a warning, and the others have the files that they would have beside it.
+    Writes the sidecar ``path``. Further programs get sidecars beside it (``model.2.whence.json``): first traces, then
+    programs of torch.export. Yields a Recording; its ``files`` are filled when the block ends. If the block raises, the
+    traces so far are written and marked incomplete, and the exception propagates. A program that cannot be recorded
+    causes a warning; the other sidecars keep their numbers.
 
-    values  a file of reference values that is written, too: ``model.values.safetensors``, as ``record_values`` writes
-            it. A trace runs the model, and that run is recorded, in the mode that the model is in. Later calls of the model
-            in the block are further runs, those with inputs that a run had already aside, such as the ones that check a
-            trace. A program of torch.export has no values of its own, so it runs on its example at the end of the block.
-            Each model has a file: those of further ones go beside it (``model.2.values.safetensors``) in the order in
-            which they were first traced, then those of exported programs. A block that raises leaves no values.
-    full    globs of modules whose tensors are kept whole; each must match in every model.
+    values  a file of reference values, in the format of ``record_values``: ``model.values.safetensors``. Tracing runs
+            the model, and this run is recorded in the model's current mode. Later calls of the model in the block are
+            further runs, unless an earlier run had the same inputs, as in calls that check a trace. A program of
+            torch.export does not run when it is made, so it runs on its example at the end of the block. Each model
+            has its own file beside the first (``model.2.values.safetensors``): models in the order of their first
+            trace, then exported programs. If the block raises, no values are written.
+    full    globs of modules whose tensors are recorded whole; each glob must match in every model.
 
-    Raises WhenceError: E0101 for a glob that matches nothing, E0106 (a recording is running, or nothing was traced or
-    exported), E0307 (PyTorch, or for a trace the recorder, is not installed), E0401; with ``values`` what ``record_values`` raises. Warns (WhenceWarning) of programs that cannot be
-    recorded, such as one that PyTorch cannot save (E0303), and of branches on the values of tensors, with the source line.
+    Raises WhenceError: E0101 for a glob that matches nothing, E0106 if a recording is already running or nothing was
+    traced or exported, E0307 if PyTorch is not installed, or the recorder for a trace, E0401, and with ``values`` the
+    errors of ``record_values``. Warns (WhenceWarning) of programs that cannot be recorded, for example because PyTorch
+    cannot save them (E0303), and of branches on tensor values, with the source line.
     """
     whence = operators_or_stand_in()
     from ..capture import exported_programs
     from . import module_names
-    if values is not None:  # numpy and safetensors are needed for these alone
+    if values is not None:  # only these modules need numpy and safetensors
         from ..values import traced_models, value_file
 
     _require_writable(path, values, full)
@@ -97,29 +98,30 @@ def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None =
         try:
             _stop(whence, recording)
         except (RuntimeError, WhenceError):
-            pass  # the block's own exception says more
+            pass  # the block's own exception is more informative
         raise
     _stop(whence, recording, traced=not programs)
     recording.diagnostics += diagnostics
     traces = len(recording.files)
-    refused: list[WhenceError] = []  # raised when all other files are written
+    failures: list[WhenceError] = []  # raised after all other files are written
     for number, program in enumerate(programs, traces + 1):
         try:
             with library_warnings.hidden():
                 _write_program(recording, program, _beside(recording.path, number))
         except WhenceError as failure:
-            refused.append(failure)
-    for place, recorder in runs.items():
-        value_file.write(place, recorder.runs, recorder.tensors)
-        recording.values.append(place)
+            failures.append(failure)
+    for file, recorder in runs.items():
+        value_file.write(file, recorder.runs, recorder.tensors)
+        recording.values.append(file)
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
-    if refused:
-        raise refused[0]
+    if failures:
+        raise failures[0]
 
 
 def _write_program(recording: Recording, program: Captured, place: Path) -> None:
-    """Raises WhenceError E0401. What PyTorch cannot save, or the command not record, is a warning: the block's work is done."""
+    """Writes the sidecar of a program. Warns if PyTorch cannot save it or the command cannot record it, because the
+    block has already done its work. Raises WhenceError E0401."""
     from ..capture import exported_programs
 
     if place != recording.path:
@@ -137,7 +139,7 @@ def _write_program(recording: Recording, program: Captured, place: Path) -> None
 
 
 def _require_writable(path: str | os.PathLike[str], values: str | os.PathLike[str] | None, full: Collection[str]) -> None:
-    """Raises WhenceError before anything runs where the values could not be written."""
+    """Checks before the block runs that its values can be written; raises WhenceError if not."""
     require_list(full)
     if values is not None:
         from ..values.value_file import require_place
@@ -145,24 +147,25 @@ def _require_writable(path: str | os.PathLike[str], values: str | os.PathLike[st
         require_place(values)
         require_apart({"path": path, "values": values}, [])
     elif full:
-        raise error("E0101", "usage", "full names modules of which values are kept whole, and no values are recorded",
-                    "give values, a file: model.values.safetensors")
+        raise error("E0101", "usage", "full selects modules to record whole, but no values are recorded",
+                    "set values to a file: model.values.safetensors")
 
 
 def _placed(path: Path, recorders: list[Recorder]) -> dict[Path, Recorder]:
-    """The file of each. Raises WhenceError E0401 where one whose name no caller gave would replace something else."""
+    """Returns the file of each recorder. Raises WhenceError E0401 if a numbered file would replace a file of another
+    kind."""
     from ..values.value_file import is_values
 
-    places = [_beside(path, number + 1) for number in range(len(recorders))]
-    for place in places[1:]:
-        if os.path.lexists(place) and (place.is_symlink() or not is_values(place)):
-            raise error("E0401", "cannot_write", f"the values would replace another file: {place}",
-                        "move that file, or record into another folder", file=str(place))
-    return dict(zip(places, recorders))
+    files = [_beside(path, number + 1) for number in range(len(recorders))]
+    for file in files[1:]:
+        if os.path.lexists(file) and (file.is_symlink() or not is_values(file)):
+            raise error("E0401", "cannot_write", f"the values would replace another file: {file}",
+                        "move that file, or record into another folder", file=str(file))
+    return dict(zip(files, recorders))
 
 
 def _stop(whence: Any, recording: Recording, traced: bool = True) -> None:
-    """``traced``: there must be something to write."""
+    """Stops the recording and stores its report. ``traced``: there must be a trace to write."""
     try:
         report = json.loads(whence.stop())
     except RuntimeError as raised:
@@ -175,8 +178,8 @@ def _stop(whence: Any, recording: Recording, traced: bool = True) -> None:
 
 
 def _beside(path: Path, number: int) -> Path:
-    """model.whence.json -> model.2.whence.json, as the plugin names them."""
+    """Returns model.2.whence.json for model.whence.json, numbered like the plugin's files."""
     if number == 1:
         return path
-    stem, dot, rest = path.name.partition(".")
-    return path.with_name(f"{stem}.{number}{dot}{rest}")
+    stem, dot, suffix = path.name.partition(".")
+    return path.with_name(f"{stem}.{number}{dot}{suffix}")

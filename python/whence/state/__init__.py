@@ -1,1 +1,1 @@
-"""Keeps the state of a model and of the process while an export runs, and restores it afterwards."""
+"""Saves the state of a model and of the process before an export, and restores it afterwards."""

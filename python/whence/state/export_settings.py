@@ -1,5 +1,5 @@
-"""Settings that hold while an export runs, and are restored afterwards, also after an error: the model's mode, the flag
-that user code asks for, PyTorch's fast path of attention, hooks of state dicts, the destination of messages."""
+"""Settings during an export, restored afterwards, also after an error: the model's mode, PyTorch's flag for exports,
+its fast path of attention, hooks of state dicts, and the output of messages."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _WORDS = {"EVAL": "eval", "PRESERVE": "preserve", "TRAINING": "train"}
 
 
 def training_word(training: Any) -> str:
-    """"eval", "preserve" or "train"; torch.onnx.TrainingMode is taken too. Raises WhenceError E0101."""
+    """Returns "eval", "preserve" or "train"; accepts torch.onnx.TrainingMode too. Raises WhenceError E0101."""
     word = _WORDS.get(getattr(training, "name", ""), training)
     if word not in _WORDS.values():
         raise error("E0101", "usage", f"training={training!r} is not a mode",
-                    "'eval', 'preserve' or 'train', or a torch.onnx.TrainingMode")
+                    "use 'eval', 'preserve' or 'train', or a torch.onnx.TrainingMode")
     return word
 
 
 @contextmanager
 def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator[None]:
-    """Inside the block the model is in that mode; afterwards every module is in the one that it had.
+    """Sets the model's mode inside the block; afterwards restores every module's own mode.
 
-    Warns where the model as a whole was in another mode. What a frozen or traced module does is settled already.
+    Warns if the model as a whole was in another mode. A frozen or traced module keeps its behaviour.
     """
     word = training_word(training)
     if word == "preserve" or not isinstance(model, torch.nn.Module) or not hasattr(model, "training"):
@@ -44,7 +44,7 @@ def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator
     if model.training != (word == "train"):
         names = {True: "training", False: "evaluation"}
         warnings.warn(f"the model is in {names[model.training]} mode and is exported in {names[word == 'train']} mode, "
-                      f"as training='{word}' says; 'preserve' exports it as it is", WhenceWarning, stacklevel=4)
+                      f"as training='{word}' requests; 'preserve' keeps its mode", WhenceWarning, stacklevel=4)
     try:
         model.train(word == "train")
         yield
@@ -54,37 +54,37 @@ def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator
 
 
 def is_in_onnx_export() -> bool:
-    """True for code that runs because a model is being exported, by whence or by torch.onnx."""
+    """Returns true while a model is being exported, by whence or by torch.onnx."""
     return torch.onnx.is_in_onnx_export()
 
 
 class _Flag:
-    """A flag of PyTorch that is one for all threads: it is as before when the last block that sets it is over."""
+    """A PyTorch flag that all threads share; the last block that sets it restores the earlier value."""
 
-    def __init__(self, get: Callable[[], bool], put: Callable[[bool], None]) -> None:
-        self._get, self._put = get, put
+    def __init__(self, get: Callable[[], bool], set_flag: Callable[[bool], None]) -> None:
+        self._get, self._set = get, set_flag
         self._lock = threading.Lock()
         self._times = 0
         self._before = False
 
     @contextmanager
-    def held(self, value: bool) -> Iterator[None]:
+    def set_to(self, value: bool) -> Iterator[None]:
         with self._lock:
             if self._times == 0:
                 self._before = self._get()
             self._times += 1
-            self._put(value)
+            self._set(value)
         try:
             yield
         finally:
             with self._lock:
                 self._times -= 1
                 if self._times == 0:
-                    self._put(self._before)
+                    self._set(self._before)
 
 
 def _set_exporting(exporting: bool) -> None:
-    from torch.onnx._internal.exporter import _flags  # with all of PyTorch's exporter, so not before it is asked for
+    from torch.onnx._internal.exporter import _flags  # loads all of PyTorch's exporter, so it is imported late
 
     _flags._is_onnx_exporting = exporting
 
@@ -94,34 +94,35 @@ _fast_path = _Flag(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.s
 
 
 def onnx_export_flag() -> AbstractContextManager[None]:
-    """torch.onnx.is_in_onnx_export() is true inside the block."""
-    return _exporting.held(True)
+    """Makes torch.onnx.is_in_onnx_export() true inside the block."""
+    return _exporting.set_to(True)
 
 
 def without_fast_path() -> AbstractContextManager[None]:
-    """Attention computes by operators that can be exported. The kernels that PyTorch has for whole layers, where no
-    gradients are asked for, make nested tensors of padded ones, and zeros of what the layers make of padding."""
-    return _fast_path.held(False)
+    """Makes attention use operators that can be exported. Without gradients, PyTorch would use kernels of whole layers,
+    which make nested tensors of padded ones, and zeros of the layers' results for padding."""
+    return _fast_path.set_to(False)
 
 
 @contextmanager
 def without_apex_hooks(model: Any) -> Iterator[None]:
-    """Apex O2 makes state_dict() return copies of the weights; as copies they are not parameters any more."""
-    taken = []
+    """Removes Apex O2's hooks, with which state_dict() returns copies of the weights instead of parameters."""
+    removed = []
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
         hooks = getattr(module, "_state_dict_hooks", None) or {}
         for key in [key for key, hook in hooks.items() if type(hook).__name__ == "O2StateDictHook"]:
-            taken.append((hooks, key, hooks.pop(key)))
+            removed.append((hooks, key, hooks.pop(key)))
     try:
         yield
     finally:
-        for hooks, key, hook in taken:
+        for hooks, key, hook in removed:
             hooks[key] = hook
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what PyTorch logs of an attempt that fails: the failure is handled, or raised with its own words."""
+    """Disables PyTorch's log output for an attempt that may fail: the failure is handled, or raised with its own
+    message."""
     from torch._logging._internal import log_registry
 
     loggers = [logging.getLogger(name) for name in log_registry.get_log_qnames() | {"torch._guards"}]
@@ -137,7 +138,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def messages_shown(shown: bool) -> Iterator[None]:
-    """The logger "whence" also writes to standard error, from INFO on."""
+    """Makes the logger "whence" also write to standard error, from level INFO."""
     if not shown:
         yield
         return
@@ -155,7 +156,7 @@ def messages_shown(shown: bool) -> Iterator[None]:
 
 @contextmanager
 def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
-    """All of the above but the flag, which is for the export alone and not for what it is compared with."""
+    """Applies all of the above except the flag, which must not be set for the model that the file is compared with."""
     with ExitStack() as stack:
         stack.enter_context(messages_shown(shown))
         stack.enter_context(library_warnings.hidden())

@@ -1,9 +1,9 @@
-"""Restores what a model holds: an export runs the caller's own model, and leaves no trace of that in it.
+"""Saves and restores the state of a model: an export runs the caller's own model, and must leave it unchanged.
 
-Kept is what can be reached from the model (``reachable_values``): parameters, buffers and tensors in attributes with their
-contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
-dicts, sets and objects that it fills while it runs; the attributes of the modules' classes; and the generators of random
-numbers. One copy of all tensors is held meanwhile, so what a run changed can be said, too.
+The state is everything that can be reached from the model (``reachable_values``): parameters, buffers and tensors in
+attributes with their contents; gradients, and which tensors require them; modes, hooks and other attributes of every
+module; lists, dicts, sets and objects that it fills; attributes of the modules' classes; and the random number
+generators. One copy of all tensors is kept, so that changes of a run can be reported.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from ..errors import error
 from .reachable_values import ClassAttributes, NUMBERS, Slots, reached
 
-_held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
+_snapshots: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
 
 @contextmanager
 def state_restored(model: Any, parameters: bool = True) -> Iterator[None]:
-    """After the block, also after an error, the model and the generators of random numbers are as before. Without
-    ``parameters`` no copy is held of what is in those: a block that writes to one leaves it changed.
+    """Restores the model and the random number generators after the block, also after an error. If ``parameters`` is
+    false, no copy of the parameters' contents is kept, so the block's writes to them stay.
 
-    A block within one for the same model ends with the state that the outer one began with, and so does everything
-    else that outer blocks hold.
+    An inner block for the same model also ends with the state from the start of the outer blocks, and so does all other
+    state that they saved.
     """
-    snapshots = _held.get()
+    snapshots = _snapshots.get()
     if any(each.model is model for each in snapshots):
         try:
             yield
@@ -44,42 +44,42 @@ def state_restored(model: Any, parameters: bool = True) -> Iterator[None]:
                 each.restore()
         return
     snapshot = Snapshot(model, parameters)
-    token = _held.set((*snapshots, snapshot))
+    token = _snapshots.set((*snapshots, snapshot))
     try:
         yield
     finally:
-        _held.reset(token)
+        _snapshots.reset(token)
         for each in (*snapshots, snapshot):
             each.restore()
 
 
 def changes() -> list[Change]:
-    """Differences from the snapshots of the blocks around this call, except for the generators of random numbers,
-    gradients, and values that compute nothing."""
-    return [change for each in _held.get() for change in each.changes()]
+    """Returns the differences from the snapshots of all enclosing blocks, without random number generators, gradients,
+    and values that do not take part in computation."""
+    return [change for each in _snapshots.get() for change in each.changes()]
 
 
 def refuse_results_without_data(results: Iterable[torch.Tensor], model: Any, inputs: Iterable[torch.Tensor]) -> None:
-    """Raises WhenceError E0207 where a call with data returned tensors without: torch.export runs models on such
-    tensors, and has left one in state that could not be put back."""
+    """Raises WhenceError E0207 if a call with data returned tensors without data: torch.export runs models on fake
+    tensors, and has left one in state that cannot be restored."""
     if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reached(model))))):
-        raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in what the "
-                    "model keeps where it cannot be put back, as in a global, an iterator or a context variable",
-                    "make the model and that state anew; state in the model's attributes is put back")
+        raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in "
+                    "state that cannot be restored, as in a global, an iterator or a context variable",
+                    "recreate the model and that state; state in the model's attributes is restored")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change that a run left behind: another content of a tensor, or another value under the name."""
+    """A change that a run left: new contents of a tensor, or another value under the name."""
 
     name: str
     in_place: bool
     registered: bool             # a parameter or buffer
-    others: tuple[str, ...] = ()  # names of tensors that share the memory, and changed with it
+    others: tuple[str, ...] = ()  # names of tensors that share the memory and changed too
 
 
 class Snapshot:
-    """The values that can be reached from a model, with their present content."""
+    """The values that can be reached from a model, with their contents at this time."""
 
     def __init__(self, model: Any, parameters: bool = True) -> None:
         self.model = model
@@ -87,12 +87,12 @@ class Snapshot:
         self._undo: list[Callable[[], None]] = [partial(put, get()) for get, put in _generators()]
         self._contents: dict[int, _Content] = {}
         self._before: dict[str, Any] = {}  # tensors and numbers
-        self._places: dict[int, torch.Tensor] = {}  # by id of a tensor: another of the same memory and shape
+        self._views: dict[int, torch.Tensor] = {}  # by id of a tensor: another tensor with the same memory and shape
         self._classes: list[type] = []
         for name, value in reached(model):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 self._before.setdefault(name, value)
-            self._keep(value)
+            self._save(value)
 
     def restore(self) -> None:
         with torch.no_grad():
@@ -108,47 +108,48 @@ class Snapshot:
                 now.setdefault(name, value)
         rewritten = {pointer for pointer, each in self._contents.items() if each.differs()}
         in_place: dict[Any, list[str]] = {}  # by the memory that was written to
-        anew: list[str] = []
+        reassigned: list[str] = []
         for name in dict.fromkeys([*self._before, *now]):
             before, value = self._before.get(name, _ABSENT), now.get(name, _ABSENT)
             if before is value and isinstance(value, torch.Tensor):
                 if self._is_rewritten(value, rewritten):
-                    in_place.setdefault(_pointer(self._places.get(id(value), value)), []).append(name)
+                    in_place.setdefault(_pointer(self._views.get(id(value), value)), []).append(name)
             elif not self._same(before, value):
-                anew.append(name)
+                reassigned.append(name)
         registered = _registered(self.model)
         changes = []
         for names in in_place.values():
             names.sort(key=lambda name: name not in registered)  # a stable sort: parameters and buffers come first
             changes.append(Change(names[0], True, names[0] in registered, tuple(names[1:])))
-        return changes + [Change(name, False, name in registered) for name in anew if not _is_within(name, anew)]
+        return changes + [Change(name, False, name in registered) for name in reassigned
+                          if not _is_within(name, reassigned)]
 
     def _is_rewritten(self, tensor: torch.Tensor, rewritten: set[int]) -> bool:
-        place = self._places.get(id(tensor))
-        if place is None:
+        view = self._views.get(id(tensor))
+        if view is None:
             return False
-        moved = not _same_place(tensor, place)
-        return (moved or _pointer(place) in rewritten) and not _equal(self._content(place), tensor)
+        moved = not _same_view(tensor, view)
+        return (moved or _pointer(view) in rewritten) and not _equal(self._content(view), tensor)
 
     def _same(self, before: Any, value: Any) -> bool:
         if isinstance(before, torch.Tensor) and isinstance(value, torch.Tensor):
-            return _equal(self._content(self._places.get(id(before), before)), value)
+            return _equal(self._content(self._views.get(id(before), before)), value)
         if isinstance(before, torch.Tensor) or isinstance(value, torch.Tensor):
             return False
         return type(before) is type(value) and (before == value or before != before and value != value)
 
-    def _content(self, place: torch.Tensor) -> torch.Tensor:
-        """The tensor's content before the run."""
-        content = self._contents.get(_pointer(place))
-        if content is None or place.is_quantized:
-            return place
-        other = torch.empty(0, dtype=place.dtype, device=place.device)
-        return other.set_(content.before, place.storage_offset(), place.size(), place.stride())
+    def _content(self, view: torch.Tensor) -> torch.Tensor:
+        """Returns the tensor's contents before the run."""
+        content = self._contents.get(_pointer(view))
+        if content is None or view.is_quantized:
+            return view
+        other = torch.empty(0, dtype=view.dtype, device=view.device)
+        return other.set_(content.before, view.storage_offset(), view.size(), view.stride())
 
-    def _keep(self, value: Any) -> None:
+    def _save(self, value: Any) -> None:
         if isinstance(value, torch.Tensor):
-            if id(value) not in self._places:
-                self._keep_tensor(value)
+            if id(value) not in self._views:
+                self._save_tensor(value)
         elif isinstance(value, torch.Generator):
             self._undo.append(partial(value.set_state, value.get_state()))
         elif isinstance(value, ClassAttributes):
@@ -157,17 +158,17 @@ class Snapshot:
         elif (undo := _undo_of_items(value)) is not None:
             self._undo.append(undo)
 
-    def _keep_tensor(self, tensor: torch.Tensor) -> None:
+    def _save_tensor(self, tensor: torch.Tensor) -> None:
         if _is_fake(tensor) or torch.nn.parameter.is_lazy(tensor):
             return
         if tensor.is_leaf:
             self._undo.append(_gradient_undo(tensor))
         if is_traceable_wrapper_subclass(tensor):
             return
-        with suppress(NotImplementedError, RuntimeError):  # a layout without one storage, or one without data yet
-            storage, place = tensor.untyped_storage(), tensor.detach()
-            self._undo.append(_place_undo(tensor, place))
-            self._places[id(tensor)] = place
+        with suppress(NotImplementedError, RuntimeError):  # a layout without a single storage, or a tensor without data
+            storage, view = tensor.untyped_storage(), tensor.detach()
+            self._undo.append(_view_undo(tensor, view))
+            self._views[id(tensor)] = view
             if not self._parameters and isinstance(tensor, torch.nn.Parameter):
                 return
             if storage.device.type != "meta" and storage.nbytes() and storage.data_ptr() not in self._contents:
@@ -185,7 +186,7 @@ def _pointer(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _same_place(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+def _same_view(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     return tensor.data_ptr() == other.data_ptr() and tensor.shape == other.shape and tensor.stride() == other.stride()
 
 
@@ -198,7 +199,7 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _registered(model: Any) -> set[str]:
-    if isinstance(model, dict):  # modules among arguments, or what an exported program holds
+    if isinstance(model, dict):  # modules among arguments, or the tensors of an exported program
         return {*model, *(f"{key}.{name}" for key, each in model.items() for name in _registered(each))}
     if not isinstance(model, torch.nn.Module):
         return set()
@@ -211,7 +212,7 @@ def _is_within(name: str, names: list[str]) -> bool:
 
 
 def _class_undo(attributes: ClassAttributes) -> Callable[[], None]:
-    """Restores all that was assigned, methods too."""
+    """Returns a function that restores all class attributes, including methods."""
     before = attributes.values()
 
     def undo() -> None:
@@ -253,11 +254,11 @@ def _elements_undo(value: Any) -> Callable[[], None]:
 
 
 def _gradient_undo(tensor: torch.Tensor) -> Callable[[], None]:
-    wanted, gradient = tensor.requires_grad, tensor.grad
+    required_grad, gradient = tensor.requires_grad, tensor.grad
 
     def undo() -> None:
-        if tensor.requires_grad != wanted:
-            tensor.requires_grad_(wanted)
+        if tensor.requires_grad != required_grad:
+            tensor.requires_grad_(required_grad)
         if tensor.grad is not gradient:
             tensor.grad = gradient
     return undo
@@ -272,21 +273,21 @@ def _slots_undo(slots: Slots) -> Callable[[], None]:
             object.__delattr__(slots.owner, name)
         for name, value in before.items():
             if now.get(name, _ABSENT) is not value:
-                object.__setattr__(slots.owner, name, value)  # also of what is frozen
+                object.__setattr__(slots.owner, name, value)  # works for frozen objects too
     return undo
 
 
-def _place_undo(tensor: torch.Tensor, place: torch.Tensor) -> Callable[[], None]:
-    """Its storage and shape, which assignments to ``tensor.data`` change."""
+def _view_undo(tensor: torch.Tensor, view: torch.Tensor) -> Callable[[], None]:
+    """Returns a function that restores the tensor's storage and shape, which assignments to ``tensor.data`` change."""
     def undo() -> None:
-        if not _same_place(tensor, place):
-            tensor.data = place
+        if not _same_view(tensor, view):
+            tensor.data = view
     return undo
 
 
 class _Content:
-    """The content of a storage, whichever tensors share it. Written back only where it differs, for it may be a
-    file's pages."""
+    """The contents of a storage, which several tensors may share. It is written back only if it differs, because the
+    storage may be a mapped file."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.storage, self.before = storage, storage.clone()
@@ -305,7 +306,7 @@ def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
 
 
 def _generators() -> Iterator[tuple[Callable[[], Any], Callable[[Any], None]]]:
-    """Functions that read and set the states of those of PyTorch, Python and numpy."""
+    """Yields functions that get and set the states of the random number generators of PyTorch, Python and numpy."""
     yield torch.get_rng_state, torch.set_rng_state
     yield random.getstate, random.setstate
     if torch.cuda.is_initialized():

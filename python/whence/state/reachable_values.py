@@ -1,8 +1,8 @@
 """Finds the values that a model holds, by name.
 
-They are the attributes of modules and of other objects, the attributes of the modules' classes, and the elements of lists,
-dicts and sets, at any depth. Globals and variables of closures are not reached, nor what an iterator holds: a second
-run of the model tells of those (``capture/lasting_writes.py``).
+These are attributes of modules and of other objects, attributes of the modules' classes, and elements of lists, dicts
+and sets, at any depth. Globals, closure variables and the contents of iterators are not reached; a second run of the
+model detects them (``capture/lasting_writes.py``).
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-# Values that compute, and hold nothing else.
+# Types of values that take part in computation and hold no other values.
 NUMBERS = (bool, int, float, complex, type(None))
 
-# Objects of these libraries hold the process together, not what a model computes.
+# Objects of these libraries belong to the process, not to the model's computation.
 _OF_THE_PROCESS = frozenset({"asyncio", "concurrent", "logging", "multiprocessing", "threading", "torch"})
 
-# Classes of these hold nothing of a model's.
+# Classes of these packages hold no state of a model.
 _LIBRARIES = sys.stdlib_module_names | {"numpy", "onnx", "onnxruntime", "onnxscript", "torch", __name__.partition(".")[0]}
 
 _NO_STATE = (type, enum.Enum, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, str, bytes)
 
-# Items of a dict are named as elements, as attributes, or as those of a module, whose three dicts hold attributes.
+# How items of a dict are named: as elements, as attributes, or as those of a module, in which three dicts hold
+# attributes.
 _ELEMENTS, _ATTRIBUTES, _OF_MODULE = "elements", "attributes", "of a module"
 
 Item = tuple[str | None, Any, str]
@@ -47,15 +48,15 @@ class Slots:
         for kind in type(self.owner).__mro__:
             for name in _names_of_slots(kind):
                 member = vars(kind).get(name)
-                if isinstance(member, types.MemberDescriptorType):  # read past a property that covers it
-                    with suppress(AttributeError):  # it is empty
+                if isinstance(member, types.MemberDescriptorType):  # read directly, as a property may hide it
+                    with suppress(AttributeError):  # the slot is empty
                         found.setdefault(name, member.__get__(self.owner))
         return found
 
 
 @dataclass(frozen=True)
 class ClassAttributes:
-    """The attributes that a module's class holds itself, not its bases, without those that Python gives to every class."""
+    """The attributes of a module's class itself, without its bases' attributes and without those of every class."""
 
     owner: type
 
@@ -63,7 +64,8 @@ class ClassAttributes:
         return {name: value for name, value in vars(self.owner).items() if not (name.startswith("__") and name.endswith("__"))}
 
     def state(self) -> dict[str, Any]:
-        """Without descriptors: methods, properties and slots compute what an object has, or hold it elsewhere."""
+        """Returns the attributes without descriptors, because methods, properties and slots hold no value of the
+        class."""
         return {name: value for name, value in self.values().items() if not hasattr(type(value), "__get__")}
 
 
@@ -74,16 +76,16 @@ def _names_of_slots(kind: type) -> list[str]:
 
 
 def reached(model: Any, classes: Iterable[type] | None = None) -> Iterator[tuple[str | None, Any]]:
-    """Tensors and numbers under each of their names, anything else once. A gradient has the name None.
+    """Yields tensors and numbers under each of their names, and any other value once. A gradient has the name None.
 
-    ``classes``: those whose attributes are reached, in place of the classes of the modules that are found: a module that was
-    made since an earlier pass does not bring all that its class has held for long.
+    ``classes``: if given, only the attributes of these classes are reached, instead of the classes of all modules
+    found: a module made after an earlier pass must not add its class's older attributes.
     """
     seen: dict[int, Any] = {}
     kinds = dict.fromkeys(classes or ())
     stack: list[Item] = [("", model, _ELEMENTS)]
-    # Not by recursion: a model may hold a chain of any length. Classes come last, so that the names which start at the
-    # model are preferred.
+    # An explicit stack instead of recursion, because a model may hold a chain of any length. Classes come last, so that
+    # names from the model take precedence.
     while stack or kinds:
         if not stack:
             kind = next(iter(kinds))
@@ -132,7 +134,7 @@ def _of(name: str, value: Any, naming: str) -> list[Item]:
         held += [(f"{name}[{each!r}]" if isinstance(each, NUMBERS) else name, each, _ELEMENTS) for each in value]
     if any(_package_of(kind) in _OF_THE_PROCESS for kind in type(value).__mro__):
         return held
-    if getattr(value, "__dict__", None) is not None:  # an empty one, too: a run may set the first attribute
+    if getattr(value, "__dict__", None) is not None:  # even if empty: a run may set the first attribute
         held.append((name, value.__dict__, _ATTRIBUTES))
     return [*held, (name, Slots(value), _ELEMENTS)] if any(map(_names_of_slots, type(value).__mro__)) else held
 
@@ -155,7 +157,8 @@ def _attribute(name: str, key: Any) -> str:
 
 
 def _of_module(name: str, module: torch.nn.Module) -> list[Item]:
-    """A scripted one has its parameters in no attribute. One that is uninitialised is another class after a call."""
+    """Returns a module's items. A scripted module has no attributes for its parameters; an uninitialised one changes
+    class."""
     if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
         return []
     held: list[Item] = [(name, module.__dict__, _OF_MODULE)]

@@ -1,1 +1,1 @@
-"""Reference values: what each call of each module was given and returned, in a safetensors file (docs/values.md)."""
+"""Reference values: the arguments and results of each call of each module, in a safetensors file (docs/values.md)."""

@@ -1,4 +1,4 @@
-"""Opens archives that PyTorch runs here, after the command has read them with care, and files of inputs."""
+"""Opens archives for PyTorch to run in this process, once the command has checked them, and files of inputs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..errors import error
 
 def opened(archive: str | os.PathLike[str], inputs: str | os.PathLike[str] | None = None,
            sidecar: str | os.PathLike[str] | None = None) -> Any:
-    """The torch.jit.ScriptModule, or the torch.export.ExportedProgram of a .pt2. ``inputs``: of one run, which a .pt that
-    holds none needs. ``sidecar``: where to keep the one that is recorded on the way.
+    """Returns a torch.jit.ScriptModule, or the torch.export.ExportedProgram of a .pt2. ``inputs`` are of one run, and
+    are required for a .pt without examples. ``sidecar`` is the path of the recorded sidecar; None discards it.
 
-    Raises WhenceError: what `whence record` says of the archive.
+    Raises WhenceError if `whence record` refuses the archive.
     """
     archive = os.fspath(archive)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        # It refuses what must not be run, before PyTorch loads it here.
+        # The command refuses unsafe archives before PyTorch loads them here.
         example = ["--inputs", str(inputs)] if inputs is not None and not archive.endswith(".pt2") else []
         run_json("record", archive, "-o", str(sidecar or Path(folder) / "model.whence.json"), *example)
     import torch
@@ -35,11 +35,11 @@ def opened(archive: str | os.PathLike[str], inputs: str | os.PathLike[str] | Non
     return torch.jit.load(archive, map_location="cpu")
 
 
-_LIBRARIES = ("transformers", "diffusers", "timm")  # whose classes PyTorch knows once their modules are imported
+_LIBRARIES = ("transformers", "diffusers", "timm")  # PyTorch knows their classes once their modules are imported
 
 
 def _exported(archive: str) -> Any:
-    """The program. Classes of what it takes and returns are named in the archive, and known where their library is."""
+    """Loads a .pt2. Imports the libraries whose classes the archive names as types of arguments and results."""
     import torch
 
     with zipfile.ZipFile(archive) as opened:
@@ -50,18 +50,18 @@ def _exported(archive: str) -> Any:
             importlib.import_module(module)
     level = logging.getLogger("torch").level
     try:
-        logging.getLogger("torch").setLevel(logging.ERROR)  # it logs the traceback of what it raises
+        logging.getLogger("torch").setLevel(logging.ERROR)  # torch.export.load logs tracebacks of its exceptions
         return torch.export.load(archive)
     except (RuntimeError, NotImplementedError, ImportError, KeyError, ValueError) as failure:
-        raise error("E0207", "run_failed", f"PyTorch does not load {archive} here: {failure}", "import the library that "
-                    "the model is of, and give whence.record_values what torch.export.load returns", file=archive) \
+        raise error("E0207", "run_failed", f"PyTorch cannot load {archive} here: {failure}", "import the library that "
+                    "defines the model, and pass torch.export.load(path) to whence.record_values", file=archive) \
             from failure
     finally:
         logging.getLogger("torch").setLevel(level)
 
 
 def inputs_from(path: Path) -> tuple[Any, ...]:
-    """The args of a run, from an .npz or a .pt; a dict at their end is taken for keyword arguments."""
+    """Reads the args of a run from an .npz or a .pt file; a dict at their end holds keyword arguments."""
     import numpy
     import torch
 
@@ -72,7 +72,7 @@ def inputs_from(path: Path) -> tuple[Any, ...]:
             with numpy.load(path, allow_pickle=False) as archive:
                 return ({name: torch.from_numpy(archive[name]) for name in archive.files},)
         stored = torch.load(path, weights_only=True)
-    except Exception as failure:  # zip, pickle and numpy have classes of their own
-        raise error("E0203", "wrong_kind", f"{path} is neither .npz nor what torch.save wrote: {failure}",
-                    "numpy.savez(path, name=array), or torch.save({'name': tensor}, path)", file=str(path)) from None
+    except Exception as failure:  # zip, pickle and numpy raise many classes
+        raise error("E0203", "wrong_kind", f"{path} is neither an .npz file nor a file of torch.save: {failure}",
+                    "use numpy.savez(path, name=array) or torch.save({'name': tensor}, path)", file=str(path)) from None
     return tuple(stored) if isinstance(stored, (tuple, list)) else (stored,)

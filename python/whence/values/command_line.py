@@ -18,40 +18,41 @@ if TYPE_CHECKING:
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence record", description="Records what each call of each module of an archive was given and returned, "
-        "beside the sidecar. Without --values the sidecar alone is recorded, and there are more options.",
+        prog="whence record", description="Records the arguments and results of each module call of an archive, and "
+        "its sidecar. Without --values, only the sidecar is recorded, and there are more options.",
         allow_abbrev=False)
     options.add_argument("archive", help="a TorchScript (.pt) or torch.export (.pt2) archive")
-    options.add_argument("--values", required=True, metavar="FILE", help="what is written: model.values.safetensors")
+    options.add_argument("--values", required=True, metavar="FILE", help="file to write: model.values.safetensors")
     options.add_argument("--inputs", action="extend", nargs="+", default=[], metavar="FILE",
-                         help="inputs of one run, .npz or .pt; repeatable. Of a .pt2 its own example by default")
+                         help="inputs of one run, .npz or .pt; repeatable. The default of a .pt2 is its own example")
     options.add_argument("--full", action="append", default=[], metavar="GLOB",
-                         help="modules whose tensors are kept whole; repeatable")
-    options.add_argument("--operations", action="store_true", help="also what each operation returned, by the innermost "
-                         "module call: `whence accuracy` then names the operation at which a difference begins")
-    options.add_argument("--output", "-o", metavar="FILE", help="the sidecar, too")
-    options.add_argument("--json", action="store_true", help="what was written, as JSON")
+                         help="modules whose tensors are recorded in full; repeatable")
+    options.add_argument("--operations", action="store_true", help="also record the results of each operation, by the "
+                         "innermost module call: `whence accuracy` then names the operation at which a difference begins")
+    options.add_argument("--output", "-o", metavar="FILE", help="file to write the sidecar to")
+    options.add_argument("--json", action="store_true", help="print a summary of the written file as JSON")
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
-    require_apart({"--values": given.values, "--output": given.output}, [given.archive, *given.inputs])
-    if given.output is not None:
-        require_writable(given.output, "model.whence.json")
-    sets = [archives.inputs_from(Path(each)) for each in given.inputs]
+    options = parser().parse_args(arguments)
+    require_apart({"--values": options.values, "--output": options.output}, [options.archive, *options.inputs])
+    if options.output is not None:
+        require_writable(options.output, "model.whence.json")
+    sets = [archives.inputs_from(Path(each)) for each in options.inputs]
     from .value_file import require_place
     from .value_recorder import record_values
 
-    require_place(given.values)
+    require_place(options.values)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        sidecar = Path(folder) / Path(given.output or "model.whence.json").name
-        model = archives.opened(given.archive, given.inputs[0] if sets else None, sidecar)
+        sidecar = Path(folder) / Path(options.output or "model.whence.json").name
+        model = archives.opened(options.archive, options.inputs[0] if sets else None, sidecar)
         first, *more = sets or [()]
-        values = record_values(model, first, given.values, full=given.full, more=more, operations=given.operations)
-        if given.output is not None:  # when nothing can be refused any more
-            write_text(Path(given.output), sidecar.read_text(encoding="utf-8"))
-    _print_summary(given.values, values, given.operations, given.json)
+        values = record_values(model, first, options.values, full=options.full, more=more,
+                               operations=options.operations)
+        if options.output is not None:  # written last, when nothing can fail any more
+            write_text(Path(options.output), sidecar.read_text(encoding="utf-8"))
+    _print_summary(options.values, values, options.operations, options.json)
     return 0
 
 

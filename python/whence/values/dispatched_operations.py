@@ -1,4 +1,4 @@
-"""Sees the operations of a run: live, scripted and exported models alike give them to PyTorch's dispatcher."""
+"""Observes the operations of a run: live, scripted and exported models all call them through PyTorch's dispatcher."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Autograd takes an operator such as aten::linear apart before a mode sees it. Its keys alone are left out: the one below
-# them counts writes to tensors.
+# Autograd decomposes an operator such as aten::linear before a mode sees it. Only Autograd's keys are excluded: the key
+# below them counts writes to tensors.
 _AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
 
-Returned = Callable[[str, Any, bool], None]  # the operator, what it returned, and whether it wrote to an argument
+Observer = Callable[[str, Any, bool], None]  # takes the operator, its result, and whether it wrote to an argument
 
 
 @contextmanager
-def seen(returned: Returned) -> Iterator[None]:
-    """Inside the block ``returned`` is called after each ATen operator, not after those that it consists of. No gradient
-    can be computed of what the block computes."""
-    with torch._C._ExcludeDispatchKeyGuard(_AUTOGRAD), torch.jit.optimized_execution(False), _Mode(returned):
+def seen(observer: Observer) -> Iterator[None]:
+    """Inside the block, calls ``observer`` after each ATen operator, but not after the operators that it consists of.
+    The block records no gradients."""
+    with torch._C._ExcludeDispatchKeyGuard(_AUTOGRAD), torch.jit.optimized_execution(False), _Mode(observer):
         yield
 
 
 class _Mode(TorchDispatchMode):
     supports_higher_order_operators = True
 
-    def __init__(self, returned: Returned) -> None:
+    def __init__(self, observer: Observer) -> None:
         super().__init__()
-        self._returned = returned
+        self._observer = observer
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if isinstance(function, HigherOrderOperator):  # it runs functions, whose operations count
+        if isinstance(function, HigherOrderOperator):  # it calls functions, and their operations are observed too
             return function(*map(self._inside, args), **{name: self._inside(each) for name, each in (kwargs or {}).items()})
         result = function(*args, **(kwargs or {}))
-        self._returned(function._schema.name, result, function._schema.is_mutable)
+        self._observer(function._schema.name, result, function._schema.is_mutable)
         return result
 
     def _inside(self, argument: Any) -> Any:

@@ -1,13 +1,13 @@
-"""Sketch: what is kept of a large tensor, some 6 KB whatever its size, and what can be said of another one by it.
+"""Sketches: a summary of a large tensor, some 6 KB whatever its size, that can be compared with other tensors.
 
-    moments     count of elements, of NaN, of +inf, of -inf; minimum, maximum, sum, sum of magnitudes, sum of squares of the
-                finite ones: float64[9]
-    samples     1,024 elements at places that follow from the size alone (``places``), in the tensor's own dtype
+    moments     numbers of elements, of NaN, +inf and -inf; of the finite elements: minimum, maximum, sum, sum of
+                magnitudes and sum of squares: float64[9]
+    samples     1,024 elements at positions that depend only on the size (``places``), in the tensor's own dtype
     projection  the finite elements with seeded signs, summed into 251 buckets (``_signs``): float32[251]. The squared
                 length of the difference of two projections estimates that of the two tensors, within 9 % (one standard
-                deviation): each element is in one bucket, and products of two different ones cancel.
+                deviation): each element is in one bucket, and products of different elements cancel on average.
 
-docs/values.md says how to compute places and signs without whence.
+docs/values.md explains how to compute positions and signs without whence.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ..base.optional_packages import needs
 if TYPE_CHECKING:
     import numpy
 
-WHOLE = 2048         # elements: tensors of so many or fewer are kept whole
+WHOLE = 2048         # tensors of at most so many elements are stored whole
 SAMPLES = 1024
-BUCKETS = 251        # a prime, so that one channel of a power of two of channels is in all of them
-_STRETCH = 1024      # elements whose sum float32 holds well enough
-_ROWS = 256          # rows of signs, after which they repeat with another sign for each row
+BUCKETS = 251        # a prime: if the number of channels is a power of two, each channel is spread over all buckets
+_STRETCH = 1024      # elements that float32 can sum with enough precision
+_ROWS = 256          # rows of signs; later rows repeat them, each row multiplied by another sign
 
 PARTS = ("moments", "samples", "projection")
 MOMENTS = ("count", "nan", "inf", "-inf", "min", "max", "sum", "sum of magnitudes", "sum of squares")
@@ -45,12 +45,12 @@ class Sketch:
 
     @property
     def norm(self) -> float:
-        """The length of the vector of finite elements."""
+        """Returns the Euclidean norm of the finite elements."""
         return math.sqrt(self.moment("sum of squares"))
 
     @property
     def not_finite(self) -> tuple[int, int, int]:
-        """Numbers of NaN, +inf and -inf."""
+        """Returns the numbers of NaN, +inf and -inf."""
         return tuple(int(each) for each in self.moments[1:4])
 
 
@@ -60,9 +60,8 @@ def sketch(tensor: torch.Tensor) -> Sketch:
 
 
 def places(count: int) -> torch.Tensor:
-    """The places in contiguous order at which a tensor of ``count`` elements is sampled: int64[min(count, 1024)].
-
-    One in each of 1,024 equal stretches, at a seeded place within it.
+    """Returns the positions, in contiguous order, at which a tensor of ``count`` elements is sampled: int64[min(count,
+    1024)]. There is one seeded position in each of 1,024 equal stretches.
     """
     return _places(count)
 
@@ -73,8 +72,8 @@ def _places(count: int) -> torch.Tensor:
     numpy = needs("numpy", "the sketch of a tensor")
     index = numpy.arange(number, dtype=numpy.uint64)
     first = index * numpy.uint64(count) // numpy.uint64(max(number, 1))
-    behind = (index + numpy.uint64(1)) * numpy.uint64(count) // numpy.uint64(max(number, 1))
-    within = splitmix(index) % numpy.maximum(behind - first, numpy.uint64(1))
+    end = (index + numpy.uint64(1)) * numpy.uint64(count) // numpy.uint64(max(number, 1))
+    within = splitmix(index) % numpy.maximum(end - first, numpy.uint64(1))
     return torch.from_numpy((first + within).astype(numpy.int64))
 
 
@@ -89,23 +88,25 @@ def moments(flat: torch.Tensor) -> torch.Tensor:
         finite = numbers[torch.isfinite(numbers)]
     if finite.numel() == 0:
         return torch.tensor([count, *not_finite, math.inf, -math.inf, 0.0, 0.0, 0.0], dtype=torch.float64)
-    least, most = torch.aminmax(finite)
-    return torch.tensor([count, *not_finite, float(least), float(most), *_sums(finite)], dtype=torch.float64)
+    lowest, highest = torch.aminmax(finite)
+    return torch.tensor([count, *not_finite, float(lowest), float(highest), *_sums(finite)], dtype=torch.float64)
 
 
 def _sums(numbers: torch.Tensor) -> tuple[float, float, float]:
-    """The sums of elements, of magnitudes and of squares. Stretches of float32 are summed in float32, which is ten times as fast."""
+    """Returns sums of elements, magnitudes and squares. Sums stretches of float32 in float32, which is ten times as
+    fast."""
     whole = numbers.numel() // _STRETCH * _STRETCH if numbers.dtype == torch.float32 else 0
-    rows, rest = numbers[:whole].view(-1, _STRETCH), numbers[whole:].double()
+    rows, remainder = numbers[:whole].view(-1, _STRETCH), numbers[whole:].double()
     parts = [rows.sum(1).double(), rows.abs().sum(1).double(),
              torch.linalg.vector_norm(rows, 2, 1).double().square()]
     if not all(bool(torch.isfinite(part).all()) for part in parts):  # too large for float32
-        parts, rest = [torch.zeros(0, dtype=torch.float64)] * 3, numbers.double()
-    return tuple(float(part.sum() + more) for part, more in zip(parts, (rest.sum(), rest.abs().sum(), rest.square().sum())))
+        parts, remainder = [torch.zeros(0, dtype=torch.float64)] * 3, numbers.double()
+    return tuple(float(part.sum() + more)
+                 for part, more in zip(parts, (remainder.sum(), remainder.abs().sum(), remainder.square().sum())))
 
 
 def projection(flat: torch.Tensor) -> torch.Tensor:
-    """float32[251]: bucket c is the sum over rows q of signs(q) * row_signs(q mod 256, c) * element 251 q + c."""
+    """Returns float32[251]: bucket c sums signs(q) * row_signs(q mod 256, c) * element 251 q + c over all rows q."""
     numbers = _as_numbers(flat)
     if numbers.is_floating_point():
         numbers = torch.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0) \
@@ -128,14 +129,14 @@ def projection(flat: torch.Tensor) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=1)
 def _signs() -> torch.Tensor:
-    """±1 for each row below 256 and bucket: float32[256, 251]."""
+    """Returns ±1 for each bucket of the 256 rows: float32[256, 251]."""
     numpy = needs("numpy", "the sketch of a tensor")
     return _as_signs(splitmix(numpy.arange(_ROWS * BUCKETS, dtype=numpy.uint64))).view(_ROWS, BUCKETS)
 
 
 @functools.lru_cache(maxsize=64)
 def _row_signs(rows: int) -> torch.Tensor:
-    """±1 for each row of 251 elements, seeded apart from those of ``_signs``: float32[rows]."""
+    """Returns ±1 for each row of 251 elements, with other seeds than ``_signs``: float32[rows]."""
     numpy = needs("numpy", "the sketch of a tensor")
     return _as_signs(splitmix(numpy.arange(rows, dtype=numpy.uint64) + numpy.uint64(1 << 32)))
 
@@ -146,7 +147,8 @@ def _as_signs(hashes: numpy.ndarray) -> torch.Tensor:
 
 
 def splitmix(index: numpy.ndarray) -> numpy.ndarray:
-    """The outputs of splitmix64 (Steele, Lea, Flood 2014) at steps ``index`` from seed 0: uint64 like ``index``."""
+    """Returns outputs of splitmix64 (Steele, Lea, Flood 2014) with seed 0 at steps ``index``: uint64, shaped like
+    ``index``."""
     numpy = needs("numpy", "the sketch of a tensor")
     with numpy.errstate(over="ignore"):
         mixed = (index + numpy.uint64(1)) * numpy.uint64(0x9E3779B97F4A7C15)
@@ -156,7 +158,7 @@ def splitmix(index: numpy.ndarray) -> numpy.ndarray:
 
 
 def _as_numbers(flat: torch.Tensor) -> torch.Tensor:
-    """Numbers that can be added up: of bools and small floats in a wider dtype; a complex number is two."""
+    """Converts elements to a dtype that can be summed; a complex number becomes two real ones."""
     if flat.is_complex():
         return torch.view_as_real(flat.resolve_conj()).reshape(-1)
     if flat.dtype in (torch.float32, torch.float64):

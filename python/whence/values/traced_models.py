@@ -1,7 +1,7 @@
-"""Records values of models that PyTorch traces in this process: of the call that it traces, and of later calls.
+"""Records values of models that PyTorch traces in this process: of the traced call, and of later calls.
 
-``torch.jit.trace`` and ``torch.onnx.export(dynamo=False)`` run the model on real tensors while they trace it. What is done
-with those here must not get into the trace.
+``torch.jit.trace`` and ``torch.onnx.export(dynamo=False)`` run the model on real tensors during the trace. The
+recording's own operations must not get into the trace.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from .module_globs import require_matches
 from .value_file import Run, content
 from .value_recorder import Recorder, modules_of, run_recorded, untraced
 
-Leave = Callable[[Any], None]  # takes what the module returned
+Leave = Callable[[Any], None]  # takes the module's result
 
 
 @contextmanager
 def watching(full: Collection[str]) -> Iterator[list[Recorder]]:
-    """Yields the recorders of the models that are traced inside the block, one a model.
+    """Yields the recorders of the models that are traced inside the block, one for each model.
 
-    All calls of modules go through ``_call_impl``. Hooks of a module would change what PyTorch's fast paths do with it,
-    and hooks of all modules are not given keyword arguments.
+    All module calls go through ``_call_impl``. Hooks on a module would change which fast paths PyTorch uses, and global
+    module hooks receive no keyword arguments.
     """
     watch = _Watch(full)
     original = torch.nn.Module._call_impl
 
     @functools.wraps(original)
     def watched(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():  # torch.export follows every line of this, and its tensors have no data
+        if torch.compiler.is_compiling():  # torch.export traces this code too, with tensors that have no data
             return original(module, *args, **kwargs)
         with watch.called(module, args, kwargs) as leave:
             result = original(module, *args, **kwargs)
@@ -55,18 +55,18 @@ def watching(full: Collection[str]) -> Iterator[list[Recorder]]:
 
 
 class _Watch:
-    """Follows the calls of modules in the thread that made it."""
+    """Follows module calls in the thread that created it."""
 
     def __init__(self, full: Collection[str]) -> None:
         self.recorders: list[Recorder] = []
         self._full = full
         self._thread = threading.get_ident()
         self._by_model: dict[torch.nn.Module, Recorder] = {}
-        self._run: tuple[Any, dict[str, Any]] | None = None  # the one under way: its calls, and the paths of its modules
+        self._run: tuple[Any, dict[str, Any]] | None = None  # the current run: its calls, and the paths of its modules
 
     @contextmanager
     def called(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Leave]:
-        """The block runs the module, and hands its result to what is yielded."""
+        """Yields a function that takes the module's result; the block runs the module."""
         if threading.get_ident() != self._thread:
             yield _ignored
         elif self._run is not None:
@@ -79,7 +79,7 @@ class _Watch:
                 yield leave
 
     def _is_model(self, module: torch.nn.Module) -> bool:
-        """It is traced, or was. Modules of torch.jit stand around the model while it is traced, or are the trace."""
+        """Returns true if the module is being traced, or was. Modules of torch.jit wrap the model, or are the trace."""
         is_tracing = torch._C._get_tracing_state() is not None
         return (is_tracing or module in self._by_model) and not type(module).__module__.startswith("torch.jit.")
 
@@ -105,8 +105,8 @@ class _Watch:
                 self._run = None
 
     def _is_new(self, model: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> bool:
-        """The inputs are real, and none of the model's runs had the same: torch.jit.trace runs a model again to check the
-        trace."""
+        """Returns true if the inputs are real and differ from those of earlier runs: torch.jit.trace runs a model again
+        to check the trace."""
         if any(each.is_meta or isinstance(each, torch._subclasses.FakeTensor) for each in inputs.values()):
             return False
         recorder = self._by_model.get(model)
@@ -129,30 +129,30 @@ def _is_same(recorder: Recorder, run: Run, inputs: Mapping[str, torch.Tensor]) -
 
 
 def _ignored(result: Any) -> None:
-    """Takes the result of a call that is not recorded."""
+    """Ignores the result of a call that is not recorded."""
 
 
 def recorded(recorders: Collection[Recorder], programs: Collection[Captured],
              full: Collection[str]) -> tuple[list[Recorder], list[Diagnostic]]:
-    """One for each model that ran, and one for each program, which runs on its own example, with warnings of those that
-    do not.
+    """Returns one recorder for each model that ran and for each program, which is run on its own example, and warnings
+    of programs that do not run.
 
-    Raises WhenceError: E0101 for a glob that no module of a program matches, E0106 where there is nothing.
+    Raises WhenceError: E0101 for a glob that matches no module of a program, E0106 if there is nothing to record.
     """
-    found, warned = [each for each in recorders if each.runs], []
-    for made in programs:
+    kept, warnings = [each for each in recorders if each.runs], []
+    for program in programs:
         recorder = Recorder(full)
         try:
-            run_recorded(recorder, made.as_made or made.program, (), None)
-        except Exception as failure:  # PyTorch raises of every kind while it rebuilds modules
-            said = failure if isinstance(failure, WhenceError) else error(
-                "E0207", "run_failed", f"it does not run on its example: {failure}", "whence.record_values of the model")
-            warned += [replace(each, severity="warning", message=f"there are no values of {made}: {each.message}")
-                       for each in said.diagnostics]
+            run_recorded(recorder, program.as_made or program.program, (), None)
+        except Exception as failure:  # PyTorch raises exceptions of any class while it rebuilds modules
+            converted = failure if isinstance(failure, WhenceError) else error(
+                "E0207", "run_failed", f"it does not run on its example: {failure}", "use whence.record_values")
+            warnings += [replace(each, severity="warning", message=f"there are no values of {program}: {each.message}")
+                       for each in converted.diagnostics]
             continue
         require_matches(full, {each.module for each in recorder.runs[0].calls})
-        found.append(recorder)
-    if not found and not warned:
-        raise error("E0106", "recording_state", "no module was called while the recording traced, so there are no values",
+        kept.append(recorder)
+    if not kept and not warnings:
+        raise error("E0106", "recording_state", "no module was called during a trace, so there are no values",
                     "trace a module, not a function, or leave out values")
-    return found, warned
+    return kept, warnings

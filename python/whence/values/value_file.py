@@ -1,8 +1,8 @@
-"""Values: what was recorded of one or more runs, in memory or in a safetensors file.
+"""Recorded values of one or more runs, in memory or in a safetensors file.
 
-A tensor's key is ``RUN/MODULE#CALL/result.N``, ``.../given.N``, or ``RUN/input/NAME``; of a sketch there are three,
-``KEY:moments``, ``KEY:samples`` and ``KEY:projection``. What an operation returned, and no call, is
-``RUN/MODULE#CALL/operation.K.N``. The file's metadata has one entry, "whence", with the runs as JSON (docs/values.md).
+A tensor's key is ``RUN/MODULE#CALL/result.N``, ``.../given.N`` for an argument, or ``RUN/input/NAME``. A tensor that an
+operation returned, but no call, has ``RUN/MODULE#CALL/operation.K.N``. A sketch has three entries, ``KEY:moments``,
+``KEY:samples`` and ``KEY:projection``. The file's metadata entry "whence" holds the runs as JSON (docs/values.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Recorded:
     """One tensor of a run."""
 
     key: str
-    dtype: str             # as torch names it: "float32"
+    dtype: str             # torch's name: "float32"
     dims: tuple[int, ...]
     form: str              # "whole" or "sketch"
 
@@ -47,7 +47,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a call that returned tensors."""
+    """One operation of a call; it returned tensors."""
 
     operator: str                   # "aten::linear"
     results: tuple[Recorded, ...]
@@ -55,15 +55,15 @@ class Operation:
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """One call of one module. Calls stand in the order in which they ended, so those within a call before it."""
+    """One call of one module. Calls are listed in the order in which they ended, so inner calls come first."""
 
     module: str                     # qualified name; the root is ""
-    type: str                       # its class
+    type: str                       # the module's class
     call: int                       # 0 for the module's first call in the run
-    parent: int | None              # the call that made this one, as its place among the run's calls
-    given: tuple[Recorded, ...]     # tensors among the arguments, in order, however deep
-    results: tuple[Recorded, ...]   # tensors that it returned, likewise
-    operations: tuple[Operation, ...] | None = None  # its own, not those of calls within it, as they ran; None: not recorded
+    parent: int | None              # index of the calling module's call among the run's calls
+    given: tuple[Recorded, ...]     # argument tensors, nested ones included, in order
+    results: tuple[Recorded, ...]   # result tensors, nested ones included, in order
+    operations: tuple[Operation, ...] | None = None  # in order, without those of inner calls; None: not recorded
 
     @property
     def name(self) -> str:
@@ -74,14 +74,14 @@ class ModuleCall:
 class Run:
     """One call of the model."""
 
-    inputs: dict[str, Recorded] = field(default_factory=dict)  # by the name of forward's argument; always whole
+    inputs: dict[str, Recorded] = field(default_factory=dict)  # by forward's argument name; always stored whole
     calls: list[ModuleCall] = field(default_factory=list)
 
 
 @dataclass(repr=False)
 class Values(Printed):
     runs: list[Run]
-    place: str                                   # the file, or what is said of values in memory
+    place: str                                   # the file, or a label for values in memory
     _get: Callable[[str], torch.Tensor]
 
     def _headline(self) -> str:
@@ -97,8 +97,8 @@ class Values(Printed):
     def whole(self, recorded: Recorded) -> torch.Tensor:
         tensor = self._get(recorded.key)
         if tuple(tensor.shape) != recorded.dims or str(tensor.dtype) != f"torch.{recorded.dtype}":
-            raise _corrupt(self.place, f"'{recorded.key}' is {tuple(tensor.shape)} of {tensor.dtype}, which its entry "
-                           f"calls {recorded.dims} of {recorded.dtype}")
+            raise _corrupt(self.place, f"'{recorded.key}' is {tuple(tensor.shape)} of {tensor.dtype}, but its entry "
+                           f"states {recorded.dims} of {recorded.dtype}")
         return tensor
 
     def sketch(self, recorded: Recorded) -> Sketch:
@@ -114,7 +114,7 @@ def in_memory(runs: list[Run], tensors: dict[str, torch.Tensor]) -> Values:
 
 
 def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
-    """Raises WhenceError: E0307 without safetensors, E0401."""
+    """Writes a file of values. Raises WhenceError: E0307 without safetensors, E0401."""
     needs("safetensors", "recorded values")
     from safetensors.torch import save_file
 
@@ -123,12 +123,12 @@ def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torc
     try:
         write_whole(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
     except OSError as failure:
-        raise error("E0401", "cannot_write", f"the values cannot be written: {failure}", "name another file",
+        raise error("E0401", "cannot_write", f"the values cannot be written: {failure}", "choose another file",
                     file=str(path)) from failure
 
 
 def _stated(run: Run) -> dict[str, Any]:
-    """Without the entry for operations where none were recorded."""
+    """Returns a run as JSON values, without the entry "operations" if none were recorded."""
     stated = asdict(run)
     for call in stated["calls"]:
         if call["operations"] is None:
@@ -137,7 +137,7 @@ def _stated(run: Run) -> dict[str, Any]:
 
 
 def require_place(path: str | os.PathLike[str]) -> None:
-    """Raises WhenceError before a model runs where its values could not be written: E0101, E0307 without safetensors,
+    """Checks before a run that its values can be written. Raises WhenceError: E0101, E0307 without safetensors,
     E0401."""
     require_path(path, "the file of values")
     needs("safetensors", "recorded values")
@@ -145,7 +145,7 @@ def require_place(path: str | os.PathLike[str]) -> None:
 
 
 def content(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of the tensor's elements in contiguous order."""
+    """Returns the bytes of the tensor's elements in contiguous order."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
@@ -154,7 +154,7 @@ def _check(tensor: torch.Tensor) -> int:
 
 
 def is_values(path: str | os.PathLike[str]) -> bool:
-    """The path leads to a file of recorded values."""
+    """Returns true if the path is a file of recorded values."""
     try:
         read(path)
     except WhenceError:
@@ -163,7 +163,7 @@ def is_values(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> Values:
-    """Opens a file of values; tensors are read when they are asked for.
+    """Opens a file of values; tensors are loaded on demand.
 
     Raises WhenceError: E0102, E0202, E0203, E0204, E0205, E0307 without safetensors.
     """
@@ -182,7 +182,7 @@ def read(path: str | os.PathLike[str]) -> Values:
         raise error(*(("E0202", "truncated_file") if _is_shortened(path, failure) else ("E0203", "wrong_kind")),
                     f"{path} is not a complete safetensors file: {failure}", _REMEDY, file=path) from None
     if "whence" not in metadata:
-        raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but not one of recorded values",
+        raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but has no recorded values",
                     _REMEDY, file=path)
     names = set(opened.keys())
     runs, checks = _runs(metadata["whence"], path)
@@ -195,14 +195,14 @@ def read(path: str | os.PathLike[str]) -> Values:
         except (safetensors.SafetensorError, TypeError, KeyError) as failure:
             raise _corrupt(path, f"'{key}': {failure}") from None
         if checks.get(key) != _check(tensor):
-            raise _corrupt(path, f"'{key}' is not what was recorded: its checksum is another")
+            raise _corrupt(path, f"'{key}' has changed since it was recorded: its checksum differs")
         return tensor
 
     return Values(runs, path, get)
 
 
 def _is_shortened(path: str, failure: Exception) -> bool:
-    """The file begins like a safetensors file and ends before all is there that it states."""
+    """Returns true if the file begins like a safetensors file but is shorter than its header states."""
     if re.search(r"incomplete|too ?small", str(failure), re.IGNORECASE):
         return True
     with open(path, "rb") as file:
@@ -212,28 +212,28 @@ def _is_shortened(path: str, failure: Exception) -> bool:
 
 
 def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
-    """The runs, and the checksums of tensors by their keys."""
+    """Returns the runs, and the checksums of tensors by key."""
     try:
         stated = json.loads(text)
         version = stated["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
-        raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
+        raise _corrupt(path, f"its metadata 'whence' is invalid: {failure!r}") from None
     if type(version) is not int or version < 1 or not isinstance(stated.get("runs"), list):
-        raise _corrupt(path, "its metadata 'whence' is not what was written there")
+        raise _corrupt(path, "its metadata 'whence' is invalid")
     if version > VERSION:
-        raise error("E0205", "newer_version", f"{path} has version {version} of recorded values, this whence reads "
-                    f"{VERSION}", "install a newer whence", file=path)
+        raise error("E0205", "newer_version", f"{path} has version {version} of recorded values, but this whence reads "
+                    f"up to version {VERSION}", "install a newer whence", file=path)
     try:
         return [Run({str(name): _recorded(entry) for name, entry in run["inputs"].items()}, list(_calls(run["calls"])))
                 for run in stated["runs"]], dict(stated["checks"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
-        raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
+        raise _corrupt(path, f"its metadata 'whence' is invalid: {failure!r}") from None
 
 
 def _calls(entries: list[dict[str, Any]]) -> Iterator[ModuleCall]:
     for at, entry in enumerate(entries):
         parent = entry["parent"]
-        if parent is not None and not at < int(parent) < len(entries):  # a call ends before the one around it
+        if parent is not None and not at < int(parent) < len(entries):  # a call ends before its caller
             raise ValueError(f"call {at} of {len(entries)} is within {parent}")
         yield ModuleCall(str(entry["module"]), str(entry["type"]), int(entry["call"]), parent,
                          tuple(map(_recorded, entry["given"])), tuple(map(_recorded, entry["results"])),

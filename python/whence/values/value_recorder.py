@@ -1,4 +1,4 @@
-"""Records values while a model runs: by hooks on the modules of a live one, by operators in the graphs of a scripted one."""
+"""Records values while a model runs: by hooks on a live model's modules, by operators in a scripted model's graph."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .value_file import ModuleCall, Operation, Recorded, Run, Values
 
 
 @dataclass
-class _Known:
-    """Tensors that were recorded and still live: what a module is given is mostly what another one returned."""
+class _RecordedTensors:
+    """Live tensors that were recorded in this run: an argument of one module is usually the result of another."""
 
     entries: dict[int, tuple[weakref.ref, int, Recorded]] = field(default_factory=dict)
 
@@ -41,50 +41,51 @@ class _Known:
 
 
 def _version(tensor: torch.Tensor) -> int:
-    """The number of writes to the tensor; one of inference mode does not say."""
+    """Returns the number of writes to the tensor; 0 for tensors of inference mode, which do not count writes."""
     return 0 if tensor.is_inference() else tensor._version
 
 
 class _Calls:
-    """The calls of a run, those that are open and those that ended."""
+    """The open and ended calls of a run."""
 
     def __init__(self, record: Callable[..., tuple[Recorded, ...]]) -> None:
-        self._record = record             # the tensors of a value under keys with this beginning, for a module
+        self._record = record             # records a value's tensors; takes a key prefix and a module
         self._counts: dict[str, int] = {}
         self._open: list[_Open] = []
         self._ended: list[tuple[_Open, _Open | None, tuple[Recorded, ...]]] = []
 
     def enter(self, owner: Any, path: str, kind: type | str, given: Any, call: int | None = None) -> None:
-        """``call``: its number, where that is known."""
+        """Opens a call. ``call`` is its number, if the caller knows it."""
         number = self._counts[path] = self._counts.get(path, -1) + 1
         number = number if call is None else call
         self._open.append(_Open(owner, path, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}",
                                 number, self._record(f"{path}#{number}/given", path, given)))
 
     def returned(self, operator: str, result: Any, wrote: bool) -> None:
-        """An operation of the innermost open call returned ``result``. ``wrote``: to a tensor that may be known with what
-        was in it before."""
+        """Records an operation of the innermost open call. ``wrote``: it wrote to a tensor, so earlier contents of
+        recorded tensors are out of date."""
         if not self._open:
             return
         call = self._open[-1]
-        results = self._record(f"{call.path}#{call.call}/operation.{len(call.operations)}", call.path, result, anew=wrote)
+        results = self._record(f"{call.path}#{call.call}/operation.{len(call.operations)}", call.path, result,
+                               always=wrote)
         if results:
             call.operations.append(Operation(operator, results))
 
     def leave(self, owner: Any, result: Any) -> None:
         while self._open and self._open[-1].owner != owner:
-            self._open.pop()  # that call ended with an exception
+            self._open.pop()  # this call ended with an exception
         if not self._open:
             return
-        opened = self._open.pop()
-        results = self._record(f"{opened.path}#{opened.call}/result", opened.path, result)
-        self._ended.append((opened, self._open[-1] if self._open else None, results))
+        call = self._open.pop()
+        results = self._record(f"{call.path}#{call.call}/result", call.path, result)
+        self._ended.append((call, self._open[-1] if self._open else None, results))
 
     def ended_in_order(self, with_operations: bool) -> list[ModuleCall]:
-        places = {id(opened): at for at, (opened, _, _) in enumerate(self._ended)}
-        return [ModuleCall(opened.path, opened.kind, opened.call, places.get(id(around)), opened.given, results,
-                           tuple(opened.operations) if with_operations else None)
-                for opened, around, results in self._ended]
+        positions = {id(call): at for at, (call, _, _) in enumerate(self._ended)}
+        return [ModuleCall(call.path, call.kind, call.call, positions.get(id(parent)), call.given, results,
+                           tuple(call.operations) if with_operations else None)
+                for call, parent, results in self._ended]
 
 
 @dataclass(frozen=True)
@@ -98,20 +99,20 @@ class _Open:
 
 
 class Recorder:
-    """Collects the values of runs, one after the other."""
+    """Collects the values of runs, one after another."""
 
     def __init__(self, full: Collection[str] = (), operations: bool = False) -> None:
         self.runs: list[Run] = []
         self.tensors: dict[str, torch.Tensor] = {}
         self._is_full = matcher(full)
         self._with_operations = operations
-        self._is_recording = False  # operations that run meanwhile are not the model's
+        self._is_recording = False  # operations that run while this is set are not the model's
 
     @contextmanager
     def run(self, modules: Mapping[torch.nn.Module, tuple[str, int | None]],
             inputs: Mapping[str, torch.Tensor]) -> Iterator[None]:
-        """Records the calls of ``modules`` inside the block. A number beside a qualified name is the call's, where one
-        object stands for that call alone."""
+        """Records the calls of ``modules`` inside the block, by qualified name. A number after the name is the call's
+        number, for a module object that exists only for that call."""
         with self.one_run(inputs) as calls:
             def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 path, call = modules[module]
@@ -132,30 +133,32 @@ class Recorder:
 
     @contextmanager
     def run_scripted(self, types: Mapping[str, str], inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
-        """The same for a module of ``scripted_models.telling``; ``types``: classes by qualified name. The block enters and leaves
-        the module itself."""
+        """Like ``run``, for a module of ``scripted_models.with_listeners``. ``types``: classes by qualified name. The
+        block itself reports the calls of the outermost module."""
         with self.one_run(inputs) as calls:
-            way: list[str] = []
+            path: list[str] = []
 
             def enter(name: str, given: list[torch.Tensor]) -> None:
-                way.append(f"{way[-1]}.{name}" if way and way[-1] else name)
-                calls.enter(len(way), way[-1], types.get(way[-1], ""), given)
+                path.append(f"{path[-1]}.{name}" if path and path[-1] else name)
+                calls.enter(len(path), path[-1], types.get(path[-1], ""), given)
 
             def leave(results: list[torch.Tensor]) -> None:
-                calls.leave(len(way), results)
-                way.pop()
+                calls.leave(len(path), results)
+                path.pop()
 
             with scripted_models.listening(scripted_models.Listener(enter, leave)):
                 yield calls
 
     @contextmanager
     def one_run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
-        """Yields the listener for the calls of one run, which counts when the block ends."""
+        """Yields the calls of one run. The run is stored when the block ends without an exception."""
         number = len(self.runs)
-        known = _Known()
+        cache = _RecordedTensors()
         with self._apart():
-            run = Run({name: self._add(f"{number}/input/{name}", tensor, True, known) for name, tensor in inputs.items()})
-        calls = _Calls(lambda prefix, path, value, anew=False: self._all(f"{number}/{prefix}", path, value, known, anew))
+            run = Run({name: self._add(f"{number}/input/{name}", tensor, True, cache)
+                       for name, tensor in inputs.items()})
+        calls = _Calls(lambda prefix, path, value, always=False:
+                       self._all(f"{number}/{prefix}", path, value, cache, always))
         try:
             with self._operations_of(calls):
                 yield calls
@@ -167,24 +170,24 @@ class Recorder:
 
     @contextmanager
     def _operations_of(self, calls: _Calls) -> Iterator[None]:
-        """Inside the block operations are recorded, if they are to be."""
-        def returned(operator: str, result: Any, wrote: bool) -> None:
+        """Records operations inside the block, if requested."""
+        def observe(operator: str, result: Any, wrote: bool) -> None:
             if not self._is_recording:
                 calls.returned(operator, result, wrote)
 
-        with dispatched_operations.seen(returned) if self._with_operations else nullcontext():
+        with dispatched_operations.seen(observe) if self._with_operations else nullcontext():
             yield
 
-    def _all(self, prefix: str, path: str, value: Any, known: _Known, anew: bool) -> tuple[Recorded, ...]:
+    def _all(self, prefix: str, path: str, value: Any, cache: _RecordedTensors, always: bool) -> tuple[Recorded, ...]:
         whole, is_tracing = self._is_full(path), torch._C._get_tracing_state() is not None
         with self._apart():
-            return tuple(self._add(f"{prefix}.{at}", tensor, whole, known, anew)
+            return tuple(self._add(f"{prefix}.{at}", tensor, whole, cache, always)
                          for at, tensor in enumerate(each for each in tensors_of(value) if not (is_tracing and _is_size(each)))
                          if tensor.layout is torch.strided and not tensor.is_quantized)
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
-        """Keeps operations inside the block out of the recording, and out of a trace that is under way."""
+        """Keeps operations inside the block out of the recording and out of the current trace."""
         self._is_recording = True
         try:
             with untraced():
@@ -192,8 +195,9 @@ class Recorder:
         finally:
             self._is_recording = False
 
-    def _add(self, key: str, tensor: torch.Tensor, whole: bool, known: _Known, anew: bool = False) -> Recorded:
-        found = None if anew else known.find(tensor)
+    def _add(self, key: str, tensor: torch.Tensor, whole: bool, cache: _RecordedTensors,
+             always: bool = False) -> Recorded:
+        found = None if always else cache.find(tensor)
         if found is not None and (found.form == "whole" or not whole):
             return found
         form = "whole" if whole or tensor.numel() <= WHOLE else "sketch"
@@ -205,7 +209,7 @@ class Recorder:
             made = sketch(tensor)
             self.tensors |= {f"{key}:{part}": each for part, each in
                              zip(PARTS, (made.moments, made.samples, made.projection))}
-        known.add(tensor, recorded)
+        cache.add(tensor, recorded)
         return recorded
 
     def values(self) -> Values:
@@ -213,13 +217,13 @@ class Recorder:
 
 
 def _is_size(tensor: torch.Tensor) -> bool:
-    """While a trace runs, sizes that are numbers of Python otherwise are such tensors."""
+    """Returns true for scalars that may be sizes: during a trace, sizes are tensors instead of Python numbers."""
     return tensor.dim() == 0 and tensor.dtype is torch.int64
 
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Keeps operations inside the block out of a trace that is under way."""
+    """Keeps operations inside the block out of the current trace."""
     state = torch._C._get_tracing_state()
     if state is None:
         yield
@@ -232,7 +236,7 @@ def untraced() -> Iterator[None]:
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors in a value, however deep, in the order in which they are recorded."""
+    """Returns the tensors in a value at any depth, in the order in which they are recorded."""
     return [leaf for _, leaf in trees.flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
@@ -243,26 +247,26 @@ def modules_of(model: torch.nn.Module) -> dict[torch.nn.Module, tuple[str, int |
 def record_values(model: Any, args: Any = (), path: str | os.PathLike[str] | None = None, *,
                   kwargs: Mapping[str, Any] | None = None, more: Sequence[Any] = (),
                   full: Collection[str] = (), operations: bool = False) -> Values:
-    """Runs ``model`` and records what each call of each of its modules was given and returned.
+    """Runs ``model`` and records the arguments and results of each call of each of its modules.
 
-    model   a torch.nn.Module, scripted or not, or a torch.export.ExportedProgram, whose own example is taken without
-            ``args``. Archives: torch.jit.load(path), torch.export.load(path).
-    args, kwargs  as forward takes them. ``more``: the args of further runs, which may have other sizes.
-    path    a safetensors file that is written, or replaced as a whole: ``model.values.safetensors``. None: in memory.
-    full    globs of modules whose tensors are kept whole: ["encoder.layer.3.**"]. Of others, those of more than 2,048
-            elements are kept as a sketch of some 6 KB: moments, samples and a projection (docs/values.md).
-    operations  also record what each ATen operator returned, by the innermost call around it: ``whence.accuracy`` then
-            names the operation at which a difference begins.
+    model   a torch.nn.Module, scripted or not, or a torch.export.ExportedProgram. Without ``args``, a program runs on
+            its own example. For archives, use torch.jit.load(path) or torch.export.load(path).
+    args, kwargs  the arguments of forward. ``more`` holds the args of further runs, which may have other sizes.
+    path    a safetensors file, written or replaced atomically: ``model.values.safetensors``. None: in memory.
+    full    globs of modules whose tensors are recorded whole: ["encoder.layer.3.**"]. A tensor of another module that
+            has over 2,048 elements is stored as a 6 KB sketch: moments, samples and a projection (docs/values.md).
+    operations  also records the results of each ATen operator, by the innermost call: ``whence.accuracy`` then names
+            the operation at which a difference begins.
 
-    The model is in eval mode while it runs, and afterwards as before. Raises WhenceError: E0104 for arguments that do
-    not fit, E0207 when the model does not run, E0307 without safetensors, E0401.
+    The model runs in eval mode, and its state is restored afterwards. Raises WhenceError: E0104 if the arguments do not
+    fit, E0207 if the model does not run, E0307 without safetensors, E0401.
     """
     require_list(full)
     if path is not None:
         value_file.require_place(path)
     if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
-        raise error("E0101", "usage", f"a {type(model).__name__} is not a model", "give a module, or what torch.jit.load or "
-                    "torch.export.load returns")
+        raise error("E0101", "usage", f"a {type(model).__name__} is not a model", "pass a module, or the result of "
+                    "torch.jit.load or torch.export.load")
     recorder = Recorder(full, operations)
     for at, given in enumerate([args, *more]):
         with library_warnings.hidden():
@@ -275,33 +279,33 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike[str] | Non
 
 
 def run_recorded(recorder: Recorder, model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
-    """One run of ``model``; returns what it returned."""
+    """Runs ``model`` once while recording, and returns its result."""
     try:
         if isinstance(model, torch.export.ExportedProgram):
             return _run_exported(recorder, model, args, kwargs)
         if isinstance(model, torch.jit.ScriptModule):
             return _run_scripted(recorder, model, args, kwargs)
         with torch.no_grad(), without_fast_path(), _in_eval(model), _restored(model, args, kwargs) as call:
-            given = dict(zip(call.tensors, call.copies()))  # these very tensors are known as inputs
+            given = dict(zip(call.tensors, call.copies()))  # the recorder recognises these tensors as inputs
             with recorder.run(modules_of(model), given):
                 return model(*given.values())
     except WhenceError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these inputs: {failure}",
-                    "give inputs that the model accepts") from failure
+                    "pass inputs that the model accepts") from failure
 
 
 @contextmanager
 def _restored(model: torch.nn.Module, args: Any, kwargs: Mapping[str, Any] | None) -> Iterator[calls.Call]:
-    """Without a copy of the parameters, which costs as much as the run. One that forward writes to is left changed, with
-    a warning."""
+    """Restores the model's state, but not its parameters, because copying them costs as much as the run. Warns if
+    forward wrote to a parameter."""
     before = {name: each._version for name, each in model.named_parameters() if not each.is_inference()}
     with calls.tensors_only(model, args, kwargs, parameters=False) as call:
         yield call
     after = dict(model.named_parameters())
     if written := [name for name, version in before.items() if name in after and after[name]._version != version]:
-        warnings.warn(f"forward wrote to the parameter '{written[0]}', which keeps what was written", WhenceWarning,
+        warnings.warn(f"forward wrote to the parameter '{written[0]}', and the new content stays", WhenceWarning,
                       stacklevel=4)
 
 
@@ -321,23 +325,24 @@ def _run_scripted(recorder: Recorder, model: torch.jit.ScriptModule, args: Any, 
     given = trees.copied(call.arguments)
     tensors = dict(zip(call.tensors, trees.tensors_in(given)))
     types = {path: scripted_models.class_of(each) for path, each in model.named_modules()}
-    telling = scripted_models.telling(model).eval()
+    reporting = scripted_models.with_listeners(model).eval()
     with torch.no_grad(), recorder.run_scripted(types, tensors) as run:
         run.enter(0, "", types.get("", ""), given)
-        result = telling(**given)
+        result = reporting(**given)
         run.leave(0, result)
     return result
 
 
 def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, args: Any,
                   kwargs: Mapping[str, Any] | None) -> Any:
-    """Modules of the program are rebuilt; what one returns are the values that others read, in order."""
+    """Runs the program with its modules rebuilt. A rebuilt module returns the values that other modules read, in
+    order."""
     names = [spec.arg.name for spec in program.graph_signature.input_specs
              if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT]
     positional, keywords = trees.copied(_arguments_of(program, names, args, kwargs))
     if pytree.tree_structure((positional, keywords)) != program.call_spec.in_spec:
-        raise error("E0104", "input_mismatch", "the inputs are not what the program takes",
-                    f"give the arguments that it was exported with, or all of its inputs by name: {', '.join(names)}")
+        raise error("E0104", "input_mismatch", "the inputs do not fit the program",
+                    f"pass arguments like those of its export, or all inputs by name: {', '.join(names)}")
     module = torch.export.unflatten(program)
     modules = {}
     for path, each in module.named_modules():
@@ -352,12 +357,13 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
 
 def _arguments_of(program: torch.export.ExportedProgram, names: list[str], args: Any,
                   kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """args and kwargs as the program was exported with; a dict alone has all of them by their names in the program."""
+    """Returns args and kwargs as the program expects them. A single dict may hold all of them by the program's
+    names."""
     args, kwargs = trees.with_tensors((args, kwargs))
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     if not positional and kwargs is None:
         if program.example_inputs is None:
-            raise error("E0104", "input_mismatch", "the program has no example inputs", "give args")
+            raise error("E0104", "input_mismatch", "the program has no example inputs", "pass args")
         return program.example_inputs
     if len(positional) == 1 and isinstance(positional[0], dict) and not kwargs and set(positional[0]) == set(names):
         return pytree.tree_unflatten([positional[0][name] for name in names], program.call_spec.in_spec)

@@ -1,4 +1,4 @@
-"""Activation functions; edges around zero, thresholds and saturation."""
+"""Activation functions at zero, at thresholds and in saturation."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from ops.case import between, case, f16, f32, f64, i32, i64
 
 EDGES = torch.tensor([-100.0, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 25.0, 100.0])
-SLOPE = "ONNX Runtime multiplies the part above 0, which is 0, by an infinite slope"
+SLOPE = "ONNX Runtime multiplies 0 by an infinite slope"
 
 CASES = [
     case("aten::_prelu_kernel", lambda x, w: torch.ops.aten._prelu_kernel(x, w), f32(2, 3), between(0, 1, 1, 3),

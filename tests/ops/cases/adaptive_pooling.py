@@ -1,4 +1,4 @@
-"""Pooling to a size: one, a divisor, the same size, and sizes whose windows are uneven or overlap."""
+"""Pooling to a size: 1, a divisor, the same size, and sizes with uneven or overlapping windows."""
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +37,7 @@ CASES = [
     case("aten::adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, 5, return_indices=True), f32(2, 3, 6, 8),
          refused="indices of adaptive max pooling"),
     case("aten::adaptive_max_pool3d", lambda x: F.adaptive_max_pool3d(x, 2), f32(1, 3, 4, 6, 8)),
-    # one axis keeps its size, which is dynamic
+    # one axis keeps its dynamic size
     case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (1, None)), f32(2, 3, 8, 9), dynamic="x:0=n,3=w"),
     case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(F.avg_pool2d(x, 2), (None, 3)), f32(2, 3, 8, 9),
          dynamic="x:0=n,2=h,3=w", not_at={"h=1": "PyTorch refuses windows beyond the input"}),

@@ -7,7 +7,7 @@ import torch
 from ops.case import between, boolean, case, f16, f32, f64, i32, i64, u8
 
 EXTREMES = {"fmax": lambda x, y: torch.fmax(x, y), "fmin": lambda x, y: torch.fmin(x, y)}
-ENDLESS = torch.tensor([math.inf, -math.inf, math.nan, 0.0, 1.5])
+SPECIAL = torch.tensor([math.inf, -math.inf, math.nan, 0.0, 1.5])
 
 CASES = [
     case("aten::add.Scalar", lambda x: torch.ops.aten.add.Scalar(x, 2, 3), f32(2, 3)),
@@ -92,25 +92,25 @@ CASES = [
     *[case(f"aten::{name}", EXTREMES[name], i64(-5, 5, 4), i32(-5, 5, 4)) for name in ("fmax", "fmin")],
     case("aten::rsub.Tensor", lambda x, y: torch.rsub(x, y, alpha=2), f32(6), f32(6, seed=1),
          recorded_as="aten::sub.Tensor"),
-    case("aten::logaddexp", lambda x, y: torch.logaddexp(x, y), ENDLESS, ENDLESS.flip(0)),
+    case("aten::logaddexp", lambda x, y: torch.logaddexp(x, y), SPECIAL, SPECIAL.flip(0)),
     case("aten::ldexp.Tensor", lambda x, y: torch.ldexp(x, y), f32(2, 3), torch.tensor([-3, 0, 5]), dynamic="x:0=n"),
     case("aten::ldexp.Tensor", lambda x, y: torch.ldexp(x, y), i64(-5, 5, 3), f32(3)),
     case("aten::ldexp.Tensor", lambda x, y: torch.ldexp(x.double(), y), f32(3), torch.tensor([-3, 90, 200])),
     case("aten::ldexp.Tensor", lambda x, y: torch.ldexp(x * 1e-30, y), f32(3), torch.tensor([-30, 150, 180])),
     case("aten::ldexp.Tensor", lambda x, y: torch.ldexp(x / 1000, y), f16(3), torch.tensor([-3, 2, 18])),
     case("aten::logaddexp2", lambda x, y: torch.logaddexp2(x, y), between(-200, 200, 6), between(-200, 200, 6, seed=1)),
-    case("aten::logaddexp2", lambda x, y: torch.logaddexp2(x, y), ENDLESS[:, None], ENDLESS),
-    case("aten::atan2", lambda x, y: torch.atan2(x, y), ENDLESS[:, None], ENDLESS),
-    case("aten::hypot", lambda x, y: torch.hypot(x, y), ENDLESS[:, None], ENDLESS),
-    case("aten::clamp_min", lambda x: torch.clamp_min(x, 0.5), ENDLESS),
-    case("aten::clamp_max", lambda x: torch.clamp_max(x, 0.5), ENDLESS),
-    case("aten::clamp", lambda x: torch.clamp(x, min=-1.0), ENDLESS),
+    case("aten::logaddexp2", lambda x, y: torch.logaddexp2(x, y), SPECIAL[:, None], SPECIAL),
+    case("aten::atan2", lambda x, y: torch.atan2(x, y), SPECIAL[:, None], SPECIAL),
+    case("aten::hypot", lambda x, y: torch.hypot(x, y), SPECIAL[:, None], SPECIAL),
+    case("aten::clamp_min", lambda x: torch.clamp_min(x, 0.5), SPECIAL),
+    case("aten::clamp_max", lambda x: torch.clamp_max(x, 0.5), SPECIAL),
+    case("aten::clamp", lambda x: torch.clamp(x, min=-1.0), SPECIAL),
     case("aten::lerp.Scalar", lambda x, y: torch.lerp(x, y, 0.7), f32(6), f32(6, seed=1)),
     case("aten::lerp.Tensor", lambda x, y, w: torch.lerp(x, y, w), f32(6), f32(6, seed=1), f32(6, seed=2)),
-    case("aten::lerp.Tensor", lambda x, y: torch.lerp(x, y, torch.ones(5)), torch.zeros(5), ENDLESS),
-    case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS),
-    case("aten::pow.Tensor_Scalar", lambda x: x ** -0.5, ENDLESS),
-    case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS.half()),
+    case("aten::lerp.Tensor", lambda x, y: torch.lerp(x, y, torch.ones(5)), torch.zeros(5), SPECIAL),
+    case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, SPECIAL),
+    case("aten::pow.Tensor_Scalar", lambda x: x ** -0.5, SPECIAL),
+    case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, SPECIAL.half()),
     *[case("aten::mul.Tensor", lambda x, by=by: x * by, torch.tensor([0.0, 1.0, 0.003, -2.5]).half(),
            tolerance=(1e-3, 1e-7)) for by in (-1e9, torch.finfo(torch.float32).min, 1e-6)],
     *[case("aten::div.Tensor", lambda x, by=by: x / by, torch.tensor([0.0, 1.0, 0.003, -2.5]).half(),

@@ -1,5 +1,5 @@
-"""Attention: masks that add or keep, rows that nothing is left of, causal, shared key heads; written out and, from
-opset 23, as the operator."""
+"""Attention: additive and boolean masks, fully masked rows, causal, shared key heads; decomposed and, from opset 23, as
+the operator."""
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +14,12 @@ FEW_KEYS, FEW_VALUES = f32(2, 2, 7, 8, seed=1), f32(2, 2, 7, 6, seed=2)
 
 EMPTY_ROW = torch.rand(2, 1, 5, 7, generator=torch.Generator().manual_seed(3)) < 0.6
 EMPTY_ROW[1, 0, 2] = False
-ADDED = torch.zeros(2, 1, 5, 7).masked_fill(~EMPTY_ROW, -torch.inf)
-KEPT = torch.ones(5, 7, dtype=torch.bool).tril(1)
+ADDITIVE = torch.zeros(2, 1, 5, 7).masked_fill(~EMPTY_ROW, -torch.inf)
+BOOLEAN = torch.ones(5, 7, dtype=torch.bool).tril(1)
 
 
 def with_lowest(q, k, v, keep):
-    """As transformers builds masks: the lowest finite number, so that no row can become NaN."""
+    """Masks with the lowest finite number, as transformers does, so that no row becomes NaN."""
     return attend(q, k, v, attn_mask=torch.where(keep, 0.0, torch.finfo(torch.float32).min))
 
 
@@ -36,16 +36,16 @@ CASES = [
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
          EMPTY_ROW, opsets=BOTH),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
-         ADDED, opsets=BOTH),
+         ADDITIVE, opsets=BOTH),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
          f32(5, 7), opsets=BOTH),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
          f32(2, 1, 1, 7), opsets=BOTH),
-    case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=KEPT), QUERY, KEY, VALUE,
+    case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=BOOLEAN), QUERY, KEY, VALUE,
          opsets=BOTH),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=EMPTY_ROW), QUERY, KEY, VALUE,
          opsets=BOTH),
-    case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=ADDED), QUERY, KEY, VALUE,
+    case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=ADDITIVE), QUERY, KEY, VALUE,
          opsets=BOTH),
     *[case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), dtype(1, 2, 5, 8),
            dtype(1, 2, 7, 8), dtype(1, 2, 7, 6), f32(1, 2, 5, 7), tolerance=close, opsets=BOTH)

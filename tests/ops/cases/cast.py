@@ -1,4 +1,4 @@
-"""Conversions between dtypes and between tensors and Python numbers, sizes, and operators that change nothing."""
+"""Conversions between dtypes and between tensors and Python numbers, sizes, and identity operators."""
 
 import torch
 
@@ -12,7 +12,7 @@ def number(expression: str) -> str:
 
 
 BITS = ("double", "half", "int")  # the bits of x are int32
-TRACES = "a trace of it does not load"
+TRACES = "its trace does not load"
 
 CASES = [
     case("aten::to.device", lambda x: torch.ops.aten.to.device(x, torch.device("cpu"), torch.float32), f64(3)),
@@ -80,7 +80,7 @@ CASES = [
     case("aten::dim", number("x + x.dim()"), f32(2, 3)),
     case("aten::len.Tensor", number("x + len(x)"), f32(2, 3), dynamic="x:0=n"),
     case("aten::_shape_as_tensor", lambda x: torch.ops.aten._shape_as_tensor(x), f32(2, 3), dynamic="x:0=n",
-         not_in_archives="has no kernel for the tensors that torch.export runs with"),
+         not_in_archives="it has no kernel for torch.export's tensors"),
     *(case("prims::convert_element_type", lambda x, dtype=dtype: torch.ops.prims.convert_element_type(x, dtype),
            f32(2, 3), not_in_traces="Python registers it") for dtype in (torch.int64, torch.float16, torch.bool)),
 ]

@@ -1,4 +1,4 @@
-"""Convolutions over one to three axes: strides, dilation, groups, padding by name, no batch, transposed."""
+"""Convolutions over one to three axes: strides, dilation, groups, padding by name, unbatched, transposed."""
 
 import torch
 import torch.nn.functional as F
@@ -65,5 +65,5 @@ CASES = [
          tolerance=(1e-4, 1e-4)),
     case("aten::conv_tbc", lambda x, w, b: torch.conv_tbc(x, w, b, 2), f32(7, 2, 3), f32(3, 3, 4, seed=1),
          f32(4, seed=2), tolerance=(1e-4, 1e-4), dynamic="x:0=t,1=n", not_in_archives="torch.export fixes its sizes",
-         not_at={"n=t=0": "in int64 ATen's definition is written, whose Reshape takes a computed 0 for the input's size"}),
+         not_at={"n=t=0": "in int64, ATen's decomposition has a Reshape that treats a computed 0 as the input's size"}),
 ]

@@ -1,5 +1,4 @@
-"""New tensors. Those of constant shape and content are folded before any converter sees them, so sizes, bounds or
-values here come from inputs."""
+"""New tensors. Constant ones are folded before conversion, so sizes, bounds or values depend on inputs here."""
 
 import torch
 
@@ -11,7 +10,7 @@ def scripted(expression: str) -> str:
 
 
 FIXED = "torch.export fixes its sizes"
-ENDS = "there are no steps to infinity"
+ENDS = "steps to infinity are undefined"
 
 CASES = [
     case("aten::arange", lambda x: torch.arange(x.size(0)), f32(4), dynamic="x:0=n"),
@@ -27,10 +26,10 @@ CASES = [
          dynamic="x:0=n"),
     case("aten::arange", lambda x: torch.arange(x.size(0) / 2, dtype=torch.int64), f32(5), dynamic="x:0=n"),
     case("aten::arange.start_step", lambda x: torch.arange(0, x.size(0), 0.5, dtype=torch.int32), f32(4),
-         dynamic="x:0=n", refused="in steps below 1", not_in_archives="torch.export takes the step for 0"),
+         dynamic="x:0=n", refused="in steps below 1", not_in_archives="torch.export treats the step as 0"),
     case("aten::arange.start_step", lambda x: torch.arange(0, x.size(0), 2), f32(5), dynamic="x:0=n"),
     case("aten::arange.start_step", lambda x: torch.arange(x.size(0), 0, -1), f32(5), dynamic="x:0=n"),
-    # ONNX Runtime rewrites what reads a Range by Gather.
+    # ONNX Runtime rewrites a Gather with the indices of a Range.
     case("aten::arange.start_step", lambda x: x.index_select(1, torch.arange(x.size(1) - 1, -1, -1)), f32(2, 5),
          dynamic="x:1=n"),
     case("aten::arange.start_step", lambda x: x[:, torch.arange(x.size(1) - 1, 0, -2)], f32(2, 6), dynamic="x:1=n"),
@@ -79,7 +78,7 @@ CASES = [
     case("aten::ones_like", lambda x: torch.ones_like(x, dtype=torch.bool), f32(2, 3), dynamic="x:0=n,1=m"),
     case("aten::scalar_tensor", scripted("torch.scalar_tensor(x.size(0))"), f32(4), dynamic="x:0=n"),
     case("prims::scalar_tensor", lambda x: torch.ops.prims.scalar_tensor(2.5, dtype=torch.float32, device=x.device) * x,
-         f32(3), not_in_traces="torch.jit.trace takes no device among an operator's arguments"),
+         f32(3), not_in_traces="torch.jit.trace does not support a device argument"),
     case("aten::tensor", scripted("torch.tensor([x.size(0), 7, x.size(1)])"), f32(4, 2), dynamic="x:0=n"),
     case("aten::tensor.bool", scripted("torch.tensor(x.size(0) > 3)"), f32(4), dynamic="x:0=n"),
     case("aten::tensor.float", scripted("torch.tensor(float(x.size(0)))"), f32(4), dynamic="x:0=n"),

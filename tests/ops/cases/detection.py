@@ -1,23 +1,23 @@
-"""torchvision's operators. Its library need not be there: what they compute is written here, after its documentation."""
+"""torchvision's operators. They are implemented here after its documentation, so that torchvision is not needed."""
 
 import torch
 
-from ops.case import Given, between, case, f32, two
+from ops.case import FixedInput, between, case, f32, two
 
 
 def nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
-    kept = []
+    selected = []
     area = (dets[:, 2] - dets[:, 0]) * (dets[:, 3] - dets[:, 1])
-    for place in scores.argsort(descending=True, stable=True).tolist():
-        corner = torch.minimum(dets[kept, 2:], dets[place, 2:]) - torch.maximum(dets[kept, :2], dets[place, :2])
-        common = corner.clamp(min=0).prod(1)
-        if not (common / (area[kept] + area[place] - common) > iou_threshold).any():
-            kept.append(place)
-    return torch.tensor(kept)
+    for index in scores.argsort(descending=True, stable=True).tolist():
+        sides = torch.minimum(dets[selected, 2:], dets[index, 2:]) - torch.maximum(dets[selected, :2], dets[index, :2])
+        common = sides.clamp(min=0).prod(1)
+        if not (common / (area[selected] + area[index] - common) > iou_threshold).any():
+            selected.append(index)
+    return torch.tensor(selected)
 
 
 def pixel(image: torch.Tensor, y: float, x: float) -> torch.Tensor:
-    """image [C, H, W] between its pixels; 0 outside."""
+    """Interpolates image [C, H, W] between its pixels; returns 0 outside."""
     height, width = image.shape[1:]
     if not (-1 <= y <= height and -1 <= x <= width):
         return torch.zeros(len(image))
@@ -71,7 +71,7 @@ def ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampli
 
 def deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
                   offset_groups, use_mask):
-    """grid_sample reads at the shifted places, with -1 and 1 at the centres of the first and last pixel."""
+    """Samples at the shifted positions with grid_sample; -1 and 1 are the centres of the first and last pixel."""
     (batch, channels, height, width), (kernel_h, kernel_w), size = input.shape, weight.shape[2:], offset.shape[2:]
     shift = offset.view(batch, offset_groups, kernel_h * kernel_w, 2, *size)
     mask = mask.view(batch, offset_groups, kernel_h * kernel_w, *size) if use_mask else torch.ones_like(shift[:, :, :, 0])
@@ -88,8 +88,8 @@ def deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, 
     return torch.einsum("goc,bgcp->bgop", kernels, columns).reshape(batch, -1, *size) + bias[:, None, None]
 
 
-def offer(schema: str, kernel, fake) -> None:
-    """torchvision's operator, where torchvision has not registered it."""
+def register(schema: str, kernel, fake) -> None:
+    """Registers torchvision's operator unless torchvision has done so."""
     name = schema.split("(")[0]
     if torch._C._jit_get_schemas_for_operator(name):
         return
@@ -102,33 +102,34 @@ def pooled(input, rois, scale, height, width, *rest):
     return input.new_empty(len(rois), input.shape[1], height, width)
 
 
-offer("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", nms,
-      lambda dets, scores, iou_threshold: dets.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64))
-offer("torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-      "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor", roi_align, pooled)
-offer("torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-      "SymInt pooled_width) -> (Tensor, Tensor)", roi_pool,
-      lambda *given: (pooled(*given), pooled(*given).to(torch.int32)))
+register("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", nms,
+         lambda dets, scores, iou_threshold: dets.new_empty(torch.library.get_ctx().new_dynamic_size(),
+                                                            dtype=torch.int64))
+register("torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+         "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor", roi_align, pooled)
+register("torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+         "SymInt pooled_width) -> (Tensor, Tensor)", roi_pool,
+         lambda *inputs: (pooled(*inputs), pooled(*inputs).to(torch.int32)))
 
 
-def pooled_apart(input, rois, scale, height, width, *rest):
+def position_sensitive(input, rois, scale, height, width, *rest):
     result = input.new_empty(len(rois), input.shape[1] // (height * width), height, width)
     return result, result.to(torch.int32)
 
 
-offer("torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-      "SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)", ps_roi_align, pooled_apart)
-offer("torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, "
-      "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, "
-      "SymInt offset_groups, bool use_mask) -> Tensor", deform_conv2d,
-      lambda input, weight, offset, *rest: input.new_empty(len(input), len(weight), *offset.shape[2:]))
+register("torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+         "SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)", ps_roi_align, position_sensitive)
+register("torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+         "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
+         "SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor", deform_conv2d,
+         lambda input, weight, offset, *rest: input.new_empty(len(input), len(weight), *offset.shape[2:]))
 
-PLACES = torch.tensor([[0, 0.4, 0.3, 9, 8], [1, 1, 2, 12, 11], [0, 3.2, 3, 9, 15], [1, 20, 3, 60, 15]])
-ROUNDED_PLACES = {"half": "grid_sample above rounds the places it reads at to half"}
-REGIONS = two(PLACES, PLACES.flip(0) * torch.tensor([1, 0.5, 0.75, 1, 1]))
+ROIS = torch.tensor([[0, 0.4, 0.3, 9, 8], [1, 1, 2, 12, 11], [0, 3.2, 3, 9, 15], [1, 20, 3, 60, 15]])
+ROUNDED_POSITIONS = {"half": "grid_sample above rounds its sampling positions to half"}
+REGIONS = two(ROIS, ROIS.flip(0) * torch.tensor([1, 0.5, 0.75, 1, 1]))
 
 
-def boxes(count: int) -> Given:
+def boxes(count: int) -> FixedInput:
     corners, sizes = between(0, 50, count, 2), between(1, 40, count, 2, seed=1)
     return two(*(torch.cat([corners.tensor(draw=draw), corners.tensor(draw=draw) + sizes.tensor(draw=draw)], 1)
                  for draw in (0, 1)))
@@ -159,12 +160,12 @@ CASES = [
          lambda x, weight, offset, mask, bias: torch.ops.torchvision.deform_conv2d(
              x, weight, offset, mask, bias, 2, 1, 1, 2, 1, 2, 2, 2, True),
          f32(2, 4, 9, 8), f32(6, 2, 3, 2), f32(2, 24, 5, 10), between(0, 1, 2, 12, 5, 10), f32(6), opsets=(19, 22),
-         tolerance=(1e-4, 1e-5), not_as=ROUNDED_PLACES),
+         tolerance=(1e-4, 1e-5), not_as=ROUNDED_POSITIONS),
     case("torchvision::deform_conv2d",
          lambda x, weight, offset, mask, bias: torch.ops.torchvision.deform_conv2d(
              x, weight, offset, mask, bias, 1, 1, 1, 1, 1, 1, 1, 1, False),
          f32(2, 4, 9, 8), f32(6, 4, 3, 3), f32(2, 18, 9, 8), f32(2, 1), f32(6), opsets=(20,), tolerance=(1e-4, 1e-5),
-         not_as=ROUNDED_PLACES),
+         not_as=ROUNDED_POSITIONS),
     case("torchvision::deform_conv2d",
          lambda x, weight, offset, bias: torch.ops.torchvision.deform_conv2d(
              x, weight, offset, x.new_zeros(2, 1), bias, 1, 1, 1, 1, 1, 1, 1, 1, False),

@@ -14,12 +14,12 @@ NUMBERS = torch.tensor([INF, -INF, NAN, 0.0, 1.0, -1.0, 5.0, -5.0, 0.1, -0.3, 7.
 PAIRS = torch.cartesian_prod(NUMBERS, NUMBERS)
 
 
-# PyTorch divides halves as float32, before it rounds; ONNX has one dtype for operands and result.
-ROUNDED_LATE = {"half": "a quotient that is rounded first may be the next whole number"}
+# PyTorch divides halves in float32 and rounds later; ONNX's operands and result have one dtype.
+ROUNDED_LATE = {"half": "a quotient rounded to half may become the next integer"}
 
 
 def of_pairs(key: str, function):
-    """Every number by every other: infinities, NaN, 0, what float32 rounds."""
+    """Tests all pairs of numbers: infinities, NaN, 0, and numbers that float32 rounds."""
     return case(key, function, f32(144), f32(144, seed=1), other_inputs=[(PAIRS[:, 0], PAIRS[:, 1])],
                 not_as=ROUNDED_LATE)
 
@@ -31,7 +31,7 @@ CASES = [
     of_pairs("aten::remainder.Tensor", lambda x, y: x % y),
     of_pairs("aten::fmod.Tensor", lambda x, y: torch.fmod(x, y)),
     case("aten::floor_divide", lambda x: x // 0.1, f32(12), other_inputs=[(NUMBERS,), (torch.arange(12.0),)],
-         not_as={**ROUNDED_LATE, "int": "in the archive 0.1 is a tensor of float64, and the result, too"}),
+         not_as={**ROUNDED_LATE, "int": "the archive has 0.1 as a float64 tensor, so the result is float64"}),
     case("aten::floor_divide", lambda x: x // 2, f32(12), other_inputs=[(NUMBERS,)]),
     case("aten::remainder.Scalar", lambda x: x % -2.5, f32(12), other_inputs=[(NUMBERS,)]),
     case("aten::gcd", lambda x, y: torch.gcd(x, y), DIVIDENDS * 6, DIVISORS * 4, dynamic="x:0=n y:0=n"),

@@ -1,4 +1,4 @@
-"""Table look-ups and bags of them."""
+"""Table look-ups, and bags that reduce several look-ups."""
 
 import torch
 import torch.nn.functional as F

@@ -1,13 +1,13 @@
-"""Grouped products: by rows, by columns, by the axis summed over, and with groups that are empty."""
+"""Grouped matrix products: groups of rows, of columns and of the summed axis, and empty groups."""
 
 import torch
 import transformers.integrations.moe  # noqa: F401, registers transformers::grouped_mm_fallback
 
-from ops.case import Given, case, f32, two
+from ops.case import FixedInput, case, f32, two
 
 
-def ends(first: list[int], second: list[int]) -> Given:
-    """Where groups end."""
+def ends(first: list[int], second: list[int]) -> FixedInput:
+    """Describes the end indices of groups."""
     return two(torch.tensor(first, dtype=torch.int32), torch.tensor(second, dtype=torch.int32))
 
 
@@ -15,7 +15,7 @@ THREE, EMPTY, TWO = ends([2, 5, 8], [1, 4, 8]), ends([0, 5, 5, 8], [3, 3, 8, 8])
 
 
 def grouped(function, *inputs):
-    return case("aten::_grouped_mm", function, *inputs, not_in_archives="torch.export takes bfloat16 only")
+    return case("aten::_grouped_mm", function, *inputs, not_in_archives="torch.export accepts only bfloat16")
 
 
 CASES = [

@@ -9,7 +9,7 @@ ROWS, COLUMNS = i64(-4, 4, 3, seed=1), i64(-5, 5, 3, seed=2)
 
 CASES = [
     case("aten::_unsafe_index.Tensor", lambda x, i: torch.ops.aten._unsafe_index(x, [None, i]), TABLE, COLUMNS),
-    case("aten::_unsafe_index.Tensor_hacked_twin", 
+    case("aten::_unsafe_index.Tensor_hacked_twin",
          "def forward(self, x, i):\n  return torch._unsafe_index(x, [i])", TABLE, ROWS),
     case("aten::argwhere", lambda x: torch.argwhere(x), boolean(3, 4)),
     case("aten::gather", lambda x, i: x.gather(1, i), f32(3, 4), i64(0, 4, 2, 3)),
@@ -31,7 +31,7 @@ CASES = [
     case("aten::index.Tensor", lambda x, m: x[m], TABLE, boolean(4)),
     case("aten::index.Tensor", lambda x, m: x[:, m], TABLE, boolean(5, 6)),
     case("aten::index.Tensor", lambda x, m, i: x[m, i], TABLE, torch.tensor([True, False, True, True]), COLUMNS,
-         not_in_archives="torch.export cannot tell that the mask has as many elements"),
+         not_in_archives="torch.export cannot prove that the mask selects as many elements"),
     case("aten::index.Tensor", lambda x, m, i: x[m, i], TABLE, boolean(4), torch.tensor([1])),
     case("aten::index.Tensor_hacked_twin", "def forward(self, x, i):\n  return torch.ops.aten.index(x, [i])", TABLE,
          ROWS),

@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart: promotion, empty parts, uneven pieces, dynamic axes."""
+"""Concatenating, stacking and splitting tensors: promotion, empty parts, uneven pieces, dynamic axes."""
 
 import torch
 
@@ -22,7 +22,7 @@ CASES = [
     case("aten::split.Tensor", lambda x: x.split(4, 1), f32(2, 10), dynamic="x:0=n"),
     case("aten::split.Tensor", lambda x: x.split(5), f32(5, 2)),
     case("aten::split.Tensor", lambda x: x.split(4, 1), f32(2, 10), dynamic="x:1=n", refused="number of results",
-         not_in_archives="torch.export bounds the size, and so fixes the number"),
+         not_in_archives="torch.export bounds the size and so fixes the number of results"),
     case("aten::split.Tensor", "def forward(self, x):\n  return x.split(x.size(1) - 1, 1)", f32(2, 5), dynamic="x:1=n"),
     case("aten::split.sizes", lambda x: torch.ops.aten.split.sizes(x, [1, 2, 3], 1), f32(2, 6)),
     case("aten::split_with_sizes", lambda x: x.split([1, 2, 3], -1), f32(2, 6)),
@@ -42,7 +42,7 @@ CASES = [
     case("aten::tensor_split.sections", lambda x: x.tensor_split(3), f32(8, 2), dynamic="x:0=n", opsets=(13, 20)),
     case("aten::tensor_split.sections", lambda x: x.tensor_split(3, 1), f32(2, 4), dynamic="x:0=n,1=t"),
     case("aten::tensor_split.indices", lambda x: x.tensor_split((1, -2), 1), f32(2, 6), dynamic="x:0=n,1=t",
-         not_at=dict.fromkeys(("t=1", "n=t=1", "t=0", "n=t=0"), "no example run has a part of another size")),
+         not_at=dict.fromkeys(("t=1", "n=t=1", "t=0", "n=t=0"), "no recorded run has a part of another size")),
     case("aten::tensor_split.tensor_indices_or_sections", lambda x: x.tensor_split(torch.tensor([1, 4]), 1), f32(2, 6),
          dynamic="x:1=t"),
     case("aten::tensor_split.tensor_indices_or_sections", lambda x, i: x.tensor_split(i, 1), f32(2, 6),

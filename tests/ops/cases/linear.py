@@ -1,4 +1,4 @@
-"""Matrix products. Modules where the weight's place in the file matters, plain arguments where it does not."""
+"""Matrix products: modules if the storage of the weight matters, otherwise plain arguments."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +8,7 @@ from ops.case import case, f32, i64, u8
 
 
 class TiedOutput(nn.Module):
-    """An embedding whose table is also the output layer: the file holds it once."""
+    """An embedding whose table is also the weight of the output layer; the file stores it once."""
 
     def __init__(self):
         super().__init__()
@@ -21,7 +21,7 @@ class TiedOutput(nn.Module):
 
 
 class TwoRanks(nn.Module):
-    """One layer for matrices and for batches of them."""
+    """Calls one layer with a matrix and with a batch of matrices."""
 
     def __init__(self):
         super().__init__()
@@ -56,9 +56,9 @@ CASES = [
     case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w, beta=0.5, alpha=2), f32(3, 5), f32(3, 4), f32(4, 5)),
     case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w, beta=0), f32(5), f32(3, 4), f32(4, 5)),
     case("aten::addmm", lambda a, x, w, s: torch.addmm(a, x, w, beta=s, alpha=s + 1), f32(5), f32(3, 4), f32(4, 5),
-         torch.tensor(0.5), not_in_archives="torch.export wants the factors as numbers"),
+         torch.tensor(0.5), not_in_archives="torch.export requires numbers as factors"),
     case("aten::baddbmm", lambda a, x, y, s: torch.baddbmm(a, x, y, beta=s, alpha=3), f32(2, 3, 5), f32(2, 3, 4),
-         f32(2, 4, 5), torch.tensor(0.5), not_in_archives="torch.export wants the factors as numbers"),
+         f32(2, 4, 5), torch.tensor(0.5), not_in_archives="torch.export requires numbers as factors"),
     case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w, alpha=3), i64(0, 9, 5), i64(0, 9, 3, 4), i64(0, 9, 4, 5)),
     case("aten::addmv", lambda a, m, v: torch.addmv(a, m, v, beta=0.5, alpha=2), f32(3), f32(3, 4), f32(4)),
     case("aten::baddbmm", lambda a, x, y: torch.baddbmm(a, x, y), f32(2, 3, 5), f32(2, 3, 4), f32(2, 4, 5)),

@@ -11,24 +11,24 @@ LABELS = torch.tensor([[3, 0, -1, 1, 2], [-1, 0, 1, 2, 3], [4, 3, 2, 1, 0], [2, 
 IGNORING = torch.tensor([0, -100, 4, 1])
 OTHER = f32(4, 5, seed=1)
 PROBABILITY = between(0.01, 0.99, 4, 5)
-NOTHING = "PyTorch's mean of nothing is what its memory held"
-ENDLESS = torch.tensor([float("inf"), 1.0, -float("inf"), -2.0])
+EMPTY_MEAN = "PyTorch's mean of an empty tensor is uninitialised memory"
+SPECIAL = torch.tensor([float("inf"), 1.0, -float("inf"), -2.0])
 
 CASES = [
     *(case("aten::multilabel_margin_loss", lambda x, y, how=how: F.multilabel_margin_loss(
         x, torch.where(y > 2, y - 4, y), reduction=how), SCORES, i64(0, 5, 4, 5), dynamic="x:0=n y:0=n",
-        not_at={"n=0": NOTHING})
+        not_at={"n=0": EMPTY_MEAN})
       for how in ("none", "mean", "sum")),
     case("aten::multilabel_margin_loss", lambda x, y: F.multilabel_margin_loss(x, y), SCORES, LABELS),
     case("aten::multilabel_margin_loss", lambda x, y: F.multilabel_margin_loss(x, y), f32(5), LABELS[0]),
     case("aten::multilabel_margin_loss", lambda x, y: F.multilabel_margin_loss(x, y, reduction="none"), f32(5),
          LABELS[3], not_in_archives="torch.export records another shape"),
     case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y), SCORES, TARGETS, dynamic="x:0=n y:0=n",
-         not_at={"n=0": NOTHING}),
+         not_at={"n=0": EMPTY_MEAN}),
     *(case("aten::multi_margin_loss", lambda x, y, w, how=how: F.multi_margin_loss(x, y, 2, 0.5, w, reduction=how),
            SCORES, TARGETS, between(0, 2, 5), opsets=(13, 20)) for how in ("none", "sum")),
     case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y, reduction="none"), f32(5), torch.tensor(3),
-         not_in_archives="torch.export records the shape [1], PyTorch gives []"),
+         not_in_archives="torch.export records the shape [1] instead of []"),
     case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y), f32(5), torch.tensor([3])),
     *(case(f"aten::{loss}_margin_loss", lambda x, loss=loss, how=how: getattr(F, f"{loss}_margin_loss")(
         x, torch.tensor(0), reduction=how), f32(), not_in_archives=(how == "none") * "torch.export records another shape")
@@ -70,9 +70,9 @@ CASES = [
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), f32(5), i64(0, 5)),
     case("aten::cross_entropy_loss", lambda x, y, w: F.cross_entropy(x, y.softmax(1), w, label_smoothing=0.1), SCORES,
          OTHER, between(0.5, 2, 5)),
-    case("aten::kl_div", lambda x, y: F.kl_div(x, y, reduction="none"), ENDLESS, torch.tensor([0.0, 0.5, 0.0, 0.2])),
+    case("aten::kl_div", lambda x, y: F.kl_div(x, y, reduction="none"), SPECIAL, torch.tensor([0.0, 0.5, 0.0, 0.2])),
     case("aten::binary_cross_entropy_with_logits",
-         lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"), ENDLESS[:3],
+         lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"), SPECIAL[:3],
          torch.tensor([0.0, 1.0, 0.0])),
     case("aten::binary_cross_entropy_with_logits",
          lambda x, y, w: F.binary_cross_entropy_with_logits(x, y, pos_weight=w, weight=w), f32(3, 4), f32(3, 4, seed=1),

@@ -19,7 +19,7 @@ def of_order(order):
 WEIGHTS = "torch.export cannot check the weights"
 
 CASES = [
-    close("aten::linalg_matrix_norm", lambda x: matrix_norm(x[:, :0], 1), f32(2, 3)),  # of nothing: 0
+    close("aten::linalg_matrix_norm", lambda x: matrix_norm(x[:, :0], 1), f32(2, 3)),  # 0 for an empty matrix
     close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, infinity), f32(2, 3),
           other_inputs=[(torch.tensor([[1.0, -2.0, float("nan")], [infinity, 0.0, 3.0]]),)]),
     close("aten::linalg_norm", lambda x: norm(x), f32(2, 3)),
@@ -71,6 +71,6 @@ CASES = [
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, -2, 0, 2), f32(4, 2, 5), f32(2, 2)),
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y), f32(4, 4), f32(4),
           dynamic="x:0=n,1=n y:0=n"),
-    # of a single row it is empty
+    # the diagonal of a single row is empty
     close("aten::diagonal_scatter", lambda x: torch.diagonal_scatter(x, x.diagonal(-1) * 2, -1), f32(4, 6), dynamic="x:0=n,1=m"),
 ]

@@ -1,4 +1,4 @@
-"""Norms, with and without weights, at opsets before and after ONNX got the operator."""
+"""Norms with and without weights, at opsets with and without ONNX's operator."""
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ def norm(key, function, *inputs, **options):
 
 
 def seeded(module: nn.Module) -> nn.Module:
-    """Weights and statistics that differ from 0 and 1."""
+    """Sets weights and statistics to values other than 0 and 1."""
     generator = torch.Generator().manual_seed(7)
     for tensor in [*module.parameters(), *module.buffers()]:
         if tensor.is_floating_point():
@@ -23,13 +23,13 @@ def seeded(module: nn.Module) -> nn.Module:
 
 
 def weight_normed(module: nn.Module) -> nn.Module:
-    """It has run once: the weight that it computes can be copied."""
+    """Runs the module once, so that its computed weight can be copied."""
     nn.utils.weight_norm(module).requires_grad_(False)(torch.zeros(1, module.in_features))
     return module
 
 
 class WeightNorm(nn.Module):
-    """The weight is computed from the input, so that nothing can be folded."""
+    """Computes the weight from inputs, so that it cannot be folded."""
 
     def __init__(self, dim):
         super().__init__()
@@ -97,7 +97,7 @@ CASES = [
     norm("aten::_weight_norm", weight_normed(nn.Linear(3, 4)), f32(2, 3)),
     norm("aten::_weight_norm_interface", lambda v, g: torch._weight_norm_interface(v, g, 0)[0], f32(4, 3), f32(4, 1)),
     norm("aten::native_batch_norm", lambda x, m, v: NATIVE_BATCH(x, None, None, m, v, True, 0.1, 1e-5), f32(2, 3, 4),
-         torch.zeros(3), torch.ones(3), not_in_archives="torch.export sees it write its statistics"),
+         torch.zeros(3), torch.ones(3), not_in_archives="torch.export records the write to its statistics"),
     norm("aten::native_batch_norm", lambda x, m, v: NATIVE_BATCH(x, None, None, m, v, False, 0.1, 1e-5), f32(2, 3, 4),
          torch.zeros(3), torch.ones(3)),
     norm("aten::_native_batch_norm_legit_functional",

@@ -1,4 +1,4 @@
-"""Padding in every mode, by negative sizes, by sizes computed from a shape, without a batch."""
+"""Padding in every mode, by negative sizes, by sizes computed from a shape, and unbatched."""
 
 import torch
 import torch.nn.functional as F

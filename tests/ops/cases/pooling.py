@@ -1,4 +1,4 @@
-"""Pooling with a window: ceil_mode with its clipped last window, padding that counts or not, indices."""
+"""Pooling with a window: ceil_mode with its clipped last window, padding counted or not, indices."""
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,7 @@ CASES = [
     case("aten::max_unpool2d", unpool2d, f32(3, 4, 6)),
     case("aten::max_unpool3d", unpool3d,
          f32(1, 2, 4, 4, 2)),
-    # windows as large as the input, whose size is dynamic
+    # windows as large as the dynamic input
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, x.shape[2:]), f32(2, 3, 8, 9), dynamic="x:0=n,2=h,3=w",
          not_in_archives="torch.export fixes its sizes"),
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, (x.shape[2], 1)), f32(2, 3, 8, 9), dynamic="x:2=h,3=w",

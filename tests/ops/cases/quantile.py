@@ -1,4 +1,4 @@
-"""Quantiles: every interpolation, one or several of them, NaN, axes whose size is open."""
+"""Quantiles: every interpolation, one or several quantiles, NaN, dynamic axes."""
 
 import torch
 
@@ -15,13 +15,13 @@ def interpolated(how):
     return lambda x: torch.quantile(x, 0.3, 1, interpolation=how)
 
 
-def interpolated_without(how):
+def interpolated_without_nan(how):
     return lambda x: torch.nanquantile(x, 0.3, 1, interpolation=how)
 
 
 CASES = [
     *(case("aten::quantile.scalar", interpolated(how), f32(3, 6), dynamic="x:0=b,1=n") for how in HOW),
-    *(case("aten::nanquantile.scalar", interpolated_without(how), HOLES) for how in HOW[1:3]),
+    *(case("aten::nanquantile.scalar", interpolated_without_nan(how), HOLES) for how in HOW[1:3]),
     case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.75), f32(3, 5), dynamic="x:0=n", opsets=(13, 20)),
     case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.25, 0, True), f32(3, 5)),
     case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.25, keepdim=True), f32(3, 5)),

@@ -1,4 +1,4 @@
-"""Scales and zero points: to integers, back, and there and back again. Inputs include what falls outside the range."""
+"""Quantising, dequantising and both in sequence. Inputs include values outside the range."""
 
 import torch
 
@@ -6,7 +6,7 @@ from ops.case import between, case, two
 
 aten = torch.ops.aten
 VERBS = (("quantize", "quantize_per_tensor"), ("dequantize", "dequantize.self"))
-QUANTIZED = "torch.export takes no quantized tensors"
+QUANTIZED = "torch.export does not support quantized tensors"
 X = between(-3, 3, 2, 3, 4)
 SCALE, ZERO = torch.tensor([0.02]), torch.tensor([3])
 SCALES, ZEROS = torch.tensor([0.01, 0.5, 0.02]), torch.tensor([0, 5, -7])
@@ -41,7 +41,7 @@ CASES = [
          SCALE, ZERO.int(), torch.tensor([0])),
     case("aten::fake_quantize_per_tensor_affine_cachemask",
          lambda x: aten.fake_quantize_per_tensor_affine_cachemask(x, 0.02, 3, 0, 255), X, refused="the mask"),
-    # TorchScript holds quantized tensors; the recorder says what becomes of them in quantized_decomposed's words.
+    # TorchScript has quantized tensors; the recorder expresses them with quantized_decomposed's operators.
     *(case(f"quantized_decomposed::{verb}_per_tensor",
            lambda x, zero=zero, dtype=dtype: torch.quantize_per_tensor(x, 0.0173, zero, dtype).dequantize(), X,
            dynamic="x:0=n", opsets=(13, 20), recorded_as=f"aten::{recorded}", not_in_archives=QUANTIZED)

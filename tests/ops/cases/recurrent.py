@@ -1,4 +1,5 @@
-"""Recurrent layers: layers, directions, batch first, no bias, given states; cells; packed sequences, which are refused where packed data are read."""
+"""Recurrent layers: several layers, directions, batch first, no bias, initial states; cells; packed sequences, which
+are refused if other operators read packed data."""
 
 import torch
 from torch import nn
@@ -48,7 +49,7 @@ class Packed(WithState):
 
 
 class Padded(WithState):
-    """Packed, run and padded again: outputs, lengths and final states."""
+    """Packs, runs and pads; returns outputs, lengths and final states."""
 
     def __init__(self, layer, batch_first=False, enforce_sorted=True, padding_value=0.0):
         super().__init__(layer)
@@ -62,7 +63,7 @@ class Padded(WithState):
 
 
 def cell(kind, rows, state, arguments, biased=False):
-    """TorchScript for one step with constant weights: tracing takes cells apart."""
+    """Returns TorchScript for one step with constant weights, because tracing decomposes cells."""
     biases = f", torch.linspace(-1, 1, {rows}), torch.linspace(2, 0, {rows})" if biased else ""
     return (f"def forward(self, x, {arguments}):\n"
             f"  w_ih = torch.linspace(-0.9, 0.7, {4 * rows}).sin().reshape({rows}, 4)\n"

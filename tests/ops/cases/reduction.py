@@ -9,17 +9,17 @@ SCALAR = torch.tensor(2.5)
 NAN, INF = float("nan"), float("inf")
 SPOILED = torch.tensor([[1, NAN, INF, 2], [-INF, 0, NAN, NAN], [3, -INF, INF, -1]])
 EXTREME = ((SPOILED,), (SPOILED.flip(0),), (SPOILED.flip(1),))
-NOTHING = ((torch.zeros(0, 4),), (torch.zeros(3, 0),), (torch.zeros(0, 0),))
+EMPTY = ((torch.zeros(0, 4),), (torch.zeros(3, 0),), (torch.zeros(0, 0),))
 
 
 def extreme(key: str, function):
-    """Traced on plain numbers, compared on NaN and infinities at any place."""
+    """Traces finite numbers; compares NaN and infinities at all positions."""
     return case(key, function, f32(3, 4), other_inputs=EXTREME)
 
 
 def empty(key: str, function, **options):
-    """Traced on three rows of four, compared where both axes may be empty."""
-    return case(key, function, f32(3, 4), dynamic="x:0=n,1=m", other_inputs=NOTHING, **options)
+    """Traces three rows of four; compares empty axes."""
+    return case(key, function, f32(3, 4), dynamic="x:0=n,1=m", other_inputs=EMPTY, **options)
 
 
 CASES = [
@@ -68,7 +68,7 @@ CASES = [
     case("aten::any", lambda x: x.any(), boolean(2, 3)),
     case("aten::any", lambda x: x.any(), torch.tensor([0.0, 0.25, 0.0])),
     case("aten::any", lambda x: x.any(), u8(0, 2, 3)),
-    case("aten::any", lambda x: x[:0].any(), f32(2, 3)),  # of nothing: false
+    case("aten::any", lambda x: x[:0].any(), f32(2, 3)),  # false for an empty tensor
     case("aten::all", lambda x: x[:0].all(), f32(2, 3)),
     case("aten::any.dim", lambda x: x.any(0), boolean(2, 3), opsets=(13, 20)),
     case("aten::any.dims", lambda x: torch.any(x, (0, 2), keepdim=True), boolean(2, 3, 2)),

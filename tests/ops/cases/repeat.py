@@ -1,4 +1,4 @@
-"""repeat_interleave: by a number, by known counts, by computed ones."""
+"""repeat_interleave by a number, by constant counts and by computed counts."""
 
 import torch
 

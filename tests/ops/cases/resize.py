@@ -1,4 +1,4 @@
-"""interpolate: by size and by factor, corners aligned or not, to a single pixel, antialiased; and the plain overloads."""
+"""interpolate by size and by factor, with and without aligned corners, to a single pixel, antialiased; overloads."""
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +11,10 @@ aten = torch.ops.aten
 
 
 def resized(key, input, mode, **options):
-    """F.interpolate in a mode; `size`, `scale_factor`, `align_corners` and `antialias` go to it."""
-    given = {name: options.pop(name) for name in ("size", "scale_factor", "align_corners", "antialias",
-                                                   "recompute_scale_factor") if name in options}
-    return case(key, lambda x: F.interpolate(x, mode=mode, **given), input, tolerance=TOLERANCE, **options)
+    """Calls F.interpolate in a mode with `size`, `scale_factor`, `align_corners`, `antialias`, ... of the options."""
+    arguments = {name: options.pop(name) for name in ("size", "scale_factor", "align_corners", "antialias",
+                                                       "recompute_scale_factor") if name in options}
+    return case(key, lambda x: F.interpolate(x, mode=mode, **arguments), input, tolerance=TOLERANCE, **options)
 
 
 def plain(key, function, input):
@@ -33,14 +33,14 @@ CASES = [
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=(1.7, 0.6), dynamic="x:0=n"),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", size=(13, 5), dynamic="x:0=n,2=h", opsets=(13, 20)),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=1.7, recompute_scale_factor=True),
-    # where a Resize reads other elements than PyTorch: 14 to 4, 60 to 16, a factor of 0.3
+    # sizes at which Resize reads other elements than PyTorch: 14 to 4, 60 to 16, a factor of 0.3
     resized("aten::upsample_nearest2d.vec", f32(2, 2, 14, 60), "nearest", size=(4, 16), dynamic="x:0=n", opsets=(13, 20)),
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 14, 21), "nearest", size=(4, 9), dynamic="x:3=w"),
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 34, 41), "nearest", scale_factor=0.3, dynamic="x:2=h,3=w",
             opsets=(13, 20)),
     resized("aten::_upsample_nearest_exact2d.vec", f32(1, 2, 62, 14), "nearest-exact", size=(49, 9)),
     resized("aten::_upsample_nearest_exact2d.vec", f32(1, 2, 34, 41), "nearest-exact", scale_factor=0.7, dynamic="x:2=h,3=w"),
-    # in sequences and volumes PyTorch maps such axes by their factor, in images it does not
+    # PyTorch maps these axes by their factor in sequences and volumes, but not in images
     resized("aten::upsample_nearest1d.vec", f32(1, 2, 8), "nearest", scale_factor=1.1),
     resized("aten::_upsample_nearest_exact1d.vec", f32(1, 2, 8), "nearest-exact", scale_factor=1.1),
     resized("aten::upsample_nearest3d.vec", f32(1, 2, 3, 5, 4), "nearest", scale_factor=(1.1, 2.1, 1.5)),
@@ -49,12 +49,12 @@ CASES = [
          u8(0, 255, 1, 2, 5, 6), tolerance=(0, 1)),
     resized("aten::upsample_bicubic2d.vec", u8(0, 255, 1, 2, 5, 6), "bicubic", scale_factor=2,
             refused="bicubic sampling of bytes"),
-    # in large images PyTorch maps them by the factor
+    # PyTorch maps these axes by their factor in large images
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 120, 7), "nearest", scale_factor=1.1),
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 200, 3), "nearest", scale_factor=1.04),
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 60, 3), "nearest", scale_factor=2.3,
-            not_as={"double": "PyTorch maps places among float64 in float64, others in float32"}),
-    # axes whose size stays, and one that is twice as long: PyTorch maps neither by its factor
+            not_as={"double": "PyTorch computes positions in float64 for float64 images, otherwise in float32"}),
+    # an axis that keeps its size and one that doubles: PyTorch maps neither by its factor
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 3, 4), "nearest", scale_factor=(2.3, 1.2)),
     resized("aten::upsample_bilinear2d.vec", f32(1, 2, 4, 5), "bilinear", scale_factor=(1.2, 1.7), align_corners=False),
     resized("aten::upsample_nearest3d.vec", VOLUME, "nearest", scale_factor=2),

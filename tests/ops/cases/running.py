@@ -1,4 +1,4 @@
-"""Running products, extremes and log-sums: signs, ties, NaN, ranges that exp cannot hold."""
+"""Cumulative products, extremes and log-sums: signs, ties, NaN, values at which exp overflows."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Writing elements by position or mask: layouts, broadcast values, accumulation, reductions."""
+"""Writing elements by index or mask: layouts, broadcast values, accumulation, reductions."""
 
 import torch
 
@@ -8,7 +8,7 @@ TABLE = f32(4, 5, 6)
 ROWS, COLUMNS = torch.tensor([0, -1, 2]), torch.tensor([4, 1, -3])
 REPEATED = torch.tensor([1, 1, 0, 3])
 NULL, ONLY = torch.tensor(0), "0 is the only index"
-SPOILED = torch.tensor([float("nan"), 1.0, float("inf"), float("nan")])
+SPECIAL = torch.tensor([float("nan"), 1.0, float("inf"), float("nan")])
 
 CASES = [
     case("aten::_unsafe_index_put", lambda x, v: torch.ops.aten._unsafe_index_put(x, [ROWS], v), f32(4), f32(3)),
@@ -54,7 +54,7 @@ CASES = [
          torch.tensor([[True, False], [True, True]]), f32(3)),
     case("aten::index_put", lambda x, i: torch.ops.aten.index_put(x, [i], torch.tensor(1)), i64(0, 9, 6), i64(0, 6, 2),
          dynamic="i:0=n"),
-    case("aten::index_put.hacked_twin", 
+    case("aten::index_put.hacked_twin",
          "def forward(self, x, i, v):\n  return torch.index_put(x, [i], v)", f32(4), ROWS, f32(3)),
     case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(2, 3), boolean(2, 3), f32(6)),
     case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(3), boolean(2, 3), f32(6)),
@@ -80,18 +80,19 @@ CASES = [
     case("aten::scatter_add", lambda x, y: x.scatter_add(0, REPEATED, y), f32(4), f32(5)),
     case("aten::scatter_add", lambda x, i, y: x.scatter_add(1, i, y), f32(2, 4), i64(0, 4, 2, 6), f32(2, 6)),
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how), f32(4), f32(4),
-           other_inputs=[(SPOILED, torch.arange(4.0)), (torch.arange(4.0), SPOILED)]) for how in ("sum", "prod", "amax", "amin")],
-    *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
-           f32(4), f32(4), other_inputs=[(SPOILED, torch.arange(4.0)), (torch.arange(4.0), SPOILED)])
+           other_inputs=[(SPECIAL, torch.arange(4.0)), (torch.arange(4.0), SPECIAL)])
       for how in ("sum", "prod", "amax", "amin")],
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
-           given(-99, 99, 4), given(-99, 99, 4)) for how in ("amax", "amin") for given in (i64, i32)],
+           f32(4), f32(4), other_inputs=[(SPECIAL, torch.arange(4.0)), (torch.arange(4.0), SPECIAL)])
+      for how in ("sum", "prod", "amax", "amin")],
+    *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
+           kind(-99, 99, 4), kind(-99, 99, 4)) for how in ("amax", "amin") for kind in (i64, i32)],
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
            i64(-99, 99, 4), two(torch.tensor([bound] * 4), torch.arange(4)))
       for how, bound in (("amax", -2 ** 63), ("amin", 2 ** 63 - 1))],
     *[case("aten::scatter_reduce.two", lambda x, i, y, keep=keep: x.scatter_reduce(1, i, y, "mean", include_self=keep),
-           given(2, 5), i64(0, 5, 2, 4), given(2, 4, seed=1), dynamic="x:0=n i:0=n y:0=n")
-      for keep in (True, False) for given in (f32, lambda *shape, seed=0: i64(-9, 9, *shape, seed=seed))],
+           kind(2, 5), i64(0, 5, 2, 4), kind(2, 4, seed=1), dynamic="x:0=n i:0=n y:0=n")
+      for keep in (True, False) for kind in (f32, lambda *shape, seed=0: i64(-9, 9, *shape, seed=seed))],
     *[case("aten::index_reduce", lambda x, i, y, how=how, keep=keep: x.index_reduce(1, i, y, how, include_self=keep),
            f32(2, 5, 3), torch.tensor([0, 3, 3, 1]), f32(2, 4, 3, seed=1),
            other_inputs=[(torch.ones(2, 5, 3), torch.tensor([4, 0, 0, 1]), torch.full((2, 4, 3), float("nan")))])

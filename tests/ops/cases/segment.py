@@ -1,4 +1,4 @@
-"""Rows in segments, each of which becomes one row."""
+"""Reductions of segments of rows, each to one row."""
 
 import torch
 
@@ -17,7 +17,7 @@ CASES = [
     *(case("aten::segment_reduce", reduced(each, "lengths"), f32(6, 2), LENGTHS) for each in REDUCTIONS),
     *(case("aten::segment_reduce", reduced(each, "offsets"), f32(6, 2), OFFSETS) for each in REDUCTIONS),
     *(case("aten::segment_reduce", reduced(each, "lengths", initial=0.5), f32(6), LENGTHS) for each in REDUCTIONS),
-    # Rows behind the last segment, which PyTorch allows where it is not asked to check.
+    # Rows after the last segment, which PyTorch allows with unsafe=True.
     *(case("aten::segment_reduce", reduced(each, "lengths", unsafe=True), f32(8, 2), LENGTHS) for each in REDUCTIONS),
     case("aten::segment_reduce", reduced("sum", "lengths"), f32(6, 2, 3), LENGTHS, opsets=(16, 20)),
     case("aten::segment_reduce", reduced("max", "lengths"), f32(6, 2), LENGTHS, opsets=(17,), refused="before opset 18"),

@@ -1,4 +1,4 @@
-"""Lists whose length depends on data. That a list is one shows in how a loop or branch before the operator uses it."""
+"""Lists whose length depends on data, because a loop or branch before the operator changes them."""
 
 from ops.case import case, f32, i64
 
@@ -9,19 +9,19 @@ GROWN = """def forward(self, x, n):
 """
 
 
-def grown(*then: str) -> str:
-    """Rows of x, as many as n says, and what is done with them."""
-    return GROWN + "".join(f"  {line}\n" for line in then)
+def grown(*lines: str) -> str:
+    """Collects a number of rows of x that depends on n; `lines` use them."""
+    return GROWN + "".join(f"  {line}\n" for line in lines)
 
 
-def counted(kind: str, *then: str) -> str:
-    """Numbers, as many as n says."""
+def counted(kind: str, *lines: str) -> str:
+    """Collects a number of numbers that depends on n; `lines` use them."""
     return (f"def forward(self, x, n):\n  found: List[{kind}] = []\n  for t in range(int(n.max())):\n"
-            f"    found.append({kind}(t) * 2)\n" + "".join(f"  {line}\n" for line in then))
+            f"    found.append({kind}(t) * 2)\n" + "".join(f"  {line}\n" for line in lines))
 
 
-def changed(key: str, *then: str):
-    return case(key, grown(*then, "return torch.stack(rows)"), f32(6, 3), i64(1, 5, 3))
+def changed(key: str, *lines: str):
+    return case(key, grown(*lines, "return torch.stack(rows)"), f32(6, 3), i64(1, 5, 3))
 
 
 CASES = [

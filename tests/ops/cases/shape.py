@@ -1,11 +1,11 @@
-"""Views, axes added, dropped and exchanged, broadcasting and tiling; dynamic axes before, at and behind the axis."""
+"""Views, axes added, removed and exchanged, broadcasting and tiling; dynamic axes before, at and after the axis."""
 
 import torch
 
 from ops.case import boolean, case, f32, i64
 
-# With allowzero ONNX Runtime would not fuse what stands around such a Reshape, in models that are never empty.
-COPIED = "a size of 0 beside a -1 means to Reshape that it copies one"
+# With allowzero, ONNX Runtime would not fuse the nodes around such a Reshape, in models that are never empty.
+COPIED = "Reshape treats a size of 0 next to a -1 as a copied size"
 
 CASES = [
     case("aten::_reshape_alias", lambda x: torch.ops.aten._reshape_alias(x, [3, 2], [2, 1]), f32(2, 3)),
@@ -73,12 +73,12 @@ CASES = [
     case("aten::reshape_as", lambda x, y: x.reshape_as(y), f32(2, 6), f32(2, 3, 2), dynamic="x:0=n y:0=n"),
     case("aten::_reshape_from_tensor",
          lambda x: torch._reshape_from_tensor(x, torch.cat([torch._shape_as_tensor(x)[:1], torch.tensor([-1])])),
-         f32(2, 3, 4), dynamic="x:0=n", not_in_archives="torch.export runs on the values of shapes"),
+         f32(2, 3, 4), dynamic="x:0=n", not_in_archives="torch.export needs the values of shapes"),
     case("aten::squeeze", lambda x: x.squeeze(), f32(1, 2, 1)),
     case("aten::squeeze", lambda x: x.squeeze(), f32(2, 3)),
     case("aten::squeeze.dim", lambda x: x.squeeze(-1), f32(2, 1)),
     case("aten::squeeze.dim", lambda x: x.squeeze(0), f32(2, 1), dynamic="x:0=n",
-         not_at={"n=1": "PyTorch drops the axis then, which changes the rank"}),
+         not_at={"n=1": "PyTorch removes the axis, which changes the rank"}),
     case("aten::squeeze.dims", lambda x: x.squeeze((-1, 0)), f32(1, 2, 1, 1)),
     case("aten::as_strided", lambda x: x.as_strided((x.size(0), 5, 4), (20, 1, 5)), f32(3, 4, 5), dynamic="x:0=n"),
     case("aten::as_strided", lambda x: x.as_strided((x.size(0), 1, 20), (20, 7, 1)), f32(3, 4, 5), dynamic="x:0=n"),

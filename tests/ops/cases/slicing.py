@@ -1,4 +1,4 @@
-"""Parts of tensors and their replacement: negative and dynamic bounds, steps, wrapping."""
+"""Reading and replacing slices: negative and dynamic bounds, steps, wrapping."""
 
 import torch
 
@@ -19,7 +19,7 @@ CASES = [
     case("aten::narrow.Tensor", lambda x: x.narrow(0, -(x.size(0) // 2), x.size(0) // 2), f32(4, 5), dynamic="x:0=n"),
     case("aten::narrow.Tensor", lambda x, start: torch.ops.aten.narrow.Tensor(x, 1, start, 2), f32(2, 5),
          torch.tensor(2),
-         not_in_archives="torch.export cannot name the size"),
+         not_in_archives="torch.export cannot express the size"),
     case("aten::roll", lambda x: x.roll(2, 1), f32(2, 5)),
     case("aten::roll", lambda x: x.roll((-1, 7), (0, 1)), f32(3, 5)),
     case("aten::roll", lambda x: x.roll((-3, -3), (1, 2)), f32(2, 6, 6, 2), dynamic="x:0=n,1=h,2=w"),
@@ -44,7 +44,7 @@ CASES = [
     case("aten::select_scatter", lambda x, y: torch.select_scatter(x, y, 0, -1), f32(3, 4), i64(0, 9, 4)),
     case("aten::slice.Tensor", lambda x: x[1:-1, ::2], f32(4, 5)),
     case("aten::slice.Tensor", lambda x: x[:, -3:], f32(2, 5), dynamic="x:0=n,1=m",
-         not_at=dict.fromkeys(("m=1", "m=n=1", "m=0", "m=n=0"), "no example run has a shorter part")),
+         not_at=dict.fromkeys(("m=1", "m=n=1", "m=0", "m=n=0"), "no recorded run has a shorter part")),
     case("aten::slice.Tensor", lambda x: x[:, :100], f32(2, 5)),
     case("aten::slice.Tensor", lambda x: x[:, :100], f32(2, 5), dynamic="x:1=m"),
     case("aten::slice.Tensor", lambda x, y: y[:, : x.size(1)], f32(2, 3), f32(1, 20), dynamic="x:1=m"),
@@ -62,6 +62,6 @@ CASES = [
     case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8)),
     case("aten::unfold", lambda x: x.unfold(0, 2, 1), f32(5, 3), dynamic="x:1=n"),
     case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8, 2), dynamic="x:1=n"),
-    case("aten::unfold", lambda x: x.unfold(1, 260, 2), f32(1, 800)),  # more places than a table holds
+    case("aten::unfold", lambda x: x.unfold(1, 260, 2), f32(1, 800)),  # more positions than a table may have
     case("aten::select.int", lambda x: torch.select_copy(x, 1, 2), f32(2, 3), recorded_as="aten::select_copy.int"),
 ]

@@ -1,4 +1,4 @@
-"""softmax and log_softmax: axes, dtypes to compute in, rows of -inf."""
+"""softmax and log_softmax: axes, computation dtypes, rows of -inf."""
 
 import torch
 import torch.nn.functional as F

@@ -13,7 +13,7 @@ def close(key, function, *inputs, **options):
 
 
 def swapped(x):
-    """Far from singular, and with a first pivot of 0: rows have to change places."""
+    """Makes a well-conditioned matrix with a first pivot of 0, so that rows must be exchanged."""
     size = x.shape[-1]
     first = torch.zeros(size, size)
     first[0, 0] = 1
@@ -21,12 +21,12 @@ def swapped(x):
 
 
 def large(x):
-    """With a diagonal far from 0; both triangles are full, of which one counts."""
+    """Makes a matrix with a diagonal far from 0; both triangles are full, but only one is read."""
     return x + 4 * torch.eye(x.shape[-1])
 
 
 def positive(x):
-    """Symmetric and positive definite."""
+    """Makes a symmetric positive definite matrix."""
     return x @ x.mT + torch.eye(x.shape[-1])
 
 

@@ -1,4 +1,4 @@
-"""Sorting and ranks, with ties, over axes whose size is open."""
+"""Sorting and ranks with ties, over static and dynamic axes."""
 
 import torch
 
@@ -11,12 +11,12 @@ RUNS = torch.tensor([2, 2, 1, 1, 1, 2, 0])
 
 SPOILED = torch.tensor([[1.0, float("inf"), float("nan"), 2.0, float("nan")], [4.0, -float("inf"), 3.0, 2.0, 1.0]])
 
-TIED, ASCEND = "of equal elements PyTorch names any", "what is searched has to ascend"
+TIED, ASCEND = "PyTorch returns the index of any of several equal elements", "the searched sequence must ascend"
 
 
-def naming_any(key: str, function, given, **options):
-    """Names one of equal elements, which are many where numbers are small integers."""
-    return case(key, function, given, finite=TIED, not_as={"int": TIED}, **options)
+def any_of_ties(key: str, function, input, **options):
+    """Makes a case whose indices are unique only without ties, which small integers often have."""
+    return case(key, function, input, finite=TIED, not_as={"int": TIED}, **options)
 
 
 CASES = [
@@ -35,11 +35,11 @@ CASES = [
     case("aten::argsort", lambda x: torch.argsort(x, 1, True), f32(2, 5)),
     case("aten::argsort.stable", lambda x: torch.argsort(x, stable=True, dim=1), TIES),
     case("aten::msort", lambda x: torch.msort(x), f32(5, 2)),
-    naming_any("aten::topk", lambda x: torch.topk(x, 3), f32(2, 5), dynamic="x:0=n,1=t"),
+    any_of_ties("aten::topk", lambda x: torch.topk(x, 3), f32(2, 5), dynamic="x:0=n,1=t"),
     case("aten::topk", lambda x: torch.topk(x, 2, dim=0, largest=False), i32(-999, 999, 5, 2)),
     case("aten::topk", lambda x: torch.topk(x, x.shape[1] // 2)[0], f32(2, 6), dynamic="x:1=t"),
-    naming_any("aten::kthvalue", lambda x: torch.kthvalue(x, 2, 1), f32(2, 5)),
-    naming_any("aten::kthvalue", lambda x: torch.kthvalue(x, 1, 0, True), f32(2, 5)),
+    any_of_ties("aten::kthvalue", lambda x: torch.kthvalue(x, 2, 1), f32(2, 5)),
+    any_of_ties("aten::kthvalue", lambda x: torch.kthvalue(x, 1, 0, True), f32(2, 5)),
     case("aten::kthvalue", lambda x: torch.kthvalue(x, 1), f32()),
     case("aten::median", lambda x: torch.median(x), f32(2, 3)),
     case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5)),
@@ -48,11 +48,11 @@ CASES = [
     case("aten::median.dim", lambda x: torch.median(x, 0), f32(4, 3), dynamic="x:0=n", opsets=(13, 20)),
     case("aten::median.dim", lambda x: torch.median(x, 1, True), f32(4, 3), dynamic="x:1=n"),
     case("aten::median", lambda x: torch.median(x), f32(4, 3), dynamic="x:0=n",
-         not_at={"n=0": "nothing has no middle; PyTorch says NaN"}),
+         not_at={"n=0": "the median of an empty tensor is undefined; PyTorch returns NaN"}),
     case("aten::_unique", lambda x: torch._unique(x, True, True), i64(0, 4, 9)),
     case("aten::_unique2", lambda x: torch.unique(x, return_inverse=True, return_counts=True), i64(0, 4, 3, 4)),
     case("aten::_unique2", lambda x: torch.unique(x), f32(6),
-         finite="ONNX Runtime's Unique takes all numbers for one when NaN is among them"),
+         finite="ONNX Runtime's Unique merges all numbers if one is NaN"),
     case("aten::unique_dim", lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True),
          i64(0, 2, 6, 2)),
     case("aten::bucketize.Tensor", lambda x, b: torch.bucketize(x, b), i64(0, 9, 2, 6), BOUNDS),
@@ -72,10 +72,10 @@ CASES = [
     case("aten::nanmedian", lambda x: torch.nanmedian(x), HOLES),
     case("aten::nanmedian", lambda x: torch.nanmedian(x), i64(0, 9, 5)),
     case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1)[0], HOLES),
-    naming_any("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), HOLES[[0, 2]]),
-    naming_any("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 0, keepdim=True), f32(4, 3), dynamic="x:0=n"),
+    any_of_ties("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), HOLES[[0, 2]]),
+    any_of_ties("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 0, keepdim=True), f32(4, 3), dynamic="x:0=n"),
     case("aten::mode", lambda x: torch.mode(x), TIES,
-         finite="NaN is as often as the runtime counts it: it equals nothing"),
+         finite="the count of NaN depends on the runtime, because NaN equals no number"),
     case("aten::mode", lambda x: torch.mode(x, 0, keepdim=True), i64(0, 3, 7, 4), dynamic="x:0=n"),
     case("aten::mode", lambda x: torch.mode(x), f32()),
     case("aten::unique_consecutive", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),

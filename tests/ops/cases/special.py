@@ -1,4 +1,4 @@
-"""Special functions: both sides of every seam between two approximations, poles, infinities and NaN."""
+"""Special functions: both sides of every boundary between approximations, poles, infinities and NaN."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Fourier transforms, of real signals and of complex ones as real and imaginary parts."""
+"""Fourier transforms of real signals, and of complex signals as pairs of real and imaginary parts."""
 
 import torch
 from torch import fft
@@ -7,7 +7,7 @@ from ops.case import case, f32, f64, i64
 
 TOLERANCE = (1e-4, 1e-4)
 HANN = torch.hann_window(16)
-DIVIDED = "PyTorch and ONNX Runtime add what overlaps in different orders, NaN and infinities of one frame spread"
+ORDER = "PyTorch and ONNX Runtime add overlapping frames in different orders, which spread NaN and infinities"
 aten = torch.ops.aten
 
 
@@ -16,12 +16,12 @@ def stft(x, **options):
 
 
 def spectra(x, *arguments, **options):
-    """What stft gives, as the complex spectra of the frames of `x` that istft takes."""
+    """Returns the complex spectra of stft, which are istft's input."""
     return torch.stft(x, *arguments, return_complex=True, **options)
 
 
-def back(function, *inputs, **options):
-    return case("aten::istft", function, *inputs, tolerance=TOLERANCE, finite=DIVIDED, **options)
+def inverse(function, *inputs, **options):
+    return case("aten::istft", function, *inputs, tolerance=TOLERANCE, finite=ORDER, **options)
 
 
 def round_trip(x, *arguments, length=None, onesided=None, normalized=False, center=True, to_complex=False):
@@ -35,12 +35,12 @@ def transform(function, *inputs, **options):
 
 
 def spectrum(kernel, name, function, *inputs, **options):
-    """An operator that is written with one of PyTorch's three kernels."""
+    """Makes a case of an operator that decomposes to one of PyTorch's three kernels."""
     return case(f"aten::_fft_{kernel}", function, *inputs, tolerance=TOLERANCE, recorded_as=f"aten::{name}", **options)
 
 
 def pairs(name, function):
-    """An operator on complex numbers [batch, 3, 2], which is written with others on their parts."""
+    """Makes a case of an operator on complex numbers [batch, 3, 2], which decomposes to operators on pairs."""
     return case("aten::linalg_vector_norm", lambda x: (function(complex_of(x)), complex_of(x).abs()), f32(4, 3, 2, 2),
                 tolerance=TOLERANCE, dynamic="x:0=b", recorded_as=f"aten::{name}")
 
@@ -72,36 +72,36 @@ CASES = [
     transform(lambda x: real(aten.stft(x, 9, 4, 6, None, True, "constant", True, return_complex=True)), f32(64),
               dynamic="x:0=t", recorded_as="aten::stft.center"),
     transform(lambda x: real(torch.stft(x, 16, 4, window=torch.complex(HANN, -HANN), return_complex=True)), f32(64)),
-    back(lambda x: round_trip(x, 16, 4, 16, HANN), f32(2, 64), dynamic="x:0=b,1=t", opsets=(17, 20, 23)),
-    back(lambda x: round_trip(x, 16, 4), f32(64), dynamic="x:0=t"),
-    back(lambda x: round_trip(x, 16, 8, 16, HANN, normalized=True), f32(3, 64), dynamic="x:1=t"),
-    back(lambda x: round_trip(x, 16, 5, 12, HANN[:12] + 0.1), f32(2, 64), dynamic="x:0=b,1=t"),
-    back(lambda x: round_trip(x, 15, 4, 9, normalized=True), f32(2, 64), dynamic="x:1=t",
-         not_in_archives="torch.export takes the length of a frame for even"),
-    back(lambda x: round_trip(x, 16, 16, center=False), f32(2, 64), dynamic="x:1=t"),
-    back(lambda x: round_trip(x, 16, 6, 16, HANN + 0.1, center=False), f32(2, 64), dynamic="x:1=t"),
-    back(lambda x, w: round_trip(x, 16, 4, 16, w * w + 0.1), f32(2, 64), f32(16), dynamic="x:1=t"),
-    back(lambda x: round_trip(x, 16, 4, 16, HANN, onesided=False), f32(2, 64), dynamic="x:1=t"),
-    back(lambda x: real(round_trip(x, 16, 4, 16, HANN, onesided=False, to_complex=True)), f32(2, 64),
+    inverse(lambda x: round_trip(x, 16, 4, 16, HANN), f32(2, 64), dynamic="x:0=b,1=t", opsets=(17, 20, 23)),
+    inverse(lambda x: round_trip(x, 16, 4), f32(64), dynamic="x:0=t"),
+    inverse(lambda x: round_trip(x, 16, 8, 16, HANN, normalized=True), f32(3, 64), dynamic="x:1=t"),
+    inverse(lambda x: round_trip(x, 16, 5, 12, HANN[:12] + 0.1), f32(2, 64), dynamic="x:0=b,1=t"),
+    inverse(lambda x: round_trip(x, 15, 4, 9, normalized=True), f32(2, 64), dynamic="x:1=t",
+         not_in_archives="torch.export assumes an even frame length"),
+    inverse(lambda x: round_trip(x, 16, 16, center=False), f32(2, 64), dynamic="x:1=t"),
+    inverse(lambda x: round_trip(x, 16, 6, 16, HANN + 0.1, center=False), f32(2, 64), dynamic="x:1=t"),
+    inverse(lambda x, w: round_trip(x, 16, 4, 16, w * w + 0.1), f32(2, 64), f32(16), dynamic="x:1=t"),
+    inverse(lambda x: round_trip(x, 16, 4, 16, HANN, onesided=False), f32(2, 64), dynamic="x:1=t"),
+    inverse(lambda x: real(round_trip(x, 16, 4, 16, HANN, onesided=False, to_complex=True)), f32(2, 64),
          dynamic="x:0=b,1=t"),
-    back(lambda x: real(round_trip(x, 9, 2, 7, onesided=False, normalized=True, to_complex=True)), f32(64),
+    inverse(lambda x: real(round_trip(x, 9, 2, 7, onesided=False, normalized=True, to_complex=True)), f32(64),
          dynamic="x:0=t"),
-    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=60), f32(2, 64)),
-    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=90), f32(2, 64)),
-    back(lambda x: round_trip(x, 16, 5, 16, length=61), f32(2, 64), dynamic="x:0=b"),
-    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=70), f32(2, 64), dynamic="x:0=b,1=t"),
-    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=x.size(-1)), f32(2, 64), dynamic="x:0=b,1=t",
+    inverse(lambda x: round_trip(x, 16, 4, 16, HANN, length=60), f32(2, 64)),
+    inverse(lambda x: round_trip(x, 16, 4, 16, HANN, length=90), f32(2, 64)),
+    inverse(lambda x: round_trip(x, 16, 5, 16, length=61), f32(2, 64), dynamic="x:0=b"),
+    inverse(lambda x: round_trip(x, 16, 4, 16, HANN, length=70), f32(2, 64), dynamic="x:0=b,1=t"),
+    inverse(lambda x: round_trip(x, 16, 4, 16, HANN, length=x.size(-1)), f32(2, 64), dynamic="x:0=b,1=t",
          not_in_archives="torch.export fixes the length, which is no SymInt"),
-    back(lambda x: round_trip(x, 16, 7, 16, HANN, length=x.size(-1) + 9), f32(64), dynamic="x:0=t",
+    inverse(lambda x: round_trip(x, 16, 7, 16, HANN, length=x.size(-1) + 9), f32(64), dynamic="x:0=t",
          not_in_archives="torch.export fixes the length, which is no SymInt"),
-    back(lambda z: torch.istft(complex_of(z) + spectra(torch.arange(44.0), 8, 4, window=HANN[::2]), 8, 4,
+    inverse(lambda z: torch.istft(complex_of(z) + spectra(torch.arange(44.0), 8, 4, window=HANN[::2]), 8, 4,
                                window=HANN[::2]), f32(2, 5, 12, 2), dynamic="z:0=b"),
-    back("""def forward(self, x, w):
+    inverse("""def forward(self, x, w):
     z = torch.stft(x, 16, 4, window=w * w + 0.1, return_complex=True)
     magnitude = z.abs() * 0.5
     return torch.istft(torch.polar(magnitude, z.angle()), 16, 4, window=w * w + 0.1, length=x.size(1))
 """, f32(2, 64), f32(16), dynamic="x:0=b,1=t"),
-    back(lambda x: real(torch.istft(spectra(x, 16, 4, onesided=False), 16, 4, window=torch.complex(HANN, HANN),
+    inverse(lambda x: real(torch.istft(spectra(x, 16, 4, onesided=False), 16, 4, window=torch.complex(HANN, HANN),
                                     return_complex=True, onesided=False)), f32(64), refused="complex window of istft"),
     *[pairs(name, function) for name, function in {
         "where.self": lambda z: real(torch.where(z.abs() > 1, z, z * 1j)),
@@ -133,7 +133,7 @@ CASES = [
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x).abs(), f32(3, 8), dynamic="x:0=b,1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, norm="ortho").real, f32(3, 8), dynamic="x:1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=12, dim=1, norm="forward").imag, f32(2, 8, 3)),
-    # Without the first number, which is real: rounding decides on which side of the cut of a negative one's angle it is.
+    # Without the first number, which is real: if it is negative, rounding decides whether its angle is pi or -pi.
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=5).angle()[1:], f32(8)),
     spectrum("r2c", "fft_rfft2", lambda x: real(fft.rfft2(x)), f32(2, 4, 6)),
     spectrum("r2c", "fft_rfftn", lambda x: real(fft.rfftn(x, dim=(0, 2), norm="ortho")), f64(4, 2, 6)),

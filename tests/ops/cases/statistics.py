@@ -7,7 +7,7 @@ from ops.case import between, case, f32, f64, i32, i64
 
 TOLERANCE = (1e-4, 1e-4)
 EXPERTS = torch.tensor([3.0, 0.0, 7.0, 7.0, 1.0, 3.0, 9.0, -1.0])
-RUNNING = "PyTorch's running mean makes NaN of an infinity"
+RUNNING = "PyTorch's running mean turns an infinity into NaN"
 SMALL = [(0, 4), (3, 0), (1, 1)]
 
 
@@ -40,10 +40,10 @@ CASES = [
     case("aten::histc", lambda x: torch.histc(x, bins=5, min=-1, max=1), f32(4, 10), dynamic="x:0=n"),
     case("aten::histc", lambda x: torch.histc(x, bins=7), f32(40)),
     case("aten::bincount", lambda x: torch.bincount(x), i64(0, 6, 20), dynamic="x:0=n",
-         not_at={"n=0": "OneHot has no form with no classes"}),
+         not_at={"n=0": "OneHot requires at least one class"}),
     case("aten::bincount", lambda x: torch.bincount(x, minlength=9), i32(0, 6, 20)),
     case("aten::bincount", lambda x, y: torch.bincount(x, minlength=y.size(0)), i64(0, 6, 20), f32(9), dynamic="x:0=n y:0=m",
-         not_at={"m=n=0": "OneHot has no form with no classes"}),
+         not_at={"m=n=0": "OneHot requires at least one class"}),
     case("aten::bincount", lambda x, w: torch.bincount(x, w, 4), i64(0, 6, 20), between(0, 1, 20),
          finite="weights are summed as products with 0 and 1"),
     case("aten::bincount", lambda x, w: torch.bincount(x, w), i64(0, 6, 20), f64(20), tolerance=(1e-9, 1e-9),
@@ -52,6 +52,6 @@ CASES = [
     case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6)),
     case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6, 2, 3), dynamic="x:0=n"),
     case("aten::one_hot", lambda x, n: F.one_hot(x, n[0]), i64(0, 3, 2, 3), torch.tensor([5]),
-         not_in_archives="torch.export wants the number of classes as a number"),
+         not_in_archives="torch.export requires a number of classes that is a number"),
     case("aten::one_hot", lambda x: F.one_hot(x), i64(0, 6, 5), not_in_archives="torch.export cannot count the classes"),
 ]

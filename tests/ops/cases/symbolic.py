@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons of Python numbers in scripted code, with a dynamic size or an element as one operand."""
+"""Arithmetic and comparisons of Python numbers in scripts, with a dynamic size or an element as one operand."""
 
 from ops.case import case, f32, i64
 

@@ -1,4 +1,4 @@
-"""Functions of one tensor, element by element."""
+"""Elementwise functions of one tensor."""
 
 import math
 

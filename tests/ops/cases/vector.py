@@ -18,12 +18,12 @@ def of_order(order):
     return lambda x: torch.linalg.vector_norm(x, order, 1)
 
 
-SPOILED = torch.tensor([[1, float("nan"), -2, 0], [0, -float("inf"), 3, 1], [2, 1, 0, -float("nan")]])
+SPECIAL = torch.tensor([[1, float("nan"), -2, 0], [0, -float("inf"), 3, 1], [2, 1, 0, -float("nan")]])
 
 CASES = [
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, 0), f32(),
           other_inputs=[(torch.tensor(0.0),)]),
-    *(close("aten::linalg_vector_norm", of_order(order), f32(3, 4), other_inputs=[(SPOILED,)]) for order in ORDERS[1:]),
+    *(close("aten::linalg_vector_norm", of_order(order), f32(3, 4), other_inputs=[(SPECIAL,)]) for order in ORDERS[1:]),
     *(case("aten::renorm", lambda x, p=p, dim=dim: torch.renorm(x, p, dim, 1.5), f32(3, 4, 2), opsets=(13, 20))
       for p, dim in ((2, 0), (1, -1))),
     case("aten::renorm", lambda x: torch.renorm(x, float("inf"), 1, 0.7), f32(3, 4), dynamic="x:0=n"),
@@ -47,7 +47,7 @@ CASES = [
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), f32(3, 4), f32(3, 4, seed=1),
           dynamic="x:0=n y:0=n"),
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1), f32(3, 1, 4), f32(5, 4, seed=1)),
-    # Along an axis that one of them is repeated over, or does not have.
+    # Along an axis that one operand broadcasts over or lacks.
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -2), f32(1, 2, 3), f32(2, 1, 3, seed=1)),
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 0), f32(4), f32(3, 4, seed=1), dynamic="y:0=n"),
     case("aten::linalg_cross", lambda x, y: torch.linalg.cross(x, y), f32(2, 3), f32(2, 3, seed=1)),

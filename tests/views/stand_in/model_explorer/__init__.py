@@ -1,5 +1,5 @@
-"""The parts of the package model_explorer that whence's extension derives from and fills, by their names and fields;
-tests/tool_dialects/test_in_model_explorer.py holds them against the package."""
+"""Stand-ins for the classes of the package model_explorer that whence's extension uses, with their names and fields.
+tests/tool_dialects/test_in_model_explorer.py compares them with the package."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Fields of a form in the viewer."""
+"""Stand-in for a field of a form in the viewer."""
 
 from dataclasses import dataclass, field
 

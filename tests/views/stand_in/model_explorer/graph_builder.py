@@ -1,4 +1,4 @@
-"""The graph, by the names of its fields."""
+"""Stand-ins for the graph classes, with the names of their fields."""
 
 from dataclasses import dataclass, field
 

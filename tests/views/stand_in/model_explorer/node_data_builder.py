@@ -1,4 +1,4 @@
-"""Figures on nodes, by the names of their fields."""
+"""Stand-ins for the node data classes, with the names of their fields."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-// AskedOpset: the opset that a graph is written for, as converters query it. It records for which other opsets every
+// TrackedOpset: the opset that a graph is written for, as converters query it. It records for which other opsets every
 // query would have had the same answer: for those the graph is the same and need not be built again.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace whence::convert {
 
-class AskedOpset {
+class TrackedOpset {
  public:
-  explicit AskedOpset(int opset) : opset_(opset) { same_.set(); }
+  explicit TrackedOpset(int opset) : opset_(opset) { same_.set(); }
 
   // Returns question(opset), of any type that can be compared.
   template <class Question>

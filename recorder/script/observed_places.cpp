@@ -1,4 +1,4 @@
-#include "recorder/script/places_seen.h"
+#include "recorder/script/observed_places.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,23 +7,23 @@
 
 namespace whence::recorder::script {
 
-void PlacesSeen::note_arguments(const std::vector<Term>& arguments) {
+void ObservedPlaces::note_arguments(const std::vector<Term>& arguments) {
   for (const Term& each : arguments) {
     if (!each.is_value() || !seen_.contains(each.id)) note(each, {});
   }
 }
 
-void PlacesSeen::note_result(const Term& result, const std::vector<Term>& arguments) {
+void ObservedPlaces::note_result(const Term& result, const std::vector<Term>& arguments) {
   note(result, arguments);
   if (!result.is_container()) return;
   for (const Term& item : *result.items) note(item, arguments);
 }
 
-void PlacesSeen::note(const Term& term, const std::vector<Term>& arguments) {
+void ObservedPlaces::note(const Term& term, const std::vector<Term>& arguments) {
   if (!term.is_value()) return;
   Observation observation;
   bool any = false, plain = true;
-  for (int run = 0; run < most_runs; ++run) {
+  for (int run = 0; run < max_runs; ++run) {
     if (!term.seen[run] || !term.seen[run]->isTensor() || !term.seen[run]->toTensor().has_storage()) continue;
     const at::Tensor& tensor = term.seen[run]->toTensor();
     any = true;
@@ -45,16 +45,16 @@ void PlacesSeen::note(const Term& term, const std::vector<Term>& arguments) {
   if (!plain) observations_.insert_or_assign(term.id, std::move(observation));
 }
 
-class PlacesSeen::RunCheck {
+class ObservedPlaces::RunCheck {
  public:
-  RunCheck(const PlacesSeen& places, const Program& program, const inputs::ExampleInputs& inputs)
+  RunCheck(const ObservedPlaces& places, const Program& program, const inputs::ExampleInputs& inputs)
       : places_(places), program_(program), inputs_(inputs) {}
 
   std::optional<MemoryPlace> operator()(ValueId id, const std::optional<MemoryPlace>& derived) const {
     const auto observation = places_.observations_.find(id);
     if (observation != places_.observations_.end()) return seen(id, observation->second, derived);
     if (places_.seen_.contains(id)) {
-      return derived && derived->memory == id && in_rows(*derived) ? derived : std::nullopt;
+      return derived && derived->memory == id && is_row_major(*derived) ? derived : std::nullopt;
     }
     return program_.values[id].source == ValueSource::node ? std::nullopt : derived;
   }
@@ -90,7 +90,7 @@ class PlacesSeen::RunCheck {
   }
 
   bool agrees(ValueId id, const Observation& observation, const MemoryPlace& place) const {
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       const auto& there = observation.runs[run];
       if (!there || there->empty) continue;
       if (observation.shared[run] != (place.memory != id) || there->sizes.size() != place.sizes.size()) return false;
@@ -111,7 +111,7 @@ class PlacesSeen::RunCheck {
     std::vector<std::size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, std::greater(), [&](std::size_t axis) { return (*first)->strides[axis]; });
-    for (int run = 0; run < most_runs; ++run) {
+    for (int run = 0; run < max_runs; ++run) {
       const auto& there = observation.runs[run];
       if (!has_strides(there)) continue;
       std::int64_t dense = 1;
@@ -124,12 +124,12 @@ class PlacesSeen::RunCheck {
     return MemoryPlace{id, 0, sizes, dense_strides(sizes, order)};
   }
 
-  const PlacesSeen& places_;
+  const ObservedPlaces& places_;
   const Program& program_;
   const inputs::ExampleInputs& inputs_;
 };
 
-void PlacesSeen::state(Program& program, const inputs::ExampleInputs& inputs) const {
+void ObservedPlaces::state(Program& program, const inputs::ExampleInputs& inputs) const {
   if (program.ran) place_tensors(program, RunCheck(*this, program, inputs));
 }
 

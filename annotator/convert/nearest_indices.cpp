@@ -1,4 +1,4 @@
-#include "annotator/convert/nearest_places.h"
+#include "annotator/convert/nearest_indices.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// A pool keeps texts where they are, whatever is added later, also those that are larger than its blocks.
+// A text pool never moves a text when it adds more, also not a text that is larger than a block.
 #include <gtest/gtest.h>
 
 #include "annotator/onnx_file/text_pool.h"

@@ -1,4 +1,4 @@
-#include "annotator/convert/window_places.h"
+#include "annotator/convert/window_indices.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// PlacesSeen: the memory, offset and strides that tensors had in the runs. Places are derived by rules for operators
-// (schema/place.h) and checked against the runs: a place that a run contradicts becomes unknown.
+// ObservedPlaces: the memory, offset and strides that tensors had in the runs. Places are derived by rules for
+// operators (schema/place.h) and checked against the runs: a place that a run contradicts becomes unknown.
 #pragma once
 
 #include <unordered_map>
@@ -11,7 +11,7 @@
 
 namespace whence::recorder::script {
 
-class PlacesSeen {
+class ObservedPlaces {
  public:
   // Note the arguments of an operation before it runs, and its results.
   void note_arguments(const std::vector<Term>& arguments);

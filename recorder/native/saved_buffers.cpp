@@ -1,4 +1,4 @@
-#include "recorder/native/kept_state.h"
+#include "recorder/native/saved_buffers.h"
 
 #include <torch/utils.h>
 

@@ -1,4 +1,4 @@
-#include "annotator/profile/surroundings.h"
+#include "annotator/profile/layer_neighbours.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/narrow_constants.h"
 
 #include <cmath>
 

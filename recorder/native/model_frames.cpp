@@ -1,5 +1,5 @@
 // Matches function names on the native stack with the classes of the user's modules.
-#include "recorder/native/speakers.h"
+#include "recorder/native/model_frames.h"
 
 #include <algorithm>
 
