@@ -148,8 +148,8 @@ def test_a_static_cache_becomes_tensor_scatter(backend):
 def test_a_static_window_counts_in_python(length):
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
-    cache = run_before(model, StaticCache(model.config, 8), seen, 0)
-    with pytest.warns(whence.WhenceWarning, match=f"E0304.*right only after {seen} tokens.*DynamicCache"):
+    cache = run_before(model, StaticCache(model.config, 8), length, 0)
+    with pytest.warns(whence.WhenceWarning, match=f"E0304.*right only after {length} tokens.*DynamicCache"):
         whence.export(model, (), kwargs={"input_ids": tokens(1, 0), "past_key_values": cache}, backend="native-export")
 
 
@@ -247,7 +247,7 @@ def test_requested_names_are_used(backend):
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_a_cache_that_is_not_returned_is_warned_of(backend):
+def test_a_cache_that_is_not_returned_gives_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="changes the contents of 'caches'"):
         whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                       kwargs={"returned": False})
@@ -260,10 +260,10 @@ def test_a_dict_changed_by_forward_gives_a_warning(backend):
             table["sum"] = table["a"] + 1
             return table["sum"] * 2
 
-    given = {"a": random(3, seed=0)}
+    table = {"a": random(3, seed=0)}
     with pytest.warns(whence.WhenceWarning, match="changes the contents of 'table'"):
-        whence.export(Adds(), (given,), backend=backend)
-    assert list(given) == ["a"]
+        whence.export(Adds(), (table,), backend=backend)
+    assert list(table) == ["a"]
 
 
 # ---- other objects --------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_state_written_in_place_is_named(name, backend):
     if backend in NATIVE:
         torch.testing.assert_close(program(X)[0], X)
     else:
-        assert torch.equal(program(X)[0], X) or "differ from the model's" in said[0]
+        assert torch.equal(program(X)[0], X) or "differ from the model's" in messages[0]
 
 
 @pytest.mark.parametrize("backend", NATIVE)
@@ -299,7 +299,7 @@ class AsksForCapture(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_a_model_that_goes_another_way_while_it_is_captured_is_warned_of(backend):
+def test_a_model_with_another_path_during_capture_gives_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="E0303.*on the example itself"):
         whence.export(AsksForCapture(), (torch.rand(3, 4),), backend=backend)
     random = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()
