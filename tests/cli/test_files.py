@@ -696,8 +696,8 @@ def test_no_output_of_export_is_its_weights(option, data, words, overwrite, befo
     before_export = files(tmp_path)
     failure = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", *words, *overwrite, option, tmp_path / data,
                           code=2)
-    assert refused.stderr.startswith("E0101") and data in refused.stderr
-    assert files(tmp_path) == there
+    assert failure.stderr.startswith("E0101") and data in failure.stderr
+    assert files(tmp_path) == before_export
 
 
 @pytest.mark.parametrize("option", ["--sidecar", "--from"])

@@ -286,9 +286,9 @@ def test_the_model_is_never_overwritten(folder, tmp_path, output, code):
             trailing=["--", "sh", "-c", "touch ran", "{in}"])
 
 
-def test_a_tool_that_takes_too_long_is_stopped(made, tmp_path):
-    said = refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
-                   behind=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
+def test_a_tool_that_takes_too_long_is_stopped(folder, tmp_path):
+    said = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
+                   trailing=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
     assert "more than 0.3 s" in said["message"] and said["message"].endswith("it printed: waiting")
     for wrong in ("0", "-1", "soon", "inf"):
         assert "--timeout" in refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,

@@ -102,7 +102,7 @@ def test_state_written_in_place_is_named(name, backend):
     if backend in NATIVE:
         torch.testing.assert_close(program(X)[0], X)
     else:
-        assert torch.equal(program(X)[0], X) or "differ from the model's" in said[0]
+        assert torch.equal(program(X)[0], X) or "differ from the model's" in messages[0]
 
 
 @pytest.mark.parametrize("backend", NATIVE)

@@ -141,10 +141,10 @@ def test_objects_without_a_model_are_refused(wrong):
 
 
 @pytest.mark.parametrize("load", [onnx.load, onnx_ir.load])
-def test_weights_that_do_not_fit_into_a_file_lie_beside_it(load, made, monkeypatch):
-    """A message of protobuf ends at 2 GiB; here after a byte."""
+def test_weights_that_do_not_fit_into_a_file_are_stored_beside_it(load, case, monkeypatch):
+    """Protobuf limits a message to 2 GiB; the test lowers the limit to one byte."""
     monkeypatch.setattr(model_files, "_MAX_EMBEDDED", 1)
-    model = load(made.path)
+    model = load(case.path)
     with model_files.as_file(model) as path:
         name = os.path.basename(path)
         assert sorted(os.listdir(os.path.dirname(path))) == [name, f"{name}.data"]

@@ -415,14 +415,14 @@ def test_opsets_of_the_functions_operators():
 
     older = converted(lambda self: opset13.ReduceMax(opset13.Neg(self), axes=[0], keepdims=0) + self, 20)
     assert {each.domain: each.version for each in older.opset_import} == {"": 20}
-    for function, opset, said in ((lambda self: opset20.Gelu(self), 18, "opset_version=20"),
-                                  (lambda self: opset16.GridSample(self, self), 20, "another meaning")):
-        with pytest.raises(whence.WhenceError, match=said) as raised:
+    for function, opset, fragment in ((lambda self: opset20.Gelu(self), 18, "opset_version=20"),
+                                      (lambda self: opset16.GridSample(self, self), 20, "another meaning")):
+        with pytest.raises(whence.WhenceError, match=fragment) as raised:
             converted(function, opset)
         assert raised.value.code == "E0302"
 
 
-@pytest.mark.parametrize("function, said", [
+@pytest.mark.parametrize("function, fragment", [
     (lambda self: [self, self], "it returns 2 values"),
     (lambda self, more: self, "missing 1 required positional argument: 'more'"),
     (lambda: None, "takes 0 positional arguments but 1 was given"),

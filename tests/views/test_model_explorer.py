@@ -314,9 +314,9 @@ def test_the_extension(net, measured, tmp_path):
 
 def test_a_sidecar_of_another_model_is_ignored(net, small_export, tmp_path):
     sys.path.insert(0, str(command.ROOT / "python"))
-    from whence.model_explorer import written
+    from whence.model_explorer import command_output
 
     path = tmp_path / "m.onnx"
     path.write_bytes(small_export[0].read_bytes())
     path.with_suffix(".whence.json").write_bytes(net.with_suffix(".whence.json").read_bytes())
-    assert written.graph_of(str(path)) == graph_of(path)
+    assert command_output.graph_of(str(path)) == graph_of(path)
