@@ -38,7 +38,7 @@ def compared_with_model(model: torch.nn.Module, run: Callable[..., Any], given: 
 
 
 def baked_at_long_sizes(model: torch.nn.Module, run: Callable[..., Any], tensors: Tensors, axes: Axes,
-                        of_sizes: Sequence[SizeUse] = (), holder: str = "trace",
+                        size_uses: Sequence[SizeUse] = (), holder: str = "trace",
                         excluded: Callable[[Tensors, Outcome], bool] = lambda *_: False
                         ) -> Diagnostic | None:
     """Returns E0304 if ``run``, which is right near the example's sizes, fails or is wrong at long sizes at which the
@@ -48,7 +48,7 @@ def baked_at_long_sizes(model: torch.nn.Module, run: Callable[..., Any], tensors
             return None
         result = compared_with_model(model, run, given)
         if result in (Outcome.DIFFERS, Outcome.FAILS) and not excluded(given, result):
-            return baked_size(sizes_of(given, axes), of_sizes, holder)
+            return baked_size(sizes_of(given, axes), size_uses, holder)
     return None
 
 
@@ -102,8 +102,8 @@ def without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
     return module
 
 
-def baked_size(what: str, of_sizes: Sequence[SizeUse] = (), holder: str = "trace") -> Diagnostic:
-    lines = ", ".join(dict.fromkeys(f"{use.file}:{use.line}" for use in of_sizes))
+def baked_size(what: str, size_uses: Sequence[SizeUse] = (), holder: str = "trace") -> Diagnostic:
+    lines = ", ".join(dict.fromkeys(f"{use.file}:{use.line}" for use in size_uses))
     return Diagnostic("E0304", "baked_size", "warning", f"the {holder} contains a size of the example, and so does the "
                       f"file: with {what} the model computes something else"
                       + (f". Sizes were used as numbers in {lines}" if lines else ""),
