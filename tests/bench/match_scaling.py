@@ -33,7 +33,7 @@ def best(folder: Path, runs: int) -> Cost:
 
 
 def right(folder: Path) -> float:
-    """Returns the share of nodes with the right module; the nodes are in the order of the blocks."""
+    """Returns the share of nodes with the correct module; the nodes are in the order of the blocks."""
     model = onnx.load(folder / "out.onnx")
     found = [next((p.value for p in node.metadata_props if p.key == "pkg.whence.module"), None)
              for node in model.graph.node]

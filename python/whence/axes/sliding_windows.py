@@ -35,7 +35,7 @@ def counts_in_python(call: Call) -> Diagnostic | None:
         return None
     return Diagnostic(
         "E0304", "baked_size", "warning", f"{len(counting)} layers of the cache ({type(counting[0]).__name__}) count "
-        f"tokens in a Python number: the file is right only after {counting[0].cumulative_length_int} tokens",
+        f"tokens in a Python number: the file is correct only after {counting[0].cumulative_length_int} tokens",
         "pass transformers.DynamicCache() without a config: its keys may have any length")
 
 

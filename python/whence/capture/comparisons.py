@@ -41,7 +41,7 @@ def baked_at_long_sizes(model: torch.nn.Module, run: Callable[..., Any], tensors
                         size_uses: Sequence[SizeUse] = (), holder: str = "trace",
                         excluded: Callable[[Tensors, Outcome], bool] = lambda *_: False
                         ) -> Diagnostic | None:
-    """Returns E0304 if ``run``, which is right near the example's sizes, fails or is wrong at long sizes at which the
+    """Returns E0304 if ``run``, which is correct near the example's sizes, fails or is wrong at long sizes at which the
     model runs: Python may have iterated over the example's chunks."""
     for given in at_long_sizes(model, tensors, axes):
         if compared_with_model(model, run, tensors) is not Outcome.SAME:  # the model draws random numbers
@@ -96,7 +96,7 @@ def excludes(program: torch.export.ExportedProgram, given: Tensors, result: Outc
 
 
 def without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
-    """Returns the program as a file runs it: without input checks, which also exclude sizes at which it is right."""
+    """Returns the program as a file runs it: without input checks, which also exclude sizes at which it is correct."""
     module = program.module(check_guards=False)
     module._forward_pre_hooks.clear()
     return module

@@ -1,4 +1,4 @@
-"""Exports a trace of a model. torch.export is used instead if the trace cannot be made or converted, or is right only
+"""Exports a trace of a model. torch.export is used instead if a trace cannot be made or converted, or is correct only
 for the example."""
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _without_recorder(job: Job, call: calls.Call, axes: Axes) -> Exported:
 
 
 def _wrong_at_other_sizes(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Diagnostic | None:
-    """Returns E0304 if the trace, which is right near the example's sizes, fails or is wrong at other sizes."""
+    """Returns E0304 if the trace, which is correct near the example's sizes, fails or is wrong at other sizes."""
     return (trace.fails and find_baked_size(job.request.model, trace.module, call.tensors, axes, trace.size_uses)
             or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, axes,
                                    trace.size_uses))
@@ -104,7 +104,7 @@ def _keeping_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | No
 
 def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
     """Returns an example and its trace. If the given example has one token or an empty past and its trace is wrong at
-    other sizes, uses an example of usual sizes instead, provided that its trace is right at the given sizes."""
+    other sizes, uses an example of usual sizes instead, provided that its trace is correct at the given sizes."""
     usual = at_usual_sizes(call.tensors, axes)
     if usual is None or not find_baked_size(job.request.model, trace.module, call.tensors, axes):
         return call.tensors, trace
