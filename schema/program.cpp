@@ -101,17 +101,17 @@ namespace {
 
 // True if the comparison holds for all lengths: n <= 2*n.
 bool holds_for_lengths(const Comparison& comparison) {
-  const auto least = [](const Size& size) { return range_of(size, [](SymbolId) { return SizeRange{0}; }).min; };
+  const auto min_of = [](const Size& size) { return range_of(size, [](SymbolId) { return SizeRange{0}; }).min; };
   const Size over = comparison.left - comparison.right, under = comparison.right - comparison.left;
   switch (comparison.relation) {
     case Relation::at_least:
-      return least(over) >= 0;
+      return min_of(over) >= 0;
     case Relation::greater:
-      return least(over) > 0;
+      return min_of(over) > 0;
     case Relation::at_most:
-      return least(under) >= 0;
+      return min_of(under) >= 0;
     case Relation::less:
-      return least(under) > 0;
+      return min_of(under) > 0;
     case Relation::equal:
       return certainly_equal(comparison.left, comparison.right);
     case Relation::different:

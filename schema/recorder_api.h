@@ -73,7 +73,7 @@ struct RecorderApi {
 };
 
 // The entry point of libwhence_recorder.so. Loads LibTorch and libwhence_recorder_torch.so. Returns null, with message
-// and remedy, if LibTorch is missing or has another version than the recorder was built for.
+// and remedy, if LibTorch is missing or is not the version that the recorder was built for.
 inline constexpr const char* open_recorder = "whence_open_recorder";
 using OpenRecorder = const RecorderApi* (*)(const char** message, const char** remedy);
 

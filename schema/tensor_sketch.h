@@ -34,7 +34,7 @@ SketchPlaces sketch_places(MatrixForm form);
 constexpr std::int64_t min_sketched_elements = 24;  // minimum number of elements of a sketched tensor
 
 // Returns the sketch. A row is 0 if all its elements are 0 or one is not finite. Empty for tensors with fewer than
-// min_sketched_elements elements or another dtype than float16, bfloat16, float32 and float64, and if the bytes are not
+// min_sketched_elements elements or a dtype other than float16, bfloat16, float32 and float64, and if the bytes are not
 // in memory.
 std::vector<std::int8_t> sketch_of(const TensorData& data);
 

@@ -6,7 +6,8 @@
 
 namespace whence::annotation {
 
-// Adds the line to an edit, unless the node has one from an earlier run. `confidence`: of the node's module.
+// Adds the line to an edit, unless the node has one from an earlier run. `confidence`: the confidence of the node's
+// module.
 void carry_name(const onnx_file::NodeView& node, origin::Confidence confidence, onnx_file::NodeEdit& edit);
 
 // Removes the line if it is the last line of the doc_string.

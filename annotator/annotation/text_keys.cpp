@@ -64,7 +64,7 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   return modules;
 }
 
-// Returns no identities for a helper of several operations, since it is none of them.
+// Returns no identities for a helper of several operations, because it is not one of these operations.
 std::vector<std::string> TextKeys::ids_of(const NodeMatch& match) const {
   std::vector<std::string> ids;
   if (match.shared || match.confidence >= origin::Confidence::ancestor) return ids;

@@ -41,7 +41,7 @@ std::vector<match::EqualValue> read_value_pairs(const std::string& path, const P
            "find them with `whence annotate --values model.values.safetensors`", path);
   }
   if (json.value("program", Json()) != program_digest(program)) {
-    refuse(Code::sidecar_mismatch, "the pairs belong to another recording than the sidecar",
+    refuse(Code::sidecar_mismatch, "the pairs and the sidecar belong to different recordings",
            "give the sidecar that they were found with", path);
   }
   const std::vector<const Node*> all = operations(program);

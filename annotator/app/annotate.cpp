@@ -61,7 +61,7 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
 }
 
 // Returns a warning with the two commands that record a model.
-Diagnostic nothing_found(const std::string& model, const std::string& output) {
+Diagnostic no_module_warning(const std::string& model, const std::string& output) {
   const std::string sidecar = base_name(sidecar_beside(model));
   return warning(Code::wrong_kind,
                  "no node is covered: the file's names and metadata do not name modules, and no other source was given",
@@ -151,7 +151,7 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
     }
   }
   if (source_option.empty() && sidecar.empty() && report.nodes.total() > 0 && report.nodes.covered() == 0) {
-    notes.push_back(nothing_found(model, output_path));
+    notes.push_back(no_module_warning(model, output_path));
   }
   report.shortfalls = shortfalls_of(output_path, requirements, notes);
   report.notes = std::move(notes);

@@ -143,7 +143,7 @@ class ArchiveExport {
     const ExternalData external = app::external_data(options_);
     if (external.always && !external.per_tensor) {  // names of other data files are only known when they are written
       outputs.push_back({"the weights", output + ".data"});
-      app::require_apart(outputs);
+      app::require_distinct(outputs);
     }
     return app::model_output(inputs, {"--output", output}, app::InPlace::refused, options_.external_data.overwrite);
   }

@@ -19,14 +19,14 @@ std::optional<Sidecar> read_fitting_sidecar(const std::optional<std::string>& pa
                                             Diagnostics& notes) {
   std::optional<Sidecar> sidecar = read_sidecar_if_given(path, notes);
   if (!sidecar) return std::nullopt;
-  const bool all_of_another = std::ranges::all_of(models, [&](const onnx_file::OnnxSummary* model) {
+  const bool none_belongs = std::ranges::all_of(models, [&](const onnx_file::OnnxSummary* model) {
     const bool states_program = onnx_file::find_property(model->metadata, keys::program) ||
                                 onnx_file::find_property(model->metadata, keys::matched);
     return states_program && !metadata::belongs_to(*model, sidecar->program);
   });
-  if (!all_of_another) return sidecar;
+  if (!none_belongs) return sidecar;
   throw Error(Code::sidecar_mismatch,
-              "the sidecar describes another program than the one from which " + models.front()->file->path() +
+              "the sidecar describes a different program from the one from which " + models.front()->file->path() +
                   " was exported or annotated",
               "give the sidecar of that program, or none", {.file = *path, .stage = "read"});
 }

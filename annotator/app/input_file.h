@@ -14,11 +14,11 @@ enum class FileKind {
   onnx,     // everything else; the ONNX reader reports errors
 };
 
-// Returns the kind by the first bytes, and for a zip also by the name. Throws Error(missing_file), and as opening a
-// file does.
+// Returns the kind by the first bytes, and for a zip also by the name. Throws Error(missing_file) or another error of
+// opening a file.
 FileKind kind_of_file(const std::string& path);
 
-// Reads the program of a sidecar or an archive, only modules and operations; runs nothing. Throws Error.
+// Reads the modules and operations of a sidecar or an archive, without running it. Throws Error.
 Program read_program(const std::string& path, Diagnostics& notes);
 
 }  // namespace whence::app

@@ -18,7 +18,7 @@ using placement::Placement;
 
 namespace {
 
-// Adds the time per run to devices. The own time of a module counts only if all its own nodes are on one device.
+// Adds the time per run to devices. A module's own time counts only if all its own nodes are on one device.
 void add_times(const profile::ModuleProfile& profile, Placement& placed) {
   std::map<std::string_view, std::set<std::string_view>> devices;
   for (std::size_t i = 0; i < placed.devices.size(); ++i) devices[placed.modules[i]].insert(placed.devices[i]);

@@ -85,10 +85,10 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
     }
     require_no_weights_of_neighbours(outputs[i]);
   }
-  require_apart(outputs);
+  require_distinct(outputs);
 }
 
-void require_apart(const std::vector<NamedFile>& outputs) {
+void require_distinct(const std::vector<NamedFile>& outputs) {
   std::map<std::string, std::string> names;  // by resolved path
   for (const NamedFile& output : outputs) {
     if (output.path.empty() || is_device(output.path)) continue;

@@ -20,12 +20,12 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
                       const std::string& in_place);
 
 // Throws Error(usage) if two outputs are the same file.
-void require_apart(const std::vector<NamedFile>& outputs);
+void require_distinct(const std::vector<NamedFile>& outputs);
 
 enum class InPlace { refused, allowed };  // whether the output may replace the first input
 
-// Returns the output of a use case that writes a model, after require_separate(). Throws Error(usage) also for a
-// sidecar's name (schema/sidecar/file_names.h).
+// Returns the output of a use case that writes a model, after require_separate(). Also throws Error(usage) if the
+// output has the name of a sidecar (schema/sidecar/file_names.h).
 onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,
                                     bool overwrite);
 

@@ -57,7 +57,7 @@ bool path_exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// Returns the file of weights in a folder.
+// Returns the weight file in a folder.
 std::string file_in(const std::string& folder) {
   for (const char* name : names) {
     if (path_exists(fs::path(folder) / name)) return (fs::path(folder) / name).string();

@@ -375,7 +375,7 @@ void Ctx::yield(const std::vector<Val>& values) {
     if (value) {
       const DType recorded = output_dtype(static_cast<int>(i));
       const bool known = recorded != DType::undefined && dtype(value) != DType::undefined;
-      // An ONNX operator may compute in another dtype than PyTorch stores; later operators rely on PyTorch's dtype.
+      // An ONNX operator may compute in a dtype other than PyTorch's, on which later operators rely.
       if (known && !is_complex(recorded)) value = cast(value, recorded);
     }
     session_.bind(node_.outputs[i], value.id);

@@ -28,9 +28,9 @@ bool is_power_of_two(float factor) {
   return std::frexp(factor, &exponent) == 0.5F;
 }
 
-// Returns true if Resize may read another element than the one at `index`. ONNX's formula divides by the factor; for 14
-// elements resized to 2, 1 / (2 / 14) is below 7 in float32, so it reads element 6. With pixel centres, runtimes round
-// differently at the border between two elements.
+// Returns true if Resize may read an element other than the one at `index`. ONNX's formula divides by the factor; for
+// 14 elements resized to 2, 1 / (2 / 14) is below 7 in float32, so it reads element 6. With pixel centres, runtimes
+// round differently at the border between two elements.
 bool may_misread(std::int64_t k, std::int64_t index, float inverse, float factor, bool exact) {
   if (!exact) return whole_size(static_cast<float>(k) / factor) != index;
   constexpr double near = 1e-4;

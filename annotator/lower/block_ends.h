@@ -27,7 +27,8 @@ struct Target {
   Memory::Guard guard = {};              // applies if no earlier guard holds; the last target has none
 };
 
-// Two results, or a result and a tensor defined before the block, that may share memory with no condition deciding it.
+// Two results, or a result and a tensor defined before the block, that may share memory, while no condition decides
+// whether they do.
 struct UnclearEnd {
   std::size_t result = 0;
   std::optional<std::size_t> other;  // set if the partner is a result
@@ -42,7 +43,7 @@ struct BlockEnds {
 };
 
 // Must be called inside the block, at its end, before its outputs are resolved. May add nodes that join conditions.
-// `unclear` is the failure to report for memory that may be shared with no condition deciding it.
+// `unclear` is the failure to report for each UnclearEnd.
 BlockEnds block_ends(const Program& program, Memory& memory, const std::vector<Argument>& outputs,
                      const Failure& unclear);
 

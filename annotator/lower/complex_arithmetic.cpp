@@ -30,10 +30,10 @@ Argument sum(PairSteps& c, const char* with_tensor, const char* with_number) {
     if (alpha != 1) right = c.binary("aten::mul.Scalar", right, {alpha});
     return c.binary(with_tensor, c.as_pair(a), right);
   }
-  const ComplexNumber given = number(c, b);
+  const ComplexNumber constant = number(c, b);
   const Argument x = c.as_pair(a);
-  const Argument imag = given.imag == 0 ? c.imag(x) : c.binary(with_number, c.imag(x), {given.imag * alpha});
-  return c.pair(c.binary(with_number, c.real(x), {given.real * alpha}), imag);
+  const Argument imag = constant.imag == 0 ? c.imag(x) : c.binary(with_number, c.imag(x), {constant.imag * alpha});
+  return c.pair(c.binary(with_number, c.real(x), {constant.real * alpha}), imag);
 }
 
 Argument add(PairSteps& c) { return sum(c, "aten::add.Tensor", "aten::add.Scalar"); }
@@ -177,7 +177,7 @@ Argument pow(PairSteps& c) {
   return result;
 }
 
-// Converts to and from complex dtypes. A conversion to a real dtype drops the imaginary part; PyTorch warns of that.
+// Converts to and from complex dtypes. A conversion to a real dtype drops the imaginary part; PyTorch warns about it.
 Argument to(PairSteps& c) {
   const Argument& x = c.argument(c.node().find("a") != nullptr ? "a" : "self");
   if (c.result_is_pair() && !c.is_pair(x)) return c.as_pair(x);
@@ -201,7 +201,7 @@ Argument product(PairSteps& c) {
                 c.binary("aten::add.Tensor", times(p, s), times(q, r)));
 }
 
-// ---- selection and comparison------------------------------------------------------------------------------------
+// ---- selection and comparison -----------------------------------------------------------------------------------
 
 // Returns a constant as a pair, shape [2], of the given dtype.
 Argument number_pair(PairSteps& c, const Argument& given, DType dtype) {
@@ -285,13 +285,14 @@ Argument deviation(PairSteps& c) { return c.unary("aten::sqrt", variance(c)); }
 
 // ---- part by part ------------------------------------------------------------------------------------------------
 
-// Applies the operator to each part, for operators that append an axis after the pair axis or have no index for it.
+// Applies the operator to each part, for operators that append an axis after the pair axis or whose index lacks that
+// axis.
 Argument by_parts(PairSteps& c) {
   const Argument& z = c.argument("self");
   return c.pair(called_on(c, c.node().target, c.real(z)), called_on(c, c.node().target, c.imag(z)));
 }
 
-// ---- writing and creating---------------------------------------------------------------------------------------
+// ---- writing and creating --------------------------------------------------------------------------------------
 
 // Returns `self` with one part replaced by `src`.
 Argument scattered(PairSteps& c) {

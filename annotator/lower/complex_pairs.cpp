@@ -312,8 +312,8 @@ class ComplexPairs {
   std::unordered_set<ValueId> pairs_;
 };
 
-// Returns true for an operator that takes or returns complex tensors. A spectrum may do so with real input and output:
-// the signal then counts as its own conjugate.
+// Returns true for an operator that takes or returns complex tensors. A spectral operator counts even if its input and
+// output are real (hfft of a real tensor).
 bool is_complex_node(const Program& program, const Node& node) {
   return pair_spectra().contains(node.target) ||
          std::ranges::any_of(node.outputs, [&](ValueId id) { return is_complex(program.values[id].type.dtype); });

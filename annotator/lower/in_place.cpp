@@ -23,7 +23,8 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, target.size() - 1);
 }
 
-// Operators whose functional form has another name than functional_name() returns, or takes other arguments. By key.
+// Operators whose functional form has a name other than functional_name() returns, or takes different arguments. By
+// key.
 struct Exception {
   std::string target;
   std::vector<NamedArgument> added = {};  // required by the functional form, defaulted by the in-place form

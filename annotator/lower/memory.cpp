@@ -103,17 +103,17 @@ std::optional<MemoryPlace> Memory::place_of_choice(ValueId id, const Choice& cho
   return MemoryPlace{id, Size::unknown(), common->sizes, common->strides};
 }
 
-// Returns true if elements of a view may overlap in memory: then its value alone does not determine the memory content.
+// Returns true if elements of a view may overlap in memory: then its value does not determine the memory content.
 bool Memory::repeats_elements(ValueId id) const {
   for (const View* at = view(id); at != nullptr; at = view(at->base)) {
     if (!facts_of(at->node.target).repeats_elements) continue;
-    const auto lies = layout(id);
-    return !lies || !has_distinct_elements(program_, *lies);
+    const auto place = layout(id);
+    return !place || !has_distinct_elements(program_, *place);
   }
   return false;
 }
 
-// Compares the operations that produced the two views: y[1:] is y[1:].
+// Returns true if the same operations produced both views: two separate y[1:] are the same place.
 bool Memory::same_place(ValueId one, ValueId other) const {
   const auto view_of = [&](ValueId& id) {  // resolves the name through aliases
     const View* at = view(id);
@@ -124,8 +124,8 @@ bool Memory::same_place(ValueId one, ValueId other) const {
   if (one == other) return true;
   if (a == nullptr || b == nullptr || a->kind != ViewKind::view || b->kind != ViewKind::view) return false;
   if (qualified(a->node) != qualified(b->node) || a->output != b->output || a->argument != b->argument) return false;
-  const auto agree = [&](const NamedArgument& given, const NamedArgument& too) {
-    return given.name == too.name && (given.name == a->argument || given.value == too.value);
+  const auto agree = [&](const NamedArgument& first, const NamedArgument& second) {
+    return first.name == second.name && (first.name == a->argument || first.value == second.value);
   };
   return std::ranges::equal(a->node.arguments, b->node.arguments, agree) && same_place(a->base, b->base);
 }
@@ -214,7 +214,7 @@ void Memory::resolve_shape(Argument& argument) {
   reference->id = last_value(id);
 }
 
-// Returns an earlier value of the name, which may lack writes but has the right shape.
+// Returns an earlier value of `id`, which may lack writes but has the right shape.
 ValueId Memory::last_value(ValueId id) const {
   const View* at = view(id);
   for (; at != nullptr && at->kind == ViewKind::same; at = view(id)) id = at->base;
@@ -251,14 +251,14 @@ std::vector<ValueId> Memory::written_since(std::size_t count) const {
 void Memory::fork(Node& branch, const std::function<void(std::size_t side)>& evaluate) {
   const State before = state_;
   const std::size_t count = write_count();
-  std::vector<State> left;
+  std::vector<State> states_after;
   for (std::size_t side = 0; side < 2; ++side) {
     in_block(branch.blocks[side].nodes, [&] { evaluate(side); });
-    left.push_back(std::exchange(state_, before));
+    states_after.push_back(std::exchange(state_, before));
   }
   for (const ValueId memory : written_since(count)) {
     std::optional<Failure> why;
-    for (const State& side : left) {
+    for (const State& side : states_after) {
       if (const auto lost = side.lost.find(memory); lost != side.lost.end()) why = lost->second;
     }
     if (why) {
@@ -266,8 +266,8 @@ void Memory::fork(Node& branch, const std::function<void(std::size_t side)>& eva
       continue;
     }
     for (std::size_t side = 0; side < 2; ++side) {
-      const auto version = left[side].versions.find(memory);
-      const ValueId value = version == left[side].versions.end() ? memory : version->second.value;
+      const auto version = states_after[side].versions.find(memory);
+      const ValueId value = version == states_after[side].versions.end() ? memory : version->second.value;
       branch.blocks[side].outputs.push_back({ValueRef{value}});
     }
     branch.outputs.push_back(fresh_like(memory));

@@ -1,5 +1,5 @@
 // Raises the module of each node with confidence `ancestor` until it encloses every operation that the node can
-// represent. A node without a partner is either part of the spelling of one of its readers, or it represents an
+// represent. A node without a partner is either part of the decomposition of one of its readers, or it represents an
 // operation before that reader's operation, at most as far back as values that the foreign file also has. The node runs
 // between its sources and its readers, so a module that encloses both also encloses it. The module around all these
 // candidates encloses the node's own.

@@ -17,10 +17,10 @@ using origin::Confidence;
 
 namespace {
 
-// Raises a fused operator to the module around its own and the module of the neighbour that it took in.
+// Raises a fused operator to the module around its own and the module of the neighbour that it absorbed.
 void raise_fused(Placement& placement, const NearestModules& nearest, ForeignNode node) {
   const auto& entry = placement.foreign.nodes[node];
-  if (!nearest.is_known(node) || !took_in_neighbour(entry)) return;
+  if (!nearest.is_known(node) || !absorbs_neighbour(entry)) return;
   const std::vector<ScopeIndex> own = {placement.matches[node].scope};
   placement.place_inside(node, is_skip_norm(entry.op_type) ? nearest.around(nearest.before(node), own)
                                                            : nearest.around(own, nearest.after(node)));

@@ -11,7 +11,7 @@ namespace whence::match {
 // the bias distinguishes it from others of the same sizes.
 void copy_bias_evidence(const ForeignStructure& structure, EvidenceTable& evidence);
 
-// Places an Add in the module of its bias if this is clearly another module than its position suggests: a tool may have
+// Places an Add in the module of its bias if this is clearly not the module that its position suggests: a tool may have
 // exchanged the operands of the next node.
 void apply_bias_owners(Placement& placement, const EvidenceTable& evidence);
 

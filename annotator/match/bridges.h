@@ -1,5 +1,5 @@
-// Bridges: proposes pairs of similar nodes beyond a part that the two sides spell differently, starting from values
-// that correspond.
+// Bridges: proposes pairs of similar nodes beyond a part that the two sides express with different operators, starting
+// from values that correspond.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class SearchDirection : std::uint8_t { makers, readers };
 
 class Bridges {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   Bridges(const Correspondence& pairs, const PairScore& score, Proposals& proposals)
       : pairs_(pairs),
         f_(pairs.foreign()),

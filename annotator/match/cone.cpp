@@ -1,5 +1,5 @@
 // Places nodes with a partner in the reference. Such a node represents the partner's units, and the units of all
-// reference nodes between its inputs and results that no other foreign node computes: it took them in.
+// reference nodes between its inputs and results that no other foreign node computes: it absorbed them.
 //
 //   reference  a -> MatMul -> Add(residual) -> LayerNormalization -> b
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
@@ -52,8 +52,8 @@ class Cone {
 
   std::vector<UnitIndex> units;
   bool pads_vanished = false;  // a Pad on the path padded nothing, and a tool removed it
-  bool is_product = false;     // of the foreign node: the activation before it belongs to the earlier product
-  // True if the foreign node reads weights. A node without weights cannot have taken in a node that scales or shifts by
+  bool is_product = false;     // of the foreign node; if true, an activation before it belongs to the earlier product
+  // True if the foreign node reads weights. A node without weights cannot have absorbed a node that scales or shifts by
   // weights.
   bool has_weights = true;
 
@@ -64,9 +64,9 @@ class Cone {
   int visited_ = 0;
 };
 
-// Returns the units of the nodes before the reference node that the foreign node took in. Returns none if an input of
+// Returns the units of the nodes before the reference node that the foreign node absorbed. Returns none if an input of
 // the foreign node has no partner: then the nodes before it are unknown.
-std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
+std::vector<UnitIndex> absorbed_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;
   const ReferenceStructure& reference = placement.reference.structure;
   std::vector<ReferenceValue> stops;
@@ -79,7 +79,7 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
   for (const ReferenceValue input : reference.data_inputs(r)) {
     if (!input.exists() || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
     Cone cone(placement, stops);
-    // A Pad that a convolution takes in changes its padding.
+    // A Pad that a convolution absorbs changes its padding.
     cone.pads_vanished = foreign.nodes[f].padding == reference.nodes[r].padding;
     cone.has_weights = foreign.reads_weights(f);
     cone.is_product = is_product(foreign.nodes[f].op_class);
@@ -89,9 +89,9 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
 }
 
 // Returns the units of the nodes after the reference node, if the foreign node's result corresponds to a later value
-// than the reference node's own. The foreign node's inputs need no partners: an activation that a convolution took in
-// comes after it, even if the pooling before it is spelled differently.
-std::vector<UnitIndex> taken_in_after(const Placement& placement, ForeignNode f, ReferenceNode r) {
+// than the reference node's own. The foreign node's inputs need no partners: an activation that a convolution absorbed
+// comes after it, even if the pooling before it is expressed differently.
+std::vector<UnitIndex> absorbed_after(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;
   const ReferenceStructure& reference = placement.reference.structure;
   if (foreign.nodes[f].outputs.empty() || reference.nodes[r].outputs.empty()) return {};
@@ -102,17 +102,17 @@ std::vector<UnitIndex> taken_in_after(const Placement& placement, ForeignNode f,
   if (!later.exists() || later == own) return stated_activation(placement, f, own);
   Cone cone(placement, {own});
   if (!cone.reaches(later, 0)) return {};
-  // The activation may follow a sum that the node took in as well.
+  // The activation may follow a sum that the node absorbed as well.
   append(cone.units, stated_activation(placement, f, later));
   return cone.units;
 }
 
-std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {
+std::vector<UnitIndex> absorbed_units(const Placement& placement, ForeignNode f, ReferenceNode r) {
   // Many nodes do not change sizes, so the position of a Shape among them is no evidence.
   const std::string_view op_type = placement.foreign.nodes[f].op_type;
   if (op_type == "Shape" || op_type == "Size") return {};
-  std::vector<UnitIndex> units = taken_in_before(placement, f, r);
-  append(units, taken_in_after(placement, f, r));
+  std::vector<UnitIndex> units = absorbed_before(placement, f, r);
+  append(units, absorbed_after(placement, f, r));
   return units;
 }
 
@@ -188,7 +188,7 @@ std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode
 
 // A bias follows the product in the reference, but not in the foreign file. The product's reader adds it
 // (SkipLayerNormalization, BiasGelu) if it reads more vectors than its operation needs.
-std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f, std::ptrdiff_t needed) {
+std::vector<UnitIndex> absorbed_biases(const Placement& placement, ForeignNode f, std::ptrdiff_t needed) {
   const ForeignStructure& foreign = placement.foreign;
   if (foreign.nodes[f].domain != "com.microsoft" || vectors_read(foreign, f) <= needed) return {};
   for (const ForeignValue input : foreign.nodes[f].inputs) {
@@ -209,13 +209,13 @@ std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f
 namespace {
 
 // Returns the units of the sum after the partner if a product reads a bias that its partner does not: it reads more
-// vectors than the `needed` ones of the partner. The product took in that sum, in whatever module it is.
+// vectors than the `needed` ones of the partner. The product absorbed that sum, in whatever module it is.
 std::vector<UnitIndex> own_bias(const Placement& placement, ForeignNode f, ReferenceNode r, std::ptrdiff_t needed) {
   if (!is_product(placement.foreign.nodes[f].op_class) || vectors_read(placement.foreign, f) <= needed) return {};
   return units_of_bias_after(placement, r);
 }
 
-// Returns the units of a sum with a constant that a Skip...Normalization took in: it adds before it normalizes. The
+// Returns the units of a sum with a constant that a Skip...Normalization absorbed: it adds before it normalizes. The
 // values around the node do not show such a sum, for instance with position embeddings that a tool computed.
 std::vector<UnitIndex> constant_added_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ReferenceStructure& reference = placement.reference.structure;
@@ -253,9 +253,9 @@ void place_corresponding(Placement& placement) {
     }
     std::vector<UnitIndex> units = placement.reference.units_of_node[r];
     remove_units_of_neighbours(placement, f, units);
-    std::vector<UnitIndex> more = taken_in(placement, f, r);
+    std::vector<UnitIndex> more = absorbed_units(placement, f, r);
     const std::ptrdiff_t needed = vectors_read(placement.reference.structure, r);
-    append(more, biases_taken_in(placement, f, needed));
+    append(more, absorbed_biases(placement, f, needed));
     append(more, own_bias(placement, f, r, needed));
     append(more, constant_added_before(placement, f, r));
     const bool fused = std::any_of(more.begin(), more.end(), [&](UnitIndex unit) {

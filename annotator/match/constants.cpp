@@ -1,7 +1,7 @@
 // Places nodes that depend on no input: a lookup at known positions, a mask of known size, a weight transposed at run
 // time. A node belongs to a unit if only this unit reads the node's parameter. Nodes that compute the operands of
-// corresponding nodes correspond as well, operand by operand. If the two sides spell an operand differently, its nodes
-// get the scope in which the reference computes it, if there is only one.
+// corresponding nodes correspond as well, operand by operand. If the two sides compute an operand with different
+// operators, its nodes get the scope in which the reference computes it, if there is only one.
 #include <algorithm>
 
 #include "annotator/match/placement.h"

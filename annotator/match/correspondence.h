@@ -13,7 +13,7 @@ namespace whence::match {
 
 class Correspondence {
  public:
-  // Without pairs. Both arguments outlive it.
+  // Without pairs. Both arguments must outlive this object.
   Correspondence(const ForeignStructure& foreign, const Reference& reference);
 
   const ForeignStructure& foreign() const { return foreign_; }

@@ -38,9 +38,9 @@ ReferenceValue FoldedArithmetic::after_scalings(ForeignValue fv, ReferenceValue 
 }
 
 ReferenceValue FoldedArithmetic::after_weighted(ForeignValue fv, ReferenceValue rv) const {
-  const bool may_have = may_have_taken_in_weights(fv);
+  const bool may_have_absorbed = may_have_absorbed_weights(fv);
   ReferenceValue value = rv;
-  for (int step = 0; may_have && step < max_steps; ++step) {
+  for (int step = 0; may_have_absorbed && step < max_steps; ++step) {
     const auto& uses = r_.heavy_uses(value);
     const auto is_scaling = [&](const auto& use) {
       return use.node.exists() && scales_by_weights(r_, use.node) && reference_.same_units(use.node, uses.front().node);
@@ -53,20 +53,21 @@ ReferenceValue FoldedArithmetic::after_weighted(ForeignValue fv, ReferenceValue 
   return value;
 }
 
-bool FoldedArithmetic::is_taken_in_by_product(ReferenceValue value) const {
+bool FoldedArithmetic::is_absorbed_by_product(ReferenceValue value) const {
   const auto& makers = r_.makers(value);
   return std::any_of(makers.begin(), makers.end(), [&](ReferenceNode maker) {
     return is_activation(r_.nodes[maker].op_class) || !may_be_stepped_over(r_, maker);
   });
 }
 
-// Returns true if the reader cannot have taken in a scaling of the value: a plain operator, or a sum.
+// Returns true if the reader cannot have absorbed a scaling of the value: a plain operator, or a sum.
 bool FoldedArithmetic::reads_unscaled(const StructureUse<Side::foreign>& use) const {
   return f_.nodes[use.node].domain.empty() || is_added(f_, use);
 }
 
-// Returns true if a scaling can only have been taken in by the product that computes `fv`: the product states one, or
-// it has weights and no reader could have taken it in, which fused operators and products with weights could.
+// Returns true if only the product that computes `fv` can have absorbed a scaling: either the product has a scale
+// attribute, or it has weights and none of its readers (fused operators, products with weights) could have absorbed the
+// scaling.
 bool FoldedArithmetic::may_have_scaled(ForeignValue fv) const {
   const auto is_weighted = [&](ForeignNode node) {
     return is_product(f_.nodes[node].op_class) && f_.reads_weights(node);
@@ -78,9 +79,9 @@ bool FoldedArithmetic::may_have_scaled(ForeignValue fv) const {
          });
 }
 
-// Returns true if only products with weights compute `fv`, and if its readers are plain operators, which cannot have
-// taken in arithmetic with weights, and are not such arithmetic themselves.
-bool FoldedArithmetic::may_have_taken_in_weights(ForeignValue fv) const {
+// Returns true if only products with weights compute `fv`, and all its readers are plain operators: these cannot have
+// absorbed arithmetic with weights. False if a reader is such arithmetic itself.
+bool FoldedArithmetic::may_have_absorbed_weights(ForeignValue fv) const {
   const auto& products = f_.makers(fv);
   const bool has_weights = !products.empty() && std::ranges::all_of(products, [&](ForeignNode maker) {
     return is_product(f_.nodes[maker].op_class) && f_.reads_weights(maker);
@@ -91,7 +92,8 @@ bool FoldedArithmetic::may_have_taken_in_weights(ForeignValue fv) const {
          });
 }
 
-// Returns true if the node scales or shifts and is an operation of its own, not part of how another one is spelled.
+// Returns true if the node scales or shifts and is an operation of its own, not part of the decomposition of another
+// operation.
 bool FoldedArithmetic::is_own_scaling(ReferenceNode r) const {
   const auto& units = reference_.units_of_node[r];
   if (units.size() != 1 || !may_be_folded(r_.nodes[r].op_class)) return false;

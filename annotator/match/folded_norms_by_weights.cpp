@@ -25,8 +25,8 @@ void FoldedNorms::find_norm(ForeignNode convolution, UnitIndex own) {
   pairs_.emplace(norm, own);
 }
 
-// Returns true if the convolution has a bias with other numbers than its own, the effect of a folded norm. The bias of
-// an integer convolution is added after the convolution and its scale.
+// Returns true if the convolution has a bias whose elements differ from its own parameter, the effect of a folded norm.
+// The bias of an integer convolution is added after the convolution and its scale.
 bool FoldedNorms::has_changed_bias(ForeignNode node, UnitIndex own) const {
   constexpr std::size_t bias = 2;
   constexpr int max_distance = 4;
@@ -54,7 +54,7 @@ bool FoldedNorms::has_changed_bias(ForeignNode node, UnitIndex own) const {
   return false;
 }
 
-// Returns the norm that a convolution may have taken in: it has as many channels, is the nearest in the tree of
+// Returns the norm that a convolution may have absorbed: it has as many channels, is the nearest in the tree of
 // modules, and its name ends in the same number, "conv2" and "bn2", or in the next one of a Sequential.
 UnitIndex FoldedNorms::nearest_norm(UnitIndex own) const {
   const origin::CallTree& scopes = placement_.reference.scopes;

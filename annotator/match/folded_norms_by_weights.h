@@ -1,5 +1,5 @@
-// FoldedNorms: convolutions that took in the norm after them, if only a checkpoint is known of the model. Such a
-// convolution has other numbers than its module, and the file has no parameter of the norm.
+// FoldedNorms: convolutions that absorbed the norm after them, when the model is known only from a checkpoint. Such a
+// convolution's weights differ from those of its module, and the file has no parameter of the norm.
 #pragma once
 
 #include <map>
@@ -12,12 +12,12 @@ namespace whence::match {
 
 class FoldedNorms {
  public:
-  // Both arguments outlive it.
+  // Both arguments must outlive this object.
   FoldedNorms(const Placement& placement, const TensorOwners& owners) : placement_(placement), owners_(owners) {}
 
-  // Looks for the norm that a convolution of the module `own` took in, and stores the pair.
+  // Looks for the norm that a convolution of the module `own` absorbed, and stores the pair.
   void find_norm(ForeignNode convolution, UnitIndex own);
-  // Returns the norm that a convolution's module took in, or the convolution that took in a norm; none for other units.
+  // For a convolution, returns the norm that it absorbed; for a norm, the convolution that absorbed it; else none.
   UnitIndex partner(UnitIndex unit) const {
     const auto found = pairs_.find(unit);
     return found == pairs_.end() ? UnitIndex() : found->second;

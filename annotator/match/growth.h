@@ -2,7 +2,7 @@
 //
 // It grows outward from seeds (graph inputs and outputs, evidence of names and weights), one pair of nodes at a time,
 // the best supported first. A pair is accepted if it has support (values that correspond, evidence) and clearly more
-// support than any rival on either side; ties wait until their neighbours have partners. If the two sides spell a
+// support than any rival on either side; ties wait until their neighbours have partners. If the two sides express a
 // computation differently, growth steps over nodes that only one side has.
 //
 // Source of the idea: percolation graph matching (Yartseva, Grossglauser, 2013; Kazemi et al., "Growing a graph

@@ -1,7 +1,7 @@
 // Places nodes that a tool inserted. A node that quantises, casts or changes the layout of an input belongs to the
 // operators that read it, or to the module around them if they belong to several modules. A node that rescales or casts
 // a result back belongs to the operator that computed the result. A Transpose belongs to the module around both sides,
-// and so does a node that took in a Transpose of the model, for instance a ReorderOutput to channels last.
+// and so does a node that absorbed a Transpose of the model, for instance a ReorderOutput to channels last.
 //
 //   x -> DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale)      all: the module of the MatMulInteger
 //   x -> QuantizeLinear -> DequantizeLinear -> Conv                        both: the module of the Conv

@@ -14,7 +14,7 @@ namespace whence::match {
 
 class JointProducts {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   JointProducts(Correspondence& pairs, const EvidenceTable& evidence, ValueLinks& links, TieCertainty& certainty)
       : pairs_(pairs),
         f_(pairs.foreign()),

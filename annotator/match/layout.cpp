@@ -182,7 +182,7 @@ class LayoutPaths {
                            [&](std::size_t i, std::size_t j) { return score_of(f_path[i], r_path[j]); });
   }
 
-  // Ranks rearrangements that the program contains above those that are part of the spelling of a computation.
+  // Ranks rearrangements that the program contains above those that are part of how a computation is expressed.
   int score_of(ForeignNode f, ReferenceNode r) const {
     const int same = similarity(f_.nodes[f].op_type, r_.nodes[r].op_type);
     return same == 0 ? 0 : 2 * same + (rearranges_only(r) ? 1 : 0);

@@ -10,7 +10,7 @@ namespace whence::match {
 
 class Likeness {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   Likeness(const ForeignStructure& foreign, const Reference& reference, const EvidenceTable& evidence)
       : f_(foreign), reference_(reference), r_(reference.structure), evidence_(evidence) {}
 

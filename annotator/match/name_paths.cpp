@@ -69,7 +69,7 @@ std::set<std::string_view> called_paths(const onnx_file::OnnxSummary& model,
   return called;
 }
 
-LeftOutContainers::LeftOutContainers(const std::set<std::string>& with_parameters,
+OmittedContainers::OmittedContainers(const std::set<std::string>& with_parameters,
                                      const std::set<std::string_view>& name_paths) {
   for (std::string_view module : with_parameters) {
     for (; !module.empty(); module = module_around(module)) modules_[last_segment(module)].emplace(module);
@@ -79,7 +79,7 @@ LeftOutContainers::LeftOutContainers(const std::set<std::string>& with_parameter
   }
 }
 
-std::optional<std::string> LeftOutContainers::module_meant(const std::string& named) const {
+std::optional<std::string> OmittedContainers::module_meant(const std::string& named) const {
   if (named.empty()) return named;
   if (const auto called_alike = modules_.find(last_segment(named)); called_alike != modules_.end()) {
     if (called_alike->second.contains(named)) return named;
@@ -96,7 +96,7 @@ std::optional<std::string> LeftOutContainers::module_meant(const std::string& na
 }
 
 // Returns true if `module` is `named` with additional containers that no name mentions.
-bool LeftOutContainers::may_be(std::string_view named, const std::string& module) const {
+bool OmittedContainers::may_be(std::string_view named, const std::string& module) const {
   if (module.size() <= named.size() || named_.contains(module)) return false;
   const std::vector<std::string_view> parts = text::path_segments(named);
   auto part = parts.begin();

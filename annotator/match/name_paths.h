@@ -27,14 +27,15 @@ std::string_view without_fusion(std::string_view name);
 std::set<std::string_view> called_paths(const onnx_file::OnnxSummary& model,
                                         const std::set<std::string_view>& parameters);
 
-// Containers that names leave out. PyTorch's older exporter does not name a container if its forward is never called:
-// "/blocks/k/Gemm" belongs to blocks.heads.k if `heads` is a ModuleDict. Parameters have the complete path.
-class LeftOutContainers {
+// Containers that are missing from the paths in names. PyTorch's older exporter does not name a container if its
+// forward is never called: "/blocks/k/Gemm" belongs to blocks.heads.k if `heads` is a ModuleDict. Parameters have the
+// complete path.
+class OmittedContainers {
  public:
-  // `with_parameters`: modules in names of parameters. `name_paths`: "/blocks/k".
-  LeftOutContainers(const std::set<std::string>& with_parameters, const std::set<std::string_view>& name_paths);
+  // `with_parameters`: modules that the names of parameters contain. `name_paths`: "/blocks/k".
+  OmittedContainers(const std::set<std::string>& with_parameters, const std::set<std::string_view>& name_paths);
 
-  // Returns the module of the path in a name, with the containers that names leave out and parameters show. Returns
+  // Returns the module of the path in a name, with the missing containers added from the names of parameters. Returns
   // nullopt if it may be one of several modules.
   std::optional<std::string> module_meant(const std::string& named) const;
 

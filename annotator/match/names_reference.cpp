@@ -1,4 +1,4 @@
-// Makes the reference if there is only the foreign file: the modules that its own names mention, without structure.
+// Builds the reference when there is only the foreign file: the modules that its names mention, without structure.
 //   metadata        the namespace key of its exporter
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
 //   node names      "/encoder/layer.0/query/MatMul", also in the doc_strings of annotate --carry
@@ -43,7 +43,7 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
   std::set<std::string> modules;
   for (const auto& [tensor, module] : parameters) modules.insert(module);
   const std::set<std::string_view> paths = called_paths(model, names);
-  const LeftOutContainers containers(modules, paths);
+  const OmittedContainers containers(modules, paths);
   for (const std::string_view path : paths) {
     const auto module = containers.module_meant(module_of_path(path));
     if (module) reference.scopes[tree.of(*module, 0)].name_path = std::string(path);

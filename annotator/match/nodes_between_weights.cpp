@@ -52,12 +52,12 @@ bool NodesBetweenWeights::place_by_name(ForeignNode node, ScopeIndex enclosing) 
   const Evidence* name = names_.name_of(node);
   if (name == nullptr) return false;
   // Tools put a Reshape around a product under the product's name, or merge it with one that was there. A convolution,
-  // or a runtime's operator, keeps the name of one of the nodes that it took in.
+  // or a runtime's operator, keeps the name of one of the nodes that it absorbed.
   const auto& entry = f_.nodes[node];
   const bool may_be_inserted = entry.kind == NodeKind::transparent && owners_.has_parameters(name->scope);
-  const bool took_in = is_convolution(entry.op_type) || took_in_neighbour(entry);
-  if (!scopes_.within(name->scope, enclosing) || may_be_inserted || took_in) {
-    const ScopeIndex scope = took_in ? std::max(scopes_[name->scope].parent, root_scope) : name->scope;
+  const bool absorbs = is_convolution(entry.op_type) || absorbs_neighbour(entry);
+  if (!scopes_.within(name->scope, enclosing) || may_be_inserted || absorbs) {
+    const ScopeIndex scope = absorbs ? std::max(scopes_[name->scope].parent, root_scope) : name->scope;
     placement_.place_inside(node, scopes_.common(enclosing, scope));
     return true;
   }

@@ -1,4 +1,4 @@
-// NodesBetweenWeights: places the nodes that read no parameters, if only a checkpoint is known of the model. A node
+// NodesBetweenWeights: places the nodes that read no parameters, when the model is known only from a checkpoint. A node
 // between two readers belongs to the innermost module that encloses both, or to a module inside; if there is none
 // inside, to this module.
 #pragma once
@@ -13,7 +13,7 @@ namespace whence::match {
 
 class NodesBetweenWeights {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   NodesBetweenWeights(Placement& placement, const TensorOwners& owners, const FoldedNorms& norms,
                       const CheckedNames& names, const NearestModules& nearest)
       : placement_(placement),

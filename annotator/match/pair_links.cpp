@@ -72,7 +72,7 @@ void PairLinks::link_commutative_inputs(const std::vector<ForeignValue>& f_input
 }
 
 // Links inputs that the partner does not read, but another form of it does: a Pad that one form of a convolution has
-// taken in.
+// absorbed.
 void PairLinks::link_inputs_of_other_forms(ForeignNode f, ReferenceNode r) {
   if (!is_product(r_.nodes[r].op_class)) return;
   const auto f_inputs = f_.data_inputs(f);

@@ -12,7 +12,7 @@ namespace whence::match {
 
 class PairLinks {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   PairLinks(const Correspondence& pairs, const Likeness& likeness, ValueLinks& links)
       : pairs_(pairs),
         f_(pairs.foreign()),

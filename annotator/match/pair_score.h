@@ -15,7 +15,7 @@ enum class Trust : std::uint8_t { all, certain };  // which pairs of values coun
 
 class PairScore {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   PairScore(const Correspondence& pairs, const Likeness& likeness, const EvidenceTable& evidence)
       : pairs_(pairs),
         f_(pairs.foreign()),

@@ -3,7 +3,7 @@
 //
 // The steps, in order, each for nodes that the earlier steps left open:
 //   nodes that whence itself stamped (stamped_nodes.cpp)
-//   corresponding nodes, with the operations that they took in (cone.cpp)
+//   corresponding nodes, with the operations that they absorbed (cone.cpp)
 //   stretches of computing nodes without a partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
 //   nodes that a tool inserted for an operator: casts, quantisation, layouts (inserted_nodes.cpp)
@@ -46,7 +46,7 @@ struct Placement {
   void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
   // Places a node in an unknown module inside a known scope: as `ancestor`, by dataflow.
   void place_inside(ForeignNode node, ScopeIndex scope);
-  // Raises the match to the scope around its own, for a node that took in more than its name or parameters show.
+  // Raises the match to the scope around its own, for a node that absorbed more than its name or parameters show.
   void raise_to_parent(ForeignNode node);
   // Returns the highest confidence that a node representing the units can have: that of the reference in the least
   // certain of them.
@@ -83,7 +83,7 @@ void place_between(Placement& placement);  // only nodes between nodes of one sc
 
 // Returns the units of the bias of a linear layer that a fused node adds, if the node reads more vectors than `needed`;
 // else none.
-std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode node, std::ptrdiff_t needed);
+std::vector<UnitIndex> absorbed_biases(const Placement& placement, ForeignNode node, std::ptrdiff_t needed);
 
 // Returns the units of the activation that a fused node states, if its result corresponds to no later value than `own`,
 // the partner's result. It is the only reader of `own`, possibly after a batch norm, and no other foreign node computes

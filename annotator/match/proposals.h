@@ -26,7 +26,7 @@ struct Proposal {
 
 class Proposals {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   Proposals(const Correspondence& pairs, const Likeness& likeness, PairScore& score, Rivals& rivals)
       : pairs_(pairs), likeness_(likeness), score_(score), rivals_(rivals) {}
 

@@ -2,7 +2,7 @@
 // operations that they represent. Made from a program (its sidecar is enough) or from an annotated ONNX file.
 //
 // A reference made from a program has several forms of the computation, each as whence could export it: converted or
-// simplified, with normalizations and activations spelled out or as one operator. A value of the program is the same
+// simplified, with normalizations and activations decomposed or as one operator. A value of the program is the same
 // value in all forms, so a foreign node may correspond to the form nearest to it.
 //
 // A *unit* is the smallest thing that a node can be attributed to: a recorded operation, or a node of the annotated
@@ -108,7 +108,7 @@ struct Reference {
 // `opset`: the foreign file's. Operators without a converter become nodes of their own. Throws the errors
 // of export for programs that cannot be exported at all.
 Reference make_reference(const Program& program, int opset);
-// `names`: of the program's operations; making them takes time.
+// `names`: the names of the program's operations, which take time to build.
 Reference make_reference(const Program& program, const metadata::FxNames& names, int opset);
 // Makes the reference from an annotated file; PyTorch's keys are enough. `annotated` must outlive the result.
 Reference make_reference(const onnx_file::OnnxSummary& annotated);

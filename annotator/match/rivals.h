@@ -10,7 +10,7 @@ namespace whence::match {
 
 class Rivals {
  public:
-  // Both arguments outlive it.
+  // Both arguments must outlive this object.
   Rivals(const Correspondence& pairs, const PairScore& score);
 
   // Stores a proposed pair. Returns false if one of the nodes has too many pairs already.

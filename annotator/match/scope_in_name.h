@@ -31,7 +31,7 @@ std::vector<std::string> first_calls(std::string_view path);
 // Reads names of one file. A segment is an operator if ONNX defines it or the file uses it.
 class ScopeReader {
  public:
-  explicit ScopeReader(const onnx_file::OnnxSummary& model);  // must outlive it
+  explicit ScopeReader(const onnx_file::OnnxSummary& model);  // `model` must outlive this object
   // `name` begins with '/'.
   ScopeInName read(std::string_view name) const;
 

@@ -17,7 +17,7 @@ namespace whence::match {
 
 class Seeds {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   Seeds(const Correspondence& pairs, const EvidenceTable& evidence, const Likeness& likeness,
         const FoldedArithmetic& folded, ValueLinks& links, Proposals& proposals)
       : f_(pairs.foreign()),

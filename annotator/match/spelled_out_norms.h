@@ -11,7 +11,7 @@ namespace whence::match {
 
 class SpelledOutNorms {
  public:
-  // Both arguments outlive it.
+  // Both arguments must outlive this object.
   SpelledOutNorms(Placement& placement, const NearestModules& nearest)
       : placement_(placement), f_(placement.foreign), nearest_(nearest) {}
 

@@ -230,7 +230,7 @@ class Stretch {
   // Places a node between values of one scope: it represents the unit if there is one, else it shares all units.
   void place_one(ForeignNode f, const std::vector<UnitIndex>& units) {
     std::vector<UnitIndex> all = units;
-    const std::vector<UnitIndex> biased = biases_taken_in(placement_, f, 0);
+    const std::vector<UnitIndex> biased = absorbed_biases(placement_, f, 0);
     all.insert(all.end(), biased.begin(), biased.end());
     placement_.place(f, all, certain_ ? Confidence::matched : Confidence::inferred,
                      biased.empty() ? MatchRule::dataflow : MatchRule::cone);

@@ -45,8 +45,8 @@ struct StructureNode {
   bool holds_bodies = false;
   bool computes_sizes = false;        // arithmetic only on sizes of tensors
   bool states_activation = false;     // an operator of a runtime that ends in the activation it names
-  bool scales = false;                // a product of a runtime that took in a scaling: alpha
-  bool transposes = false;            // an operator of a runtime that took in a Transpose: channels_last
+  bool scales = false;                // a product of a runtime that absorbed a scaling: alpha
+  bool transposes = false;            // an operator of a runtime that absorbed a Transpose: channels_last
   std::uint64_t attributes = 0;       // digest of all attributes except graphs
   std::uint64_t padding = 0;          // digest of `pads`; 0 if nothing is padded
   StructurePorts<S> inputs, outputs;  // none for an omitted optional one

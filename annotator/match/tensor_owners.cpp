@@ -56,7 +56,7 @@ TensorOwners::TensorOwners(const ForeignStructure& file, const Reference& refere
     : f_(file),
       reference_(reference),
       owners_(file.tensors.size()),
-      other_numbers_(file.tensors.size(), false),
+      changed_elements_(file.tensors.size(), false),
       unit_of_(reference.scopes.size()),
       children_(reference.scopes.size()),
       read_once_(reference.scopes.size(), 0),
@@ -71,7 +71,7 @@ TensorOwners::TensorOwners(const ForeignStructure& file, const Reference& refere
       const DType dtype = from_onnx(f_.tensors[tensor].data_type);
       const bool same_dtype =
           is_floating(dtype) && size_of(dtype) == size_of(reference.parameters[source.parameter].dtype);
-      if (same_dtype && source.how == TensorSource::How::sketch) other_numbers_[tensor] = true;
+      if (same_dtype && source.how == TensorSource::How::sketch) changed_elements_[tensor] = true;
       const bool by_bytes = source.by_content() && source.candidates == 1;
       if (by_bytes || source.how == TensorSource::How::name) in_file_.insert(source.parameter);
     }

@@ -1,4 +1,4 @@
-// TensorOwners: the modules that own the tensors of a file, if only a checkpoint is known of the model.
+// TensorOwners: the modules that own the tensors of a file, when the model is known only from a checkpoint.
 #pragma once
 
 #include <set>
@@ -13,7 +13,8 @@
 namespace whence::match {
 
 // The modules that own a tensor's parameters: all of `parts`, several for concatenated parameters; or one of
-// `alternatives`, if several modules have equal bytes. A single alternative has bytes that many constants have as well.
+// `alternatives`, if several modules have equal bytes. A single alternative means that the bytes are also those of many
+// other constants.
 struct TensorOwner {
   std::vector<UnitIndex> parts, alternatives;
   MatchRule rule = MatchRule::none;
@@ -21,16 +22,16 @@ struct TensorOwner {
 
 class TensorOwners {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   TensorOwners(const ForeignStructure& file, const Reference& reference, const TensorSources& tensors);
 
   const TensorOwner& of(ForeignTensor tensor) const { return owners_[tensor]; }
-  // Returns the tensors that a node reads, through nodes that rearrange or dequantise them; of a norm and of a
-  // convolution only its own weights.
+  // Returns the tensors that a node reads, through nodes that rearrange or dequantise them. For a norm or a
+  // convolution, returns only its own weights.
   std::vector<ForeignTensor> read_by(ForeignNode node) const;
 
-  // Returns true if the tensor has the parameter's elements and dtype, but not its bytes: a scale was multiplied in.
-  bool has_other_numbers(ForeignTensor tensor) const { return other_numbers_[tensor]; }
+  // Returns true if the tensor matches the parameter's sketch and dtype, but not its bytes: a scale was multiplied in.
+  bool has_changed_elements(ForeignTensor tensor) const { return changed_elements_[tensor]; }
 
   // Returns true if the file has the parameter's bytes or its name.
   bool is_in_file(ParameterIndex parameter) const { return in_file_.contains(parameter); }
@@ -46,8 +47,9 @@ class TensorOwners {
   bool has_modules_inside(ScopeIndex scope) const { return !children_[scope].empty(); }
   // Returns true for a list of modules, which is never called. A Sequential looks the same.
   bool is_container(ScopeIndex scope) const;
-  // Returns true if several nodes with one operator read each parameter that is read in the module and in the modules
-  // inside. Then the module is called several times, and two of its nodes may belong to different calls.
+  // Returns true if every parameter of the module and of its submodules that is read at all is read by several nodes
+  // with the same operator. Then the module is called several times, and two of its nodes may belong to different
+  // calls.
   bool is_called_often(ScopeIndex scope) const { return read_often_[scope] > 0 && read_once_[scope] == 0; }
 
  private:
@@ -56,7 +58,7 @@ class TensorOwners {
   const ForeignStructure& f_;
   const Reference& reference_;
   IndexedVector<ForeignTensor, TensorOwner> owners_;
-  IndexedVector<ForeignTensor, bool> other_numbers_;
+  IndexedVector<ForeignTensor, bool> changed_elements_;
   std::set<ParameterIndex> in_file_;
   std::set<UnitIndex> gathered_;
   IndexedVector<ScopeIndex, UnitIndex> unit_of_;

@@ -12,7 +12,7 @@ namespace whence::match {
 
 class TieCertainty {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   TieCertainty(Correspondence& pairs, const PairScore& score, const Rivals& rivals)
       : pairs_(pairs),
         f_(pairs.foreign()),

@@ -9,7 +9,7 @@ namespace whence::match {
 namespace {
 
 constexpr std::size_t few_uses = 4;   // growth does not step over the readers of a value with more uses
-constexpr std::size_t max_forms = 5;  // in which a reference spells one operation; each form uses the same value
+constexpr std::size_t max_forms = 5;  // forms of one operation in a reference; each uses the same value
 
 }  // namespace
 
@@ -26,8 +26,8 @@ void ValueLinks::link(ForeignValue fv, ReferenceValue rv) {
 }
 
 // The two values are the same, unless one side computes something more before it. An extra step of the foreign file
-// stays without a partner. An extra step of the reference: an activation or normalization is taken in by the product
-// before it, which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
+// stays without a partner. An extra step of the reference: an activation or normalization is absorbed by the product
+// before it, which produces the same value; plain arithmetic is absorbed by the reader, or done elsewhere.
 void ValueLinks::link_operand(ForeignValue fv, ReferenceValue rv) {
   if (!fv.exists() || !rv.exists() || pairs_.partner(fv).exists()) return;
   if (likeness_.are_produced_alike(fv, rv)) return link(fv, rv);
@@ -38,7 +38,7 @@ void ValueLinks::link_operand(ForeignValue fv, ReferenceValue rv) {
   for (const ReferenceValue earlier : values_before(r_, rv)) {
     if (earlier == rv || pairs_.partner(earlier).exists()) continue;
     if (!likeness_.are_produced_alike(fv, earlier)) continue;
-    if (!folded_.is_taken_in_by_product(rv)) return link(fv, folded_.after_scalings(fv, earlier));
+    if (!folded_.is_absorbed_by_product(rv)) return link(fv, folded_.after_scalings(fv, earlier));
     link(fv, rv);
     propose_distant_makers(fv, earlier);
     return;
@@ -63,14 +63,14 @@ void ValueLinks::link_result(ForeignValue fv, ReferenceValue rv) {
     for (const ForeignValue later : values_after(f_, fv, few_uses)) try_pair(later, rv);
   }
   if (best == 0) {
-    // No readers are alike: nodes that read weights by channel are in both files, unless they were folded into the
+    // No two readers are alike: nodes that read weights by channel are in both files, unless they were folded into the
     // foreign product.
     if (const ReferenceValue later = folded_.after_weighted(fv, rv); later != rv) return link(fv, later);
   }
   // A step that only the foreign file has does not count: the values before and after it both correspond to `rv`.
   if (target.first != fv) link(fv, rv);
-  if (target.second == rv || folded_.is_taken_in_by_product(target.second)) return link(target.first, target.second);
-  // Plain arithmetic that only the reference has: the product took it in, or its readers do it now.
+  if (target.second == rv || folded_.is_absorbed_by_product(target.second)) return link(target.first, target.second);
+  // Plain arithmetic that only the reference has: the product absorbed it, or its readers do the arithmetic now.
   const ReferenceValue later = target.first == fv ? folded_.after_scalings(fv, rv) : rv;
   link(fv, later);
   if (later != target.second) propose_distant_readers(fv, target.second);

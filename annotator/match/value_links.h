@@ -11,7 +11,7 @@ namespace whence::match {
 
 class ValueLinks {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   ValueLinks(Correspondence& pairs, const Likeness& likeness, const FoldedArithmetic& folded, Proposals& proposals)
       : pairs_(pairs),
         f_(pairs.foreign()),

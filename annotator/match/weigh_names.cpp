@@ -62,7 +62,7 @@ bool is_name_of_part(const NodeMatch& match, const Evidence& stated, const Refer
 }
 
 // Returns false for an operator that the module has in no form of the reference: it keeps the name of an operation that
-// it took in, or it is another model's.
+// it absorbed, or it is another model's.
 bool may_be_of(const Reference& reference, ScopeIndex scope, const StructureNode<Side::foreign>& node) {
   if (reference.structure.nodes.empty() || node.kind != NodeKind::heavy) return true;
   if (!node.domain.empty() && !origin::is_of_runtime(node.domain)) return true;  // a user's operator

@@ -84,7 +84,7 @@ bool WeightReaders::shares_table(ForeignNode node) const {
 }
 
 // Returns true for arithmetic that reads a table: a sum after a tool gathered the table's rows, or a norm applied to
-// them. Also for a convolution with only a known bias, which may have taken in a norm.
+// them. Also for a convolution with only a known bias, which may have absorbed a norm.
 bool WeightReaders::is_of_another(ForeignNode node) const {
   static const std::set<std::string_view> arithmetic = {"Add", "Div", "Mul", "Pow", "ReduceMean", "Sub"};
   const auto tensors = owners_.read_by(node);
@@ -106,17 +106,18 @@ bool WeightReaders::may_be_shared_bias(ForeignNode node) const {
   });
 }
 
-// A convolution with other numbers than its module's has taken in the norm after it, any other product a scale.
+// A convolution whose weights differ from its module's has absorbed the norm after it; any other such product, a scale.
 void WeightReaders::look_for_folded(ForeignNode node) {
   NodeMatch& match = placement_.matches[node];
   if (is_convolution(f_.nodes[node].op_type)) {
-    match.confidence = std::max(match.confidence, Confidence::inferred);  // it may have taken in more
+    match.confidence = std::max(match.confidence, Confidence::inferred);  // it may have absorbed more
     norms_.find_norm(node, match.units.front());
     return;
   }
   const bool is_scaled = is_product(f_.nodes[node].op_class) && match.units.size() == 1 &&
-                         std::ranges::any_of(owners_.read_by(node),
-                                             [&](ForeignTensor tensor) { return owners_.has_other_numbers(tensor); });
+                         std::ranges::any_of(owners_.read_by(node), [&](ForeignTensor tensor) {
+                           return owners_.has_changed_elements(tensor);
+                         });
   if (is_scaled) placement_.place_inside(node, scopes_[match.scope].parent);
 }
 
@@ -144,7 +145,7 @@ void WeightReaders::settle_alternatives(ForeignNode node) {
   if (units.size() == 1) placement_.place(node, units, weakest, MatchRule::digests);
 }
 
-// Adds the norm to a reader of the weights of the convolution that took it in, and the convolution to a reader of the
+// Adds the norm to a reader of the weights of the convolution that absorbed it, and the convolution to a reader of the
 // norm's weights.
 void WeightReaders::join_folded(ForeignNode node) {
   const NodeMatch& match = placement_.matches[node];

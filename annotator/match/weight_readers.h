@@ -1,5 +1,5 @@
-// WeightReaders: places the nodes that read parameters, if only a checkpoint is known of the model. A node that reads
-// parameters of one module belongs to that module.
+// WeightReaders: places the nodes that read parameters, when the model is known only from a checkpoint. A node that
+// reads parameters of one module belongs to that module.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace whence::match {
 
 class WeightReaders {
  public:
-  // All arguments outlive it. Adds the norms that convolutions took in to `norms`.
+  // All arguments must outlive this object. Adds the norms that convolutions absorbed to `norms`.
   WeightReaders(Placement& placement, const TensorOwners& owners, FoldedNorms& norms);
 
   void place();

@@ -1,6 +1,6 @@
 // Makes the reference from a checkpoint: the modules that own parameters, and the modules around them. The file's names
-// add modules without parameters, for instance activations. Their paths may begin with another wrapper than the
-// parameters' names: "/bert/encoder/..." for "encoder....".
+// add modules without parameters, for instance activations. Their paths may begin with a wrapper that the parameters'
+// names lack: "/bert/encoder/..." for "encoder....".
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -154,7 +154,7 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
     reference.scopes[scope].name_path = usual_name_path(reference.scopes[scope].path);
   }
   const std::set<std::string_view> paths = called_paths(model, std::set<std::string_view>(names.begin(), names.end()));
-  const LeftOutContainers containers(modules, paths);
+  const OmittedContainers containers(modules, paths);
   std::set<std::string> named;
   for (const std::string_view path : paths) named.insert(module_of_path(path));
   const Wrapper wrapper = wrapper_of(named, modules);

@@ -34,10 +34,10 @@ void add_call_path(const onnx_file::OnnxProperties& existing_metadata, KeyEntrie
 // Returns the operator in the format of the key `confidence_operator`: "com.microsoft::FusedConv".
 std::string operator_name(std::string_view domain, std::string_view op_type);
 
-// Returns the confidence that the keys on a node of this operator state, as every reader counts it; nullopt if they
-// name no module. If the confidence is missing or invalid because a tool removed it, returns unstated_confidence. If a
-// runtime's operator has keys that were not written for it, they come from a node that was fused into it, so the result
-// is at most `inferred`.
+// Returns the confidence that the keys on a node of this operator state; nullopt if they name no module. Every reader
+// of the keys counts this confidence. If the confidence is missing or invalid because a tool removed it, returns
+// unstated_confidence. If a runtime's operator has keys that were not written for it, they come from a node that was
+// fused into it, so the result is at most `inferred`.
 std::optional<origin::Confidence> stated_confidence(std::string_view domain, std::string_view op_type,
                                                     const onnx_file::OnnxProperties& metadata);
 
@@ -59,7 +59,7 @@ class NodeKeys {
 
   const FxNames& names() const { return names_; }
   bool is_requested(std::string_view key) const;
-  bool has_operations(const origin::NodeOrigin& origin) const;  // they are operations of the program
+  bool has_operations(const origin::NodeOrigin& origin) const;  // true if all are operations of the program
   // Returns the scope of the node's operation; for several operations, the deepest scope that contains them all.
   ScopeId scope(const origin::NodeOrigin& origin) const;
   // Returns the weakest confidence of the operations; `ancestor` for a helper of operations in several scopes.

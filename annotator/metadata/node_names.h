@@ -32,7 +32,7 @@ NamedNodes find_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes, std:
 
 // Returns the longest prefix of `name` before a '/' or '_' that `known` accepts; empty if there is none. A node
 // that a tool derives from another is named "<name>/MatMulAddFusion". A prefix is rejected if only a number follows:
-// "/Add_1" is another node than "/Add".
+// "/Add_1" is not derived from "/Add".
 template <class Known>
 std::string_view known_prefix(std::string_view name, const Known& known) {
   for (std::size_t end = name.size(); end > 1; --end) {

@@ -22,8 +22,8 @@ std::string canonical_operator(std::string_view target);
 
 class OperationIds {
  public:
-  // `operations`: of the program, in execution order. Both arguments must outlive this object.
-  // Cost: one pass over the operations; a hash table entry for each operator of each call.
+  // `operations`: the program's operations, in execution order. Both arguments must outlive this object. Cost: one pass
+  // over the operations; a hash table entry for each operator of each call.
   OperationIds(const Program& program, const std::vector<const Node*>& operations);
 
   std::string id(std::int32_t op) const;

@@ -30,7 +30,7 @@ constexpr std::array beginnings = {
     Beginning{0, "["sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
     Beginning{4, "ORTM"sv, {"a model in ONNX Runtime's own format", "give the .onnx file that it was made from"}},
     Beginning{4, "TFL3"sv, {"a TensorFlow Lite model", "name an .onnx file"}},
-    Beginning{0, "GGUF"sv, {"a GGUF file of weights", "name an .onnx file"}},
+    Beginning{0, "GGUF"sv, {"a GGUF weight file", "name an .onnx file"}},
     Beginning{0, "\x89HDF"sv, {"an HDF5 file", "name an .onnx file"}},
     Beginning{0, "\x93NUMPY"sv, {"a NumPy array", "name an .onnx file"}},
     Beginning{0, "\x1f\x8b"sv, {"compressed by gzip", decompress}},

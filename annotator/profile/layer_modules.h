@@ -1,7 +1,7 @@
 // The modules of a layer: the module that encloses all of it, and the modules that may have a part of it.
 //
-// A layer with nodes of several modules belongs to their lowest common ancestor. Each module below that has one of the
-// layer's nodes may have taken an unknown part of its time.
+// A layer with nodes of several modules belongs to their lowest common ancestor. Every module below this ancestor that
+// has a node of the layer may account for an unknown part of the layer's time.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,8 @@ class LayerPlacer {
               const OptimizedFinder* optimized)
       : graph_(graph), names_(names), inlined_(inlined), optimized_(optimized) {}
 
-  // Returns the modules of each layer. Cost: linear in layers and nodes, except for layers without a node's name, which
-  // search among their neighbours.
+  // Returns the modules of each layer. Cost: linear in layers and nodes. For a layer without a node's name, the
+  // neighbouring layers are searched as well.
   std::vector<LayerModules> place(const RuntimeProfile& profile) const;
 
   // Returns the node of the model at which to show the layer: the first that it lists, or the node whose name it has.

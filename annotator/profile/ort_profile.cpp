@@ -101,7 +101,7 @@ bool is_in_run(const LayerEvent& event, const Run& run) {
          event.start + event.duration <= run.start + run.duration;
 }
 
-// Assigns each kernel to a run by time, because parallel execution runs kernels on other threads than the caller's. If
+// Assigns each kernel to a run by time, because parallel execution runs kernels on threads other than the caller's. If
 // runs overlap, prefers the run on the kernel's thread.
 void number_runs(std::vector<Kernel>& kernels, const std::vector<Run>& runs) {
   const std::int64_t longest = std::ranges::max(runs, {}, &Run::duration).duration;

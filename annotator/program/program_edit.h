@@ -18,7 +18,7 @@ using Replacements = std::unordered_map<ValueId, Argument>;
 void replace(Argument& argument, const Replacements& replacements);  // also in lists; follows chains of replacements
 void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements);
 
-// Returns a node without results that replaces `node`. It has the same origin; the caller adds the results.
+// Returns a replacement for `node` with the same origin. It has no results; the caller adds them.
 Node node_like(const Node& node, std::string target, std::string overload, std::vector<NamedArgument> arguments);
 
 // Returns every value that a node, a block or the program itself reads.

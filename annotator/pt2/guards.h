@@ -2,7 +2,7 @@
 //
 // Many guards do not restrict the file: PyTorch's rules for sizes of 0 and 1, and sizes at which no operation could run
 // (empty output of a convolution, wrong number of elements in a reshape). The remaining ones are decisions of the
-// model: if they do not hold, the model computes something else than the file.
+// model: if they do not hold, the model and the file compute different results.
 #pragma once
 
 #include <set>

@@ -1,5 +1,5 @@
-// Makes sizes dynamic that an archive states as numbers: x[:3] has size 3 in torch.export, which ignores that the axis
-// may be shorter. The file must be right for all sizes that pass the archive's own checks.
+// Makes dynamic the sizes that an archive states as numbers: x[:3] has size 3 in torch.export, which ignores that the
+// axis may be shorter. The file must be correct for all sizes that pass the archive's own checks.
 #pragma once
 
 #include "annotator/pt2/part.h"

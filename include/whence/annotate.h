@@ -30,7 +30,7 @@ struct AnnotateOptions {
   // The source of the origins: the sidecar of the same model, or the annotated file from which a tool made this one.
   // By default the sidecar next to the file (model.whence.json), or else the file's own metadata.
   std::string sidecar = {}, from = {};
-  std::string weights = {};            // a checkpoint (safetensors, torch.save) as the source, instead of both
+  std::string weights = {};  // a checkpoint (safetensors, torch.save) as the source, instead of `sidecar` and `from`
   std::string value_pairs = {};        // pairs of file values and recorded results (docs/matching.md)
   std::vector<std::string> keys = {};  // metadata keys to write, full or last segment; empty: all
   bool names = true;                   // name nodes after their module
@@ -69,8 +69,8 @@ struct StripReport {
   Diagnostics notes;
 };
 
-// Removes what annotate() wrote and restores the original file, byte for byte. Inlines functions that whence made
-// first.
+// Removes what annotate() wrote and restores the original file, byte for byte. First inlines the functions that whence
+// made.
 StripReport strip(const std::string& model, const std::string& output, const WeightFiles& weights = {});
 
 }  // namespace whence

@@ -56,7 +56,7 @@ struct InlineReport {
 
 // Inlines the calls of functions that make_functions() made, or of every function if `all`. Restores the nodes'
 // metadata, and the names that were derived from modules. Errors: corrupt_file for a call that does not fit its
-// function; unsupported_feature for a function with another opset version than the model.
+// function; unsupported_feature for a function whose opset version differs from the model's.
 InlineReport inline_functions(const std::string& model, const std::string& output, bool all = false,
                               const WeightFiles& weights = {});
 

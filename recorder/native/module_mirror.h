@@ -1,5 +1,5 @@
 // ModuleMirror: a torch::jit::Module with the structure of a tree of torch::nn modules, which the tracer takes as
-// `self`. It has the same names and shares parameters and buffers. A module with two names is also one module here.
+// `self`. It has the same names and shares parameters and buffers. A module with two names is mirrored once.
 #pragma once
 
 #include <string>

@@ -88,7 +88,7 @@ def prints(x, factor: float):
     return [x for _ in range(3)]
 
 
-def test_a_function_that_is_no_translation():
+def test_a_function_that_is_not_a_translation():
     with pytest.raises(whence.WhenceError, match="it returns 3 values") as raised:
         whence.export(Uses(), torch.randn(2, 3), backend="native-export", custom_translation_table={SCALED: prints})
     assert raised.value.code == "E0302" and raised.value.remedy

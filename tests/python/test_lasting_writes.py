@@ -299,7 +299,7 @@ class AsksForCapture(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_a_model_that_goes_another_way_while_it_is_captured_is_warned_of(backend):
+def test_a_model_with_another_path_during_capture_gives_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="E0303.*on the example itself"):
         whence.export(AsksForCapture(), (torch.rand(3, 4),), backend=backend)
     random = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()

@@ -141,8 +141,8 @@ def test_objects_without_a_model_are_refused(wrong):
 
 
 @pytest.mark.parametrize("load", [onnx.load, onnx_ir.load])
-def test_weights_that_do_not_fit_into_a_file_are_stored_beside_it(load, case, monkeypatch):
-    """Protobuf limits a message to 2 GiB; the test lowers the limit to one byte."""
+def test_weights_too_large_for_the_file_are_beside_it(load, case, monkeypatch):
+    """A protobuf message is limited to 2 GiB; the limit here is one byte."""
     monkeypatch.setattr(model_files, "_MAX_EMBEDDED", 1)
     model = load(case.path)
     with model_files.as_file(model) as path:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes requirements.lock from requirements.txt: all packages and dependencies with versions and digests of their files, for
 # every Python and processor. Run it by hand if a version changes; tests/guards compares the two files.
-# It does not contain torch: an index of CPU wheels has different files than PyPI.
+# It does not contain torch: the files of an index of CPU wheels differ from PyPI's.
 . "$(dirname "$0")/common.sh"
 
 tools/setup/tool_environments.sh uv

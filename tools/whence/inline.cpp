@@ -1,4 +1,4 @@
-// `whence inline`: replaces calls of ONNX functions by the nodes of their bodies.
+// `whence inline`: replaces calls of ONNX functions with the nodes of their bodies.
 #include <iostream>
 
 #include "annotator/text/words.h"
@@ -12,10 +12,10 @@ namespace {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("inline", "functions.onnx -o flat.onnx [--all]",
-                   "Replaces calls of functions that `whence functions` made by the nodes in them, with the metadata\n"
-                   "that the nodes had before. --all also replaces calls of other functions.");
+                   "Replaces each call of a function that `whence functions` made with the nodes of the function, and\n"
+                   "restores their metadata. --all also replaces calls of other functions.");
   line.positional("model", "an ONNX file with functions");
-  declare_model_output(line, "the file without them; may be the same file", Target::may_be_the_model);
+  declare_model_output(line, "the file without functions; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
   line.flag("all", "inline every function, not only those made by whence");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
@@ -37,6 +37,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command inline_command = {"inline", "replace calls of ONNX functions by their nodes", run};
+const Command inline_command = {"inline", "replace calls of ONNX functions with their nodes", run};
 
 }  // namespace whence

@@ -55,14 +55,15 @@ std::string describe(const NodeCounts& nodes) {
 
 void declare_model_output(CommandLine& line, const std::string& help, Target target) {
   line.output("output,o", help, target);
-  line.flag("overwrite",
-            "replace existing files of weights with other content. Weights in separate files are copied into another "
-            "folder under the output's name (out.onnx.data)");
+  line.flag(
+      "overwrite",
+      "replace existing weight files whose content differs. Weights in separate files are copied to another folder "
+      "under the output's name (out.onnx.data)");
 }
 
 void declare_copy_data(CommandLine& line) {
   line.flag("copy-data",
-            "copy files of weights under the output's name, even in the model's folder, where the output otherwise "
+            "copy weight files under the output's name, even in the model's folder, where the output otherwise "
             "refers to the model's own files");
 }
 

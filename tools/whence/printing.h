@@ -23,7 +23,7 @@ std::string describe(const NodeCounts& nodes);
 
 // Declares `--output` and `--overwrite` for a subcommand that writes a model.
 void declare_model_output(CommandLine& line, const std::string& help, Target target);
-// Declares `--copy-data` for a subcommand whose output may refer to the model's own files of weights.
+// Declares `--copy-data` for a subcommand whose output may refer to the model's own weight files.
 void declare_copy_data(CommandLine& line);
 // Returns the values of `--overwrite` and `--copy-data`.
 WeightFiles weight_files(const CommandLine& line);

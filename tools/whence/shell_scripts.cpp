@@ -65,7 +65,8 @@ std::string bash_case(const std::vector<std::string>& words, const std::string& 
   return words.empty() ? "" : "        " + joined(words, "|") + ") " + action + "; return ;;\n";
 }
 
-// Returns 'text' in single quotes for zsh and fish. A quote inside is closed, escaped and opened again.
+// Returns 'text' in single quotes for zsh and fish. For a quote in the text, closes the quotes, adds an escaped quote
+// and reopens them.
 std::string in_quotes(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
 // Escapes the text of a message in an argument of zsh's _arguments.
@@ -121,10 +122,10 @@ std::string fish_option(const std::string& condition, const Option& option) {
 
 std::string bash_script(const Commands& commands) {
   std::string text =
-      "# Completes command lines of whence in bash. `whence completions bash` made it.\n"
+      "# Completes command lines of whence in bash. Written by `whence completions bash`.\n"
       "_whence() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-      "  # --option=value is three words here.\n"
+      "  # Bash splits --option=value into three words.\n"
       "  if [[ $current == = ]]; then current=; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
       "  _whence_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$current\")); }\n"
       "  _whence_files() {\n"
@@ -173,7 +174,7 @@ std::string bash_script(const Commands& commands) {
 std::string zsh_script(const Commands& commands) {
   std::string text =
       "#compdef whence\n"
-      "# Completes command lines of whence in zsh. `whence completions zsh` made it.\n"
+      "# Completes command lines of whence in zsh. Written by `whence completions zsh`.\n"
       "_whence() {\n"
       "  local -a commands\n"
       "  commands=(\n";
@@ -204,7 +205,7 @@ std::string zsh_script(const Commands& commands) {
 
 std::string fish_script(const Commands& commands) {
   std::string text =
-      "# Completes command lines of whence in fish. `whence completions fish` made it.\n"
+      "# Completes command lines of whence in fish. Written by `whence completions fish`.\n"
       "complete -c whence -f\n"
       "complete -c whence -n __fish_use_subcommand -l help -s h -d 'this text'\n"
       "complete -c whence -n __fish_use_subcommand -l version -d 'version of whence'\n";

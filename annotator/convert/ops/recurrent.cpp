@@ -225,7 +225,7 @@ void gru(Ctx& c) { padded(c, kGru); }
 void rnn_tanh(Ctx& c) { padded(c, kRnnTanh); }
 void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
 
-// Refuses packed sequences that lowering did not pad, because other operators than recurrent layers read their data.
+// Refuses packed sequences that lowering did not pad, because operators other than recurrent layers read their data.
 void refuse_unpadded(Ctx& c) {
   c.refuse("this packed sequence is also read by an operator that is not a recurrent layer",
            "pad it with pad_packed_sequence (padding 0) before anything else reads it");

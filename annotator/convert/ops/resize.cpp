@@ -247,8 +247,8 @@ bool doubles(const Dim& before, const Dim& after) {
   return before.size > 0 && (after.size == 2 * before.size || after.size == 2 * before.size - 1);
 }
 
-// Gathers x along the axes on which a Resize would read other elements than PyTorch; `scales` then keeps these axes
-// unchanged. Without factors, the ratio of the sizes is used.
+// Gathers x along the axes on which a Resize would not read the same elements as PyTorch; `scales` then keeps these
+// axes unchanged. Without factors, the ratio of the sizes is used.
 Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling, Scaling& scales) {
   const auto result = c.output_dims();
   if (!result) return x;

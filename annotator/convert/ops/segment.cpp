@@ -24,7 +24,7 @@ Segments segments(Ctx& c) {
   const bool has_offsets = c.has("offsets");
   const Val partition = c.cast(c.tensor(has_offsets ? "offsets" : "lengths"), DType::int64);
   if (c.rank(partition) != 1 || c.axis(c.integer("axis"), c.rank(c.tensor("data"))) != 0) {
-    c.refuse("segments along another axis than the first are not supported",
+    c.refuse("segments along an axis other than the first are not supported",
              "bring the axis to the front with movedim");
   }
   if (has_offsets) return {partition, true, true};

@@ -1,6 +1,6 @@
 // Tools do not rename the values that they keep. So a node corresponds to the reference's node that computes the value
 // with the same name, even if the nodes have different names. Names of nodes are weaker evidence: a node keeps its name
-// if it takes in another.
+// if it absorbs another.
 #include "annotator/match/rules/rule.h"
 
 namespace whence::match {

@@ -1,7 +1,7 @@
 // Compares nodes by the sizes of their weights, of the weights before and after them, and so on outwards. A node is a
 // seed if this neighbourhood occurs once in both graphs. For parts of a model with other names and weights that a tool
-// changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that the spelling of
-// the computation between them does not matter.
+// changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that it does not
+// matter how the computation between them is expressed.
 #include <algorithm>
 #include <utility>
 

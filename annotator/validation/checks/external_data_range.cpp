@@ -1,4 +1,5 @@
-// V202: tensors whose range in the external file passes its end, or has another size than dtype and shape require.
+// V202: tensors whose range in the external file passes its end, or does not have the size that dtype and shape
+// require.
 #include "annotator/validation/checks.h"
 
 namespace whence::validation {
@@ -36,7 +37,8 @@ std::vector<FindingItem> find_external_data_range(const CheckContext& context) {
 const Check external_data_range_check = {
     {"V202", "external_data_range", "tensors whose external data does not fit its file, dtype or shape",
      "the data file belongs to another model or is truncated: copy it again",
-     "The range passes the end of the file, or has another size than dtype and shape require, so the weights are not "
+     "The range passes the end of the file, or does not have the size that dtype and shape require, so the weights are "
+     "not "
      "the model's.",
      Severity::error},
     find_external_data_range};

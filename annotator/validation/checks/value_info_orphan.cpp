@@ -24,7 +24,7 @@ void add_orphans(const std::vector<OnnxValue>& values, const Names& names, std::
   }
 }
 
-// `names`: of the enclosing graphs; a nested graph may describe them again.
+// `names`: the names of the enclosing graphs, which a nested graph may describe again.
 void add_orphans(const OnnxGraph& graph, Names names, std::vector<FindingItem>& items) {
   for (const OnnxValue& input : graph.inputs) names.insert(input.name);
   for (const onnx_file::OnnxTensor& tensor : graph.initializers) names.insert(tensor.name);
