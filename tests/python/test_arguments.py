@@ -247,7 +247,7 @@ def test_requested_names_are_used(backend):
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_a_cache_that_is_not_returned_is_warned_of(backend):
+def test_a_cache_that_is_not_returned_gives_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="changes the contents of 'caches'"):
         whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                       kwargs={"returned": False})
@@ -260,10 +260,10 @@ def test_a_dict_changed_by_forward_gives_a_warning(backend):
             table["sum"] = table["a"] + 1
             return table["sum"] * 2
 
-    given = {"a": random(3, seed=0)}
+    table = {"a": random(3, seed=0)}
     with pytest.warns(whence.WhenceWarning, match="changes the contents of 'table'"):
-        whence.export(Adds(), (given,), backend=backend)
-    assert list(given) == ["a"]
+        whence.export(Adds(), (table,), backend=backend)
+    assert list(table) == ["a"]
 
 
 # ---- other objects --------------------------------------------------------------------------------------------------
