@@ -25,9 +25,9 @@ def _in_python(name: str, options: list[str]) -> str | None:
 
 
 def main() -> int:
-    """Runs a subcommand of this package, or replaces this process by the command."""
+    """Runs a subcommand of this package, or replaces this process with the command."""
     name, *rest = sys.argv[1:] or [""]
-    if name == "help" and rest and _in_python(rest[0], []):  # the command would look in python3, not in this Python
+    if name == "help" and rest and _in_python(rest[0], []):  # the command would search python3, not this Python
         name, rest = rest[0], ["--help"]
     module = _in_python(name, rest)
 
@@ -43,7 +43,7 @@ def main() -> int:
             if str(missing.name).partition(".")[0] == "whence":
                 raise
             raise error("E0307", "needs_libtorch", f"`whence {name}` needs the Python package {missing.name}, which "
-                        f"{sys.executable} does not have", "name the Python that has it in $WHENCE_PYTHON, or "
+                        f"{sys.executable} does not have", "set WHENCE_PYTHON to a Python that has it, or "
                         f"pip install {missing.name}") from None
 
     return run_guarded(rest, run_it)

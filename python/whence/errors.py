@@ -91,15 +91,15 @@ def error(code: str, name: str, message: str, remedy: str, **where: str) -> When
 def require_list(value: object) -> None:
     """Raises WhenceError E0101 unless ``value`` is a list of str. A single str would be read letter by letter."""
     if isinstance(value, str):
-        raise error("E0101", "usage", f"{value!r} is a single str, but a list is expected", f"give [{value!r}]")
+        raise error("E0101", "usage", f"{value!r} is a single str, but a list is expected", f"pass [{value!r}]")
     if not isinstance(value, Iterable) or not all(isinstance(each, str) for each in value):
-        raise error("E0101", "usage", f"{value!r} is not a list of str", "give a list of str")
+        raise error("E0101", "usage", f"{value!r} is not a list of str", "pass a list of str")
 
 
 def require_path(value: object, what: str) -> None:
     """Raises WhenceError E0101 unless ``value`` is the path of a file."""
     if not isinstance(value, (str, os.PathLike)):
-        raise error("E0101", "usage", f"{what} is {type(value).__name__}, not a path", "give a str or a Path")
+        raise error("E0101", "usage", f"{what} is {type(value).__name__}, not a path", "pass a str or a Path")
 
 
 def from_operator(raised: Exception) -> Exception:
@@ -126,6 +126,6 @@ def from_command(output: str, error_output: str, exit_code: int) -> WhenceError:
         return WhenceError([each for failure in failures for each in failure.diagnostics])
     if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # any other signal is a defect
         return error("E0306", "over_limit", f"the command was ended by {signal.Signals(-exit_code).name}, possibly "
-                     "because memory ran out", "give it more memory, or less to do at the same time")
+                     "because memory ran out", "give it more memory, or run fewer commands at the same time")
     message = (error_output or output).strip() or f"the command ended with exit code {exit_code}"
     return error("E0901", "internal", message, "please report this with the file")

@@ -1,4 +1,4 @@
-"""Prints the accuracy table, and how often each confidence value is right."""
+"""Prints the accuracy table, and how often each confidence value is correct."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Scores a whence command on the corpus: whether each node's module is right, and whether its confidence is justified.
+"""Scores a whence command on the corpus: whether each node's module is correct and its confidence justified.
 
     score.py [--whence PATH] [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files renamed,...]
              [--with sidecar|values|weights|scripted|nothing|before|right-before] [-v]

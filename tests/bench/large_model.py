@@ -5,7 +5,7 @@
     python tests/bench/large_model.py 1000 model.onnx --bare --external 100e9    weights in a sparse file of 100 GB
 
 A block is two linear layers, an activation and a sum: MatMul, Add, Relu, MatMul, Add, Add. Protobuf is written field by
-field, because Python's onnx takes minutes for a million nodes. The bytes are equal in each run.
+field, because Python's onnx takes minutes for a million nodes. Every run writes the same bytes.
 """
 
 import argparse
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import command
 
-NODES_A_BLOCK, WIDTH = 6, 4
+NODES_PER_BLOCK, WIDTH = 6, 4
 LINEAR = "torch.nn.modules.linear.Linear"
 VERSION = "0.1.0"
 
@@ -94,7 +94,7 @@ def nodes(blocks: int, annotated: bool) -> Iterator[bytes]:
     for block in range(blocks):
         weights = [f"layers.{block}.{name}" if annotated else f"w{4 * block + i}"
                    for i, name in enumerate(("up.weight", "up.bias", "down.weight", "down.bias"))]
-        values = [f"v{NODES_A_BLOCK * block + i}" for i in range(NODES_A_BLOCK)]
+        values = [f"v{NODES_PER_BLOCK * block + i}" for i in range(NODES_PER_BLOCK)]
         if block == blocks - 1:
             values[5] = "y"
         inputs = [(x, weights[0]), (values[0], weights[1]), (values[1],), (values[2], weights[2]),
@@ -111,7 +111,7 @@ def nodes(blocks: int, annotated: bool) -> Iterator[bytes]:
 
 
 def initializers(blocks: int, annotated: bool, external: int) -> Iterator[bytes]:
-    """Yields weights [4, 4] and biases [4]: numbers in the file, or `external` bytes in another file."""
+    """Yields weights [4, 4] and biases [4] with their numbers, or about `external` bytes of them in another file."""
     generator = random.Random(0)
     width, offset = width_of(blocks, external), 0
     for block in range(blocks):
@@ -130,7 +130,7 @@ def initializers(blocks: int, annotated: bool, external: int) -> Iterator[bytes]
 
 
 def width_of(blocks: int, external: int) -> int:
-    """Returns the number of features per layer with which all weights take about `external` bytes."""
+    """Returns the number of features per layer so that all weights take about `external` bytes."""
     return max(WIDTH, int((external / (8 * blocks)) ** 0.5)) if external else WIDTH
 
 
@@ -194,7 +194,7 @@ def program_digest(t: SidecarTables) -> str:
 
 
 def write_sidecar(path: Path, blocks: int, width: int = WIDTH) -> None:
-    """Writes the recording of that model. Parameters have no digests, so matching relies on sizes and structure."""
+    """Writes the sidecar of that model. Parameters have no digests, so matching relies on sizes and structure."""
     t = SidecarTables()
     children = list(range(1, 1 + 3 * blocks, 3))
     t.add("modules", [t.text(""), t.text("Model"), -1, [], children, 0, False, [], 0, 0])
@@ -247,8 +247,8 @@ def write_sidecar(path: Path, blocks: int, width: int = WIDTH) -> None:
 
 
 def expected_modules(count: int) -> list[str]:
-    """Returns the right module of each node, in the order of the file."""
-    return [f"layers.{i // NODES_A_BLOCK}.{BLOCK_NODES[i % NODES_A_BLOCK][1]}".rstrip(".") for i in range(count)]
+    """Returns the correct module of each node, in the order of the file."""
+    return [f"layers.{i // NODES_PER_BLOCK}.{BLOCK_NODES[i % NODES_PER_BLOCK][1]}".rstrip(".") for i in range(count)]
 
 
 def main() -> None:
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--external", type=float, default=0, help="bytes of weights in a sparse file beside the model")
     parser.add_argument("--sidecar", type=Path)
     options = parser.parse_args()
-    blocks, external = max(options.nodes // NODES_A_BLOCK, 1), int(options.external)
+    blocks, external = max(options.nodes // NODES_PER_BLOCK, 1), int(options.external)
     write_model(options.model, blocks, annotated=not options.bare, external=external)
     if options.sidecar:
         write_sidecar(options.sidecar, blocks, width_of(blocks, external))

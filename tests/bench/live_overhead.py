@@ -1,5 +1,6 @@
-"""The cost of recording: tracing during a recording compared with plain tracing, without and with the recording's start
-and stop, which digests every weight and writes the sidecar. Ratios of medians of one run, interleaved.
+"""Measures the cost of recording: the time of a trace during a recording relative to a plain trace, once without and
+once with starting and stopping the recording, which digests every weight and writes the sidecar. Prints ratios of
+medians of interleaved measurements.
 
     WHENCE=build/bin/whence python tests/bench/live_overhead.py [rounds]
 """

@@ -33,7 +33,7 @@ def best(folder: Path, runs: int) -> Cost:
 
 
 def right(folder: Path) -> float:
-    """Returns the share of nodes with the right module; the nodes are in the order of the blocks."""
+    """Returns the share of nodes with the correct module; the nodes are in the order of the blocks."""
     model = onnx.load(folder / "out.onnx")
     found = [next((p.value for p in node.metadata_props if p.key == "pkg.whence.module"), None)
              for node in model.graph.node]
@@ -50,7 +50,7 @@ def main() -> int:
     print(f"{'nodes':>9} {'wall s':>8} {'CPU s':>8} {'GiB':>6} {'us/node':>8} {'x n log n':>9} {'right %':>8}")
     for nodes in arguments.nodes:
         with tempfile.TemporaryDirectory(prefix="whence-scaling-") as name:
-            folder, blocks = Path(name), max(nodes // large_model.NODES_A_BLOCK, 1)
+            folder, blocks = Path(name), max(nodes // large_model.NODES_PER_BLOCK, 1)
             large_model.write_sidecar(folder / "model.whence.json", blocks)
             large_model.write_model(folder / "model.onnx", blocks)
             cost = best(folder, arguments.runs)
@@ -58,7 +58,7 @@ def main() -> int:
             a_doubling = cost.cpu / (nodes * math.log2(nodes))
             growth = "" if before is None else f"{a_doubling / before:.2f}"
             before = a_doubling
-            print(f"{blocks * large_model.NODES_A_BLOCK:>9} {cost.wall:>8.3f} {cost.cpu:>8.3f} {cost.gib:>6.2f} "
+            print(f"{blocks * large_model.NODES_PER_BLOCK:>9} {cost.wall:>8.3f} {cost.cpu:>8.3f} {cost.gib:>6.2f} "
                   f"{1e6 * cost.cpu / nodes:>8.1f} {growth:>9} {100 * right(folder):>8.2f}", flush=True)
     return 1 if missed else 0
 

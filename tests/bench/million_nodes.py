@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="working folder, 5 GB; its files are kept")
     parser.add_argument("--only", help="run only these commands, comma-separated")
     options = parser.parse_args()
-    blocks, missed = max(options.nodes // large_model.NODES_A_BLOCK, 1), False
+    blocks, missed = max(options.nodes // large_model.NODES_PER_BLOCK, 1), False
     with tempfile.TemporaryDirectory(prefix="whence-million-") as temporary:
         folder = options.folder or Path(temporary)
         if not (folder / "model.onnx").exists():
@@ -86,7 +86,7 @@ def main() -> int:
             writer.start()
             writer.join()
         size = (folder / "model.onnx").stat().st_size
-        print(f"{large_model.NODES_A_BLOCK * blocks:,} nodes, {size / 1e6:.0f} MB")
+        print(f"{large_model.NODES_PER_BLOCK * blocks:,} nodes, {size / 1e6:.0f} MB")
         print(f"{'':26} {'CPU s':>7} {'wall s':>7} {'GiB':>6}", flush=True)
         for name, (arguments, output) in commands(folder, blocks).items():
             if options.only and name not in options.only.split(","):

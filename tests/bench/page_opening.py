@@ -35,7 +35,7 @@ def main() -> int:
             page = options.page or folder / "report.html"
             if not options.page:
                 model = folder / "model.onnx"
-                large_model.write_model(model, max(nodes // large_model.NODES_A_BLOCK, 1), annotated=True)
+                large_model.write_model(model, max(nodes // large_model.NODES_PER_BLOCK, 1), annotated=True)
                 command.run("report", model, "-o", page)
             window = Browser(folder)
             opened = []

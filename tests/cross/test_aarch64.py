@@ -46,7 +46,7 @@ def test_the_binary_is_static_and_for_aarch64(binary):
     assert "AArch64" in headers and "INTERP" not in headers and "NEEDED" not in headers
 
 
-def test_an_empty_root_has_the_output_of_the_dynamic_command(binary, tmp_path):
+def test_output_in_an_empty_root_equals_the_dynamic_commands(binary, tmp_path):
     inside, outside = tmp_path / "root", tmp_path / "folder"
     inside.mkdir(), outside.mkdir()
     shutil.copy(binary, inside / "whence")
@@ -72,7 +72,7 @@ def test_pip_chooses_the_aarch64_wheel(binary, platform, tmp_path):
     assert [path.name for path in (tmp_path / "chosen").iterdir()] == [arm.name]
 
 
-def test_the_tests_of_the_command_line(binary, tmp_path):
+def test_the_command_line_tests_pass(binary, tmp_path):
     """Calls the command through a wrapper. TorchScript archives are passed to this machine's command."""
     wrapper = tmp_path / "bin" / "whence"
     wrapper.parent.mkdir()

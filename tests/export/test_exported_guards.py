@@ -1,4 +1,4 @@
-"""`guards_code` of a .pt2: each dynamic axis of the archive is right at every size, or is fixed or limited to a range
+"""`guards_code` of a .pt2: each dynamic axis of the archive is correct at every size, or is fixed or limited to a range
 with a warning. If --dynamic names an axis that the archive fixes, the export is refused."""
 import onnx
 import onnxruntime

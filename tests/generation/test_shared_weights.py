@@ -79,7 +79,7 @@ def contents(models):
     (lambda models: ([models[0], models[0].parent / "w.data"], "v.data"), "E0204"),
     (lambda models: ([models[0], models[0].parent / "outside.onnx"], "v.data"), "E0502"),
     (lambda models: ([models[0], models[0].parent / "short.onnx"], "v.data"), "E0102"),
-], ids=["existing-file", "a-model", "elsewhere", "twice", "by-a-link", "one-text", "no-list", "numbers",
+], ids=["existing-file", "a-model", "elsewhere", "twice", "by-a-link", "single-string", "not-a-list", "numbers",
         "no-name", "null-byte", "long-name", "empty", "missing", "not-a-model", "outside", "truncated"])
 def test_refusals_change_no_file(models, change, code):
     folder = models[0].parent
@@ -106,7 +106,7 @@ def test_weights_that_another_model_reads_are_not_replaced(models):
         whence.share_weights(models, "w.data")
     assert raised.value.code == "E0401" and "c.onnx" in raised.value.remedy
     assert contents(models) == original
-    assert whence.share_weights([*models, third], "w.data").bytes  # all models that read it
+    assert whence.share_weights([*models, third], "w.data").bytes  # allowed: no other model reads the file
     assert whence.share_weights(models, "v.data").unused == (third.parent / "w.data",)
     assert np.array_equal(result(third), 1 + weight(3))
 

@@ -24,7 +24,7 @@ SCHEMAS: dict[str, list] = {}
 for each in torch._C._jit_get_all_schemas():
     SCHEMAS.setdefault(each.name, []).append(each)
 
-# ATen's views of sparse or nested tensors, tensors of another device or of forward-mode autograd, which no graph has.
+# Views of sparse or nested tensors, to another device, or for forward-mode autograd, which occur in no graph.
 NOT_IN_GRAPHS = re.compile(r"indices$|values$|^_nested|^_ncf|^_autocast|_dual$|^_fw_|^_test|sparse|^as_tensor$|^coalesce$|"
                            r"^pin_memory$|^slice_inverse$|^_grad_sum_to_size$")
 
@@ -41,7 +41,7 @@ def test_rows_are_sorted_and_exist_in_aten():
 
 
 def test_every_view_of_aten_has_a_row():
-    """Code that looks views up by name then misses none."""
+    """Code that finds views by name relies on this."""
     views = [name for name, schemas in SCHEMAS.items() if name.startswith("aten::")
              and not NOT_IN_GRAPHS.search(name.removeprefix("aten::"))
              and any(views_first(schema) and str(schema.arguments[0].type) == "Tensor" for schema in schemas)]
@@ -49,7 +49,7 @@ def test_every_view_of_aten_has_a_row():
     assert not [name for name in views if "memory" not in ROWS.get(name, {})]
 
 
-def test_writing_names_have_writing_schemas():
+def test_rows_that_keep_content_write_their_argument():
     for name, facts in ROWS.items():
         writes = any(a.alias_info is not None and a.alias_info.is_write for a in SCHEMAS[name][0].arguments)
         assert not facts.get("keeps_content") or writes, name
@@ -57,7 +57,7 @@ def test_writing_names_have_writing_schemas():
 
 X = torch.arange(1.0, 9.0).reshape(2, 2, 2)
 COMPLEX = torch.complex(X, X)
-CALLS = {  # for rows whose schemas do not state that the result may share the argument's memory
+CALLS = {  # for operators whose schemas do not declare that the result may share the argument's memory
     "aten::alpha_dropout": lambda x: torch.alpha_dropout(x, 0.5, False),
     "aten::atleast_1d": torch.atleast_1d,
     "aten::atleast_2d": torch.atleast_2d,
@@ -81,7 +81,7 @@ CALLS = {  # for rows whose schemas do not state that the result may share the a
 @pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "memory" in facts])
 def test_results_share_memory(name):
     declared = any(views_first(schema) for schema in SCHEMAS[name])
-    assert declared or name in CALLS, "add a call in which they share memory"
+    assert declared or name in CALLS, "add a call whose result shares memory"
     if name not in CALLS:
         return
     x = X.clone()

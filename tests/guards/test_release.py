@@ -41,7 +41,7 @@ def members(path: Path) -> dict[str, tarfile.TarInfo]:
         return {entry.name.partition("/")[2]: entry for entry in archive}
 
 
-def test_the_sums_match_the_files(release):
+def test_the_checksums_match_the_files(release):
     lines = dict(reversed(line.split("  ")) for line in (release / "SHA256SUMS").read_text().splitlines())
     assert set(lines) == {path.name for path in release.iterdir()} - {"SHA256SUMS"} and len(lines) == 4
     assert all(hashlib.sha256((release / name).read_bytes()).hexdigest() == digest for name, digest in lines.items())
@@ -91,7 +91,7 @@ assert validator.validate_str(json.dumps(bill)) is not None
 
 @pytest.mark.matrix
 def test_the_bill_is_valid_in_cyclonedx(release):
-    """Uses the schema of that project; a wrong bill must be refused."""
+    """Validates with CycloneDX's own schema, which must refuse a wrong bill."""
     python = command.ROOT / "build" / "tools" / "cyclonedx" / "bin" / "python"
     if not python.exists():
         pytest.skip("no environment of cyclonedx: tools/setup/tool_environments.sh makes it")

@@ -67,10 +67,10 @@ def annotate(path, output, *options, code=0):
 
 
 def test_the_counts_of_parameters_do_not_overlap(folder, tmp_path):
-    said = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
+    output = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
     found = re.search(r"of (\d+) parameters (\d+) were found by their bytes, (\d+) more by name, "
-                      r"(\d+) more by some of their elements, (\d+) more by shape\n", said)
-    assert found, said
+                      r"(\d+) more by some of their elements, (\d+) more by shape\n", output)
+    assert found, output
     parameters, *counts = map(int, found.groups())
     assert 0 < sum(counts) <= parameters
 
@@ -348,8 +348,8 @@ def test_from_restores_node_names(folder, tmp_path):
 def test_from_reports_the_new_ir_version(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     assert onnx.load(folder / "renamed.onnx").ir_version < 10
-    said = annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx").stderr
-    assert said.startswith("note: the IR version was raised from 8 to 10: older versions have no node metadata")
+    output = annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx").stderr
+    assert output.startswith("note: the IR version was raised from 8 to 10: older versions have no node metadata")
 
 
 def number_names(path) -> None:
@@ -708,7 +708,7 @@ def repeated(tmp_path):
 
 def test_fused_nodes_of_later_calls_have_both_modules(repeated):
     found = [keys(node) for node in onnx.load(repeated / "out.onnx").graph.node if node.op_type == "FusedGemm"]
-    assert [(said["module"], json.loads(said["modules"])) for said in found] == [("b", ["b.a", "b"])] * 3
+    assert [(metadata["module"], json.loads(metadata["modules"])) for metadata in found] == [("b", ["b.a", "b"])] * 3
 
 
 def test_a_file_annotated_with_from_fits_its_sidecar(repeated):

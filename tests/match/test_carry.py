@@ -22,7 +22,7 @@ from cli.test_errors import refused
 from match.test_annotate_foreign import keys
 
 LAYERS = {8: "first", 12: "blocks.0", 20: "blocks.1", 10: "head"}  # by number of outputs
-FOR_PYTHON = shlex.quote(sys.executable)
+PYTHON = shlex.quote(sys.executable)
 
 ONNX_RUNTIME = """
 import sys, onnxruntime
@@ -44,10 +44,10 @@ for number, node in enumerate(model.graph.node):
     del node.metadata_props[:]
     node.name = f"n{number}"
 first = model.graph.node[0]
-NAME = f"behind{len(model.graph.node)}"
+NAME = f"inserted{len(model.graph.node)}"
 for node in model.graph.node[1:]:
     node.input[:] = [NAME if name == first.output[0] else name for name in node.input]
-model.graph.node.insert(1, onnx.helper.make_node("Identity", [first.output[0]], [NAME], name="put_in"))
+model.graph.node.insert(1, onnx.helper.make_node("Identity", [first.output[0]], [NAME], name="inserted"))
 onnx.save(model, sys.argv[-1])
 """
 CYCLE = """
@@ -116,8 +116,8 @@ def layers(path) -> dict:
         for name in node.input:
             for size in set(sizes.get(name, ())) & set(LAYERS) if name in sizes else ():
                 if node.op_type in ("Conv", "FusedConv", "Gemm", "MatMul") and size in (sizes[name][0], sizes[name][-1]):
-                    said = keys(node)
-                    found.setdefault(size, set()).update(json.loads(said.get("modules", "null")) or [said["module"]])
+                    metadata = keys(node)
+                    found.setdefault(size, set()).update(json.loads(metadata.get("modules", "null")) or [metadata["module"]])
     return found
 
 
@@ -125,12 +125,12 @@ TOOLS = ["onnxslim", "onnxsim", "onnx_runtime", "version"]
 
 
 def command_line(folder, tool: str) -> str:
-    program = shutil.which(tool, path=os.path.dirname(sys.executable)) or f"{FOR_PYTHON} {folder / tool}.py"
+    program = shutil.which(tool, path=os.path.dirname(sys.executable)) or f"{PYTHON} {folder / tool}.py"
     return f"{program} {{in}} {{out}}"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_tools_keep_their_file_and_nodes_their_modules(folder, tmp_path, tool):
+def test_the_tools_file_is_kept_and_its_nodes_get_modules(folder, tmp_path, tool):
     kept, out = tmp_path / "kept.onnx", tmp_path / "out.onnx"
     before = (folder / "net.onnx").read_bytes()
     report = carry_report(folder / "net.onnx", "-o", out, "--", "sh", "-c",
@@ -161,9 +161,9 @@ def test_tools_run_in_sequence(folder, tmp_path):
     assert report["tools"][2]["tool"].endswith("change.py {in}") and report["exact"] == 0
     assert {size: modules & {LAYERS[size]} for size, modules in layers(out).items()} == {
         size: {name} for size, name in LAYERS.items()}
-    told = command.run("carry", folder / "net.onnx", "-o", out, "--", *change).stdout.splitlines()
-    assert told[0].endswith(f"net.onnx: {before} nodes: {before} exact")
-    assert told[1].startswith("  ") and told[1].endswith(" s") and told[2].startswith(f"{out}: {before + 1} nodes: ")
+    output = command.run("carry", folder / "net.onnx", "-o", out, "--", *change).stdout.splitlines()
+    assert output[0].endswith(f"net.onnx: {before} nodes: {before} exact")
+    assert output[1].startswith("  ") and output[1].endswith(" s") and output[2].startswith(f"{out}: {before + 1} nodes: ")
 
 
 @pytest.mark.parametrize("arguments", [["{in}"], ["{in}", "{out}"]], ids=["in place", "to another file"])
@@ -177,8 +177,8 @@ def test_external_weights_are_copied(folder, tmp_path, arguments, same_folder):
     command.run("carry", source / "net.onnx", "-o", out, "--", *script(folder, "change"), *arguments)
     assert {name: (source / name).read_bytes() for name in before} == before
     changed, original = onnx.load(out), onnx.load(source / "net.onnx")
-    first, put_in = (keys(node) for node in changed.graph.node[:2])
-    assert changed.graph.node[1].name == "put_in" and put_in["module"] == first["module"]
+    first, inserted = (keys(node) for node in changed.graph.node[:2])
+    assert changed.graph.node[1].name == "inserted" and inserted["module"] == first["module"]
     assert json.loads(first["modules"]) == ["first", "norm"]
     located = {entry.value for tensor in onnx.load(out, load_external_data=False).graph.initializer
                for entry in tensor.external_data if entry.key == "location"}
@@ -187,11 +187,11 @@ def test_external_weights_are_copied(folder, tmp_path, arguments, same_folder):
         assert mine.name == old.name and np.array_equal(numpy_helper.to_array(mine), numpy_helper.to_array(old))
 
 
-def test_functions_whose_calls_a_tool_inlined(folder, tmp_path):
+def test_a_tool_that_inlines_calls_of_functions(folder, tmp_path):
     """The tool's file still has the definitions, but no call."""
     command.run("functions", folder / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
     assert [each.name for each in onnx.load(tmp_path / "functions.onnx").functions]
-    write_out = """
+    inline_calls = """
 import sys, onnx, onnx.inliner
 model = onnx.load(sys.argv[1])
 flat = onnx.inliner.inline_local_functions(model)
@@ -199,8 +199,8 @@ flat.functions.extend(model.functions)
 flat.opset_import.extend(each for each in model.opset_import if each.domain)
 onnx.save(flat, sys.argv[2])
 """
-    (tmp_path / "write_out.py").write_text(write_out)
-    command.run("carry", tmp_path / "functions.onnx", "-o", tmp_path / "out.onnx", "--", *script(tmp_path, "write_out"), "{in}",
+    (tmp_path / "inline_calls.py").write_text(inline_calls)
+    command.run("carry", tmp_path / "functions.onnx", "-o", tmp_path / "out.onnx", "--", *script(tmp_path, "inline_calls"), "{in}",
                 "{out}")
     found = layers(tmp_path / "out.onnx")
     assert {size for size, modules in found.items() if LAYERS[size] in modules} == set(LAYERS)
@@ -232,16 +232,16 @@ def test_a_node_fused_with_another_has_both_modules(folder, tmp_path):
     command.run("annotate", tmp_path / "fused.onnx", "-o", tmp_path / "out.onnx", "--from", folder / "net.onnx")
     nodes = {node.name: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
     for node in fused:
-        said = nodes[node.name]
-        assert said["confidence"] == "matched"  # the Relu belongs to the root
-        assert said["module"] == "" and "" in json.loads(said["modules"])
-    rest = [said["confidence"] for name, said in nodes.items() if name not in {node.name for node in fused}]
+        metadata = nodes[node.name]
+        assert metadata["confidence"] == "matched"  # the Relu belongs to the root
+        assert metadata["module"] == "" and "" in json.loads(metadata["modules"])
+    rest = [metadata["confidence"] for name, metadata in nodes.items() if name not in {node.name for node in fused}]
     assert rest and set(rest) == {"exact"}
     again = command.run_json("annotate", tmp_path / "out.onnx", "-o", tmp_path / "again.onnx", "--from", folder / "net.onnx")
     assert not again["changed"] and (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
 
 
-FAILING = {  # the tool, the code, and what the message or the remedy holds
+FAILING = {  # the tool, the code, and a fragment of the message
     "status": (["sh", "-c", "echo first; echo no such layer >&2; exit 3", "{in}"], "E0210", "status 3; it printed: first | no such layer"),
     "signal": (["sh", "-c", "kill -9 $$", "{in}"], "E0210", "signal 9 (Killed)"),
     "nothing": (["true", "{in}", "{out}"], "E0210", "wrote no file"),
@@ -263,8 +263,8 @@ FAILING = {  # the tool, the code, and what the message or the remedy holds
 def test_a_tool_that_fails(folder, tmp_path, case):
     tool, code, text = FAILING[case]
     tool = [*script(folder, "cycle"), "{in}"] if case == "cycle" else tool
-    said = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, trailing=["--", *tool])
-    assert text in said["message"] and str(tmp_path) not in said["message"]
+    diagnostic = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, trailing=["--", *tool])
+    assert text in diagnostic["message"] and str(tmp_path) not in diagnostic["message"]
 
 
 def test_a_file_without_origins_is_refused_before_the_tool_runs(folder, tmp_path):
@@ -273,9 +273,9 @@ def test_a_file_without_origins_is_refused_before_the_tool_runs(folder, tmp_path
     for node in model.graph.node:
         del node.metadata_props[:]
     onnx.save(model, tmp_path / "plain.onnx")
-    said = refused(["carry", tmp_path / "plain.onnx", "-o", tmp_path / "target"], tmp_path, "E0203",
+    diagnostic = refused(["carry", tmp_path / "plain.onnx", "-o", tmp_path / "target"], tmp_path, "E0203",
                    trailing=["--", "sh", "-c", f"touch {tmp_path}/ran", "{in}"])
-    assert "whence annotate" in said["remedy"] and not (tmp_path / "ran").exists()
+    assert "whence annotate" in diagnostic["remedy"] and not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("output, code", [("net.onnx", "E0101"), ("w.bin", "E0101"), ("no/out.onnx", "E0401")])
@@ -286,10 +286,10 @@ def test_the_model_is_never_overwritten(folder, tmp_path, output, code):
             trailing=["--", "sh", "-c", "touch ran", "{in}"])
 
 
-def test_a_tool_that_takes_too_long_is_stopped(made, tmp_path):
-    said = refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
-                   behind=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
-    assert "more than 0.3 s" in said["message"] and said["message"].endswith("it printed: waiting")
+def test_a_tool_that_takes_too_long_is_stopped(folder, tmp_path):
+    diagnostic = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
+                   trailing=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
+    assert "more than 0.3 s" in diagnostic["message"] and diagnostic["message"].endswith("it printed: waiting")
     for wrong in ("0", "-1", "soon", "inf"):
         assert "--timeout" in refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
                                       "E0101", trailing=["--", "true", "{in}"])["message"]

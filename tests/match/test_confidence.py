@@ -108,12 +108,12 @@ def test_a_missing_confidence_is_low(folder, tmp_path):
 
 def test_carried_names_state_confidence(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "carried.onnx", "--from", folder / "before.onnx", "--carry")
-    told = words(tmp_path / "carried.onnx")
-    for node, word in zip(onnx.load(tmp_path / "carried.onnx").graph.node, told, strict=True):
+    confidences = words(tmp_path / "carried.onnx")
+    for node, word in zip(onnx.load(tmp_path / "carried.onnx").graph.node, confidences, strict=True):
         assert node.doc_string.endswith(f" ({word})") == (word not in ("exact", "matched"))
     remove_metadata(tmp_path / "carried.onnx", tmp_path / "bare.onnx", names=False)
     annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx")  # only the doc_strings are left
-    assert is_no_surer(tmp_path / "out.onnx", told)
+    assert is_no_surer(tmp_path / "out.onnx", confidences)
     command.run("strip", tmp_path / "carried.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (folder / "exported.onnx").read_bytes()
 
@@ -187,12 +187,12 @@ def product_modules(found, node, down: bool) -> list[str]:
     modules, seen, todo = [], set(), [node]
     while todo:
         at = todo.pop()
-        for other, said in found:
+        for other, metadata in found:
             near = set(other.input) & set(at.output) if down else set(at.input) & set(other.output)
             if near and other.output[0] not in seen:
                 seen.add(other.output[0])
                 if other.op_type == "MatMulInteger":
-                    modules.append(said["module"])
+                    modules.append(metadata["module"])
                 elif other.op_type in ("Cast", "Mul"):
                     todo.append(other)
     return sorted(set(modules))
@@ -204,18 +204,18 @@ def test_quantisers_of_an_input_belong_to_its_readers(network, tmp_path, option)
     quantize_dynamic(network / "exported.onnx", tmp_path / "int8.onnx")
     reference = network / "model.json" if option == "--sidecar" else tmp_path / "before.onnx"
     found = annotated_nodes(tmp_path / "int8.onnx", option, reference)
-    quantising = [(node, said) for node, said in found if node.op_type == "DynamicQuantizeLinear"]
+    quantising = [(node, metadata) for node, metadata in found if node.op_type == "DynamicQuantizeLinear"]
     assert len(quantising) >= 3
-    for node, said in quantising:
+    for node, metadata in quantising:
         served = product_modules(found, node, down=True)
         if len(served) > 1:
             assert served == ["attention.k", "attention.q", "attention.v"]
-            assert (said["module"], said["confidence"], said["rule"]) == ("attention", "ancestor", "inserted")
+            assert (metadata["module"], metadata["confidence"], metadata["rule"]) == ("attention", "ancestor", "inserted")
         else:
-            assert [said["module"]] == served and said["rule"] == "inserted"
-    for node, said in found:  # the Cast of a result belongs to the product
+            assert [metadata["module"]] == served and metadata["rule"] == "inserted"
+    for node, metadata in found:  # the Cast of a result belongs to the product
         if node.op_type == "Cast":
-            assert [said["module"]] == product_modules(found, node, down=False)
+            assert [metadata["module"]] == product_modules(found, node, down=False)
 
 
 def test_a_quantiser_pair_belongs_to_its_reader(network, tmp_path):
@@ -229,7 +229,7 @@ def test_a_quantiser_pair_belongs_to_its_reader(network, tmp_path):
         node.input[0] = "back"
     onnx.save(model, tmp_path / "qdq.onnx")
     found = annotated_nodes(tmp_path / "qdq.onnx", "--sidecar", network / "model.json")
-    assert [said["module"] for node, said in found if "Linear" in node.op_type] == ["act", "act"]
+    assert [metadata["module"] for node, metadata in found if "Linear" in node.op_type] == ["act", "act"]
 
 
 def test_casts_around_an_operator_join_it(network, tmp_path):
@@ -243,7 +243,7 @@ def test_casts_around_an_operator_join_it(network, tmp_path):
                                                         to=onnx.TensorProto.FLOAT))
     onnx.save(model, tmp_path / "cast.onnx")
     found = annotated_nodes(tmp_path / "cast.onnx", "--sidecar", network / "model.json")
-    assert [said["module"] for node, said in found if node.op_type == "Cast"] == ["act", "act"]
+    assert [metadata["module"] for node, metadata in found if node.op_type == "Cast"] == ["act", "act"]
 
 
 def insert_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodeProto) -> None:
@@ -292,5 +292,5 @@ def test_similarity_is_not_enough_for_matched(tmp_path):
     graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 8])], [value("y", 1, [2, 3])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), tmp_path / "f.onnx")
     found = annotated_nodes(tmp_path / "f.onnx", "--sidecar", tmp_path / "model.json")
-    words = {node.input[1]: said["confidence"] for node, said in found if node.op_type == "Gemm"}
+    words = {node.input[1]: metadata["confidence"] for node, metadata in found if node.op_type == "Gemm"}
     assert words["a"] == words["b"] == "matched" and {words["q"], words["k"]} <= {"inferred", "ancestor"}

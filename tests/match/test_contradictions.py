@@ -58,13 +58,13 @@ def test_a_node_that_its_neighbours_contradict(rotary, file, tmp_path):
     command.run("annotate", folder / f"{file}.onnx", "--sidecar", folder / "model.json", "-o", tmp_path / "out.onnx")
     compared, wrong = 0, []
     for node in onnx.load(tmp_path / "out.onnx").graph.node:
-        said = keys(node)
+        entries = keys(node)
         [module] = truth.get(node.output[0], []) or [None]
-        if module is None or module.startswith("_empty") or said["confidence"] not in {"matched", "inferred"}:
+        if module is None or module.startswith("_empty") or entries["confidence"] not in {"matched", "inferred"}:
             continue
         compared += 1
-        if module not in {said["module"], *ast.literal_eval(said.get("modules", "[]"))}:
-            wrong.append((said["confidence"], node.name, module))
+        if module not in {entries["module"], *ast.literal_eval(entries.get("modules", "[]"))}:
+            wrong.append((entries["confidence"], node.name, module))
     assert compared > 150
     assert not [each for each in wrong if each[0] == "matched"]
     assert len(wrong) <= 1  # one inferred Unsqueeze of a table, after onnxslim
@@ -78,10 +78,10 @@ def test_an_ancestor_states_no_operation(rotary, tmp_path):
     assert ancestors
     for node in ancestors:
         assert not OPERATION_KEYS & set(metadata(node)), node.name
-    told = command.run("explain", tmp_path / "out.onnx", ancestors[0].name, "--sidecar", folder / "model.json").stdout
-    assert "\n  source" not in told and ".py:" not in told and "operation" not in told
+    output = command.run("explain", tmp_path / "out.onnx", ancestors[0].name, "--sidecar", folder / "model.json").stdout
+    assert "\n  source" not in output and ".py:" not in output and "operation" not in output
     cosines = [keys(node) for node in nodes if node.op_type == "Cos"]
-    assert len(cosines) == 2 and {said["module"] for said in cosines} == {"rotary_emb"}
+    assert len(cosines) == 2 and {entries["module"] for entries in cosines} == {"rotary_emb"}
 
 
 class Tables(torch.nn.Module):
@@ -133,7 +133,7 @@ def test_a_recording_of_fixed_sizes_recommends_dynamic_sizes(fixed, tmp_path):
     sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,), dynamic_shapes=None if fixed else sizes)
-    for shapes, told in (sizes, fixed), (None, False):
+    for shapes, has_note in (sizes, fixed), (None, False):
         torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=True, verbose=False, external_data=False,
                           dynamic_shapes=shapes)
         file = onnx.load(tmp_path / "model.onnx")
@@ -145,6 +145,6 @@ def test_a_recording_of_fixed_sizes_recommends_dynamic_sizes(fixed, tmp_path):
                                   "-o", tmp_path / "out.onnx")
         notes = [each["message"] for each in report["diagnostics"] if "dynamic_shapes" in each["remedy"]]
         vague = report["ancestor"] + report["unattributed"]
-        assert len(notes) == (told and vague > 0)
+        assert len(notes) == (has_note and vague > 0)
         if shapes and fixed:
             assert vague and f" {vague} nodes" in notes[0]

@@ -392,7 +392,7 @@ def test_a_part_with_one_copy_belongs_to_the_model(tmp_path):
     rename.rename_everything(part)
     onnx.save(part, tmp_path / "part.onnx")
     command.run("annotate", tmp_path / "part.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
-    said = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert len(said) > 3 and not [each for each in said if each["confidence"] in SURE]
-    assert len(said) > 3 and not [each for each in said if each["confidence"] in SURE]
-    assert {each["module"] for each in said} <= {"", "layers"}
+    results = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert len(results) > 3 and not [each for each in results if each["confidence"] in SURE]
+    assert len(results) > 3 and not [each for each in results if each["confidence"] in SURE]
+    assert {each["module"] for each in results} <= {"", "layers"}

@@ -35,8 +35,8 @@ def optimised_nodes(folder, level: str, way: str) -> list[onnx.NodeProto]:
 
 
 def modules(node: onnx.NodeProto) -> list[str]:
-    said = keys(node)
-    return sorted(json.loads(said["modules"])) if "modules" in said else [said["module"]]
+    metadata = keys(node)
+    return sorted(json.loads(metadata["modules"])) if "modules" in metadata else [metadata["module"]]
 
 
 class Channels(nn.Module):

@@ -47,11 +47,11 @@ def test_an_exporter_that_merges_equal_nodes(renamed, swapped, tmp_path):
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
     found = {node.op_type: (node.name, keys(node)) for node in onnx.load(tmp_path / "out.onnx").graph.node}
     for operator in ("Softmax", "Sin"):
-        name, said = found[operator]
-        assert sorted(json.loads(said["modules"])) == ["left", "right"]
-        assert (said["module"], said["confidence"]) == ("", "matched")
-        told = command.run("explain", tmp_path / "out.onnx", name).stdout
-        assert "left" in told and "right" in told
+        name, metadata = found[operator]
+        assert sorted(json.loads(metadata["modules"])) == ["left", "right"]
+        assert (metadata["module"], metadata["confidence"]) == ("", "matched")
+        output = command.run("explain", tmp_path / "out.onnx", name).stdout
+        assert "left" in output and "right" in output
     assert "modules" not in found["Sub"][1]
 
 
@@ -69,8 +69,8 @@ def test_a_node_of_one_branch_has_one_module(tmp_path):
     onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
     found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Softmax"]
-    assert sorted(said["module"] for said in found) == ["left", "right"]
-    assert not [said for said in found if "modules" in said]
+    assert sorted(metadata["module"] for metadata in found) == ["left", "right"]
+    assert not [metadata for metadata in found if "modules" in metadata]
 
 
 class Masks(torch.nn.Module):
@@ -97,9 +97,9 @@ def test_whences_own_export(tmp_path):
     """`covered` counts the merged node once, at the module around both."""
     whence.export(Heads().eval(), (torch.randn(2, 6), torch.rand(2, 6) > 0.5), tmp_path / "model.onnx")
     [cast] = [node for node in onnx.load(tmp_path / "model.onnx").graph.node if node.op_type == "Cast"]
-    said = keys(cast)
-    assert json.loads(said["modules"]) == ["first", "second"] and (said["module"], said["confidence"]) == ("", "exact")
-    told = command.run("explain", tmp_path / "model.onnx", cast.name).stdout
-    assert "first" in told and "second" in told
+    metadata = keys(cast)
+    assert json.loads(metadata["modules"]) == ["first", "second"] and (metadata["module"], metadata["confidence"]) == ("", "exact")
+    output = command.run("explain", tmp_path / "model.onnx", cast.name).stdout
+    assert "first" in output and "second" in output
     rows = {row["path"]: row for row in command.run_json("show", tmp_path / "model.onnx")["modules"]}
     assert rows[""]["nodes"] == len(onnx.load(tmp_path / "model.onnx").graph.node)

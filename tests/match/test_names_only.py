@@ -101,8 +101,8 @@ def test_a_weight_decides_between_modules_of_one_name(model, tmp_path):
 def test_an_ambiguous_name_gives_the_module_around_both(tmp_path):
     """`/layer.0/Gemm` belongs to layer.0.layer.0, but layer.0 itself may read its child's weights."""
     readers, _ = annotate_by_names(AllCalledLayer(), tmp_path)
-    said = [(found["module"], found["confidence"]) for found, _ in readers]
-    assert said == [("layer.0", "ancestor"), ("layer.0.layer.1", "inferred"),
+    results = [(found["module"], found["confidence"]) for found, _ in readers]
+    assert results == [("layer.0", "ancestor"), ("layer.0.layer.1", "inferred"),
                     ("layer.1.layer.0", "inferred"), ("layer.1", "ancestor")]
 
 
@@ -193,7 +193,7 @@ def test_a_convolution_whose_keys_and_weights_agree(tmp_path):
                       verbose=False)
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "out.onnx")
     found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type.startswith("Conv")]
-    assert [(said["module"], said["confidence"]) for said in found] == [
+    assert [(metadata["module"], metadata["confidence"]) for metadata in found] == [
         ("0", "inferred"), ("1", "ancestor"), ("1.fc1", "inferred"), ("1.fc2", "inferred"), ("2", "inferred")]
 
 
@@ -237,5 +237,5 @@ def test_pytorch_scopes_that_are_no_modules(tmp_path):
     assert {row["path"] for row in shown["modules"]} == {"", "fc"} and shown["unattributed"] == 1
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
     found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert [said.get("module") for said in found[:2]] == ["fc", "fc"]
+    assert [metadata.get("module") for metadata in found[:2]] == ["fc", "fc"]
     assert "_" not in found[2].get("module", "")

@@ -1,4 +1,5 @@
-"""Pairs of quantizers that a tool inserts after a value belong to the value's readers, whatever their names are."""
+"""QuantizeLinear/DequantizeLinear pairs that a tool inserts after a value belong to the modules that read the value,
+whatever the names of the pairs are."""
 
 import onnx
 import pytest
@@ -22,7 +23,7 @@ class Residual(torch.nn.Module):
         return self.tail(torch.sigmoid(self.block["conv"](x) + self.block["short"](x)))
 
 
-class Readings(CalibrationDataReader):
+class CalibrationInputs(CalibrationDataReader):
     def __init__(self):
         self.left = iter([{"x": torch.randn(1, 3, 16, 16).numpy()} for _ in range(2)])
 
@@ -32,7 +33,7 @@ class Readings(CalibrationDataReader):
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 @pytest.mark.parametrize("option", ["--sidecar", "--from", "--weights", None])
-def test_pairs_belong_to_readers(dynamo, option, tmp_path):
+def test_quantizer_pairs_belong_to_the_modules_that_read_them(dynamo, option, tmp_path):
     model, x = Residual().eval(), torch.randn(1, 3, 16, 16)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))
@@ -41,7 +42,7 @@ def test_pairs_belong_to_readers(dynamo, option, tmp_path):
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "known.onnx")
     torch.save(model.state_dict(), tmp_path / "model.bin")
     before = tmp_path / ("known.onnx" if option == "--from" else "plain.onnx")
-    quantize_static(before, tmp_path / "qdq.onnx", Readings())
+    quantize_static(before, tmp_path / "qdq.onnx", CalibrationInputs())
     source = {"--sidecar": "model.json", "--from": "known.onnx", "--weights": "model.bin"}.get(option)
     command.run("annotate", tmp_path / "qdq.onnx", *([option, tmp_path / source] if option else []), "-o",
                 tmp_path / "out.onnx")
@@ -50,8 +51,8 @@ def test_pairs_belong_to_readers(dynamo, option, tmp_path):
     pooled = next(node for node in graph.node if node.op_type == "AveragePool").output[0]
     [quantize] = [node for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] == pooled]
     for node in (quantize, *readers[quantize.output[0]]):
-        said = keys(node)
-        assert said.get("module", "") in {"block", ""} and said["confidence"] in {"ancestor", "unattributed"}
+        metadata = keys(node)
+        assert metadata.get("module", "") in {"block", ""} and metadata["confidence"] in {"ancestor", "unattributed"}
     squashed = next(node for node in graph.node if node.op_type == "Sigmoid").output[0]
     for node in [node for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] == squashed]:
         assert keys(node).get("module", "") in {"tail", ""}
@@ -69,8 +70,8 @@ class Attention(torch.nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-def test_a_reshape_after_an_integer_product_is_the_models_own(tmp_path):
-    """The tool that quantised the product inserts no Reshape."""
+def test_a_reshape_after_an_integer_matmul_keeps_its_module(tmp_path):
+    """The quantiser inserts no Reshape, so each one comes from the model."""
     model, x = torch.nn.Sequential(Attention(), Attention()).eval(), torch.randn(2, 6, 32)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))

@@ -68,19 +68,19 @@ def test_a_file_with_useful_names_has_no_warning(tmp_path):
     assert "record the model" not in command.run("annotate", path, "-o", tmp_path / "out.onnx").stderr
 
 
-@pytest.mark.parametrize("minimum, code, said", [
+@pytest.mark.parametrize("minimum, code, fragment", [
     ("covered=100", 1, "covered is 66.67 %, not 100 %"), ("covered=60", 0, ""),
     ("exact=50@a", 0, ""), ("covered=90@op:Relu", 1, "covered of Relu is 66.67 %, not 90 %"),
     ("covered=1@gone", 1, "no module of the file matches 'gone'"), ("covered=101", 2, "is not a threshold")])
-def test_a_shortfall_is_exit_1(tmp_path, minimum, code, said):
+def test_a_shortfall_is_exit_1(tmp_path, minimum, code, fragment):
     nodes = [node("Relu", ["x"], "a", "n0", known("a")), node("Relu", ["a"], "b", "n1", known("b", "inferred")),
              node("Relu", ["b"], "c", "n2", {"pkg.whence.confidence": "unattributed"})]
     path, out = model(nodes, tmp_path / "m.onnx"), tmp_path / "out.onnx"
     result = command.run("annotate", path, "-o", out, "--min", minimum, code=code)
-    assert said in result.stdout + result.stderr
+    assert fragment in result.stdout + result.stderr
     assert out.exists() == (code < 2)  # the file is written nevertheless
     if code == 1:
-        assert any(said in each for each in command.run_json("annotate", path, "-o", out, "--min", minimum, code=1)["shortfalls"])
+        assert any(fragment in each for each in command.run_json("annotate", path, "-o", out, "--min", minimum, code=1)["shortfalls"])
 
 
 def test_python_has_the_shortfalls(blind):

@@ -399,8 +399,8 @@ def test_norms_folded_into_convolutions(tmp_path):
     path = export(model, torch.randn(1, 3, 9, 9), tmp_path)
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     annotated(path, tmp_path / "model.safetensors", tmp_path)
-    said = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"]
-    assert [(sorted(json.loads(each["modules"])), each["confidence"]) for each in said] == [
+    results = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"]
+    assert [(sorted(json.loads(each["modules"])), each["confidence"]) for each in results] == [
         (["bn1", "conv1"], "inferred"), (["bn2", "conv2"], "inferred")]
 
 

@@ -115,7 +115,7 @@ def test_a_recorded_model_that_the_file_calls_twice(tmp_path):
         if not name.startswith("/model/") or keys(node)["confidence"] != "matched":
             continue
         path = re.sub(r"_\d+/", "/", name).split("/")[2:-1]  # model.0, scale, up
-        said = json.loads(keys(node).get("modules", "[]")) or [keys(node)["module"]]
-        assert ".".join(path).removeprefix("model.") in said, name
+        paths = json.loads(keys(node).get("modules", "[]")) or [keys(node)["module"]]
+        assert ".".join(path).removeprefix("model.") in paths, name
         matched += 1
     assert matched >= 12

@@ -17,7 +17,7 @@ QUERY, KEY = "layers.0.attention.query", "layers.0.attention.key"
 
 
 def exchanged(source, target):
-    """Exchanges the annotations of two modules; the numbers stay."""
+    """Exchanges the annotations of two modules, but not their weights."""
     model = onnx.load(source)
     for node in model.graph.node:
         for entry in node.metadata_props:
@@ -26,7 +26,7 @@ def exchanged(source, target):
     return target
 
 
-def test_a_right_file_is_proved(encoder, run_here):
+def test_a_correct_file_is_proved(encoder, run_here):
     values = encoder / "encoder.values.safetensors"
     result = command.run("validate", encoder / "encoder.onnx", "--values", values)
     plain = command.run("validate", encoder / "encoder.onnx").stdout
@@ -47,7 +47,7 @@ def test_exchanged_annotations_are_contradicted(encoder, tmp_path, run_here):
     assert "is the annotation right?" in str(whence.accuracy(path, values))
 
 
-def test_a_fault_contradicts_nothing(encoder, exported):
+def test_a_wrong_weight_is_no_contradiction(encoder, exported):
     def change(model):
         model.layers[0].attention.key.weight.data = model.layers[0].attention.key.weight.data.roll(1, 0)
 
@@ -82,14 +82,13 @@ def test_ambiguous_values_prove_nothing(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--values", "no"], 2), (["--format", "sarif"], 2), (["--frobnicate"], 2),
                                                  (["--min", "exact=101"], 2), (["--require", "nothing"], 1)])
-def test_other_options_of_validate_work_too(encoder, run_here, arguments, code):
+def test_options_of_validate_with_values(encoder, run_here, arguments, code):
     result = run_here("validate", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", *arguments,
                       code=code)
     assert (code == 1) == ("V502" in result.out) and (code == 2) == result.err.startswith("E0")
 
 
-def test_every_option_of_validate_works(encoder):
-    """Each option in its help is also accepted with --values."""
+def test_every_option_of_validate_is_accepted_with_values(encoder):
     import re
 
     from whence.numerics import validate_command

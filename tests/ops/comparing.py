@@ -15,7 +15,7 @@ from ops.runtime_gaps import ABORTS_ON_EMPTY, lacks, refuses_empty
 from results import assert_same_results
 
 NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}  # dtypes of Python's numbers
-GROWTH = 3  # how much larger dynamic sizes are in the second comparison
+GROWTH = 3  # factor of the dynamic sizes in the comparison at larger sizes
 
 
 def flat(result) -> list[torch.Tensor]:
@@ -74,7 +74,7 @@ def required_feeds(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
 
 
 def small_sizes(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Yields each dynamic size at 1 and at 0, first alone and then all together; PyTorch may refuse them."""
+    """Yields each dynamic size at 1 and at 0, each alone, then all together; PyTorch may refuse them."""
     symbols = case.symbols()
     for size in (1, 0):
         for changed in [[symbol] for symbol in symbols] + ([symbols] if len(symbols) > 1 else []):
@@ -83,7 +83,7 @@ def small_sizes(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
                 yield text, case.tensors({**case.sizes(), **dict.fromkeys(changed, size)}, draw=1)
 
 
-def with_exceptions(tensor: torch.Tensor, draw: int) -> torch.Tensor:
+def with_special_values(tensor: torch.Tensor, draw: int) -> torch.Tensor:
     """Replaces about half of the elements of a floating-point tensor with NaN, infinities and 0."""
     if not tensor.is_floating_point():
         return tensor
@@ -96,17 +96,17 @@ def with_exceptions(tensor: torch.Tensor, draw: int) -> torch.Tensor:
 # Families whose results copy one element or select the largest or first of several, so that NaN and infinities must
 # equal PyTorch's. Sums of products are excluded: their order and multiplications by 0 (0 * inf is NaN) depend on the
 # kernel, in a runtime as in PyTorch itself.
-WITH_EXCEPTIONS = {"activation", "arithmetic", "cast", "comparison", "creation", "division", "index", "joining",
-                   "padding", "quantile", "rearrange", "reduction", "repeat", "running", "scatter", "shape", "slicing",
-                   "softmax", "sorting", "statistics", "unary"}
+SPECIAL_VALUE_FAMILIES = {"activation", "arithmetic", "cast", "comparison", "creation", "division", "index", "joining",
+                          "padding", "quantile", "rearrange", "reduction", "repeat", "running", "scatter", "shape",
+                          "slicing", "softmax", "sorting", "statistics", "unary"}
 
 
-def exceptional_values(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Yields inputs with NaN and infinities in several mixtures."""
+def special_values(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """Yields inputs with NaN and infinities at several sets of positions."""
     floating = any(each.dtype.is_floating_point for each in case.inputs)
-    if floating and case.family in WITH_EXCEPTIONS and not case.finite:
+    if floating and case.family in SPECIAL_VALUE_FAMILIES and not case.finite:
         for draw in range(2, 5):
-            yield f"NaN and infinities ({draw})", [with_exceptions(each, draw + 10 * index)
+            yield f"NaN and infinities ({draw})", [with_special_values(each, draw + 10 * index)
                                                    for index, each in enumerate(case.tensors(draw=draw))]
 
 
@@ -138,10 +138,10 @@ def open_session(path: Path, optimized: bool = True) -> onnxruntime.InferenceSes
 
 
 def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
-                 of_any_size: Callable | None = None) -> None:
+                 small_size_reference: Callable | None = None) -> None:
     """Compares the file with the reference on all feeds. If `dtype` differs from the row's, PyTorch may refuse every
-    feed except the traced one, and the gaps in runtime_gaps.py are accepted. `of_any_size` replaces the reference at
-    small sizes, if the reference cannot decide whether they are allowed."""
+    feed except the traced one, and the gaps in runtime_gaps.py are accepted. `small_size_reference` replaces the
+    reference at sizes 0 and 1, if the reference may accept sizes that the file excludes."""
     model, session = check_file(path), open_session(path)
     failed = []
 
@@ -160,9 +160,9 @@ def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
     for what, tensors in small_sizes(case):
         if aborts and what.endswith("=0"):
             continue
-        if (expected := accepted(of_any_size or reference, tensors)) is not None:
+        if (expected := accepted(small_size_reference or reference, tensors)) is not None:
             check(what, expected, tensors)
-    for what, tensors in exceptional_values(case):
+    for what, tensors in special_values(case):
         if (expected := accepted(reference, tensors)) is not None:
             failures = len(failed)
             check(what, expected, tensors)

@@ -1,5 +1,5 @@
-"""Every operator case as a torch.export archive (.pt2), which must convert as in a trace. The archives are kept between
-runs."""
+"""Converts every operator case from a torch.export archive (.pt2), with the same checks as for traces. The archives are
+cached between runs."""
 
 from pathlib import Path
 
@@ -36,4 +36,4 @@ def test_operator(case: Case, number: int, tmp_path):
         return
     # The loaded program refuses sizes that torch.export excluded, such as 1.
     check_export(case, case.module(), target,
-                 of_any_size=torch.export.load(archive).module() if case.dynamic else None)
+                 small_size_reference=torch.export.load(archive).module() if case.dynamic else None)

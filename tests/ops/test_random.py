@@ -1,5 +1,5 @@
 """Compares the distributions of random operators in ONNX Runtime and PyTorch with a two-sample test, and asserts that
-two runs of one file differ. Rows of cases/random.py compare dtypes, shapes and properties of every draw.
+two runs of one file differ. cases/random.py checks dtypes, shapes and properties of every draw.
 """
 
 import math
@@ -27,7 +27,7 @@ LARGEST_DISTANCE = 3 * math.sqrt(2 / MANY)
 
 
 def pair(samples: torch.Tensor) -> torch.Tensor:
-    """Combines both columns to one number."""
+    """Combines both columns into one number."""
     return samples[:, 0] * 3 + samples[:, 1]
 
 

@@ -149,7 +149,7 @@ def test_a_static_window_counts_in_python(length):
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
     cache = run_before(model, StaticCache(model.config, 8), length, 0)
-    with pytest.warns(whence.WhenceWarning, match=f"E0304.*right only after {length} tokens.*DynamicCache"):
+    with pytest.warns(whence.WhenceWarning, match=f"E0304.*correct only after {length} tokens.*DynamicCache"):
         whence.export(model, (), kwargs={"input_ids": tokens(1, 0), "past_key_values": cache}, backend="native-export")
 
 

@@ -435,7 +435,7 @@ def test_constants_that_torch_export_makes_of_a_size_are_refused(model, backend)
     with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at") as raised:
         whence.export(model, torch.randn(4, 3), backend=backend, dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
-    with pytest.warns(whence.WhenceWarning, match="E0304"):  # optional axis: the file is right at the example's size
+    with pytest.warns(whence.WhenceWarning, match="E0304"):  # optional axis: the file is correct at the example's size
         program = whence.export(model, torch.randn(4, 3), backend=backend, dynamic_axes={"x": [0]})
     x = torch.randn(4, 3)
     torch.testing.assert_close(program(x)[0], model(x))

@@ -356,11 +356,11 @@ def test_a_recording_around_an_export_warns_once(tmp_path):
         def forward(self, x):
             return x.view(x.shape[0], -1) * (2 if x.sum() > 0 else 3)
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with whence.record(tmp_path / "m.whence.json"):
             whence.export(Uses().eval(), torch.ones(2, 3))
-    assert len([each for each in told if issubclass(each.category, whence.WhenceWarning)]) == 1
+    assert len([each for each in caught if issubclass(each.category, whence.WhenceWarning)]) == 1
     assert (tmp_path / "m.whence.json").exists()
 
 

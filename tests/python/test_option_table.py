@@ -68,8 +68,8 @@ class Archives:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         got = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
         expected = self.module(x)
-        for ours, theirs in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
-            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
+        for actual, reference in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            np.testing.assert_allclose(actual, reference.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def in_memory(archives):
         torch.testing.assert_close(program(X), archives.module(X), rtol=1e-4, atol=1e-5)
         program.save(archives.folder / "saved.onnx")
         archives.check(archives.folder / "saved.onnx")
-    theirs = {name for name in dir(torch.onnx.ONNXProgram) if not name.startswith("_")}
-    assert theirs <= set(dir(program)) and {"save", "compute_values", "model_proto"} <= theirs
+    torch_names = {name for name in dir(torch.onnx.ONNXProgram) if not name.startswith("_")}
+    assert torch_names <= set(dir(program)) and {"save", "compute_values", "model_proto"} <= torch_names
 
 
 @row("`input_names`, `output_names`")

@@ -225,11 +225,11 @@ class Lacking(torch.nn.Module):
 
 def test_a_chain_of_backends_names_the_one_used(tmp_path):
     model, x = Branches().eval(), torch.ones(3, 3)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = whence.export(model, x, tmp_path / "m.onnx", ["torch-dynamo", "native"])
     assert report.backend == "native" and [name for name, _ in report.fell_back] == ["torch-dynamo"]
-    assert any("torch-dynamo failed" in str(each.message) for each in told)
+    assert any("torch-dynamo failed" in str(each.message) for each in caught)
     assert whence.verify(report.path, model, x).ok
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Lacking(), x, tmp_path / "n.onnx", ["native"])

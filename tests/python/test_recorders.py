@@ -190,7 +190,7 @@ def test_a_package_for_other_pytorches_is_not_recommended_again(bare):
         return done.stdout + done.stderr
 
     words = output_of("export", bare / "m.pt", "-o", bare / "m.onnx")
-    assert f"has none for PyTorch {RUNNING}, but for 2.101, 2.98; try: whence recorder build\n" in words
+    assert f"has no recorder for PyTorch {RUNNING}, only for 2.101, 2.98; try: whence recorder build\n" in words
     report = json.loads(output_of("doctor", "--json"))
     (use,) = [each for each in report["uses"] if each["missing"] == ["recorder"]]
     assert report["recorder"]["state"] == "not installed" and use["install"] == f"{sys.executable} -m whence recorder build"

@@ -1,5 +1,5 @@
-"""A required axis is right at every size, or the export fails. An optional axis is right, or is fixed with a warning,
-and never worse than a required one. Each file is compared with the model at sizes other than the example's."""
+"""A required axis is correct at every size, or the export fails. An optional axis is correct, or is fixed with a
+warning, and never worse than a required one. Each file is compared with the model at sizes other than the example's."""
 import warnings
 
 import pytest

@@ -45,7 +45,7 @@ class Export:
 
     @property
     def warned(self) -> bool:
-        """True if the file is right only under a condition; E0308 (unwritten inputs) applies to every file."""
+        """True if the file is correct only under a condition; E0308 (unwritten inputs) applies to every file."""
         return any("E0308" not in line for line in self.says.splitlines() if "warning: E" in line)
 
 

@@ -132,12 +132,12 @@ def below_quota(route: str, tally: Tally) -> list[str]:
 
 def print_kinds(route: str, tally: Tally) -> None:
     print(f"\n{route}: programs by kind of statement; the quota of each is {QUOTA * tally.judged:.0f}")
-    print(f"  {'':30}{'judged':>8}{'right':>8}{'refused':>8}{'said':>8}{'failed':>8}")
+    print(f"  {'':30}{'judged':>8}{'right':>8}{'refused':>8}{'warned':>8}{'failed':>8}")
     few = below_quota(route, tally)
     for kind in sorted({*tally.kinds, *few}):
         counts = tally.kinds.get(kind, Counter())
         numbers = [sum(counts[word] for word in WORDS), counts["right"], counts["refused"],
-                   counts["fixed"] + counts["said"], sum(counts[word] for word in FAILURES)]
+                   counts["fixed"] + counts["warned"], sum(counts[word] for word in FAILURES)]
         print(f"  {kind:30}" + "".join(f"{number:8}" for number in numbers) + ("  below its quota" if kind in few else ""))
 
 

@@ -5,7 +5,7 @@
 | right | the file computes PyTorch's results at every size |
 | refused | exit 4, with a code and a reason |
 | fixed | right, and the file states that an axis has the example's size |
-| said | wrong or failing at some size, but the file warns or states a condition that the size violates |
+| warned | wrong or failing at some size, but the file warns or states a condition that the size violates |
 | wrong, does not run, crash, error | the same without a condition or warning: failures |
 """
 
@@ -26,7 +26,7 @@ from results import assert_same_results
 from running import bounded_memory, compile_forward, eager, make_inputs, results_of
 
 FAILURES = ("wrong", "does not run", "crash", "error")
-WORDS = ("right", "refused", "fixed", "said", *FAILURES)
+WORDS = ("right", "refused", "fixed", "warned", *FAILURES)
 TOLERANCE = (1e-4, 1e-4)
 SIZE_NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -101,7 +101,7 @@ def compare(program: Program, archive: Archive, model: Path, expected, result) -
             compared += 1
             continue
         if verdict[0] != "fixed" and not stated.holds(feed):
-            outside = describe(("said", verdict[1]), program, number, result, "which the file excludes")
+            outside = describe(("warned", verdict[1]), program, number, result, "which the file excludes")
             continue
         # Checked last because it takes longer: PyTorch's archive of the program may give other results, or fail.
         theirs = results_of(archive.forward, inputs)
@@ -121,7 +121,7 @@ def compare(program: Program, archive: Archive, model: Path, expected, result) -
     if outside:
         return outside
     if fixed:
-        return Verdict("fixed", "" if result.warned else "unsaid", result.says)
+        return Verdict("fixed", "" if result.warned else "no warning", result.says)
     return Verdict("right", "warned" if result.warned else "", result.says) if compared > 1 else None
 
 
@@ -212,7 +212,7 @@ def describe(verdict: tuple[str, str], program: Program, number: int, result, ad
     if node := re.search(r"running (\w+) node", detail):
         where += f", {node[1]}"
     detail = f"at {program.sizes[number]}: {detail}\n{result.says}"
-    return Verdict("said" if result.warned else word, " ".join(filter(None, [where, addition])), detail)
+    return Verdict("warned" if result.warned else word, " ".join(filter(None, [where, addition])), detail)
 
 
 @dataclass

@@ -130,7 +130,7 @@ TEST(Places, PartsMayBeDisjoint) {
   EXPECT_TRUE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 1, 2, {-1, 3})));
   EXPECT_FALSE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 0, 2, {-2, 3})));
   EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 2, 2, {-1, -2})));
-  EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 1, -1, {-1, 3})));  // one where m is 1
+  EXPECT_FALSE(are_disjoint(v.program, part(x, 1, 0, {-1, 3}), part(x, 1, -1, {-1, 3})));  // equal if m is 1
   EXPECT_TRUE(has_distinct_elements(v.program, v.view_of(x, "aten::transpose", dims(0, 2), {3, -2, -1})));
   EXPECT_FALSE(has_distinct_elements(v.program, v.view_of(v.rows({-1, 1}), "aten::expand", {}, {-1, 4})));
   const auto windows = [&](std::int64_t size, std::int64_t step) {

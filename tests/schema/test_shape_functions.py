@@ -194,9 +194,9 @@ def results(tmp_path_factory):
             lines.append(line_of(path, inputs, len(lines)))
             texts.append(part)
     known = set(subprocess.run([CHECKER, "names"], capture_output=True, text=True, check=True).stdout.split())
-    said = [*zip(texts, answers(lines), strict=True)]
+    rows = [*zip(texts, answers(lines), strict=True)]
     lines, texts = [], []
-    compared = " ".join(answer for _, answer in said)
+    compared = " ".join(answer for _, answer in rows)
     for name in sorted(known):
         if f"aten::{name}:" in compared:
             continue
@@ -212,8 +212,8 @@ def results(tmp_path_factory):
                 texts.append(expression)
                 break
     found = []
-    said += zip(texts, answers(lines), strict=True)
-    for text, answer in said:
+    rows += zip(texts, answers(lines), strict=True)
+    for text, answer in rows:
         assert int(answer.split()[0]) >= 2, f"{text}: PyTorch ran at {answer}"
         found += [(name.strip().removeprefix("aten/"), verdict.strip(), text) for name, verdict, *_ in verdicts(answer)]
     return known, found

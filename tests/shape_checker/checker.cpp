@@ -156,12 +156,12 @@ int main(int count, char**) {
       programs.push_back(std::move(program));
       sets.push_back(sizes);
     }
-    std::ostringstream said;
+    std::ostringstream answer;
     try {
-      if (!programs.empty()) Check(each, programs, sets).run(said);
+      if (!programs.empty()) Check(each, programs, sets).run(answer);
     } catch (const std::exception& error) {
-      said.str(std::string(" error:") + error.what());
+      answer.str(std::string(" error:") + error.what());
     }
-    std::cout << programs.size() << said.str() << '\n';
+    std::cout << programs.size() << answer.str() << '\n';
   }
 }

@@ -92,9 +92,9 @@ def test_annotate_counts_its_metadata(gated, tmp_path):
     report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", out)
     assert counts_of(report) == key_counts(out) and report["inferred"] > 0
     assert counts_of(command.run_json("validate", out)["coverage"]) == key_counts(out)
-    said = command.run("annotate", gated[0], "--sidecar", gated[1], "-o", out).stdout
+    output = command.run("annotate", gated[0], "--sidecar", gated[1], "-o", out).stdout
     words = ", ".join(f"{report[word]} {word}" for word in WORDS if report[word])
-    assert f"{report['nodes']} nodes: {words}" in said
+    assert f"{report['nodes']} nodes: {words}" in output
 
 
 @pytest.mark.parametrize("how", ["again", "names", "from", "functions"])

@@ -336,17 +336,17 @@ CHANGES = {"epsilon": (lambda head: setattr(head.norm, "eps", 0.25), "norm", "ep
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_new_attribute_or_weight_is_a_difference(tmp_path, name):
-    change, module, said = CHANGES[name]
+    change, module, fragment = CHANGES[name]
     a, b = exported_head(tmp_path / "a.onnx"), exported_head(tmp_path / "b.onnx", change)
     result = diff(a, b, "--exit-code", code=1)
     schema("diff").validate(result)
     assert not result["same"] and result["changes"] == counts(changed=1), result["changed_nodes"]
     only, = result["changed_nodes"]
-    assert only["modules"] == [[module], [module]] and any(said in each for each in only["differences"])
+    assert only["modules"] == [[module], [module]] and any(fragment in each for each in only["differences"])
     found = rows(result)
     assert found[module]["changes"]["changed"] == found[""]["changes"]["changed"] == 1
     text = command.run("diff", a, b).stdout
-    assert said in text and "changed: 1 node" in text and "no difference" not in text
+    assert fragment in text and "changed: 1 node" in text and "no difference" not in text
 
 
 def test_an_equivalent_file_has_no_difference(tmp_path):
@@ -456,6 +456,6 @@ def test_the_model_has_differences_without_a_node(tmp_path):
     version = after.opset_import[0].version
     result = diff(before, tmp_path / "b.onnx")
     assert not result["same"] and result["model"] == [f"opset {version - 1} -> {version}", "output a added"]
-    told = command.run("diff", before, tmp_path / "b.onnx", "--exit-code", code=1).stdout
-    assert "no difference" not in told and f"opset {version - 1} -> {version}, output a added" in told
+    output = command.run("diff", before, tmp_path / "b.onnx", "--exit-code", code=1).stdout
+    assert "no difference" not in output and f"opset {version - 1} -> {version}, output a added" in output
     assert diff(before, before)["model"] == []

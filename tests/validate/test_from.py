@@ -112,10 +112,10 @@ def test_operations_of_nodes_come_from_the_file_before(folder, tool):
     assert recorded["hierarchy"]["modules"][0]["unknown"] == 0
     explained = 0
     for node in onnx.load(folder / f"{tool}.from.onnx").graph.node:
-        said = keys(node)
-        if "op" not in said or said["confidence"] == "ancestor" or said["op"].startswith("shared:"):
+        metadata = keys(node)
+        if "op" not in metadata or metadata["confidence"] == "ancestor" or metadata["op"].startswith("shared:"):
             continue
-        modules = set(json.loads(said.get("modules", json.dumps([said["module"]]))))
+        modules = set(json.loads(metadata.get("modules", json.dumps([metadata["module"]]))))
         found = command.run_json("explain", folder / f"{tool}.from.onnx", node.name or node.output[0], "-s",
                                  folder / "model.json")["operations"]
         assert {each["scope"][-1]["module"] if each["scope"] else "" for each in found} == modules, node.name

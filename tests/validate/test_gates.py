@@ -88,8 +88,8 @@ def test_a_missing_name_is_a_finding_with_the_nearest(path, tmp_path, options, r
     assert (found["code"], found["subject"], found["reached"]) == (rule, subject, 0)
     assert f"of the file matches '{subject}'; the nearest are " in found["message"] and near in found["message"]
     for form in ("text", "sarif", "junit", "github"):
-        said = command.run("validate", path, *options, "--format", form, code=1)
-        assert near in said.stdout and subject in said.stdout and not said.stderr
+        result = command.run("validate", path, *options, "--format", form, code=1)
+        assert near in result.stdout and subject in result.stdout and not result.stderr
 
 
 @pytest.mark.parametrize("threshold", ["exact=95@", "exact=95@op:", "exact@encoder=5", "exact=101@encoder.0"])
@@ -138,9 +138,9 @@ def test_one_cause_is_one_finding_that_names_the_modules(tmp_path):
     found = baseline_finding(model(nodes, tmp_path / "after.onnx"), before)
     assert (found["nodes"], found["what"], found["reached"]) == (90, "covered", 0)
     for form in ("text", "sarif", "junit", "github"):
-        said = command.run("validate", tmp_path / "after.onnx", "--baseline", before, "--format", form, code=1).stdout
-        assert said.count("90 more nodes are unknown") == 1 and "annotate FILE --from BEFORE" in said
-        assert "make a new baseline" not in said
+        output = command.run("validate", tmp_path / "after.onnx", "--baseline", before, "--format", form, code=1).stdout
+        assert output.count("90 more nodes are unknown") == 1 and "annotate FILE --from BEFORE" in output
+        assert "make a new baseline" not in output
     nodes = blocks(30)
     for each in nodes[36:39]:
         del each.metadata_props[:]
@@ -260,8 +260,8 @@ def test_a_configuration_file_sets_gates(path, tmp_path):
 ])
 def test_the_last_line_counts_gates_among_the_checks(path, options, gates, failed):
     checks = len(command.run_json("validate", path)["checks"])
-    said = command.run("validate", path, *options, code=1 if failed else 0).stdout
-    assert said.endswith(f"\n  {checks + gates - failed} of {checks + gates} checks found nothing\n")
+    output = command.run("validate", path, *options, code=1 if failed else 0).stdout
+    assert output.endswith(f"\n  {checks + gates - failed} of {checks + gates} checks found nothing\n")
 
 
 # ---- formats for other tools ----------------------------------------------------------------------------------------

@@ -388,8 +388,8 @@ def test_transposed_weights_match_the_sidecar_of_the_export(tmp_path):
     assert any(tensor.name.endswith(".T") for tensor in onnx.load(file).graph.initializer)
     command.run("record", archive, "-o", tmp_path / "recorded.json")
     for sidecar in ("m.json", "recorded.json"):
-        told = command.run_json("validate", file, "--sidecar", tmp_path / sidecar)["hierarchy"]["parameters"]
-        assert {each["name"]: each["how"] for each in told} == {
+        parameters = command.run_json("validate", file, "--sidecar", tmp_path / sidecar)["hierarchy"]["parameters"]
+        assert {each["name"]: each["how"] for each in parameters} == {
             "0.weight": "content", "0.bias": "name", "2.weight": "content", "2.bias": "name"}
 
 
@@ -407,10 +407,10 @@ def test_operations_are_found_after_an_optimiser(tmp_path):
     optimised = onnx.load(tmp_path / "optimised.onnx")
     assert not any(node.metadata_props for node in optimised.graph.node)
     assert any(node.op_type == "Gelu" for node in optimised.graph.node)  # five nodes before
-    command.run("annotate", tmp_path / "optimised.onnx", "--sidecar", sidecar, "-o", tmp_path / "told.onnx")
-    hierarchy = command.run_json("validate", tmp_path / "told.onnx", "--sidecar", sidecar)["hierarchy"]
+    command.run("annotate", tmp_path / "optimised.onnx", "--sidecar", sidecar, "-o", tmp_path / "annotated.onnx")
+    hierarchy = command.run_json("validate", tmp_path / "annotated.onnx", "--sidecar", sidecar)["hierarchy"]
     assert hierarchy["operations_without_own_node"] == []
     root = hierarchy["modules"][0]
     assert (root["operations"], root["arrived"], root["unknown"]) == (6, 6, 0)
-    command.run("strip", tmp_path / "told.onnx", "-o", tmp_path / "stripped.onnx")
+    command.run("strip", tmp_path / "annotated.onnx", "-o", tmp_path / "stripped.onnx")
     assert list(onnx.load(tmp_path / "stripped.onnx").graph.node) == list(optimised.graph.node)

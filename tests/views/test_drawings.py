@@ -134,8 +134,8 @@ def test_bodies_read_outer_values(tmp_path):
 def test_output_to_stdout_and_to_files(kind, tmp_path):
     model = view_files.layers(40, tmp_path / "m.onnx")
     text = command.run(kind, model).stdout
-    told = command.run_json(kind, model, "-o", tmp_path / "drawing")
+    report = command.run_json(kind, model, "-o", tmp_path / "drawing")
     assert (tmp_path / "drawing").read_text() == text
-    assert (told["nodes"], told["size"]) == (40, len(text))
+    assert (report["nodes"], report["size"]) == (40, len(text))
     assert "give -o FILE" in command.run_json(kind, model, code=2)["diagnostics"][0]["remedy"]
     assert command.run(kind, model, "-o", model, code=2).stderr.startswith("E0101")

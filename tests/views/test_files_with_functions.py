@@ -97,8 +97,8 @@ def test_time_in_functions_counts_for_modules(bert, tmp_path, level):
     found = {node["name"]: node["module"] for node in report["nodes"]}
     assert {name: found[name] for name in truth} == truth
     with_saved = command.run_json("profile", bert[1], "--ort-profile", path, "--optimized", saved)
-    for told in (report, with_saved):
-        assert told["operator_time"] == sum(event["dur"] for event in kernels(path))
+    for each_report in (report, with_saved):
+        assert each_report["operator_time"] == sum(event["dur"] for event in kernels(path))
     assert with_saved["unattributed"] < 0.1 * report["operator_time"]
     if level == "plain":
         assert report["unattributed"] == 0
@@ -108,8 +108,8 @@ def test_nodes_in_functions_are_found_by_name_and_module(bert, tmp_path):
     flat, cut, _ = bert
     name = "/encoder/layer.1/attention/self/query/MatMul"
     assert command.run_json("explain", cut, name)["module"] == "encoder.layer.1.attention.self.query"
-    said = command.run("select", cut, "--modules", "**.query", code=2).stderr
-    assert "are in functions" in said and "whence inline" in said
+    output = command.run("select", cut, "--modules", "**.query", code=2).stderr
+    assert "are in functions" in output and "whence inline" in output
     assert "no module of the file matches" in command.run("select", cut, "--modules", "nothing", code=2).stderr
     command.run("extract", cut, "--module", "encoder.layer.1.attention.self.query", "-o", tmp_path / "query.onnx")
     part = onnx.load(tmp_path / "query.onnx")

@@ -161,11 +161,11 @@ def test_edges_are_those_of_the_file(net):
                  for edge in graph[name].get("incomingEdges", [])}
         assert edges == {(*producer[value], place) for place, value in enumerate(read) if value in producer}
         for entry in graph[name]["inputsMetadata"]:
-            said = {each["key"]: each["value"] for each in entry["attrs"]}
+            metadata = {each["key"]: each["value"] for each in entry["attrs"]}
             value = read[int(entry["id"])]
-            assert said["__tensor_tag"] == value and (said.get("weight") == value) == (value in weights)
+            assert metadata["__tensor_tag"] == value and (metadata.get("weight") == value) == (value in weights)
             if value in weights:
-                assert said["weight_shape"] == f"float32[{','.join(map(str, weights[value].dims))}]"
+                assert metadata["weight_shape"] == f"float32[{','.join(map(str, weights[value].dims))}]"
     shape = {each["key"]: each["value"] for each in graph["/conv/Conv"]["outputsMetadata"][0]["attrs"]}
     assert shape == {"tensor_name": made.node[0].output[0], "tensor_shape": "float32[2,8,7]"}
 
@@ -223,11 +223,11 @@ def test_attributes_as_text(tmp_path):
               "long": list(range(40)), "text": "x" * 300}
     graph = graph_of(file_of([node("Op", ["x"], "y", "n", domain="d", **values)], tmp_path / "m.onnx",
                              opsets=[helper.make_opsetid("", 18), helper.make_opsetid("d", 1)]))
-    said = attributes(by_id(graph)["n"])
+    metadata = attributes(by_id(graph)["n"])
     assert by_id(graph)["n"]["label"] == "d::Op"
-    assert {key: said[key] for key in ("floats", "ints", "f", "i", "s", "strings", "t")} == {
+    assert {key: metadata[key] for key in ("floats", "ints", "f", "i", "s", "strings", "t")} == {
         "floats": "[0.1, -2]", "ints": "[3, -4]", "f": "0.5", "i": "-7", "s": "reflect", "strings": "[a, b]", "t": "tensor"}
-    assert said["long"].endswith("31, ... 40 in all]") and said["text"] == "x" * 200 + "..."
+    assert metadata["long"].endswith("31, ... 40 in all]") and metadata["text"] == "x" * 200 + "..."
 
 
 def figures(text: str, graph_id: str) -> dict:
@@ -302,21 +302,21 @@ def test_the_extension(net, measured, tmp_path):
     done = subprocess.run([sys.executable, "-c", EXTENSION, net, measured, tmp_path / "absent.json"], text=True, check=False,
                           capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["loaded"] == [] and said["exts"] == ["onnx"]
-    said["graph"] = {key: value for key, value in said["graph"].items() if value is not None}
-    assert said["graph"] == graph_of(net, "--sidecar", net.with_suffix(".whence.json"))
-    assert said["editors"] == {"whence_confidence": [], "whence_time": ["profile"], "whence_error": ["values"]}
-    assert {each["value"] for each in said["confidence"]["result"]["results"].values()} == {"exact"}
-    assert said["time"]["error"] == "" and said["time"]["result"]["gradient"]
-    assert said["no_time"]["result"] is None and said["no_time"]["error"].startswith("E0102 missing file: ")
+    output = json.loads(done.stdout)
+    assert output["loaded"] == [] and output["exts"] == ["onnx"]
+    output["graph"] = {key: value for key, value in output["graph"].items() if value is not None}
+    assert output["graph"] == graph_of(net, "--sidecar", net.with_suffix(".whence.json"))
+    assert output["editors"] == {"whence_confidence": [], "whence_time": ["profile"], "whence_error": ["values"]}
+    assert {each["value"] for each in output["confidence"]["result"]["results"].values()} == {"exact"}
+    assert output["time"]["error"] == "" and output["time"]["result"]["gradient"]
+    assert output["no_time"]["result"] is None and output["no_time"]["error"].startswith("E0102 missing file: ")
 
 
 def test_a_sidecar_of_another_model_is_ignored(net, small_export, tmp_path):
     sys.path.insert(0, str(command.ROOT / "python"))
-    from whence.model_explorer import written
+    from whence.model_explorer import command_output
 
     path = tmp_path / "m.onnx"
     path.write_bytes(small_export[0].read_bytes())
     path.with_suffix(".whence.json").write_bytes(net.with_suffix(".whence.json").read_bytes())
-    assert written.graph_of(str(path)) == graph_of(path)
+    assert command_output.graph_of(str(path)) == graph_of(path)

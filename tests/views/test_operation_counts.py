@@ -1,5 +1,6 @@
-"""Compares the operation counts of products, convolutions and attention with PyTorch's counter, at the traced sizes and
-others. The files compute shapes, and come from whence, both PyTorch exporters and ONNX Runtime's optimiser."""
+"""Compares the operation counts of matrix products, convolutions and attention with PyTorch's counter, at the traced
+sizes and at others. The files compute shapes, and come from whence, both PyTorch exporters and ONNX Runtime's
+optimiser."""
 
 import functools
 from pathlib import Path
@@ -26,14 +27,14 @@ RECURRENT = {"LSTM", "GRU", "RNN"}
 
 
 def counted_by_torch(model, inputs: dict) -> int:
-    """Counts attention as its two products, because PyTorch does not count its own CPU kernel."""
+    """Counts attention as its two matrix products, because PyTorch does not count its own CPU kernel."""
     with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         model(**inputs)
     return counter.get_total_flops()
 
 
 def counted(path: Path, tmp_path: Path, inputs: dict, kinds=PRODUCTS) -> int | None:
-    """Returns the operations of the nodes of these kinds at the sizes of the inputs, or None if a count is unknown."""
+    """Returns the number of operations in nodes of these kinds at the inputs' sizes, or None if a count is unknown."""
     file = onnx.load(path, load_external_data=False)
     sizes = {dim.dim_param: size for each in file.graph.input if each.name in inputs
              for dim, size in zip(each.type.tensor_type.shape.dim, inputs[each.name].shape, strict=True) if dim.dim_param}
@@ -88,7 +89,7 @@ def foreign(route: str, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name, route", CASES)
-def test_products_have_pytorchs_counts(name, route, tmp_path):
+def test_counts_equal_pytorchs(name, route, tmp_path):
     if route == "whence":
         by_whence(name, tmp_path / "model.onnx")
     path = tmp_path / "model.onnx" if route == "whence" else foreign(route, name)
@@ -112,7 +113,7 @@ class Cells(torch.nn.Module):
 
 
 @pytest.mark.parametrize("kind", sorted(RECURRENT))
-def test_products_of_recurrent_layers(kind, tmp_path):
+def test_counts_of_recurrent_layers(kind, tmp_path):
     model = getattr(torch.nn, kind)(5, 7).eval()
     whence.export(model, (torch.randn(4, 2, 5),), tmp_path / "model.onnx", dynamic_shapes={"input": {0: "time", 1: "batch"}})
     for sizes in (4, 2), (9, 3):
@@ -145,7 +146,7 @@ def test_einsum_and_attention(model, kind, opset, tmp_path):
 
 
 def shape_model(path: Path, nodes: list, **constants) -> Path:
-    """Writes a model with x float32[n, 6], `nodes` that compute z [?, 4], and the product of z and w [4, 5]."""
+    """Writes a model with x float32[n, 6], `nodes` that compute z [?, 4], and the matrix product of z and w [4, 5]."""
     nodes = [*nodes, helper.make_node("MatMul", ["z", "w"], ["y"])]
     for number, node in enumerate(nodes):
         node.name = f"{node.op_type}{number}"
@@ -189,7 +190,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_sizes_that_nodes_compute(form, tmp_path):
+def test_sizes_computed_by_nodes(form, tmp_path):
     rows, nodes = FORMS[form]
     path = shape_model(tmp_path / "m.onnx", nodes, **ZERO, one1=[1])
     session = onnxruntime.InferenceSession(path)
@@ -200,7 +201,7 @@ def test_sizes_that_nodes_compute(form, tmp_path):
 
 
 def test_data_dependent_sizes_stay_unknown(tmp_path):
-    """An element of x becomes a size, so the count of the product after it is unknown."""
+    """An element of x becomes a size, so the count of the MatMul after it is unknown."""
     nodes = [op("ReduceMax", "x", out="a", keepdims=0), op("Cast", "a", out="b", to=TensorProto.INT64),
              op("Unsqueeze", "b", "ax", out="c"), op("Concat", "c", "four", out="d", axis=0), op("ConstantOfShape", "d", out="z")]
     path = shape_model(tmp_path / "m.onnx", nodes, ax=[0], four=[4])
@@ -208,7 +209,7 @@ def test_data_dependent_sizes_stay_unknown(tmp_path):
 
 
 def test_inferred_sizes_override_other_sizes_in_the_file(tmp_path):
-    """Exporters write such sizes if they trace an example of a different size."""
+    """Exporters write the sizes of the traced example, which may be different."""
     path = shape_model(tmp_path / "m.onnx", [op("Relu", "x", out="r"), op("Slice", "r", "ax", "four", "one", out="z")],
                        ax=[0], four=[4], one=[1])
     file = onnx.load(path)

@@ -198,7 +198,7 @@ def test_calls_and_numbered_names(tmp_path):
 
 # ---- refused profiles ---------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("content, code, exit_code, said", [
+@pytest.mark.parametrize("content, code, exit_code, fragment", [
     ("", "E0201", 3, "try"), ("[{\"cat\": \"Node\",", "E0202", 3, "end_profiling"),
     ("nonsense", "E0204", 3, "end_profiling"),
     ("{}", "E0203", 3, "enable_profiling"), ("[]", "E0203", 3, "enable_profiling"),
@@ -210,12 +210,12 @@ def test_calls_and_numbered_names(tmp_path):
     (json.dumps([{**events()[0], "dur": 2 ** 52}] * 1100), "E0204", 3, "overflows"),
 ], ids=["empty", "cut", "no JSON", "object", "no events", "strange events", "another model", "no times", "beyond time",
         "together beyond time", "runs beyond time"])
-def test_wrong_profiles(content, code, exit_code, said, tmp_path):
+def test_wrong_profiles(content, code, exit_code, fragment, tmp_path):
     model = view_files.layers(20, tmp_path / "m.onnx")
     (tmp_path / "p.json").write_text(content)
     error = command.run("profile", model, "--ort-profile", tmp_path / "p.json", "-o", tmp_path / "out",
                         code=exit_code).stderr
-    assert error.startswith(code) and said in error
+    assert error.startswith(code) and fragment in error
     assert not (tmp_path / "out").exists()
 
 
@@ -230,13 +230,13 @@ def test_a_profile_of_another_model_is_refused(bert, tmp_path):
                        code=3).stderr.startswith("E0206")
 
 
-@pytest.mark.parametrize("options, said", [(["--format", "xml"], "speedscope"), (["--depth", "-1"], "--depth"),
+@pytest.mark.parametrize("options, fragment", [(["--format", "xml"], "speedscope"), (["--depth", "-1"], "--depth"),
                                            (["--ort-profile"], "ort-profile")])
-def test_wrong_options(options, said, tmp_path):
+def test_wrong_options(options, fragment, tmp_path):
     model = view_files.layers(20, tmp_path / "m.onnx")
     profile_options = [] if "--ort-profile" in options else ["--ort-profile", tmp_path / "p.json"]
     error = command.run("profile", model, *profile_options, *options, code=2).stderr
-    assert error.startswith("E0101") and said in error
+    assert error.startswith("E0101") and fragment in error
 
 
 def test_a_file_without_modules_must_be_annotated(tmp_path):

@@ -76,20 +76,20 @@ def test_each_node_has_pytorchs_module_or_an_ancestor(reader):
     _, folder = reader
     nodes = onnx.load(folder / "m.onnx").graph.node
     names = {name for name, _ in reader[0].named_modules()}
-    for made, said in zip(nodes, selection(folder / "m.onnx"), strict=True):
+    for made, metadata in zip(nodes, selection(folder / "m.onnx"), strict=True):
         if SCOPES not in keys_of(made):  # from the exporter's optimiser, without keys
-            assert said["confidence"] == "unattributed"
+            assert metadata["confidence"] == "unattributed"
             continue
         *_, module, _ = ast.literal_eval(keys_of(made)[SCOPES])
-        assert said["confidence"] in ("inferred", "ancestor") and said["module"] in names
-        assert module in said["modules"] or said["confidence"] == "ancestor" and module.startswith(said["module"])
+        assert metadata["confidence"] in ("inferred", "ancestor") and metadata["module"] in names
+        assert module in metadata["modules"] or metadata["confidence"] == "ancestor" and module.startswith(metadata["module"])
 
 
 def test_a_folded_norm_is_named_with_its_layer(reader):
     _, folder = reader
-    convolutions = [said for said in selection(folder / "m.onnx") if said["op_type"] == "Conv"]
-    assert [said["modules"] for said in convolutions] == [[f"cells.{i}.mix", f"cells.{i}.scale"] for i in range(2)]
-    assert [(said["module"], said["confidence"]) for said in convolutions] == [
+    convolutions = [metadata for metadata in selection(folder / "m.onnx") if metadata["op_type"] == "Conv"]
+    assert [metadata["modules"] for metadata in convolutions] == [[f"cells.{i}.mix", f"cells.{i}.scale"] for i in range(2)]
+    assert [(metadata["module"], metadata["confidence"]) for metadata in convolutions] == [
         ("cells.0", "inferred"), ("cells.1", "inferred")]
 
 
@@ -196,8 +196,8 @@ def test_one_of_the_keys_suffices(tmp_path):
              node("Relu", ["a"], "b", "b", {"namespace": "deep/0/relu"}),
              node("Relu", ["b"], "c", "c", {SCOPES: "['', 'deep', 'relu_1']"}),
              node("Relu", ["c"], "d", "d", {CLASSES: "['Net', 'nn.Deep', 'aten.relu.default']"})]
-    said = selection(model(nodes, tmp_path / "m.onnx"))
-    assert [(each["module"], each["confidence"]) for each in said] == [
+    metadata = selection(model(nodes, tmp_path / "m.onnx"))
+    assert [(each["module"], each["confidence"]) for each in metadata] == [
         ("deep.0", "inferred"), ("", "unattributed"), ("deep", "inferred"), ("", "unattributed")]
 
 

@@ -377,12 +377,12 @@ def test_a_real_model_with_its_sidecar(window, tmp_path):
                 "encoder.layer.1.intermediate.dense")
     window.run("chooseNode(nodeByName().get(arguments[0]));", node.name)
     window.run("chooseModule(moduleByPath().get('encoder.layer.0.output.dropout'));")
-    said = window.run("return document.getElementById('recorded').textContent;")
-    assert said == "Recorded: 1 operation, 1 eliminated; 0 parameters and buffers."
-    told = command.run_json("explain", model, node.name, "--sidecar", sidecar)
+    summary = window.run("return document.getElementById('recorded').textContent;")
+    assert summary == "Recorded: 1 operation, 1 eliminated; 0 parameters and buffers."
+    explanation = command.run_json("explain", model, node.name, "--sidecar", sidecar)
     text = window.run("return document.getElementById('evidence').textContent;")
-    assert told["reason"] in text and told["source"] in text and told["operations"][0]["op"] in text
-    assert all(frame in text for frame in told["operations"][0]["source"])
+    assert explanation["reason"] in text and explanation["source"] in text and explanation["operations"][0]["op"] in text
+    assert all(frame in text for frame in explanation["operations"][0]["source"])
     assert window.complaints() == []
 
 
@@ -407,8 +407,8 @@ def test_findings_are_those_of_validate(window, tmp_path):
     ready(window, report(model, tmp_path))
     assert window.texts("#facts h2") == ["(no module)"] and "whence annotate" in window.texts("#facts .because")[0]
     window.click("#tab-findings")
-    told = command.run_json("validate", model, code=1)["findings"]
-    assert [row.split("e")[0][:4] for row in window.texts("#findings tbody tr")] == [each["code"] for each in told]
+    findings = command.run_json("validate", model, code=1)["findings"]
+    assert [row.split("e")[0][:4] for row in window.texts("#findings tbody tr")] == [each["code"] for each in findings]
     assert "same" in window.texts("#findings tbody tr")[0]
 
 
@@ -562,8 +562,8 @@ def one_node(path):
 
 def test_one_node_is_singular(tmp_path):
     model = one_node(tmp_path / "m.onnx")
-    said = command.run("report", model, "-o", tmp_path / "r.md").stdout
-    assert said == f"{tmp_path / 'r.md'}: 1 node in 2 modules, 1 covered, 0 findings\n"
+    output = command.run("report", model, "-o", tmp_path / "r.md").stdout
+    assert output == f"{tmp_path / 'r.md'}: 1 node in 2 modules, 1 covered, 0 findings\n"
     assert (tmp_path / "r.md").read_text().startswith("## `m.onnx`\n\n1 node\n")
     assert command.run("annotate", model, "-o", tmp_path / "a.onnx").stdout.startswith(f"{tmp_path / 'a.onnx'}: 1 node: ")
     assert "m.onnx: 1 node\n" in command.run("validate", model).stdout
@@ -603,23 +603,23 @@ def test_markdown_of_hostile_names_keeps_its_tables(tmp_path):
 
 # ---- refused options ----------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("options, code, said", [
+@pytest.mark.parametrize("options, code, fragment", [
     (["-o", "out.pdf"], "E0101", "report.html or report.md"), ([], "E0101", "--output"),
     (["-o", "out.html", "--format", "pdf"], "E0101", "html or md"),
     (["-o", "out.html", "--size", "batch"], "E0101", "--size batch=1"),
     (["-o", "out.html", "--size", "batch=0"], "E0101", "--size batch=1"),
     (["-o", "out.html", "--size", "bitch=2"], "E0101", "batch"),
 ])
-def test_wrong_options(options, code, said, tmp_path):
+def test_wrong_options(options, code, fragment, tmp_path):
     model = conv_model(tmp_path / "m.onnx")
     options = [str(tmp_path / option) if option.startswith("out.") else option for option in options]
     error = command.run("report", model, *options, code=2).stderr
-    assert error.startswith(code) and said in error
+    assert error.startswith(code) and fragment in error
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
 def test_the_summary_as_json(tmp_path):
     model = view_files.layers(100, tmp_path / "m.onnx")
-    told = command.run_json("report", model, "-o", tmp_path / "r.html")
-    assert (told["nodes"], told["covered"]) == (100, 98)
-    assert told["size"] == (tmp_path / "r.html").stat().st_size
+    summary = command.run_json("report", model, "-o", tmp_path / "r.html")
+    assert (summary["nodes"], summary["covered"]) == (100, 98)
+    assert summary["size"] == (tmp_path / "r.html").stat().st_size

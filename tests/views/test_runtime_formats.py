@@ -220,16 +220,16 @@ def test_broken_files(model, tmp_path, name):
     assert not (tmp_path / "out").exists() and not (tmp_path / "trace").exists()
 
 
-@pytest.mark.parametrize("files, said", [
+@pytest.mark.parametrize("files, fragment", [
     ({"a": trt(A), "b": trt(A)}, "--against"),
     ({"a": qnn({A: 5}), "b": {"Layers": [A]}}, "the same runtime"),
     ({"a": trt(A), "b": {"subgraph_traces": []}}, "the same runtime"),
 ])
-def test_files_that_do_not_fit_together(model, tmp_path, files, said):
+def test_files_that_do_not_fit_together(model, tmp_path, files, fragment):
     for name, content in files.items():
         (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
     error = command.run("profile", model, "--profile", tmp_path / "a", "--profile", tmp_path / "b", code=2).stderr
-    assert error.startswith("E0101") and said in error
+    assert error.startswith("E0101") and fragment in error
 
 
 def test_layers_of_another_engine(model, tmp_path):

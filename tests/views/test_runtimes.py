@@ -143,7 +143,7 @@ def test_memory_of_modules(net, tmp_path):
     assert "peak bytes" in text and "peak bytes" not in command.run("profile", net, "--profile", path).stdout
 
 
-def test_the_table_of_memory(net, tmp_path):
+def test_the_memory_table(net, tmp_path):
     profiled.run_onnxruntime(net, tmp_path, 1, session__collect_node_memory_stats_to_file=str(tmp_path / "memory.csv"))
     with open(tmp_path / "memory.csv", newline="") as file:
         table = list(csv.DictReader(file))
@@ -157,7 +157,7 @@ def test_the_table_of_memory(net, tmp_path):
     assert "bytes in" in command.run("profile", net, "--profile", tmp_path / "memory.csv").stdout
 
 
-def test_where_onnxruntime_placed_the_nodes(net, tmp_path):
+def test_providers_that_onnxruntime_assigned_to_nodes(net, tmp_path):
     """Runs the lines in docs/profile.md."""
     lines = (command.ROOT / "docs" / "profile.md").read_text().split("```python\n")[1].split("```")[0]
     options = onnxruntime.SessionOptions()
@@ -197,8 +197,8 @@ def test_warmup_runs_are_left_out(net, onnxruntime_run, options, runs_left):
     assert report["operator_time"] == sum(event["dur"] for event in events
                                           if event["cat"] == "Node" and event["ts"] >= begin)
     assert report["run_time"] == sum(end - start for start, end in runs[runs_left[1]:])
-    said = "warm-up" in command.run("profile", net, "--profile", path, *options).stdout
-    assert said == (runs_left[1] > 0)
+    mentions_warmup = "warm-up" in command.run("profile", net, "--profile", path, *options).stdout
+    assert mentions_warmup == (runs_left[1] > 0)
 
 
 def union(events: list[dict]) -> int:

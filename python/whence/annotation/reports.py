@@ -66,7 +66,7 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              values: Values | str | os.PathLike[str] | None = None,
              outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
-    """Writes its origin on every node of an ONNX file; in place, atomically, unless ``output`` is given.
+    """Writes the origin of every node into an ONNX file; in place, atomically, unless ``output`` is given.
 
     model    a path, an ONNXProgram, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
     sidecar  the sidecar of the model. Alternatively ``source``: the annotated file from which a tool made ``model``.
@@ -78,17 +78,17 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
     carry    also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim.
     functions  modules to turn into ONNX functions, one for each unique block: "auto", "types=BertLayer",
              "modules=encoder.layer.*" or "depth=2".
-    minima   least shares, as for ``validate``: ["covered=95"]; the report lists missed ones as ``shortfalls``.
+    minima   minimum shares, as for ``validate``: ["covered=95"]; the report lists missed ones as ``shortfalls``.
     allow_different_weights  match by structure even if the weights differ from the sidecar's.
     overwrite  replace existing files at the paths of the output's weights.
-    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
+    copy_data  give an ``output`` in the model's folder its own weight files; otherwise it refers to the model's.
     values   values of the sidecar's model from ``record_values``, or their file: ``model`` runs in ONNX Runtime, and a
-             value that equals the result of a recorded operation comes from that operation, whatever its name.
+             value that equals the result of a recorded operation is attributed to that operation, whatever its name.
     outputs  values from another runtime, instead of running the file, as for ``accuracy``.
     input_names, extra_inputs  inputs of the run, as for ``accuracy``.
 
-    Raises WhenceError: with ``values`` what ``accuracy`` raises; E0101 for an unknown key or choice of modules, E0206
-    if the files do not belong together, E02xx for broken files, E0401."""
+    Raises WhenceError: E0101 for an unknown key or choice of modules, E0206 if the files do not belong together, E02xx
+    for broken files, E0401 if a file cannot be written; with ``values`` also the errors of ``accuracy``."""
     target = Path(output or model)
     options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
     options += ["--weights", weights] if weights else []
@@ -100,7 +100,7 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              "--overwrite": overwrite, "--copy-data": copy_data}
     options += [flag for flag, is_set in flags.items() if is_set]
     if values is None and (outputs is not None or input_names or extra_inputs):
-        raise error("E0101", "usage", "outputs, input_names and extra_inputs need recorded values", "give values too")
+        raise error("E0101", "usage", "outputs, input_names and extra_inputs need recorded values", "pass values too")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         if values is not None:
             from ..numerics import file_inputs
@@ -185,13 +185,13 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
              extra_inputs: ExtraInputs | None = None) -> ValidationReport:
     """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check found a fault.
 
-    min_covered  the least share of nodes, in per cent, that must have a module.
-    minima       least shares of one confidence, of modules or of an operator type: ["exact=95",
+    min_covered  minimum percentage of nodes that must have a module.
+    minima       minimum shares of one confidence, of modules or of an operator type: ["exact=95",
                  "covered=99@encoder.*", "covered=90@op:MatMul"].
     required     globs: modules that must have nodes, all of them covered.
     baseline     the earlier file, or its output of `whence validate --json`: coverage must not fall.
     allowed      codes or names of checks whose findings do not count: ["V101"].
-    tolerances   findings that do not count: ["3"] of each check, ["0.5%"] of the nodes, ["V503=2"] of one check.
+    tolerances   numbers of findings to ignore: ["3"] for each check, ["0.5%"] of the nodes, ["V503=2"] for one check.
     config       a JSON file with these settings: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
     conformance  the file from which a tool made ``model``: also checks that the tool kept origins by the rules of
                  docs/metadata-spec.md (V6xx).
@@ -200,7 +200,7 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
                  recorded ones (``proved``), and finds values that belong to another module than the file states.
     input_names, extra_inputs  inputs of that run, as for ``accuracy``.
 
-    Raises WhenceError for unreadable files, E0101 for a share, a check or a setting that does not exist.
+    Raises WhenceError for unreadable files, E0101 for an invalid share, check or setting.
     """
     options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
     options += ["--min-covered", min_covered] if min_covered is not None else []

@@ -13,13 +13,14 @@ from ..errors import Diagnostic, WhenceError, WhenceWarning
 from ..state.export_settings import log
 from .dynamic_axes import Axes, Axis
 
-_MAX_CHOICES = 40  # tried choices of sizes to fix; each choice runs the model several times
+_MAX_CHOICES = 40  # limit of attempts to fix some sizes; each attempt runs the model several times
 
 
-def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
+def export_with_optional_axes(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
     """Exports with as many optional axes dynamic as the model allows, and returns them. Axes with the same name are
     kept or fixed together. Sizes whose ``length`` in the example is 1 are fixed first, as they are usually broadcast.
-    (torch.export finds dynamic axes by itself.)"""
+    Not needed
+    for torch.export, which finds dynamic axes itself."""
     axes_by_size: dict[Any, list[Any]] = {}  # by name; each axis without a name is a size of its own
     for name, axis, what in fixable(axes):
         axes_by_size.setdefault(what.name or (name, axis), []).append((name, axis))
@@ -59,9 +60,9 @@ def fixable(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
 
 
 def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
-    """Returns the axes without the fixed ones. In a sum, a fixed size becomes its number: past+sequence, past+3."""
+    """Returns the axes without the fixed ones. A fixed size in a sum becomes a number: past+sequence, then past+3."""
     remaining = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()
-            if (name, axis) not in fixed]
+                 if (name, axis) not in fixed]
     known = {what.name for _, _, what in remaining if not what.parts and what.name}
     chosen: Axes = {name: {} for name in axes}
     for name, axis, what in remaining:
@@ -71,7 +72,7 @@ def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
 
 
 def with_required(axes: Axes, chosen: Collection[tuple[str, int]]) -> Axes:
-    """Returns the axes with the chosen optional ones required: torch.export keeps them dynamic or refuses the model."""
+    """Makes the chosen optional axes required, so that torch.export keeps them dynamic or refuses the model."""
     import torch
 
     required = torch.export.Dim.DYNAMIC
@@ -79,9 +80,9 @@ def with_required(axes: Axes, chosen: Collection[tuple[str, int]]) -> Axes:
             for name, each in axes.items()}
 
 
-def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
-    """Returns a large subset of the axes with which an export is right: fixes one optional size, then two, and so
-    on."""
+def correct_subset(axes: Axes, is_correct: Callable[[Axes], bool]) -> Axes:
+    """Returns a large subset of the axes for which ``is_correct`` returns true: tries to fix one optional size, then
+    two, and so on."""
     sizes: dict[str, list[tuple[str, int]]] = {}
     for name, axis, what in fixable(axes):
         if not what.parts:
@@ -89,7 +90,7 @@ def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
     choices = (fixed for count in range(1, len(sizes)) for fixed in combinations(reversed(sizes), count))
     for fixed in islice(choices, _MAX_CHOICES):
         chosen = without(axes, [axis for size in fixed for axis in sizes[size]])
-        if is_right(chosen):
+        if is_correct(chosen):
             return chosen
     return without(axes, [(name, axis) for name, axis, _ in fixable(axes)])
 
@@ -102,9 +103,10 @@ def report_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
     if requested:
         trace_remedy = "" if recorder_library.is_installed() else \
-            f", or install the recorder: a trace may keep the axis dynamic: {recorder_library.why_missing()[1]}"
+            f", or install the recorder, because a trace may keep the axis dynamic: {recorder_library.why_missing()[1]}"
         diagnostic = Diagnostic(
             "E0304", "baked_size", "warning", f"the model fixes {', '.join(requested)}: the file has the size of the "
             "example" + (f". {why.diagnostics[0].message}" if why else ""),
-            "compute it from the input's shape in the model, or leave the axis out of dynamic_axes" + trace_remedy)
+            "compute the size from the input's shape in the model, or leave the axis out of dynamic_axes"
+            + trace_remedy)
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=6)

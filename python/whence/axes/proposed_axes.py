@@ -28,7 +28,7 @@ AUTO = "auto"  # a value of dynamic_shapes
 BATCH, SEQUENCE, PAST, TOTAL, ENCODED, MASKED = \
     "batch", "sequence", "past", "past+sequence", "encoder_sequence", "mask"
 
-# Axes of transformers' arguments that are as long as this call's tokens.
+# Axes of transformers' arguments whose length is the number of tokens in this call.
 _OF_TOKENS = {"input_ids": 1, "inputs_embeds": 1, "position_ids": -1, "token_type_ids": 1, "cache_position": 0,
               "decoder_input_ids": 1, "decoder_inputs_embeds": 1, "decoder_position_ids": -1}
 _POSITIONS = ("position_ids", "decoder_position_ids")
@@ -84,7 +84,7 @@ class _Roles:
     def of(self, path: trees.Path, tensor: torch.Tensor) -> dict[int, str]:
         if not tensor.dim():
             return {}
-        # Positions of several kinds (time, height, width) are an axis before the batch.
+        # Positions of several kinds (time, height, width) have their own axis before the batch.
         first = 1 if path[0] in _POSITIONS and tensor.dim() == 3 else 0
         roles = {first: BATCH} if tensor.shape[first] == self._batch else {}
         if self._has_dropped:  # the layer counts its tokens in a Python number, which the file fixes
@@ -114,7 +114,7 @@ class _Roles:
             sizes[last] = TOTAL
         elif last and tensor.shape[last] == self._sequence:
             sizes[last] = SEQUENCE
-        elif last == 1 and self._past is None:  # a mask over a static cache, which pads it to the cache's length
+        elif last == 1 and self._past is None:  # a mask over a static cache, padded to the cache's length
             sizes[last] = MASKED
         return sizes
 
@@ -124,7 +124,7 @@ class _Roles:
             and caches.grows(trees.at(self._arguments, path[:-1]))
 
 
-def shown(axes: Mapping[str, Mapping[int, Any]]) -> str:
+def axes_text(axes: Mapping[str, Mapping[int, Any]]) -> str:
     """Returns "input_ids [0: batch, 1: sequence]; ...", with one entry for tensors that have the same axes."""
     names_by_sizes: dict[str, list[str]] = {}
     for name, each in axes.items():
@@ -144,8 +144,8 @@ def report(call: Call, input_names: Sequence[str], in_file: Mapping[str, Mapping
                  for name, axes in proposed(call).items()}
     fixed = {name: missing for name, axes in requested.items()
              if (missing := {axis: size for axis, size in axes.items() if axis not in in_file.get(name, {})})}
-    log.warning("dynamic axes that whence proposes: %s (dynamic_axes or dynamic_shapes chooses others, dynamic_axes={} "
-                "none)", shown(in_file) or "none")
+    log.warning("proposed dynamic axes: %s (pass dynamic_axes or dynamic_shapes to choose others, dynamic_axes={} for "
+                "none)", axes_text(in_file) or "none")
     if fixed:
-        warnings.warn(f"the model fixes {shown(fixed)} of the axes that whence proposes: the file has the sizes of the "
-                      "example there", WhenceWarning, stacklevel=4)
+        warnings.warn(f"the model fixes some of the proposed dynamic axes, which have the example's sizes in the file: "
+                      f"{axes_text(fixed)}", WhenceWarning, stacklevel=4)

@@ -35,8 +35,8 @@ def counts_in_python(call: Call) -> Diagnostic | None:
         return None
     return Diagnostic(
         "E0304", "baked_size", "warning", f"{len(counting)} layers of the cache ({type(counting[0]).__name__}) count "
-        f"tokens in a Python number: the file is right only after {counting[0].cumulative_length_int} tokens",
-        "give transformers.DynamicCache() without a config: its keys may have any length")
+        f"tokens in a Python number: the file is correct only after {counting[0].cumulative_length_int} tokens",
+        "pass transformers.DynamicCache() without a config: its keys may have any length")
 
 
 def as_exported(exported: Call, arguments: Any) -> Any:
@@ -57,6 +57,7 @@ def _layers(arguments: Any) -> list[Any]:
 
 def _refused(name: str, layer: Any, code: str, kind: str) -> WhenceError:
     return error(code, kind, f"'{name}' belongs to a layer with a sliding window ({type(layer).__name__}) that "
-                 f"has seen {layer.cumulative_length} tokens and holds {layer.keys.shape[-2]}, and a file fixes that number",
-                 "give a cache that keeps every key, transformers.DynamicCache() without a config; the model masks "
-                 "the keys before the window")
+                 f"has seen {layer.cumulative_length} tokens and holds {layer.keys.shape[-2]}; the file would fix the "
+                 "number of seen tokens",
+                 "pass transformers.DynamicCache() without a config, which keeps every key; the model masks the keys "
+                 "before the window")

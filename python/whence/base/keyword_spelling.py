@@ -13,13 +13,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def also_spelled(**others: str) -> Callable[[_Function], _Function]:
     """Returns a decorator that accepts other spellings of keywords: ``optimized="optimised"`` accepts both. Raises
-    WhenceError E0101 if a call gives both."""
+    WhenceError E0101 if a call passes both."""
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             for name, other in others.items():
                 if name in kwargs and other in kwargs:
-                    raise error("E0101", "usage", f"{name} and {other} are the same option", "give one of them")
+                    raise error("E0101", "usage", f"{name} and {other} are the same option", "pass only one of them")
                 if other in kwargs:
                     kwargs[name] = kwargs.pop(other)
             return function(*args, **kwargs)

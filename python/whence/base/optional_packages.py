@@ -8,7 +8,7 @@ from types import ModuleType
 from ..errors import error
 
 
-def needs(name: str, what: str) -> ModuleType:
+def import_optional(name: str, what: str) -> ModuleType:
     """Imports and returns a module. Raises WhenceError E0307 if it is not installed."""
     try:
         return importlib.import_module(name)

@@ -1,6 +1,6 @@
-"""Draws reports: one line as a value, text when printed, a table with bars in a notebook.
+"""Formats reports: one line for repr(), text for print(), a table with bars in a notebook.
 
-A report is a subclass of ``Printed`` that provides its lines and its table. All drawing is in this module.
+A report is a subclass of ``Printed`` that provides its lines and its table. All formatting is in this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CONFIDENCE_COLOURS = {"exact": "#2f7d4f", "matched": "#3d7eb8", "inferred": "#c9
                       "unattributed": "#c0392b"}
 BAR_COLOUR = "#3d7eb8"
 _BAR_WIDTH = 20  # characters of a full bar in text
-_ROWS = 200      # most rows of a table in a notebook; the page of to_html() has all rows
+_ROWS = 200      # maximum rows of a table in a notebook; the page of to_html() has all rows
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Table:
     """A table: the first ``texts`` columns hold text, left-aligned; the others hold numbers and bars."""
 
     columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]]  # leading blanks of a text indent it
+    rows: Sequence[tuple[object, ...]]  # leading blanks indent a text
     texts: int = 1
 
     def lines(self) -> list[str]:
@@ -69,7 +69,7 @@ class Table:
         rows = "".join("<tr>" + "".join(self._cell("td", each.to_html() if isinstance(each, Bar) else
                                                    html.escape(_text(each)), at) for at, each in enumerate(row)) + "</tr>"
                        for row in self.rows[:_ROWS])
-        more = f"<p>and {len(self.rows) - _ROWS} rows more</p>" if len(self.rows) > _ROWS else ""
+        more = f"<p>and {len(self.rows) - _ROWS} more rows</p>" if len(self.rows) > _ROWS else ""
         return (f'<div style="max-height:36em;overflow:auto"><table style="border-collapse:collapse">'
                 f"<tr>{head}</tr>{rows}</table></div>{more}")
 

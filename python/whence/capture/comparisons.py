@@ -38,17 +38,17 @@ def compared_with_model(model: torch.nn.Module, run: Callable[..., Any], given: 
 
 
 def baked_at_long_sizes(model: torch.nn.Module, run: Callable[..., Any], tensors: Tensors, axes: Axes,
-                        of_sizes: Sequence[SizeUse] = (), holder: str = "trace",
+                        size_uses: Sequence[SizeUse] = (), holder: str = "trace",
                         excluded: Callable[[Tensors, Outcome], bool] = lambda *_: False
                         ) -> Diagnostic | None:
-    """Returns E0304 if ``run``, which is right near the example's sizes, fails or is wrong at long sizes at which the
+    """Returns E0304 if ``run``, which is correct near the example's sizes, fails or is wrong at long sizes at which the
     model runs: Python may have iterated over the example's chunks."""
     for given in at_long_sizes(model, tensors, axes):
         if compared_with_model(model, run, tensors) is not Outcome.SAME:  # the model draws random numbers
             return None
         result = compared_with_model(model, run, given)
         if result in (Outcome.DIFFERS, Outcome.FAILS) and not excluded(given, result):
-            return baked_size(sizes_of(given, axes), of_sizes, holder)
+            return baked_size(sizes_of(given, axes), size_uses, holder)
     return None
 
 
@@ -96,14 +96,14 @@ def excludes(program: torch.export.ExportedProgram, given: Tensors, result: Outc
 
 
 def without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
-    """Returns the program as a file runs it: without input checks, which also exclude sizes at which it is right."""
+    """Returns the program as a file runs it: without input checks, which also exclude sizes at which it is correct."""
     module = program.module(check_guards=False)
     module._forward_pre_hooks.clear()
     return module
 
 
-def baked_size(what: str, of_sizes: Sequence[SizeUse] = (), holder: str = "trace") -> Diagnostic:
-    lines = ", ".join(dict.fromkeys(f"{use.file}:{use.line}" for use in of_sizes))
+def baked_size(what: str, size_uses: Sequence[SizeUse] = (), holder: str = "trace") -> Diagnostic:
+    lines = ", ".join(dict.fromkeys(f"{use.file}:{use.line}" for use in size_uses))
     return Diagnostic("E0304", "baked_size", "warning", f"the {holder} contains a size of the example, and so does the "
                       f"file: with {what} the model computes something else"
                       + (f". Sizes were used as numbers in {lines}" if lines else ""),

@@ -10,7 +10,7 @@ import torch
 
 from ..errors import Diagnostic, WhenceError
 
-# Number of additional operations from which on users are warned: running them takes as long as a whole model.
+# Minimum number of additional operations for a warning: they take as long to run as an entire model.
 LONG_FORM = 100
 
 

@@ -107,10 +107,10 @@ def _is_little_work(tensors: Tensors, parameters: int) -> bool:
 
 
 def at_turning_points(model: torch.nn.Module, tensors: Tensors, axes: Axes,
-                      of_sizes: Sequence[SizeUse]) -> Iterator[dict[str, torch.Tensor]]:
+                      size_uses: Sequence[SizeUse]) -> Iterator[dict[str, torch.Tensor]]:
     """Yields the tensors with sizes at which a condition in Python changes its result, if the run is short."""
     max_sizes = 40
-    points = list(dict.fromkeys(point for use in of_sizes for point in use.turns))
+    points = list(dict.fromkeys(point for use in size_uses for point in use.turns))
     if not points or any(what.times != 1 for each in axes.values() for what in each.values()):
         return
     parameters = sum(each.numel() for each in model.parameters())

@@ -17,13 +17,13 @@ from .other_inputs import stretched
 
 
 def captured(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> Any:
-    """Runs torch.export.export so that sizes 0 and 1 can be dynamic; warns of bounds of the model and applies them."""
+    """Runs torch.export.export so that sizes 0 and 1 can be dynamic; warns of the model's bounds and applies them."""
     small = [dim for tensor, axes in zip(tensors, shapes) for axis, dim in (axes or {}).items()
              if tensor.shape[axis] < 2]
     if not small:
         return _with_bounds(model, tensors, shapes)
     try:
-        with _small_sizes_are_sizes():
+        with _small_sizes_may_be_dynamic():
             program = _with_bounds(model, tensors, shapes)
         _check_small(model, program, tensors, dynamic_axes_of(program, shapes))
     except Exception:  # PyTorch raises exceptions of any class if the model broadcasts such an axis
@@ -50,7 +50,7 @@ def dynamic_axes_of(program: Any, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
 def bounds(program: Any, shapes: tuple[Any, ...]) -> list[tuple[str, int, str]]:
     """Returns dynamic axes for which the program has bounds: (input, axis, range).
 
-    torch.export infers bounds from conditions on sizes. Bounds that the user's Dim has are left out.
+    torch.export infers bounds from conditions on sizes. Omits bounds that the user's Dim already has.
     """
     found = []
     for name, axes in zip(program.graph_signature.user_inputs, _dynamic_sizes(program, shapes)):
@@ -77,7 +77,7 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) 
         bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
         if bounded is None:
             return _from_source(model, tensors, shapes, failure)
-        warnings.warn(f"torch.export finds bounds of the dynamic sizes, which limit the file: {bounded}", WhenceWarning,
+        warnings.warn(f"torch.export limits the dynamic sizes, and so does the file: {bounded}", WhenceWarning,
                       stacklevel=7)
         return torch.export.export(model, tensors, dynamic_shapes=bounded)
 
@@ -85,8 +85,8 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) 
 def _from_source(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any, failure: Exception) -> Any:
     """Exports a model that does not run on tensors without data, from its bytecode (strict=True).
 
-    torch.onnx.export tries the two modes in the same order. If both fail, raises ``failure``, which has the model's
-    line.
+    torch.onnx.export tries the two modes in the same order. If both fail, raises ``failure``, which names the
+    model's line.
     """
     try:
         with quiet():
@@ -109,7 +109,7 @@ def _check_small(model: torch.nn.Module, program: Any, tensors: tuple[Any, ...],
             same = False
         if not same or any(a.dim() != b.dim() for a, b in zip(outputs, expected)):
             raise error("E0304", "baked_size", "a dynamic size is 0 or 1 in the example, and the model behaves "
-                        "differently there than at other sizes", "use an example whose dynamic sizes are 2 or more")
+                        "differently at that size than at others", "use an example whose dynamic sizes are 2 or more")
 
 
 def _grown(tensors: tuple[Any, ...], shapes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ def _grown(tensors: tuple[Any, ...], shapes: tuple[Any, ...]) -> tuple[Any, ...]
     return tuple(larger)
 
 
-def _small_sizes_are_sizes() -> Any:
+def _small_sizes_may_be_dynamic() -> Any:
     """Makes torch.export keep dynamic sizes that are 0 or 1 in the example; by default it fixes them."""
     settings = torch.fx.experimental._config
     return settings.patch(backed_size_oblivious=True) if hasattr(settings, "backed_size_oblivious") else nullcontext()

@@ -60,7 +60,7 @@ def translated(failure: Exception, model: Any, args: Any, kwargs: Mapping[str, A
 
 
 def warn_of_own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> None:
-    """Warns if an exported model does not run on its arguments: PyTorch captures a model without computing."""
+    """Warns if an exported model does not run on its arguments: PyTorch captures a model without computing values."""
     if (own := own_failure(model, args, kwargs)) is not None:
         warnings.warn(str(_does_not_run(own, own, model, args, kwargs)), WhenceWarning, stacklevel=4)
 

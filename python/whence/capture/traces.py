@@ -1,4 +1,4 @@
-"""Makes a trace of a model and finds what it lost: Python code that used values or sizes ran only for the example."""
+"""Traces a model and detects what the trace lost: Python code that used values or sizes ran only for the example."""
 
 from __future__ import annotations
 
@@ -29,25 +29,29 @@ _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quan
 _SIZED_BY_DATA = frozenset({"aten::index", "aten::masked_select", "aten::nonzero", "aten::nonzero_numpy",
                             "aten::unique_dim", "aten::_unique2", "aten::unique_consecutive"})
 
-# PyTorch's wording for conversions of values for other libraries, which no operator of the trace shows.
+# Fragments of PyTorch's warnings about conversions to other libraries, which add no operator to the trace.
 _CONVERSIONS = ("to a NumPy array", "to a Python list")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace and its losses. ``baked_size`` is E0304: it differs from the model at other sizes, of dynamic axes or of
-    sizes that data decide. ``fails``: it fails at sizes just above the example's, at which the model runs.
-    ``of_sizes``: lines of Python that used a size as a number. ``values``, E0309: lines that used a tensor's value."""
+    """A trace and its losses.
+
+    baked_size  E0304 if the trace differs from the model at other sizes, of dynamic axes or of data-dependent sizes.
+    fails       true if the trace fails at sizes just above the example's, at which the model runs.
+    size_uses   lines of Python that used a size as a number.
+    values      E0309 for each line that used a tensor's value.
+    """
 
     module: torch.jit.ScriptModule
     baked_size: Diagnostic | None
     fails: bool = False
-    of_sizes: Sequence[SizeUse] = ()
+    size_uses: Sequence[SizeUse] = ()
     values: Sequence[Diagnostic] = ()
 
     @property
     def ignores_inputs(self) -> bool:
-        """Returns true if Python read values and the trace does not use an input: other values change nothing."""
+        """Returns true if Python read values and the trace has an unused input, which cannot affect results."""
         return bool(self.values) and any(not each.uses() for each in list(self.module.inlined_graph.inputs())[1:])
 
     def warn_of_values(self) -> None:
@@ -58,53 +62,53 @@ class Trace:
 def traced(model: torch.nn.Module, tensors: Tensors, axes: Axes) -> Trace:
     """Makes a trace, and finds each line of Python that used a tensor's value.
 
-    The plugin distinguishes values from sizes; PyTorch gives one warning for both. PyTorch's warnings are used without
-    the plugin, and for conversions for other libraries.
+    The plugin distinguishes values from sizes; PyTorch gives one warning for both. Without the plugin, and for
+    conversions to other libraries, PyTorch's warnings are used.
     """
-    messages, turns = [], []
+    messages, turning_points = [], []
 
     def note(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
         messages.append(warnings.WarningMessage(message, category, filename, lineno))
-        turns.append(tuple(size_conditions.of_last_condition()))
+        turning_points.append(tuple(size_conditions.of_last_condition()))
 
     with warnings.catch_warnings(), listening() as recorded:
         warnings.simplefilter("always", torch.jit.TracerWarning)
         warnings.showwarning = note
         trace = calls.trace(model, tensors)
     values = [each for each in recorded or () if each.code == "E0309"]
-    of_sizes: list[SizeUse] = []
-    for each, points in zip(messages, turns, strict=True):
+    size_uses: list[SizeUse] = []
+    for each, points in zip(messages, turning_points, strict=True):
         if not issubclass(each.category, torch.jit.TracerWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         elif recorded is None or any(words in str(each.message) for words in _CONVERSIONS):
             values.append(_baked_value(each))
         else:
-            of_sizes.append(SizeUse(each.filename, each.lineno, points))
+            size_uses.append(SizeUse(each.filename, each.lineno, points))
     # If values are baked in, results differ anyway, so they are not compared.
-    baked, fails = (None, False) if values else _compared(model, trace, tensors, axes, of_sizes, must_run=False)
-    return Trace(trace, baked, fails, of_sizes, values)
+    baked, fails = (None, False) if values else _compared(model, trace, tensors, axes, size_uses, must_run=False)
+    return Trace(trace, baked, fails, size_uses, values)
 
 
-def of_libraries(trace: torch.jit.ScriptModule) -> list[str]:
-    """Returns the operators of a trace that Python or a C++ library registered in this process: the command, another
-    process, does not have them."""
+def operators_of_libraries(trace: torch.jit.ScriptModule) -> list[str]:
+    """Returns the operators of a trace that Python or a C++ library registered in this process. The command
+    runs in another process, which does not have them."""
     by_python = {name.partition(".")[0] for name in torch.library._defs}
     called = {node.kind() for node in _nodes(trace.inlined_graph)}
     return sorted(name for name in called if name in by_python or name.partition("::")[0] not in _LIBTORCH)
 
 
-def library_words(scripted: torch.jit.ScriptModule) -> list[str]:
-    """Returns options that name the libraries of this process for the command, if a scripted module needs their
-    operators."""
-    if not of_libraries(scripted):
+def library_options(scripted: torch.jit.ScriptModule) -> list[str]:
+    """Returns a --library option for each operator library loaded in this process, if a scripted module calls an
+    operator of a library."""
+    if not operators_of_libraries(scripted):
         return []
     return [word for each in sorted(torch.ops.loaded_libraries) if Path(each).name != recorder_library.LIBRARY
             for word in ("--library", each)]
 
 
-def traced_otherwise(trace: torch.jit.ScriptModule) -> set[str]:
-    """Returns operators that the model may have called under other names: a trace has one operator for all
-    convolutions."""
+def possibly_renamed_operators(trace: torch.jit.ScriptModule) -> set[str]:
+    """Returns operators that the model may have called under other names, because a trace has one operator
+    for all convolutions."""
     if all(node.kind() != "aten::_convolution" for node in _nodes(trace.inlined_graph)):
         return set()
     return {"aten::convolution"} | {f"aten::conv{kind}{number}d" for kind in ("", "_transpose") for number in (1, 2, 3)}
@@ -123,30 +127,30 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
                       "compute with tensors, or script the module", {"source": f"{warning.filename}:{warning.lineno}"})
 
 
-def size_baked(model: torch.nn.Module, trace: torch.jit.ScriptModule, tensors: Tensors,
-               axes: Axes, of_sizes: Sequence[SizeUse] = ()) -> Diagnostic | None:
+def find_baked_size(model: torch.nn.Module, trace: torch.jit.ScriptModule, tensors: Tensors,
+                    axes: Axes, size_uses: Sequence[SizeUse] = ()) -> Diagnostic | None:
     """Returns E0304 if the trace fails, or differs from the model, at other sizes."""
-    return _compared(model, trace, tensors, axes, of_sizes, must_run=True)[0]
+    return _compared(model, trace, tensors, axes, size_uses, must_run=True)[0]
 
 
 def _compared(model: torch.nn.Module, trace: torch.jit.ScriptModule, tensors: Tensors, axes: Axes,
-              of_sizes: Sequence[SizeUse], must_run: bool) -> tuple[Diagnostic | None, bool]:
-    """Returns E0304 if the trace differs from the model at other sizes, or with other data. If it fails at longer
-    sizes, this is an error with ``must_run``; otherwise returns true as the second value, and the export may report the
-    operation that fails. If it fails at sizes in another order, or with other data, it is wrong."""
+              size_uses: Sequence[SizeUse], must_run: bool) -> tuple[Diagnostic | None, bool]:
+    """Returns E0304 if the trace differs from the model at other sizes, or with other data, or if it fails with other
+    data or with permuted sizes. If it fails at longer sizes, returns E0304 with ``must_run``; otherwise returns true as
+    the second value, so that the export can report the operation that fails."""
     contents = with_other_elements(tensors, axes)
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(contents, axes)]
     may_fail = {what for what, _ in others} if not must_run else set()
-    others += [(sizes_of(given, axes), given) for given in at_turning_points(model, contents[-1], axes, of_sizes)]
+    others += [(sizes_of(given, axes), given) for given in at_turning_points(model, contents[-1], axes, size_uses)]
     others += [(sizes_of(given, axes), given) for given in reordered(contents, axes)]
-    if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(trace.inlined_graph)):
+    if size_uses and any(node.kind() in _SIZED_BY_DATA for node in _nodes(trace.inlined_graph)):
         others += [(OTHER_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in DATA_CHANGES]
     for what, given in others:
         found = compared_with_model(model, run_of(trace, tensors), given)
         if found is Outcome.FAILS and what in may_fail:
             return None, True
         if found in (Outcome.FAILS, Outcome.DIFFERS):
-            return baked_size(what, of_sizes), False
+            return baked_size(what, size_uses), False
     return None, False
 
 

@@ -1,8 +1,8 @@
 """Reports the packages of a Python environment that whence can use, as JSON, to standard output or to the file given as
 the only argument.
 
-``whence doctor`` runs the text of this file in the environment that it examines, which may lack the package whence. So
-it imports only the standard library, and those runtimes that list their devices. It never uses the network, and does
+``whence doctor`` runs the text of this file in the environment that it examines, which may lack the whence package. So
+it imports only the standard library, and the runtimes that can list their devices. It never uses the network, and does
 not import torch.
 """
 
@@ -110,7 +110,8 @@ def packages() -> list[dict[str, Any]]:
 
 
 def torch() -> dict[str, Any] | None:
-    """Returns the PyTorch of this environment. Reads its files instead of importing it, which would take seconds."""
+    """Returns the version and folder of this environment's PyTorch. Reads its files, because an import takes
+    seconds."""
     folder = folder_of("torch")
     if folder is None:
         return None
@@ -122,7 +123,7 @@ def torch() -> dict[str, Any] | None:
 
 
 def package() -> dict[str, Any] | None:
-    """Returns the package whence of this environment."""
+    """Returns the version and folder of this environment's whence package."""
     folder = folder_of("whence")
     if folder is None:
         return None
@@ -134,7 +135,7 @@ def package() -> dict[str, Any] | None:
 
 
 def recorder() -> dict[str, str]:
-    """Returns the environment variables by which this environment's package whence names the recorder to its
+    """Returns the environment variables with which this environment's whence package passes its recorder to the
     command."""
     done = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, stdin=subprocess.DEVNULL, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else {}

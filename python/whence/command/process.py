@@ -1,7 +1,7 @@
 """Runs the ``whence`` command in its own process, with JSON on its standard output.
 
-The command is not bound into this process, so that ONNX's protobuf does not meet PyTorch's, and a memory limit or a
-crash on a broken file ends only the command. The results are the same as on the command line.
+The command is not loaded into this process, so that ONNX's protobuf does not clash with PyTorch's, and a memory limit
+or a crash on a broken file ends only the command. The results are the same as on the command line.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .binary import binary
 
 
 def environment() -> dict[str, str]:
-    """Returns the command's environment: it names this Python's LibTorch and recorder, unless the caller's names
-    others."""
+    """Returns the command's environment: it names this Python's LibTorch and recorder, unless the caller's
+    environment names others."""
     values = dict(os.environ) | recorder_library.for_command()
     if not values.get("TORCH_DIR") and not values.get("WHENCE_TORCH_DIR"):
         found = importlib.util.find_spec("torch")
@@ -35,12 +35,12 @@ def run(arguments: list[str], variables: dict[str, str]) -> subprocess.Completed
 
 
 def run_json(subcommand: str, *arguments: object, accepted: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
+    """Runs the command with --json and returns its parsed output. Raises WhenceError for other exit codes."""
     return json.loads(run_text(subcommand, "--json", *arguments, accepted=accepted))
 
 
 def run_text(*arguments: object, accepted: tuple[int, ...] = (0,)) -> str:
-    """Runs the command and returns what it printed. Raises WhenceError for other exit codes."""
+    """Runs the command and returns its output. Raises WhenceError for other exit codes."""
     result = run([str(binary()), *map(str, arguments)], environment())
     if result.returncode not in accepted:
         raise from_command(result.stdout, result.stderr, result.returncode)

@@ -72,7 +72,7 @@ def fitting() -> Path | None:
 
 
 def is_installed() -> bool:
-    """Returns true if a recorder is installed or $WHENCE_RECORDER is set; a wrong path there is reported at its use."""
+    """Returns true if a recorder is installed or $WHENCE_RECORDER is set; a wrong path is reported when it is used."""
     return bool(os.environ.get("WHENCE_RECORDER")) or fitting() is not None
 
 
@@ -94,7 +94,8 @@ def why_missing() -> tuple[str, str]:
         package = " whence-onnx-recorder" if package_runs_here() and not packaged else ""
         return "PyTorch is not installed", "pip install " + (f"torch=={packaged[0]}.*" if packaged else f"torch{package}")
     if packaged:
-        return f"whence-onnx-recorder has none for PyTorch {version}, but for {', '.join(packaged)}", "whence recorder build"
+        return (f"whence-onnx-recorder has no recorder for PyTorch {version}, only for {', '.join(packaged)}",
+                "whence recorder build")
     if not package_runs_here():
         return "no recorder is built for this PyTorch", "whence recorder build"
     return "the recorder, which reads TorchScript and traces, is not installed", "pip install whence-onnx-recorder"

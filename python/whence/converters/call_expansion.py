@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import WhenceError, error
 from ..files.onnx_graphs import bodies, graphs
 
@@ -71,7 +71,7 @@ def expand(path: Path, makers: Mapping[str, Maker], custom_opsets: Mapping[str, 
 
     Raises WhenceError E0302 if a maker fails.
     """
-    onnx = needs("onnx", "operators that Python converts")
+    onnx = import_optional("onnx", "operators that Python converts")
     model = onnx.load(str(path), load_external_data=False)
     types, parts, replaced_inputs = _types(model), [], set()
     for graph in graphs(model.graph):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import error
 from .python_functions import PythonTranslation
 
@@ -125,7 +125,7 @@ def _translation(name: str, translation: Any) -> Any:
     if any(type(each).__name__ == "FunctionProto" for each in functions):
         raise error("E0104", "input_mismatch", f"several functions translate {name}, and one is a FunctionProto",
                     "give Python functions, which are chosen by their annotations")
-    needs("onnxscript", "a translation that is a Python function")
+    import_optional("onnxscript", "a translation that is a Python function")
     return PythonTranslation(functions)
 
 

@@ -26,7 +26,7 @@ class PythonTranslation:
 
 
 def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
-    """Returns an ONNX model of only this call. Raises WhenceError E0302 if the function fails."""
+    """Returns an ONNX model that contains only this call. Raises WhenceError E0302 if the function fails."""
     import onnxscript.evaluator
 
     from .node_recorder import NodeRecorder
@@ -44,8 +44,8 @@ def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
     except WhenceError:
         raise
     except Exception as failure:  # the function is the user's
-        raise call.failed(name, failure, "fix it: it gets the arguments of the operator's schema, tensors as symbolic "
-                          "values, and must return the operator's results") from failure
+        raise call.failed(name, failure, "fix the function: it gets the arguments of the operator's schema, tensors as "
+                          "symbolic values, and must return the operator's results") from failure
 
 
 def _scalar(call: Call, index: int) -> Any:
@@ -136,8 +136,8 @@ def _requirements(function: Callable[..., Any]) -> tuple[int, set[str]]:
     except (TypeError, ValueError):
         return 0, set()
     needed = [each for each in parameters if each.default is each.empty]
-    by_place = [each.name for each in needed if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    return len(by_place), {each.name for each in needed if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)}
+    by_order = [each.name for each in needed if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return len(by_order), {each.name for each in needed if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)}
 
 
 def _value(value: Any, inputs: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed
 from ..errors import WhenceError, error
 from ..files.atomic_files import draft_folder, folder_of, move_together
@@ -50,7 +50,7 @@ def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathL
     is given, E0502 for weights outside the folder, E0102 for a missing file."""
     paths = _paths(models)
     target = _target(data, paths)
-    onnx = needs("onnx", "share_weights")
+    onnx = import_optional("onnx", "share_weights")
     loaded = [_model(onnx, path) for path in paths]
     with draft_folder(folder_of(target)) as draft:
         with (draft / target.name).open("wb") as file:

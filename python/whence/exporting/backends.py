@@ -13,7 +13,7 @@ import torch
 from ..arguments import calls, trees
 from ..axes import sliding_windows
 from ..capture import exported_programs, lasting_writes
-from ..capture.traces import library_words
+from ..capture.traces import library_options
 from ..command import recorder_library
 from ..command.process import run_json
 from ..errors import WhenceWarning, error
@@ -87,6 +87,6 @@ def _scripted(backend: str, job: Job) -> Exported:
         job.request.model.save(str(saved))
         calls.save_inputs(arguments, inputs)
         run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *default_dtype_words(),
-                 *library_words(job.request.model))
+                 *library_options(job.request.model))
     run_torch_onnx(job, copy.deepcopy(job.request.model), arguments, axes)  # Python cannot restore its state
     return job.finish()

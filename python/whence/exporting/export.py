@@ -242,9 +242,9 @@ def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | No
 
 def _classes_in(path: Path) -> set[str]:
     """Returns the class names of the modules that nodes of the file belong to."""
-    from ..base.optional_packages import needs
+    from ..base.optional_packages import import_optional
 
-    graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
+    graph = import_optional("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
     entries = (entry.value for node in graph.node for entry in node.metadata_props
                if entry.key == "pkg.torch.onnx.class_hierarchy")
     return {name.rpartition(".")[2] for value in entries for name in ast.literal_eval(value)}
@@ -268,9 +268,10 @@ def _warn_of_outputs(program: ONNXProgram, request: ExportRequest, options: Opti
     """Warns of entries of dynamic_axes that name outputs, whose sizes cannot be chosen."""
     if not any(name in options.output_names or caches.is_output(name) for name in request.dynamic_axes or ()):
         return
-    from ..base.optional_packages import needs
+    from ..base.optional_packages import import_optional
 
-    outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
+    outputs = import_optional("onnx", "dynamic_axes of outputs").load(str(program.path),
+                                                                       load_external_data=False).graph.output
     dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}
     for warning in check_outputs(request.dynamic_axes, dims, options.output_names):
         warnings.warn(warning, WhenceWarning, stacklevel=3)

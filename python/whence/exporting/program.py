@@ -145,8 +145,8 @@ class ONNXProgram:
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Runs the model like a call, with onnx's reference implementation instead of ONNX Runtime."""
-        ort_session.needs("onnx", "call_reference")
-        evaluator = ort_session.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
+        ort_session.import_optional("onnx", "call_reference")
+        evaluator = ort_session.import_optional("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
         feed = self._feed(ort_session.session(self.path), args, kwargs)
         with library_warnings.hidden():
             results = evaluator.run(None, {name: each.detach().cpu().numpy() for name, each in feed.items()})
@@ -193,12 +193,12 @@ class ONNXProgram:
     @property
     def model_proto(self) -> Any:
         """A new onnx.ModelProto. Changes to it do not affect the program."""
-        return ort_session.needs("onnx", "model_proto").load(str(self.path))
+        return ort_session.import_optional("onnx", "model_proto").load(str(self.path))
 
     @property
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
         """{"input_ids": {0: "batch", 1: "sequence"}}: the names of the inputs' dynamic sizes."""
-        graph = ort_session.needs("onnx", "dynamic_axes").load(str(self.path), load_external_data=False).graph
+        graph = ort_session.import_optional("onnx", "dynamic_axes").load(str(self.path), load_external_data=False).graph
         axes = {each.name: {axis: dim.dim_param for axis, dim in enumerate(each.type.tensor_type.shape.dim)
                             if dim.dim_param} for each in graph.input}
         return {name: each for name, each in axes.items() if each}
@@ -206,7 +206,7 @@ class ONNXProgram:
     @property
     def model(self) -> Any:
         """A new onnx_ir.Model, as in torch.onnx.ONNXProgram. Changes to it do not affect the program."""
-        return ort_session.needs("onnx_ir", "model").load(str(self.path))
+        return ort_session.import_optional("onnx_ir", "model").load(str(self.path))
 
     def save(self, destination: str | os.PathLike[str] | BinaryIO, *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None,
@@ -240,7 +240,7 @@ class ONNXProgram:
         if include_initializers and not keep_initializers_as_inputs and not has_data_files and not external:
             write_atomically(target, lambda path: shutil.copyfile(self.path, path))
             return
-        onnx = ort_session.needs("onnx", "saving with other options")
+        onnx = ort_session.import_optional("onnx", "saving with other options")
         model = self.model_proto
         if keep_initializers_as_inputs:
             known = {each.name for each in model.graph.input}
@@ -278,7 +278,7 @@ class ONNXProgram:
         if has_data_files:
             save_with_external_weights(model, path)
         else:
-            ort_session.needs("onnx", "changing a model").save_model(model, str(path))
+            ort_session.import_optional("onnx", "changing a model").save_model(model, str(path))
         self.release()
         self.path, self._folder = path, folder
 
@@ -289,7 +289,8 @@ class ONNXProgram:
 
         if not self.path.exists() or not any(candidates()):
             return set()
-        graph = ort_session.needs("onnx", "weights beside a model").load(str(self.path), load_external_data=False).graph
+        graph = ort_session.import_optional("onnx", "weights beside a model").load(str(self.path),
+                                                                                    load_external_data=False).graph
         named = {entry.value for each in graph.initializer for entry in each.external_data if entry.key == "location"}
         return {each.name for each in candidates() if each.name in named}
 

@@ -99,7 +99,8 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     dynamic = optional_axes.without(axes, fixed)
     baked = _baked_anywhere(job, program, call, dynamic)
     if baked and any(True for _ in optional_axes.fixable(dynamic)):
-        right = optional_axes.without_baked(dynamic, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
+        right = optional_axes.correct_subset(
+            dynamic, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
         program, shapes = attempt(right)
         return _Captured(program, shapes, _baked_anywhere(job, program, call, right), baked)
     return _Captured(program, shapes, baked)
@@ -139,7 +140,7 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
         size = inputs[name].shape[axis]
         return size if isinstance(size, int) else size.node.hint or 0
 
-    optional_axes.honoured(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
+    optional_axes.export_with_optional_axes(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
 
 
 def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,

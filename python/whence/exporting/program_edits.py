@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..arguments import trees
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import error
 from ..files.onnx_graphs import graphs
 
@@ -20,7 +20,7 @@ def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
 
     Optimisation stores some weights in another layout or folds them into others, under other names or shapes.
     """
-    helper = needs("onnx", "apply_weights").numpy_helper
+    helper = import_optional("onnx", "apply_weights").numpy_helper
     initializers = {each.name: each for each in model.graph.initializer}
     new = {}
     for name, tensor in trees.with_tensors(dict(weights)).items():

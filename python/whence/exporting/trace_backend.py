@@ -1,4 +1,4 @@
-"""Exports a trace of a model. torch.export is used instead if the trace cannot be made or converted, or is right only
+"""Exports a trace of a model. torch.export is used instead if a trace cannot be made or converted, or is correct only
 for the example."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ..axes.dynamic_axes import Axes
 from ..capture import lasting_writes
 from ..capture.comparisons import baked_at_long_sizes
 from ..capture.other_inputs import at_usual_sizes
-from ..capture.traces import Trace, library_words, of_libraries, run_of, size_baked, traced, traced_otherwise
+from ..capture.traces import (Trace, find_baked_size, library_options, operators_of_libraries,
+                              possibly_renamed_operators, run_of, traced)
 from ..command import recorder_library
 from ..converters import autograd_functions, torch_symbolics
 from ..errors import Diagnostic, WhenceError, WhenceWarning, error
@@ -45,9 +46,9 @@ def export_trace(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if trace.ignores_inputs and (program := _keeping_all_inputs(job, call, axes)):
         return program
     trace.warn_of_values()
-    library_operators = of_libraries(trace.module)
+    library_operators = operators_of_libraries(trace.module)
     translated = {each.split(".")[0] for each in job.options.translations}
-    if library_operators or (renamed := traced_otherwise(trace.module) & translated):
+    if library_operators or (renamed := possibly_renamed_operators(trace.module) & translated):
         log.info("%s: %s, so torch.export captures the model", ", ".join(library_operators or renamed),
                  "registered only in this process" if library_operators else "a trace has another name for it")
         job.options = replace(job.options, symbolics=_symbolics(job) & set(library_operators))
@@ -83,9 +84,10 @@ def _without_recorder(job: Job, call: calls.Call, axes: Axes) -> Exported:
 
 
 def _wrong_at_other_sizes(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Diagnostic | None:
-    """Returns E0304 if the trace, which is right near the example's sizes, fails or is wrong at other sizes."""
-    return (trace.fails and size_baked(job.request.model, trace.module, call.tensors, axes, trace.of_sizes)
-            or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, axes, trace.of_sizes))
+    """Returns E0304 if the trace, which is correct near the example's sizes, fails or is wrong at other sizes."""
+    return (trace.fails and find_baked_size(job.request.model, trace.module, call.tensors, axes, trace.size_uses)
+            or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, axes,
+                                   trace.size_uses))
 
 
 def _keeping_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | None:
@@ -102,14 +104,14 @@ def _keeping_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | No
 
 def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
     """Returns an example and its trace. If the given example has one token or an empty past and its trace is wrong at
-    other sizes, uses an example of usual sizes instead, provided that its trace is right at the given sizes."""
+    other sizes, uses an example of usual sizes instead, provided that its trace is correct at the given sizes."""
     usual = at_usual_sizes(call.tensors, axes)
-    if usual is None or not size_baked(job.request.model, trace.module, call.tensors, axes):
+    if usual is None or not find_baked_size(job.request.model, trace.module, call.tensors, axes):
         return call.tensors, trace
     try:
         with job.stage("trace"), autograd_functions.inlined():
             other = traced(job.request.model, usual, axes)
-        if size_baked(job.request.model, other.module, call.tensors, axes) is None:
+        if find_baked_size(job.request.model, other.module, call.tensors, axes) is None:
             return usual, other
     except Exception as failure:  # the model may raise any exception at these sizes
         log.info("the model is not traced at other sizes than the example's: %s", failure)
@@ -126,10 +128,10 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
     the model fixes it. If it does neither, raises its error if any axis is required; otherwise exports the trace with
     those optional axes fixed at which it is wrong, and warns of them."""
     def wrong(chosen: Axes) -> Diagnostic | None:
-        return (size_baked(job.request.model, trace.module, call.tensors, chosen, trace.of_sizes)
+        return (find_baked_size(job.request.model, trace.module, call.tensors, chosen, trace.size_uses)
                 or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, chosen))
 
-    right = optional_axes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_optional(axes) else {}
+    right = optional_axes.correct_subset(axes, lambda chosen: wrong(chosen) is None) if _all_optional(axes) else {}
     is_right = _all_optional(axes) and wrong(right) is None
     try:
         return _by_torch_export(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]),
@@ -185,9 +187,10 @@ def export_archive(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[st
         archive.save(str(saved))
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, input_file)
-        words = ["--inputs", input_file, *default_dtype_words(), *library_words(archive)]
-        optional_axes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
-                               lambda name, axis: inputs[name].shape[axis])
+        words = ["--inputs", input_file, *default_dtype_words(), *library_options(archive)]
+        optional_axes.export_with_optional_axes(
+            axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
+            lambda name, axis: inputs[name].shape[axis])
     return job.finish()
 
 

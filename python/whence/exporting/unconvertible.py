@@ -12,7 +12,7 @@ import torch
 
 from ..arguments import calls
 from ..capture import exported_programs, torch_failures
-from ..capture.traces import library_words, of_libraries
+from ..capture.traces import library_options, operators_of_libraries
 from ..command import recorder_library
 from ..command.process import run_json
 from ..converters import autograd_functions
@@ -51,7 +51,7 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
                 raise failure from raised
         words = ["--inputs", inputs] if inputs else []
         if isinstance(model, torch.jit.ScriptModule):
-            words += library_words(model)
+            words += library_options(model)
         found = run_json("ops", "--missing", archive, "--opset", opset_version, *words, accepted=(0, 4))
     if "missing" not in found:  # the archive could not be read
         raise WhenceError([Diagnostic.from_json(entry) for entry in found["diagnostics"]])
@@ -74,7 +74,7 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
     with calls.tensors_only(model, args, kwargs) as call, autograd_functions.inlined():
         traces = backend == "native" and recorder_library.is_installed()
         trace = calls.trace(model, call.tensors) if traces else None
-        if trace is None or of_libraries(trace):
+        if trace is None or operators_of_libraries(trace):
             with torch.no_grad():
                 program = torch.export.export(model, call.copies_apart())
             return exported_programs.save(program, folder / "model.pt2"), None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 
 EXTERNAL_FROM = 1024  # bytes from which weights are external, as in torch.onnx and onnx.save_model
 
@@ -17,7 +17,7 @@ def save_with_external_weights(model: Any, path: Path) -> None:
     Does not use onnx.save_model(location=...), which checks for an existing file in the current folder instead of the
     folder of ``path``.
     """
-    onnx, helper = (needs(name, "saving external weights") for name in ("onnx", "onnx.external_data_helper"))
+    onnx, helper = (import_optional(name, "saving external weights") for name in ("onnx", "onnx.external_data_helper"))
     for graph in graphs(model.graph):
         for tensor in graph.initializer:
             if len(tensor.raw_data) >= EXTERNAL_FROM:

@@ -41,7 +41,7 @@ def parser() -> Parser:
     options.add_argument("--engine", choices=ENGINES, default="process", help="processes of this machine (process), or Ray: the "
                          "cluster in $RAY_ADDRESS, which needs the same paths, else this machine")
     options.add_argument("--jobs", type=_jobs, metavar="N", help="number of models at a time (the number of cores)")
-    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="least share that "
+    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="minimum share that "
                          "validate requires of each model; repeatable")
     options.add_argument("--no-reports", action="store_true", help="write no report for each model")
     options.add_argument("--json", action="store_true", help="the totals as JSON")

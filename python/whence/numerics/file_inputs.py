@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import error, require_list
 from ..values import archives
 from .annotated_file import File
@@ -208,7 +208,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 def dtype_of(declared: Any) -> torch.dtype | None:
     """Returns the PyTorch dtype of an input of the file; None if PyTorch has no such dtype."""
-    proto = needs("onnx", "reading a model").TensorProto
+    proto = import_optional("onnx", "reading a model").TensorProto
     return {proto.FLOAT: torch.float32, proto.FLOAT16: torch.float16, proto.BFLOAT16: torch.bfloat16,
             proto.DOUBLE: torch.float64, proto.INT32: torch.int32, proto.INT64: torch.int64,
             proto.INT16: torch.int16, proto.INT8: torch.int8, proto.UINT8: torch.uint8,

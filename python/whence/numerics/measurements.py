@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import error
 from ..values.value_file import Run, Values
 from . import candidates as finding, file_inputs
@@ -214,7 +214,7 @@ _FLOAT16 = NumberFormat("float16", 1e-3, 0.05, 0.05)
 
 
 def number_format_of(file: File) -> NumberFormat:
-    proto = needs("onnx", "reading a model").TensorProto
+    proto = import_optional("onnx", "reading a model").TensorProto
     types = {node.op_type for node in file.nodes}
     weights = {each.data_type for each in file.model.graph.initializer}
     is_half = proto.FLOAT16 in weights or any(each.type.tensor_type.elem_type == proto.FLOAT16

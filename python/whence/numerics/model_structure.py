@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import WhenceError, error
 from ..files.atomic_files import require_apart, write_text
 
@@ -26,7 +26,7 @@ def without_weights(path: str | os.PathLike[str]) -> Any:
 
     Raises WhenceError: E0102, E0201, E0202, E0203 if the file is not ONNX, E0307 without onnx.
     """
-    onnx = needs("onnx", "reading a model")
+    onnx = import_optional("onnx", "reading a model")
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:

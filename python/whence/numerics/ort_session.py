@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..errors import error
 
 # Dtypes that numpy lacks: passed as unsigned integers of the same bits, with ONNX's number for the dtype.
@@ -19,7 +19,7 @@ _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint
 
 def session_options(optimised: bool = True) -> Any:
     """Returns options of a session that logs only errors."""
-    runtime = needs("onnxruntime", "running a file")
+    runtime = import_optional("onnxruntime", "running a file")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     if not optimised:
@@ -28,7 +28,7 @@ def session_options(optimised: bool = True) -> Any:
 
 
 def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any:
-    runtime = needs("onnxruntime", "running a file")
+    runtime = import_optional("onnxruntime", "running a file")
     source = file if isinstance(file, bytes) else str(file)
     if isinstance(source, str) and not os.path.exists(source):
         raise error("E0102", "missing_file", f"there is no file {source}", "check the path", file=source)
@@ -40,7 +40,7 @@ def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any
 
 
 def ort_value(tensor: torch.Tensor) -> Any:
-    value = needs("onnxruntime", "running a file").OrtValue
+    value = import_optional("onnxruntime", "running a file").OrtValue
     tensor = tensor.detach().cpu().resolve_conj()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)  # PyTorch's exporter turns a complex input into pairs of real numbers

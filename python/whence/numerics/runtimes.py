@@ -31,7 +31,7 @@ class Runtime:
 
 
 def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
-    runtime = ort_session.needs("onnxruntime", "running a file")
+    runtime = ort_session.import_optional("onnxruntime", "running a file")
     if provider not in runtime.get_available_providers():
         raise error("E0101", "usage", f"this ONNX Runtime has no provider '{provider}'",
                     "one of " + ", ".join(runtime.get_available_providers()))
@@ -57,7 +57,7 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
 
 
 def openvino(file: File) -> Runtime:
-    library = ort_session.needs("openvino", "running a file in OpenVINO")
+    library = ort_session.import_optional("openvino", "running a file in OpenVINO")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         added = [name for name in names if name not in file.outputs]
@@ -78,7 +78,7 @@ def openvino(file: File) -> Runtime:
 
 
 def reference(file: File) -> Runtime:
-    onnx = ort_session.needs("onnx", "onnx's reference evaluator")
+    onnx = ort_session.import_optional("onnx", "onnx's reference evaluator")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         from onnx.reference import ReferenceEvaluator
@@ -181,7 +181,7 @@ def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
 
 def _with_small_weights(file: File) -> bytes:
     """Returns the file with small weights embedded: sizes and axes, which ONNX Runtime reads before external files."""
-    onnx = ort_session.needs("onnx", "reading a model")
+    onnx = ort_session.import_optional("onnx", "reading a model")
     from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
     model = onnx.load(file.path, load_external_data=False)

@@ -75,7 +75,7 @@ def verify(path: Model, model: Any, args: Sequence[Any] | Any = (), *,
     torch.export.ExportedProgram, which runs on its own example without ``args``. A file without weights gets the
     model's weights. Raises WhenceError: E0104 if inputs or outputs do not fit, E0207 if the model does not run on the
     arguments, E0307 without onnxruntime or onnx."""
-    ort_session.needs("onnx", "verifying")
+    ort_session.import_optional("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     with as_file(path, "path") as file, library_warnings.hidden():
         return _verified(file, model, args, kwargs, rtol, atol, input_names, extra_inputs)

@@ -36,7 +36,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                 budget: str | None = None, time: bool = True, jobs: int = 1, fresh: bool = False,
                 progress: Progress | None = None, input_names: InputNames | None = None,
                 extra_inputs: ExtraInputs | None = None) -> SensitivityReport:
-    """Quantises each module of an annotated ONNX file alone with ONNX Runtime's quantisers, and measures the error at
+    """Quantises one module of an annotated ONNX file at a time with ONNX Runtime, and measures the error at
     the outputs and the savings. Errors are relative to the unquantised file in ONNX Runtime on the CPU.
 
     inputs     sets of inputs, each a dict by the file's names or a tuple in their order, of tensors or arrays. "qdq" is
@@ -44,7 +44,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
     quantize   "int8-dynamic", "qdq" or "float16".
     modules    globs: each matching module and all modules below it form a group. By default each module with own nodes
                that the quantiser changes is a group. ``exclude``: globs of modules to leave unquantised.
-    leave_out  quantise all modules except one, instead of only this one.
+    leave_out  quantise all modules except one, instead of only that one.
     budget     "error=0.01" (relative), "size=40M", "size=50%" or "time=80%", percentages of the unquantised file:
                ``choice`` lists the modules and nodes to leave out.
     time       also profile the original and the quantised file, for the time that each module saves.
@@ -65,7 +65,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
     parsed_budget = budget_choice.parsed(budget) if budget else None
     if parsed_budget and leave_out:
         raise error("E0101", "usage", "a budget needs modules quantised alone", "without leave_out")
-    ort_session.needs("onnxruntime", "quantising")
+    ort_session.import_optional("onnxruntime", "quantising")
     overrides = file_inputs.overrides_of(input_names, extra_inputs)
     file = annotated_file.read(path)
     model_structure.require_weights(path, file.model)

@@ -16,15 +16,16 @@ from . import quantisers
 
 def _jobs(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 256:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes; 1 to 256")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes from 1 to 256")
     return int(text)
 
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence sensitivity", description="Quantises each module of an annotated ONNX file alone, and measures "
-        "the error at the outputs and the savings.", epilog="Outcomes are kept in the user's cache: an interrupted "
-        "measurement continues where it stopped. Exit code 1: the budget cannot be met.", allow_abbrev=False)
+        prog="whence sensitivity", description="Quantises one module of an annotated ONNX file at a time, and "
+        "measures the error at the outputs and the savings.", epilog="Outcomes are kept in the user's cache: an "
+        "interrupted measurement continues where it stopped. Exit code 1: the budget cannot be met.",
+        allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--quantize", choices=quantisers.NAMES, default="int8-dynamic",
                          help="ONNX Runtime's quantiser (int8-dynamic)")
@@ -32,11 +33,12 @@ def parser() -> Parser:
                          help="one set of inputs, .npz or .pt; repeatable. qdq is calibrated on all of them")
     file_inputs.add_options(options)
     options.add_argument("--modules", action="append", default=[], metavar="GLOB",
-                         help="each matching module, with all modules below; by default each module with nodes to "
+                         help="each matching module, with all its submodules; by default each module with nodes to "
                          "quantise; repeatable")
     options.add_argument("--not", action="append", default=[], metavar="GLOB", dest="exclude",
                          help="modules to leave unquantised; repeatable")
-    options.add_argument("--leave-out", action="store_true", help="quantise all modules except one, not only this one")
+    options.add_argument("--leave-out", action="store_true",
+                         help="quantise all modules except one, instead of only that one")
     options.add_argument("--budget", metavar="KIND=X", help="error=0.01, size=40M, size=50%% or time=80%%: chooses the "
                          "modules to leave out so that the file stays within it")
     options.add_argument("--exclude-list", metavar="FILE", help="also write the nodes to exclude, in the format of "

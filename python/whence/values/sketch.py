@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 
 if TYPE_CHECKING:
     import numpy
@@ -69,7 +69,7 @@ def places(count: int) -> torch.Tensor:
 @functools.lru_cache(maxsize=256)
 def _places(count: int) -> torch.Tensor:
     number = min(count, SAMPLES)
-    numpy = needs("numpy", "the sketch of a tensor")
+    numpy = import_optional("numpy", "the sketch of a tensor")
     index = numpy.arange(number, dtype=numpy.uint64)
     first = index * numpy.uint64(count) // numpy.uint64(max(number, 1))
     end = (index + numpy.uint64(1)) * numpy.uint64(count) // numpy.uint64(max(number, 1))
@@ -130,26 +130,26 @@ def projection(flat: torch.Tensor) -> torch.Tensor:
 @functools.lru_cache(maxsize=1)
 def _signs() -> torch.Tensor:
     """Returns ±1 for each bucket of the 256 rows: float32[256, 251]."""
-    numpy = needs("numpy", "the sketch of a tensor")
+    numpy = import_optional("numpy", "the sketch of a tensor")
     return _as_signs(splitmix(numpy.arange(_ROWS * BUCKETS, dtype=numpy.uint64))).view(_ROWS, BUCKETS)
 
 
 @functools.lru_cache(maxsize=64)
 def _row_signs(rows: int) -> torch.Tensor:
     """Returns ±1 for each row of 251 elements, with other seeds than ``_signs``: float32[rows]."""
-    numpy = needs("numpy", "the sketch of a tensor")
+    numpy = import_optional("numpy", "the sketch of a tensor")
     return _as_signs(splitmix(numpy.arange(rows, dtype=numpy.uint64) + numpy.uint64(1 << 32)))
 
 
 def _as_signs(hashes: numpy.ndarray) -> torch.Tensor:
-    numpy = needs("numpy", "the sketch of a tensor")
+    numpy = import_optional("numpy", "the sketch of a tensor")
     return torch.from_numpy(1.0 - 2.0 * (hashes >> numpy.uint64(63)).astype(numpy.float32)).float()
 
 
 def splitmix(index: numpy.ndarray) -> numpy.ndarray:
     """Returns outputs of splitmix64 (Steele, Lea, Flood 2014) with seed 0 at steps ``index``: uint64, shaped like
     ``index``."""
-    numpy = needs("numpy", "the sketch of a tensor")
+    numpy = import_optional("numpy", "the sketch of a tensor")
     with numpy.errstate(over="ignore"):
         mixed = (index + numpy.uint64(1)) * numpy.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)

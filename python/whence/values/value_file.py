@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..base.optional_packages import needs
+from ..base.optional_packages import import_optional
 from ..base.report_printing import Printed, Table, counted
 from ..errors import WhenceError, error, require_path
 from ..files.atomic_files import require_writable, write_atomically
@@ -115,7 +115,7 @@ def in_memory(runs: list[Run], tensors: dict[str, torch.Tensor]) -> Values:
 
 def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
     """Writes a file of values. Raises WhenceError: E0307 without safetensors, E0401."""
-    needs("safetensors", "recorded values")
+    import_optional("safetensors", "recorded values")
     from safetensors.torch import save_file
 
     checks = {key: _check(tensor) for key, tensor in tensors.items()}
@@ -140,7 +140,7 @@ def require_place(path: str | os.PathLike[str]) -> None:
     """Checks before a run that its values can be written. Raises WhenceError: E0101, E0307 without safetensors,
     E0401."""
     require_path(path, "the file of values")
-    needs("safetensors", "recorded values")
+    import_optional("safetensors", "recorded values")
     require_writable(path, "model.values.safetensors")
 
 
@@ -168,7 +168,7 @@ def read(path: str | os.PathLike[str]) -> Values:
     Raises WhenceError: E0102, E0202, E0203, E0204, E0205, E0307 without safetensors.
     """
     path = os.fspath(path)
-    safetensors = needs("safetensors", "recorded values")
+    safetensors = import_optional("safetensors", "recorded values")
     if not os.path.isfile(path):
         raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=path)
     try:

@@ -1,4 +1,4 @@
-"""Stand-in for a field of a form in the viewer."""
+"""Stand-in for a form field of model-explorer's viewer."""
 
 from dataclasses import dataclass, field
 
