@@ -209,4 +209,4 @@ def test_whences_keys_take_precedence(tmp_path):
     path = model(nodes, tmp_path / "m.onnx")
     assert [(each["module"], each["confidence"]) for each in selection(path)] == [
         ("second", "matched"), ("", "unattributed"), ("first", "inferred")]
-    assert f"of 1 of 3 nodes, {LINE}" in command.run("show", path).stderr
+    assert f"for 1 of 3 nodes, {LINE}" in command.run("show", path).stderr

@@ -309,7 +309,7 @@ def test_the_page_marks_unknown_facts(window, tmp_path):
     ready(window, report(tmp_path / "m.onnx", tmp_path))
     assert window.texts("#headline") == ["1 node, 100 % covered, producer pytorch 2.13"]
     assert window.texts(".figure") == ["1node, 0 its own", "100 %covered", "216parameters", "unknown: give --sizeFLOPs"]
-    assert "batch; --size NAME=N gives one" in window.texts("#facts details p")[0]
+    assert "batch; give one with --size NAME=N" in window.texts("#facts details p")[0]
     assert [text for text in window.texts("#canvas text") if "node" in text] == ["module · 1 node"]
 
 
