@@ -347,7 +347,7 @@ class ResultOfOtherRank(nn.Module):
 def test_a_tensor_whose_rank_depends_on_data_gets_the_examples_rank(tmp_path):
     """The file is correct at the example's rank; at another rank, only empty tensors run."""
     path, stderr = export(OtherRank, tmp_path)
-    assert "E0303" in stderr and "of 3 and of 2 axes" in stderr
+    assert "E0303" in stderr and "of 3 and 2 axes" in stderr
     assert_equal(path, OtherRank(), torch.rand(6, 4), torch.tensor(4))
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     with pytest.raises(Exception, match="(?i)reshape"):

@@ -355,7 +355,7 @@ INT64_MAX = 2**63 - 1
 
 
 @pytest.mark.parametrize("make, argument, value, code, words", [
-    (function(lambda x: torch.tensordot(x, x, dims=([2], [2]))), "dims_other", {"as_ints": []}, 4, "axes"),
+    (function(lambda x: torch.tensordot(x, x, dims=([2], [2]))), "dims_other", {"as_ints": []}, 4, "same length"),
     (function(lambda x: x.expand(3, 2, 4, 6)), "size", {"as_ints": [6]}, 4, "size must have an entry"),
     (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": []}, 4, "a stride for each size"),
     (function(lambda x: torch.cat([x, x])), "tensors", {"as_tensors": []}, 4, "must not be empty"),

@@ -139,7 +139,7 @@ def test_changes_of_lists_and_dicts_that_outlive_the_call_are_reported(tmp_path)
     stderr = check(Containers(), "script", tmp_path)
     assert stderr.count("E0308") == 3
     for name in ("rows", "table", "counts"):
-        assert f"its attribute '{name}' holds" in stderr
+        assert f"in its attribute '{name}'" in stderr
 
 
 class Local(nn.Module):
@@ -191,7 +191,7 @@ class Overlapping(nn.Module):
 def test_a_write_that_reads_its_own_memory_is_reported(name, route, tmp_path):
     words, _ = saved(Overlapping(OVERLAPS[name]), route, tmp_path)
     stderr = command.run("export", *words, "-o", tmp_path / "m.onnx").stderr
-    assert stderr.count("E0303") == 1 and "reads memory that it writes to" in stderr and ".clone()" in stderr
+    assert stderr.count("E0303") == 1 and "reads memory that it also writes to" in stderr and ".clone()" in stderr
 
 
 @pytest.mark.parametrize("name", DISJOINT)
