@@ -46,7 +46,7 @@ def test_axes_are_proposed_and_reported(backend, caplog):
     model, call = llama_call()
     program = whence.export(model, (), kwargs=call, backend=backend)
     assert program.dynamic_axes == PROPOSED
-    message = next(each.getMessage() for each in caplog.records if "proposes" in each.getMessage())
+    message = next(each.getMessage() for each in caplog.records if "proposed" in each.getMessage())
     assert "input_ids [0: batch, 1: sequence]" in message and "past+sequence" in message
 
 
