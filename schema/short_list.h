@@ -34,16 +34,12 @@ class ShortList {
     if (size_ > N) std::allocator<T>().deallocate(data(), capacity());
   }
 
-  T* begin() { return data(); }
-  T* end() { return data() + size_; }
   const T* begin() const { return data(); }
   const T* end() const { return data() + size_; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  T& operator[](std::size_t at) { return data()[at]; }
   const T& operator[](std::size_t at) const { return data()[at]; }
   const T& front() const { return data()[0]; }
-  const T& back() const { return data()[size_ - 1]; }
 
   void push_back(T item) {
     if (size_ >= N && (size_ == N || size_ == capacity())) move_to(std::bit_ceil(size_ + 1));
@@ -54,8 +50,6 @@ class ShortList {
     for (const T& item : items) push_back(item);
   }
   void clear() { *this = ShortList(); }
-
-  friend bool operator==(const ShortList& a, const ShortList& b) { return std::ranges::equal(a, b); }
 
  private:
   // Items on the heap have a power of two of places, so that no member needs to hold their number.

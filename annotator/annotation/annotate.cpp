@@ -240,8 +240,8 @@ void require_weights(const match::ModelFit& fit, const AnnotateOptions& options,
               "give the weights that the file was made with, or --allow-different-weights to match by names", place);
 }
 
-// A file may be exported from one record of a model and annotated from another, such as that of the trace before
-// freezing, but it may be annotated from only one record.
+// Refuses to annotate a file again from another recording. A file may be exported from one recording of a model and
+// annotated from another, for example a trace and the frozen trace, but only one recording may annotate it.
 void require_no_other_annotation(const OnnxSummary& model, const Program& program, const std::string& recorded,
                                  const AnnotateOptions& options, const Place& place) {
   const auto exported = find_property(model.metadata, keys::program);
@@ -251,7 +251,7 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
   require_fit(match_model(model, make_reference(program, opset_of(model))).fit, options, place, "the sidecar");
   throw Error(Code::sidecar_mismatch,
               "the file is already annotated from another sidecar of the model, of program " + std::string(by) +
-                  "; the given one is of program " + recorded,
+                  "; this sidecar is of program " + recorded,
               "give that sidecar, or first remove its annotation: `whence strip " + place.file + " -o ...`", place);
 }
 

@@ -1,4 +1,4 @@
-// Converts counts of nodes to those of the C++ API.
+// Converts counts of nodes to the types of the C++ API.
 #pragma once
 
 #include "annotator/origin/counts.h"

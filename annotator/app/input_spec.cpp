@@ -140,7 +140,7 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const auto axis = parse_number<int>(std::string_view(part).substr(0, equals));
     if (!axis) fail(text, "'" + part + "' has no axis number", kDynamicForm);
-    // The default name is that of torch.onnx.export.
+    // Uses the default name of torch.onnx.export.
     const std::string default_name = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
     DynamicAxis found{text.substr(0, colon), *axis, default_name, 1, 0, {}};
     if (equals < part.size() && !parse_size(std::string_view(part).substr(equals + 1), found))

@@ -1,4 +1,4 @@
-// Converts the options of a use case to those of the recorder and the torch.export reader.
+// Converts the options of a use case to options of the recorder and of the torch.export reader.
 #pragma once
 
 #include <string>

@@ -120,7 +120,7 @@ class RunningTool {
       ::poll(nullptr, 0, tick.count());
     }
     if (::waitpid(process_, &status, WNOHANG) != process_) return false;
-    read_words();  // reads what is there, because a remaining child may keep the pipe open
+    read_words();  // does not wait for the end of the pipe: a child of the tool may keep it open
     return true;
   }
 

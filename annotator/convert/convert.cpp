@@ -152,7 +152,8 @@ void ConvertSession::convert_nodes(const std::vector<Node>& nodes) {
   for (const Node& node : nodes) convert_node(node);
 }
 
-// Reports an exception that no converter foresaw, also for a damaged archive: no check found what is wrong with it.
+// Reports an unexpected exception of a converter as a defect of whence. The archive may be damaged, but no check found
+// a fault in it.
 Error ConvertSession::defect(const Node& node, const std::string& what) const {
   return Error(Code::internal, "the converter of " + qualified(node) + " failed: " + what,
                "please report this with the command line and the file", place_of(program_, node, "convert"));

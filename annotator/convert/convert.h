@@ -62,7 +62,7 @@ class ConvertSession {
   // `graph` receives inputs, nodes, initializers and outputs. Both must outlive the session.
   ConvertSession(const Program& program, graph::Graph& graph, const ConvertOptions& options);
 
-  // Returns the failures: those of lowering, then one per operator and reason, sorted by operator. The graph is
+  // Returns the failures of lowering, followed by one failure per operator and reason, sorted by operator. The graph is
   // complete if there are none.
   Failures convert(Failures of_lowering = {});
 

@@ -114,9 +114,9 @@ class Ctx {
   // States the type of an emitted value, for converters that query dtype() or rank() of their own intermediate results.
   Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
 
-  // Runs `body` `count` times. It gets the iteration number and the carried values, and returns the next ones; the last
-  // ones are the result. Dtypes and sizes stay those of `initial`. The body is a separate graph: bring in a value of
-  // the enclosing graph by from_enclosing(); constants need nothing.
+  // Runs `body` `count` times, with the iteration number and the carried values, which start as `initial`. Each call
+  // returns the next carried values, with the same dtypes and sizes; the last ones are the result. The body is a
+  // separate graph: it reads values of the enclosing graph through from_enclosing(), but constants directly.
   using LoopBody = std::function<std::vector<Val>(Val iteration, const std::vector<Val>& carried)>;
   std::vector<Val> loop(Val count, const std::vector<Val>& initial, const LoopBody& body);
   Val from_enclosing(Val value);

@@ -136,7 +136,7 @@ void Bridges::propose_from(ForeignValue fv, ReferenceValue rv, SearchDirection d
     if (nearest.is_ambiguous || partner == r_nearest.end() || partner->second.is_ambiguous) continue;
     if (is_commutative(op)) continue;  // too common to mean anything at a distance
     if (score_.bonus(nearest.node, partner->second.node) >= 2 * bridge_bonus) continue;
-    proposals_.propose_distant(nearest.node, partner->second.node);
+    proposals_.propose(nearest.node, partner->second.node, Distance::far);
   }
 }
 

@@ -23,8 +23,7 @@ ReferenceValue FoldedArithmetic::after_scalings(ForeignValue fv, ReferenceValue 
     const bool is_scaled = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
       if (!use.node.exists() || !is_own_scaling(use.node) || !reference_.same_units(use.node, uses.front().node))
         return false;
-      const auto read = r_.data_inputs(use.node);
-      return std::ranges::count_if(read, [](ReferenceValue input) { return input.exists(); }) == 1;
+      return r_.count_data_inputs(use.node) == 1;
     });
     const auto scales_alike = [&](const auto& use) {
       return f_.nodes[use.node].op_class == r_.nodes[uses.front().node].op_class;
@@ -69,9 +68,7 @@ bool FoldedArithmetic::reads_unscaled(const StructureUse<Side::foreign>& use) co
 // attribute, or it has weights and none of its readers (fused operators, products with weights) could have absorbed the
 // scaling.
 bool FoldedArithmetic::may_have_scaled(ForeignValue fv) const {
-  const auto is_weighted = [&](ForeignNode node) {
-    return is_product(f_.nodes[node].op_class) && f_.reads_weights(node);
-  };
+  const auto is_weighted = [&](ForeignNode node) { return f_.is_product_with_weights(node); };
   const auto& makers = f_.makers(fv);
   if (std::ranges::any_of(makers, [&](ForeignNode node) { return f_.nodes[node].scales; })) return true;
   return std::ranges::any_of(makers, is_weighted) && std::ranges::all_of(f_.heavy_uses(fv), [&](const auto& use) {
@@ -84,7 +81,7 @@ bool FoldedArithmetic::may_have_scaled(ForeignValue fv) const {
 bool FoldedArithmetic::may_have_absorbed_weights(ForeignValue fv) const {
   const auto& products = f_.makers(fv);
   const bool has_weights = !products.empty() && std::ranges::all_of(products, [&](ForeignNode maker) {
-    return is_product(f_.nodes[maker].op_class) && f_.reads_weights(maker);
+    return f_.is_product_with_weights(maker);
   });
   const auto& uses = f_.heavy_uses(fv);
   return has_weights && !uses.empty() && std::ranges::none_of(uses, [&](const auto& use) {

@@ -8,14 +8,6 @@
 #include "annotator/match/value_steps.h"
 
 namespace whence::match {
-namespace {
-
-auto count_computed(const auto& values) {
-  return std::ranges::count_if(values, [](auto value) { return value.exists(); });
-}
-
-}  // namespace
-
 void PairLinks::link_neighbours(ForeignNode f, ReferenceNode r) {
   links_.set_certainty(pairs_.is_certain_pair(f), pairs_.tie_scope(f));
   link_inputs(f, r);
@@ -33,7 +25,7 @@ void PairLinks::link_inputs(ForeignNode f, ReferenceNode r) {
     return;
   }
   if (f_.nodes[f].commutative && r_.nodes[r].commutative) return link_commutative_inputs(f_inputs, r_inputs);
-  const auto f_count = count_computed(f_inputs), r_count = count_computed(r_inputs);
+  const auto f_count = f_.count_data_inputs(f), r_count = r_.count_data_inputs(r);
   const bool one_each = f_count == 1 && r_count == 1;
   const auto only = [](const auto& inputs) { return *std::max_element(inputs.begin(), inputs.end()); };
   // Skip...Normalization adds before it normalizes.

@@ -28,8 +28,7 @@ double PairScore::support(ForeignNode f, ReferenceNode r, Trust trust) const {
   double total = evidence_for(f, r) + (reads_weights_of_others(f, r) ? weights_of_others : 0);
   add_input_support(f, r, trust, total);
   add_output_support(f, r, trust, total);
-  const auto found = trust == Trust::all ? bonus_.find(pair_key(f, r)) : bonus_.end();
-  return found == bonus_.end() ? total : total + found->second;
+  return trust == Trust::all ? total + bonus(f, r) : total;
 }
 
 double PairScore::bonus(ForeignNode f, ReferenceNode r) const {

@@ -2,7 +2,8 @@
 
 namespace whence::match {
 
-void Proposals::propose(ForeignNode f, ReferenceNode r) {
+void Proposals::propose(ForeignNode f, ReferenceNode r, Distance distance) {
+  if (distance == Distance::far) score_.add_bonus(f, r);
   if (!is_open(f, r)) return;
   const auto& f_node = pairs_.foreign().nodes[f];
   const auto& r_node = pairs_.reference().structure.nodes[r];
@@ -10,11 +11,6 @@ void Proposals::propose(ForeignNode f, ReferenceNode r) {
   if (rivals_.other_form_taken(r)) return;
   if (likeness_.kernels_differ(f, r) || f_node.computes_sizes != r_node.computes_sizes) return;
   if (rivals_.add(f, r)) queue_.push({score_.score(f, r), f, r});
-}
-
-void Proposals::propose_distant(ForeignNode f, ReferenceNode r) {
-  score_.add_bonus(f, r);
-  propose(f, r);
 }
 
 bool Proposals::is_open(ForeignNode f, ReferenceNode r) const {

@@ -2,6 +2,7 @@
 // good.
 #pragma once
 
+#include <cstdint>
 #include <queue>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Proposal {
   }
 };
 
+// Of a pair from values that correspond. A distant pair gets a bonus, since no value of its own supports it.
+enum class Distance : std::uint8_t { near, far };
+
 class Proposals {
  public:
   // All arguments must outlive this object.
@@ -31,9 +35,7 @@ class Proposals {
       : pairs_(pairs), likeness_(likeness), score_(score), rivals_(rivals) {}
 
   // Adds a pair, unless the nodes cannot correspond or one of them has a partner.
-  void propose(ForeignNode f, ReferenceNode r);
-  // Adds a pair at a distance from values that correspond, with a bonus.
-  void propose_distant(ForeignNode f, ReferenceNode r);
+  void propose(ForeignNode f, ReferenceNode r, Distance distance = Distance::near);
   // Returns true if neither node has a partner.
   bool is_open(ForeignNode f, ReferenceNode r) const;
 

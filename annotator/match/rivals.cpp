@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "annotator/match/growth_limits.h"
-#include "annotator/match/op_class.h"
 
 namespace whence::match {
 namespace {
@@ -48,8 +47,7 @@ bool Rivals::leads_by_support(ForeignNode f, ReferenceNode r, Trust trust) const
 bool Rivals::other_form_taken(ReferenceNode r) const {
   const ReferenceStructure& structure = reference_.structure;
   const auto& node = structure.nodes[r];
-  if (!is_product(node.op_class) || !structure.reads_weights(r) || node.outputs.empty() || !node.outputs[0].exists())
-    return false;
+  if (!structure.is_product_with_weights(r) || node.outputs.empty() || !node.outputs[0].exists()) return false;
   return std::ranges::any_of(structure.makers(structure.loose(node.outputs[0])), [&](ReferenceNode other) {
     return other != r && pairs_.partner(other).exists() && structure.nodes[other].op_class == node.op_class &&
            reference_.same_units(other, r);

@@ -50,12 +50,8 @@ bool Seeds::may_be_same(ForeignValue fv, ReferenceValue rv) const {
 }
 
 bool Seeds::are_alike(ForeignNode f, ReferenceNode r) const {
-  const auto count_computed = [](const auto& values) {
-    return std::ranges::count_if(values, [](auto value) { return value.exists(); });
-  };
   // A product of two values never corresponds to one with weights.
-  if (is_product(f_.nodes[f].op_class) && count_computed(f_.data_inputs(f)) != count_computed(r_.data_inputs(r)))
-    return false;
+  if (is_product(f_.nodes[f].op_class) && f_.count_data_inputs(f) != r_.count_data_inputs(r)) return false;
   // One product for several, with concatenated weights, has sizes of its own.
   if (reads_weights_of(f, r)) return true;
   return f_.nodes[f].op_class == r_.nodes[r].op_class && likeness_.constant_likeness(f, r) >= 0 &&
@@ -114,11 +110,7 @@ bool Seeds::propose_by_rule(MatchRule rule) {
       if (evidence.rule != rule) continue;
       for (const ReferenceNode r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class != f_.nodes[f].op_class) continue;
-        if (rule == MatchRule::shapes) {
-          proposals_.propose_distant(f, r);
-        } else {
-          proposals_.propose(f, r);
-        }
+        proposals_.propose(f, r, rule == MatchRule::shapes ? Distance::far : Distance::near);
       }
     }
   }

@@ -120,6 +120,11 @@ bool Structure<S>::reads_weights(Node node) const {
 }
 
 template <Side S>
+bool Structure<S>::is_product_with_weights(Node node) const {
+  return is_product(nodes[node].op_class) && reads_weights(node);
+}
+
+template <Side S>
 bool Structure<S>::has_no_effect(Node index) const {
   const StructureNode<S>& node = nodes[index];
   const bool scales = node.op_type == "Mul" || node.op_type == "Div";
@@ -140,6 +145,12 @@ std::vector<ValueIndex<S>> Structure<S>::data_inputs(Node node) const {
     data.push_back(!input.exists() || values[input].constant ? Value() : values[input].loose);
   }
   return data;
+}
+
+template <Side S>
+std::ptrdiff_t Structure<S>::count_data_inputs(Node node) const {
+  return std::ranges::count_if(nodes[node].inputs,
+                               [&](Value input) { return input.exists() && !values[input].constant; });
 }
 
 template <Side S>

@@ -6,6 +6,7 @@
 // finish(), `order` is topological, and every value's `loose` and every node's `kind` are set. Cost: linear.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -121,9 +122,13 @@ class Structure {
   const StructureMakers<S>& makers(Value loose) const { return loose.exists() ? makers_[loose] : no_nodes_; }
   // Returns true for a scale or zero point that is found at run time.
   bool is_run_time_scale(Value value) const { return value.exists() && run_time_scale_[value]; }
+  // Returns the number of inputs of a heavy node that are not constant.
+  std::ptrdiff_t count_data_inputs(Node node) const;
   // Returns true if an operand is constant and has more than one element, or is computed from vectors:
   // weight / sqrt(variance + eps).
   bool reads_weights(Node node) const;
+  // Returns true for a product of a value and a weight; false for a product of two values.
+  bool is_product_with_weights(Node node) const;
   // Returns true if the node multiplies or divides by one, adds or subtracts zero.
   bool has_no_effect(Node node) const;
   // Returns the position of each node in `order`.

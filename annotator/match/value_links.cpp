@@ -22,7 +22,7 @@ void ValueLinks::link(ForeignValue fv, ReferenceValue rv) {
   if (!fv.exists() || !rv.exists() || f_.values[fv].constant || r_.values[rv].constant) return;
   if (!pairs_.pair(fv, rv, certain_, tie_scope_)) return;
   propose_readers(fv, rv);
-  propose_makers(fv, rv);
+  propose_makers(fv, rv, Distance::near);
 }
 
 // The two values are the same, unless one side computes something more before it. An extra step of the foreign file
@@ -40,7 +40,7 @@ void ValueLinks::link_operand(ForeignValue fv, ReferenceValue rv) {
     if (!likeness_.are_produced_alike(fv, earlier)) continue;
     if (!folded_.is_absorbed_by_product(rv)) return link(fv, folded_.after_scalings(fv, earlier));
     link(fv, rv);
-    propose_distant_makers(fv, earlier);
+    propose_makers(fv, earlier, Distance::far);
     return;
   }
   if (f_.makers(fv).empty() || r_.makers(rv).empty()) link(fv, rv);
@@ -92,18 +92,10 @@ void ValueLinks::propose_readers(ForeignValue fv, ReferenceValue rv) {
   }
 }
 
-void ValueLinks::propose_makers(ForeignValue fv, ReferenceValue rv) {
+void ValueLinks::propose_makers(ForeignValue fv, ReferenceValue rv, Distance distance) {
   for (const ForeignNode f : f_.makers(fv)) {
     for (const ReferenceNode r : r_.makers(rv)) {
-      if (f_.nodes[f].op_class == r_.nodes[r].op_class) proposals_.propose(f, r);
-    }
-  }
-}
-
-void ValueLinks::propose_distant_makers(ForeignValue fv, ReferenceValue rv) {
-  for (const ForeignNode f : f_.makers(fv)) {
-    for (const ReferenceNode r : r_.makers(rv)) {
-      if (f_.nodes[f].op_class == r_.nodes[r].op_class) proposals_.propose_distant(f, r);
+      if (f_.nodes[f].op_class == r_.nodes[r].op_class) proposals_.propose(f, r, distance);
     }
   }
 }
@@ -112,7 +104,7 @@ void ValueLinks::propose_distant_readers(ForeignValue fv, ReferenceValue rv) {
   for (const auto& f_use : f_.heavy_uses(fv)) {
     for (const auto& r_use : r_.heavy_uses(rv)) {
       const bool same = f_.nodes[f_use.node].op_class == r_.nodes[r_use.node].op_class && f_use.slot == r_use.slot;
-      if (same) proposals_.propose_distant(f_use.node, r_use.node);
+      if (same) proposals_.propose(f_use.node, r_use.node, Distance::far);
     }
   }
 }

@@ -32,8 +32,7 @@ class ValueLinks {
 
  private:
   void propose_readers(ForeignValue fv, ReferenceValue rv);
-  void propose_makers(ForeignValue fv, ReferenceValue rv);
-  void propose_distant_makers(ForeignValue fv, ReferenceValue rv);
+  void propose_makers(ForeignValue fv, ReferenceValue rv, Distance distance);
   void propose_distant_readers(ForeignValue fv, ReferenceValue rv);
 
   Correspondence& pairs_;

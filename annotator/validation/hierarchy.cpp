@@ -64,7 +64,9 @@ std::int64_t ModuleHierarchy::recorded_parameters() const {
 }
 
 std::int64_t ModuleHierarchy::kept_parameters() const {
-  return (*this)[Arrival::name] + (*this)[Arrival::content] + (*this)[Arrival::shape] + (*this)[Arrival::reader];
+  std::int64_t kept = 0;
+  for (std::size_t i = 0; i < arrival_count; ++i) kept += arrived(static_cast<Arrival>(i)) ? parameters[i] : 0;
+  return kept;
 }
 
 std::int64_t ModuleHierarchy::merged_parameters() const { return (*this)[Arrival::fused] + (*this)[Arrival::folded]; }

@@ -1,5 +1,4 @@
-// The layers around each node, for a viewer that nests by paths with slashes: "encoder: Encoder/layer.0: Layer (call
-// 1)".
+// The layers around each node, for viewers that nest by paths with slashes: "encoder: Encoder/layer.0: Layer (call 1)".
 #pragma once
 
 #include <cstddef>

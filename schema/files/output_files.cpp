@@ -21,7 +21,7 @@ void sync(const std::deque<FolderLock>& locks) {
 
 void OutputFiles::require_new(const std::string& target) const {
   if (!canonical_targets_.contains(place_of(target))) return;
-  throw Error(Code::usage, "two outputs have the same path: " + target, "choose another path for one of them",
+  throw Error(Code::usage, "two outputs would be one file: " + target, "choose another path for one of them",
               {.file = target, .stage = "write"});
 }
 

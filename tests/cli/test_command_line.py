@@ -53,7 +53,7 @@ def test_a_python_without_pytorch(tmp_path, arguments):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
     env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(command.ROOT / "python")])}
     output = command.run(*arguments, code=4, env=env).stderr
-    assert output.startswith("E0307") and "torch" in output and "$WHENCE_PYTHON" in output and "Traceback" not in output
+    assert output.startswith("E0307") and "torch" in output and "WHENCE_PYTHON" in output and "Traceback" not in output
 
 
 def test_subcommands_in_python_have_the_same_errors_and_exit_codes(tmp_path):

@@ -84,7 +84,7 @@ Windows windows(Ctx& c, Val x, std::int64_t axis, std::int64_t out) {
   return {c.emit("Div", {c.emit("Mul", {c.constant_ints(first), size}), count}), c.emit("Div", {above, count}), size};
 }
 
-// Makes `axis` the last axis, which `pooled` replaces by that of the result, and moves it back.
+// Moves `axis` to the end, pools the last axis with `pooled`, and moves the axis back.
 Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& pooled) {
   const Ints order = exchanged_axes(c.rank(x), axis, c.rank(x) - 1);
   const DType dtype = c.dtype(x);

@@ -123,8 +123,8 @@ void clamp_tensor(Ctx& c) {
 void clamp_min_tensor(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("min"))); }
 void clamp_max_tensor(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("max"))); }
 
-// The angle of the point (other, self): that of (|other|, self), mirrored where other is negative. If |self| and
-// |other| are equal, infinities included, the slope is the sign of self.
+// Computes the angle of the point (other, self) from the angle of (|other|, self), mirrored where other is negative. If
+// |self| and |other| are equal, infinities included, the slope is the sign of self.
 void atan2(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val y = self_as_result(c), x = c.cast(c.tensor("other"), dtype);

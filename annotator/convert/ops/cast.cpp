@@ -7,7 +7,7 @@ namespace {
 
 // ---- dtypes -----------------------------------------------------------------------------------------------------
 
-// All forms of .to(), .float(), type_as: the target dtype is that of the recorded result.
+// Converts all forms of .to(), .float() and type_as: the recorded result has the target dtype.
 void to_dtype(Ctx& c) { c.yield(c.cast(c.tensor("self"), c.output_dtype())); }
 void convert_element_type(Ctx& c) { c.yield(c.cast(c.tensor("a"), c.output_dtype())); }
 
