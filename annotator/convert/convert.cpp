@@ -60,18 +60,17 @@ namespace {
 // reports why it cannot be decomposed; the remedy of this failure is appended, unless that error is about arguments.
 // After a refusal in lowering the program is not the recorded one, so an internal error in it is not a defect.
 bool is_explained(const Failure& failure, Failures& of_lowering) {
-  if (failure.diagnostic.code == Code::internal) return !of_lowering.empty();
-  if (failure.diagnostic.code != Code::no_converter) return false;
+  if (failure.kind == FailureKind::defect) return !of_lowering.empty();
+  if (failure.kind != FailureKind::no_converter) return false;
   const auto reason = std::ranges::find(of_lowering, failure.op, &Failure::op);
   if (reason == of_lowering.end()) return false;
-  Diagnostic& shown = reason->diagnostic;
-  if (shown.code != Code::converter_refused) shown.remedy += ", or " + failure.diagnostic.remedy;
+  if (reason->kind != FailureKind::refused_call) reason->diagnostic.remedy += ", or " + failure.diagnostic.remedy;
   return true;
 }
 
 // Keeps one error per call: one about its arguments, else the last that lowering found, which is about the operator.
 void keep_one_error_per_call(Failures& of_lowering) {
-  const auto weight = [](const Failure& each) { return each.diagnostic.code == Code::converter_refused ? 1 : 0; };
+  const auto weight = [](const Failure& each) { return each.kind == FailureKind::refused_call ? 1 : 0; };
   std::map<std::array<std::string, 3>, std::size_t> kept_of;  // by operator, module and source
   Failures kept;
   for (Failure& each : of_lowering) {
@@ -278,7 +277,7 @@ void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.ou
 void ConvertSession::record(const Error& error) {
   constexpr std::size_t further_places = 2;
   for (const Diagnostic& diagnostic : error.diagnostics()) {
-    Failure failure = node_ == nullptr ? Failure{"", false, diagnostic} : failure_of(*node_, diagnostic);
+    Failure failure = failure_of(node_, diagnostic);
     const auto [entry, first] = failures_.try_emplace({failure.op, diagnostic.message}, std::move(failure));
     if (first) continue;
     Diagnostic& known = entry->second.diagnostic;

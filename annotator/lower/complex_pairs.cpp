@@ -240,13 +240,13 @@ class ComplexPairs {
   }
 
   void refuse(const std::string& why, const Node& node) {
-    failures_.push_back(failure_of(node, {Code::unsupported_feature,
-                                          Severity::error,
-                                          why + ", and ONNX operators do not support complex tensors",
-                                          program::place_of(program_, node, "lower"),
-                                          PairSteps::remedy,
-                                          1,
-                                          {}}));
+    failures_.push_back(failure_of(&node, {Code::unsupported_feature,
+                                           Severity::error,
+                                           why + ", and ONNX operators do not support complex tensors",
+                                           program::place_of(program_, node, "lower"),
+                                           PairSteps::remedy,
+                                           1,
+                                           {}}));
   }
 
   bool touches(const Node& node) const {

@@ -10,20 +10,21 @@ using program::place_of;
 
 Failure WriteReports::refusal(const Node& node, const std::string& why) const {
   const Program& program = lowering_.program;
-  return failure_of(node, {Code::unsupported_feature,
-                           Severity::error,
-                           qualified(node) + ": " + why,
-                           place_of(program, node, "lower"),
-                           program.source.kind == "torch.export" && !node.target.starts_with("aten::")
-                               ? "call program.run_decompositions() before torch.export.save; this shows the writes"
-                               : "write the model without in-place operations here, e.g. with .clone() or torch.where",
-                           1,
-                           {}});
+  return failure_of(&node, {Code::unsupported_feature,
+                            Severity::error,
+                            qualified(node) + ": " + why,
+                            place_of(program, node, "lower"),
+                            program.source.kind == "torch.export" && !node.target.starts_with("aten::")
+                                ? "call program.run_decompositions() before torch.export.save; this shows the writes"
+                                : "write the model without in-place operations here, e.g. with .clone() or torch.where",
+                            1,
+                            {}});
 }
 
 void WriteReports::report(const Failure& failure) {
   const Diagnostic& added = failure.diagnostic;
-  for (const auto& [op, may_decompose, known] : lowering_.failures) {
+  for (const Failure& earlier : lowering_.failures) {
+    const Diagnostic& known = earlier.diagnostic;
     if (known.message == added.message && known.where == added.where) return;
   }
   lowering_.failures.push_back(failure);

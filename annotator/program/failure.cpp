@@ -13,16 +13,31 @@ bool is_copy_or_not(const OperatorFacts& facts) {
   return facts.memory == ResultMemory::by_strides || cast;
 }
 
+FailureKind kind_of(Code code) {
+  switch (code) {
+    case Code::no_converter:
+      return FailureKind::no_converter;
+    case Code::converter_refused:
+      return FailureKind::refused_call;
+    case Code::internal:
+      return FailureKind::defect;
+    default:
+      return FailureKind::other;
+  }
+}
+
 }  // namespace
 
-Failure failure_of(const Node& node, Diagnostic diagnostic) {
-  const bool refused = diagnostic.code == Code::converter_refused || diagnostic.code == Code::unsupported_feature;
-  const bool may_decompose = refused && !is_copy_or_not(facts_of(node.target));
-  return {qualified(node), may_decompose, std::move(diagnostic)};
+Failure failure_of(const Node* node, Diagnostic diagnostic) {
+  const FailureKind kind = kind_of(diagnostic.code);
+  if (node == nullptr) return {"", kind, false, std::move(diagnostic)};
+  const bool refused = kind == FailureKind::refused_call || diagnostic.code == Code::unsupported_feature;
+  const bool may_decompose = refused && !is_copy_or_not(facts_of(node->target));
+  return {qualified(*node), kind, may_decompose, std::move(diagnostic)};
 }
 
 void add_failures(Failures& failures, const Node& node, const Error& error) {
-  for (const Diagnostic& each : error.diagnostics()) failures.push_back(failure_of(node, each));
+  for (const Diagnostic& each : error.diagnostics()) failures.push_back(failure_of(&node, each));
 }
 
 Diagnostics diagnostics_of(const Failures& failures) {
