@@ -33,7 +33,8 @@ def main() -> int:
 
     def run_subcommand(options: Sequence[str]) -> int:
         if module is None:
-            has_python = name == "doctor" and any(option == "--python" or option.startswith("--python=") for option in rest)
+            has_python = name == "doctor" and any(
+                option == "--python" or option.startswith("--python=") for option in rest)
             subcommand = [name, "--python", sys.executable] if name == "doctor" and not has_python else sys.argv[1:2]
             # This Python's settings do not apply to the one that --python specifies.
             os.execve(str(binary()), ["whence", *subcommand, *rest], dict(os.environ) if has_python else environment())

@@ -21,7 +21,8 @@ from ..errors import error
 
 def folder_of(target: Path) -> Path:
     if not target.parent.is_dir():
-        raise error("E0401", "cannot_write", f"the folder {target.parent} does not exist", "create it first", file=str(target))
+        raise error("E0401", "cannot_write", f"the folder {target.parent} does not exist", "create it first",
+                    file=str(target))
     return target.parent
 
 
@@ -55,7 +56,7 @@ def write_atomically(target: Path, write: Callable[[Path], object]) -> None:
 
 
 def require_apart(targets: Mapping[str, str | os.PathLike[str] | None], sources: Iterable[str | os.PathLike[str] | None]) -> None:
-    """Raises WhenceError E0101 if a target would replace a source or another target. ``targets`` are paths by option."""
+    """Raises WhenceError E0101 if one of ``targets``, paths by option, would replace a source or another target."""
     options: dict[Path, str] = {}
     source_paths = {Path(os.path.realpath(source)) for source in sources if source is not None}
     for option, target in targets.items():

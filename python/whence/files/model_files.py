@@ -79,7 +79,7 @@ def as_file(model: Model, argument: str = "model") -> Iterator[str]:
         try:
             yield str(path)
         except WhenceError as failure:  # the file is removed before the user reads the message
-            raise WhenceError([_without_path(diagnostic, path) for diagnostic in failure.diagnostics]) from failure.__cause__
+            raise WhenceError([_without_path(entry, path) for entry in failure.diagnostics]) from failure.__cause__
 
 
 def _writer(model: Any, argument: str) -> tuple[Callable[[Path], None], str]:

@@ -51,7 +51,7 @@ def model_of(model: Any, values: Values, run: Run) -> Any:
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         inputs = Path(folder) / "inputs.pt"
         torch.save({name: values.whole(each) for name, each in run.inputs.items()}, inputs)
-        return archives.opened(model, inputs)
+        return archives.open_archive(model, inputs)
 
 
 def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, least: float,

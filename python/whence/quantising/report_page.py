@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: error and savings of each module, as a plot and as a table."""
+"""The report as a self-contained HTML page with a plot and a table of the error and savings of each module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def to_html(report: SensitivityReport, headlines: Sequence[str]) -> str:
 
 
 def _plot(report: SensitivityReport) -> str:
-    """Plots error against bytes saved, both on logarithmic scales: modules at the lower right are cheap to quantise."""
+    """Plots error against bytes saved, both on logarithmic scales. Modules at the lower right are best to quantise."""
     rows = [each for each in report.modules if each.status == "measured" and 0 < each.error < math.inf]
     if not rows:
         return ""
@@ -31,7 +31,7 @@ def _plot(report: SensitivityReport) -> str:
     low, high = _decades([each.error for each in rows])
 
     def across(saved: float) -> float:
-        """Returns the x coordinate; a module that saves nothing is at the left edge."""
+        """Returns the x coordinate: the left edge for a module that saves nothing."""
         if saved <= 0:
             return _LEFT
         return _LEFT + (math.log10(saved) - left) / (right - left) * (_WIDTH - _LEFT - 20)
@@ -58,10 +58,10 @@ def _plot(report: SensitivityReport) -> str:
         x = across(each.saved)
         anchor, x = ("end", x - 9) if x > _WIDTH * 0.7 else ("start", x + 9)
         parts.append(f'<text x={x:.1f} y={height(each.error) + 4:.1f} text-anchor={anchor}>{html.escape(_name(each))}</text>')
-    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (upwards) against bytes saved (to the right; "
-                 "at the edge: none), of each module "
+    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (y) against bytes saved (x; left edge: none) "
+                 "for each module "
                  f"{'left out' if report.left_out else 'quantised'} alone"
-                 + ("; red: left out by the choice" if excluded else "") + "</text></svg>")
+                 + ("; red: unquantised in the choice" if excluded else "") + "</text></svg>")
     return "".join(parts)
 
 

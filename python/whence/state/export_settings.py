@@ -1,5 +1,5 @@
-"""Temporary settings for an export, restored even after an error: the model's mode, PyTorch's export flag, its attention
-fast path, state dict hooks, and message output."""
+"""Temporary settings for an export, restored even after an error: the model's mode, PyTorch's export flag, its fast
+path of attention, state dict hooks, and message output."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ def messages_shown(shown: bool) -> Iterator[None]:
 
 @contextmanager
 def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
-    """Applies all settings of this file except the export flag, which must not be set when the model runs to be compared
-    with the file."""
+    """Applies all settings of this file except the export flag, which must not be set while the model runs for a
+    comparison with the file."""
     with ExitStack() as stack:
         stack.enter_context(messages_shown(shown))
         stack.enter_context(library_warnings.hidden())

@@ -64,7 +64,7 @@ def refuse_results_without_data(results: Iterable[torch.Tensor], model: Any, inp
     if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reached(model))))):
         raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in "
                     "state that cannot be restored, such as a global, an iterator or a context variable",
-                    "recreate the model and that state, or keep the state in the model's attributes, which are restored")
+                    "recreate the model and that state, or keep it in the model's attributes, which are restored")
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ _LIBRARIES = sys.stdlib_module_names | {"numpy", "onnx", "onnxruntime", "onnxscr
 
 _NO_STATE = (type, enum.Enum, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, str, bytes)
 
-# How items of a dict are named: as elements, as attributes, or as a module's attributes, which are partly in three inner
-# dicts.
+# How items of a dict are named: as elements, as attributes, or as attributes of a module, some of which are in three
+# inner dicts.
 _ELEMENTS, _ATTRIBUTES, _MODULE_ATTRIBUTES = "elements", "attributes", "module attributes"
 
 Item = tuple[str | None, Any, str]
