@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def in_order(modules: Sequence[ModuleAccuracy]) -> list[ModuleAccuracy]:
-    """Sorts modules as a tree: parents first, siblings in the order in which they ended."""
+    """Sorts modules as a tree: parents first, siblings in the order of their ends."""
     first: dict[str, int] = {}
     for at, each in enumerate(modules):
         for path in paths(each.module):
@@ -19,13 +19,13 @@ def in_order(modules: Sequence[ModuleAccuracy]) -> list[ModuleAccuracy]:
 
 
 def paths(module: str) -> list[str]:
-    """Returns the module and the modules around it: encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
+    """Returns the enclosing modules and the module: encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
     parts = module.split(".") if module else []
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
 
 
 def labels(rows: Sequence[ModuleAccuracy]) -> list[str]:
-    """Returns the labels, indented below the nearest enclosing module with a row. A list of modules has no row."""
+    """Returns labels indented below the nearest enclosing module that has a row. Lists of modules have none."""
     shown = {each.module for each in rows}
     depth = {"": 0 if "" in shown else -1}
     labels = []

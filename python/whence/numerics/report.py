@@ -1,4 +1,4 @@
-"""The report of an accuracy measurement: as objects, as a tree and as JSON."""
+"""The report of an accuracy measurement, as objects, tree and JSON."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .value_proofs import Contradiction
 
 @dataclass(frozen=True)
 class ModuleAccuracy:
-    """One call of one module. The figures belong to its result with the largest error."""
+    """One call of one module. The figures are those of the result with the largest error."""
 
     module: str            # qualified name; the root is ""
     call: int
     type: str
-    status: str            # "equal"; "differs"; "passing": differs, but later values agree; "adds up": above the
-    # tolerance, but no difference begins anywhere in the file; "not observable"
+    status: str            # "equal", "differs", "passing" (differs, but later values agree), "adds up" (above the
+    # tolerance, but no difference begins in the file) or "not observable"
     value: str = ""        # the result's value in the file
     relative: float = 0.0  # norm of the difference divided by the norm of the recorded result
     largest: float = 0.0   # largest absolute difference; a lower bound if ``estimated``
@@ -33,14 +33,14 @@ class ModuleAccuracy:
     cosine: float = 1.0
     unequal: float | None = None  # share of unequal elements; None for floating-point results
     estimated: bool = False       # computed from a sketch
-    inherited: float = 0.0        # the largest ``relative`` of the values that the result is computed from
-    not_finite: bool = False      # NaN or infinite in only one of the two
+    inherited: float = 0.0        # the largest ``relative`` of the result's inputs
+    not_finite: bool = False      # elements are NaN or infinite in only one of the two
     layout: str = ""              # the order of axes in the file, if it differs
-    made: float | None = None     # ``relative`` of the module run alone on the file's values: without inherited errors
+    made: float | None = None     # ``relative`` of the module run alone on the file's values, without inherited errors
     source: str = ""              # the source line of the node that computes ``value``
     stack: Stack = field(default=(), repr=False)  # its call stack with full paths, innermost first
-    proved: bool = False          # equals the recorded result, which no other module has
-    note: str = ""                # why it is not observable, and its first observable later value
+    proved: bool = False          # equals a recorded result that no other module has
+    note: str = ""                # why it is not observable, and where a later value is observable
 
     @property
     def name(self) -> str:
@@ -49,11 +49,11 @@ class ModuleAccuracy:
 
 @dataclass(frozen=True, repr=False)
 class FirstDifference(Printed):
-    """A value that differs although the values that it is computed from agree."""
+    """A value that differs although its inputs agree."""
 
-    module: str                   # the innermost module around all ``nodes``
+    module: str                   # the innermost module that encloses all ``nodes``
     call: int
-    suspects: tuple[str, ...]     # the modules of ``nodes``; several if the file does not distinguish them
+    suspects: tuple[str, ...]     # the modules of ``nodes``; several if nodes are fused
     operation: str                # the recorded operation, "aten::linear", if only one is possible; else ""
     source: str                   # the source line of the operation, or of the first node
     value: str                    # the first value that differs
@@ -61,7 +61,7 @@ class FirstDifference(Printed):
     relative: float
     largest: float
     estimated: bool
-    inherited: float              # the largest ``relative`` of the values that it is computed from
+    inherited: float              # the largest ``relative`` of its inputs
     lasts: bool = True            # False: all later observed values agree
     made: float | None = None     # as in ``ModuleAccuracy``
     stack: Stack = field(default=(), repr=False)  # as in ``ModuleAccuracy``
@@ -83,11 +83,11 @@ class AccuracyReport(Printed):
     path: Path
     settings: str                 # the runtime and how it ran
     tolerance: float              # relative difference above which a value differs
-    tolerance_of: str             # its reason: "float16", or "as given"
-    modules: tuple[ModuleAccuracy, ...]  # in the order in which the calls ended
+    tolerance_of: str             # its reason: a number format such as "float16", or "as given"
+    modules: tuple[ModuleAccuracy, ...]  # in the order of the calls' ends
     first: FirstDifference | None        # None: nothing differs, or no difference lasts
     beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in execution order
-    contradictions: tuple[Contradiction, ...] = ()  # values of another module than the file states
+    contradictions: tuple[Contradiction, ...] = ()  # values that belong to other modules than annotated
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error`` as passed
     findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``
@@ -98,7 +98,7 @@ class AccuracyReport(Printed):
 
     @property
     def first_row(self) -> ModuleAccuracy | None:
-        """The row of the module of ``first``, or if that agrees, the innermost row with the value of ``first``."""
+        """The row of the first differing module or, if the module agrees, the innermost row with its value."""
         if self.first is None:
             return None
         module, call, value = self.first.module, self.first.call, self.first.value
@@ -118,14 +118,14 @@ class AccuracyReport(Printed):
 
     @property
     def clean(self) -> bool:
-        """True if nothing differs. With limits: true if no module is above its limit."""
+        """True if nothing differs or, with limits, if no module is above its limit."""
         return not self.findings if self.limits else self.first is None
 
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report in the form of schema/accuracy.schema.json; infinite figures are null."""
+        """Returns the report as in schema/accuracy.schema.json. Infinite figures are null."""
         return {
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
             "tolerance_of": self.tolerance_of, "observable": self.observable,
@@ -135,16 +135,16 @@ class AccuracyReport(Printed):
             "findings": list(self.findings)}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes one self-contained page: the error along the model, and the tree in colours. Returns its path."""
+        """Writes a self-contained page with a plot of the error and the tree in colours. Returns its path."""
         return model_structure.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """Returns SARIF 2.1.0 for code scanning: the findings, and the first module that differs. Locations are source
-        lines below ``source_root``, by default the working folder, if the model has any there."""
+        lines, if possible below ``source_root`` (by default the working folder)."""
         return tool_formats.to_sarif(self, source_root)
 
     def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
-        """Writes node data that colours nodes by their modules' error in Model Explorer. Returns its path."""
+        """Writes node data for Model Explorer that colour nodes by their modules' error. Returns the path."""
         return model_structure.write_report(self.path, "the node data", path,
                                             json.dumps(tool_formats.to_model_explorer(self)))
 
@@ -152,7 +152,7 @@ class AccuracyReport(Printed):
         return "\n".join([*head(self), "", *_tree(self)])
 
     def _headline(self) -> str:
-        """Names the file, the runtime, and the first module that differs or the reason why there is none."""
+        """Returns the file, the runtime, and the first module that differs or the reason why there is none."""
         measured, observable, *more = head(self)
         found = more[len(self.notes)]
         return f"{measured}, {observable.partition(';')[0]}, {found}"
@@ -167,7 +167,7 @@ class AccuracyReport(Printed):
 
 
 def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
-    """Returns the cells of a row; the last one is the verdict."""
+    """Returns the cells of a row. The last cell is the verdict."""
     if each.status == "not observable":
         return "", "", "", "", each.note
     return (short_number(each.relative), short_number(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
@@ -205,7 +205,7 @@ def _module(each: ModuleAccuracy) -> dict[str, Any]:
 
 
 def head(report: AccuracyReport) -> list[str]:
-    """Returns the lines above the tree: the measurement, and where differences begin."""
+    """Returns the lines above the tree: settings, notes and where differences begin."""
     lines = [f"{report.path.name}: {report.settings}",
              f"{report.observable} of {len(report.modules)} module calls observable; a relative difference above "
              f"{report.tolerance:g} counts ({report.tolerance_of})"]
@@ -259,7 +259,7 @@ _MARKS = {"equal": "", "differs": "  differs", "passing": "  differs in passing"
 
 
 def _tree(report: AccuracyReport) -> list[str]:
-    """Returns the lines of the tree: parents first, siblings in the order in which they ended."""
+    """Returns the lines of the tree: parents first, siblings in the order of their ends."""
     rows, first = in_order(report.modules), report.first_row
     names = labels(rows)
     width = max(map(len, names), default=0)

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: a plot of the error along the model, and the tree in colours."""
+"""The report as a self-contained HTML page with a plot of the error along the model and the tree in colours."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def to_html(report: AccuracyReport, headlines: Sequence[str]) -> str:
 
 
 def _plot(report: AccuracyReport) -> str:
-    """Plots the relative error of the innermost modules in execution order on a logarithmic scale, and the
-    tolerance."""
+    """Plots the tolerance and the relative error of innermost modules in execution order, on a logarithmic scale."""
     enclosing = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
     rows = [each for each in report.modules if each.status != "not observable" and each.module not in enclosing]
     finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
@@ -33,8 +32,8 @@ def _plot(report: AccuracyReport) -> str:
     high = max(high, low + 1)
 
     def height(relative: float) -> float:
-        place = low if relative <= 0 else high if math.isinf(relative) else math.log10(relative)
-        return 10 + (high - min(max(place, low), high)) / (high - low) * (_HEIGHT - _BOTTOM - 10)
+        decade = low if relative <= 0 else high if math.isinf(relative) else math.log10(relative)
+        return 10 + (high - min(max(decade, low), high)) / (high - low) * (_HEIGHT - _BOTTOM - 10)
 
     def across(at: int) -> float:
         return _LEFT + (at + 0.5) * (_WIDTH - _LEFT - 10) / max(len(rows), 1)
@@ -56,8 +55,8 @@ def _plot(report: AccuracyReport) -> str:
         radius = 6 if each is first else 3
         parts.append(f'<circle cx={across(at):.1f} cy={height(each.relative):.1f} r={radius} fill="{colour}">'
                      f"<title>{html.escape(each.name)}: {each.relative:.3g}</title></circle>")
-    parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order in which '
-                 f"they end; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
+    parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order of their '
+                 f"ends; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
     return "".join(parts)
 
 
@@ -76,7 +75,7 @@ def _table(report: AccuracyReport) -> str:
 
 
 def _colour(report: AccuracyReport, each: ModuleAccuracy) -> str:
-    """Returns no colour up to the tolerance, and stronger red for larger errors above it."""
+    """Returns "none" up to the tolerance, and above it, red of a strength that grows with the error."""
     if each.status == "equal":
         return "none"
     decades = 3.0 if math.isinf(each.relative) else math.log10(each.relative / max(report.tolerance, 1e-12))
