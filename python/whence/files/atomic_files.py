@@ -179,7 +179,7 @@ def move_together(draft: Path, new: Sequence[Path], replaced: Sequence[Path], ov
 
 def _move(moves: list[tuple[Path, Path]], draft: Path) -> None:
     """Renames all files, or restores the old files if one rename fails."""
-    done = []
+    moved = []
     try:
         for number, (file, final) in enumerate(moves):
             old = draft / f".old-{number}"
@@ -187,9 +187,9 @@ def _move(moves: list[tuple[Path, Path]], draft: Path) -> None:
                 os.link(final, old)
             existed = os.path.lexists(final)
             os.replace(file, final)
-            done.append((final, old, existed))
+            moved.append((final, old, existed))
     except BaseException:
-        for final, old, existed in reversed(done):
+        for final, old, existed in reversed(moved):
             if old.exists():
                 os.replace(old, final)
             elif not existed:

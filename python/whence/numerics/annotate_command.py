@@ -66,11 +66,11 @@ def main(arguments: Sequence[str]) -> int:
     overrides = file_inputs.overrides_of(args.input_name, args.extra_inputs)
     require_apart({"--output": args.output},
                   [each for each in (args.values, args.sidecar, args.outputs, *args.extra_inputs) if each])
-    others = [word for each in args.others or () for word in each]
-    others += ["--sidecar", args.sidecar] if args.sidecar else []
+    command_options = [word for each in args.others or () for word in each]
+    command_options += ["--sidecar", args.sidecar] if args.sidecar else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         pairs = pairs_for(Path(folder), args.model, args.values, args.sidecar, args.outputs, overrides)
-        result = process.run([str(binary()), "annotate", args.model, "-o", args.output, *others, *pairs],
+        result = process.run([str(binary()), "annotate", args.model, "-o", args.output, *command_options, *pairs],
                              process.environment())
     print(result.stdout, end="")
     print(result.stderr, end="", file=sys.stderr)

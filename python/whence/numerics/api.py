@@ -103,8 +103,8 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
                                        overrides, feed)
     flow = Flow(file, measurement)
     limits = first_differences.limits(flow, number_format) if tolerance is None else Limits(tolerance, tolerance)
-    first_differences.settle_layouts(flow, limits)
-    if first_differences.drop_impossible(flow, limits.general):
+    first_differences.resolve_layouts(flow, limits)
+    if first_differences.drop_implausible(flow, limits.general):
         flow = Flow(file, measurement)
     beginnings, isolated_errors = first_differences.find(flow, limits), IsolatedErrors()
     if model is not None:
@@ -171,18 +171,19 @@ def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, 
     """Returns the worst run of each module call that is above its limit. If several limits match, the last one
     applies."""
     matchers = [(limit, matcher([glob])) for limit, glob in limits]
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for number, each in ((number, each) for number, modules in enumerate(runs) for each in modules):
-        limit = next((limit for limit, matches in reversed(matchers) if matches(each.module)), None)
-        if limit is None or each.status == "not observable" or each.relative <= limit:
+    findings: dict[tuple[str, int], dict[str, Any]] = {}
+    for number, row in ((number, row) for number, modules in enumerate(runs) for row in modules):
+        limit = next((limit for limit, matches in reversed(matchers) if matches(row.module)), None)
+        if limit is None or row.status == "not observable" or row.relative <= limit:
             continue
-        relative = each.relative if math.isfinite(each.relative) else None
-        before = found.get((each.module, each.call))
-        if before is not None and (before["relative"] is None or relative is not None and relative <= before["relative"]):
+        relative = row.relative if math.isfinite(row.relative) else None
+        earlier = findings.get((row.module, row.call))
+        if earlier is not None and (
+                earlier["relative"] is None or relative is not None and relative <= earlier["relative"]):
             continue
         where = f" in run {number}" if len(runs) > 1 else ""
-        found[each.module, each.call] = {
-            "module": each.module, "call": each.call, "run": number, "source": each.source, "value": each.value,
+        findings[row.module, row.call] = {
+            "module": row.module, "call": row.call, "run": number, "source": row.source, "value": row.value,
             "limit": limit, "relative": relative,
-            "message": f"{each.name} is off by {each.relative:.3g}{where}; the limit is {limit:g}"}
-    return tuple(found.values())
+            "message": f"{row.name} is off by {row.relative:.3g}{where}; the limit is {limit:g}"}
+    return tuple(findings.values())

@@ -44,13 +44,13 @@ class Part:
         return next(iter(self._without_minor([each for each in self.beginnings if each.lasts]) or
                          self._without_minor([each for each in self.beginnings if each.is_from_weights])), None)
 
-    def status(self, each: Measured) -> str:
+    def status(self, measured: Measured) -> str:
         """Returns the status of an observable value, consistent with the report's verdict."""
-        if not self.limits.above(self.flow, each):
+        if not self.limits.above(self.flow, measured):
             return "equal"
         if self.first is None:
             return "passing" if self.beginnings else "adds up"
-        return "passing" if each.value in self._passing_values else "differs"
+        return "passing" if measured.value in self._passing_values else "differs"
 
     @cached_property
     def _passing_values(self) -> set[str]:
@@ -70,7 +70,7 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
               program: RecordedProgram | None) -> AccuracyReport:
     """Returns the report for the run with the largest difference."""
     part = max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
-    first_differences = {id(each): _first(part, each, program) for each in part.beginnings}
+    first_differences = {id(each): _first_difference(part, each, program) for each in part.beginnings}
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
                           modules_of(part, program), first_differences.get(id(part.first)),
                           tuple(first_differences.values()), tuple(part.contradictions),
@@ -125,24 +125,24 @@ def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
     if not nodes:
         return "not observable: no node in the file belongs to it"
-    seen = part.flow.first_observed(nodes)
-    where = f", first seen at {calls.run.calls[seen.point.source_call].name}" \
-        if seen is not None and seen.point.source_call is not None else ""
+    first_observed = part.flow.first_observed(nodes)
+    where = f", first seen at {calls.run.calls[first_observed.point.source_call].name}" \
+        if first_observed is not None and first_observed.point.source_call is not None else ""
     return f"not observable: {results[0].reason}{where}"
 
 
-def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> FirstDifference:
+def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:
     calls = part.measurement.calls.run.calls
-    enclosing = calls[each.enclosing] if each.enclosing is not None else None
-    at = each.enclosing if enclosing is not None else each.measured.point.source_call
+    enclosing = calls[beginning.enclosing] if beginning.enclosing is not None else None
+    at = beginning.enclosing if enclosing is not None else beginning.measured.point.source_call
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
-    nodes = part.operation.nodes if part.operation is not None and each is part.first else each.nodes
+    nodes = part.operation.nodes if part.operation is not None and beginning is part.first else beginning.nodes
     operation, source, stack = _operation(part.flow.file, nodes, program)
-    figures = each.measured.figures
-    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
-                           source, each.measured.value, tuple(node.title for node in nodes), figures.relative,
+    figures = beginning.measured.figures
+    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in beginning.calls)),
+                           operation, source, beginning.measured.value, tuple(node.title for node in nodes), figures.relative,
                            figures.largest, figures.estimated,
-                           part.flow.inherited_error(each.measured.value), each.lasts,
+                           part.flow.inherited_error(beginning.measured.value), beginning.lasts,
                            part.isolated_errors.relative.get((module, call)), stack)
 
 

@@ -46,8 +46,8 @@ class Calls:
         self.run = run
         self._numbers = {(each.module, each.call): at for at, each in enumerate(run.calls)}
         self._counts: dict[str, int] = {}
-        for each in run.calls:
-            self._counts[each.module] = self._counts.get(each.module, 0) + 1
+        for call in run.calls:
+            self._counts[call.module] = self._counts.get(call.module, 0) + 1
         self.enclosing: list[frozenset[int]] = [frozenset(self._with_parents(at)) for at in range(len(run.calls))]
         self.calls_of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
         self._has_other_modules = any(module for node in file.nodes for module in node.modules)
@@ -152,9 +152,9 @@ def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) 
     """Finds the operation result that was recorded. Distinguishes several results of a call by their sizes."""
     if len(results) == 1 and len(call.results) == 1:
         return results[0]
-    alike = [each for each in results if each.dims is not None and len(each.dims) == len(recorded.dims)
-             and all(size in (-1, recorded_size) for size, recorded_size in zip(each.dims, recorded.dims))]
-    return alike[0] if len(alike) == 1 else None
+    matches = [result for result in results if result.dims is not None and len(result.dims) == len(recorded.dims)
+             and all(size in (-1, recorded_size) for size, recorded_size in zip(result.dims, recorded.dims))]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _is_read_elsewhere(file: File, value: str, nodes: Iterable[Node]) -> bool:
@@ -164,15 +164,15 @@ def _is_read_elsewhere(file: File, value: str, nodes: Iterable[Node]) -> bool:
 
 def _values_from(file: File, calls: Calls, call: int) -> list[str]:
     """Returns values that nodes of the call compute and other nodes read, last those computed only by the call."""
-    own, shared = [], []
+    exclusive, shared = [], []
     for node in file.nodes:
         if not calls.touches(node, call):
             continue
         for name in node.outputs:
             if name and name not in file.constants and (name in file.outputs or any(
                     not calls.within(reader, call) for reader in file.readers.get(name, ()))):
-                (own if calls.within(node, call) else shared).append(name)
-    return shared + own
+                (exclusive if calls.within(node, call) else shared).append(name)
+    return shared + exclusive
 
 
 def _constants_of_parent(file: File, calls: Calls, point: Point) -> list[str]:

@@ -30,15 +30,15 @@ class Limits:
     general: float      # anywhere in the file
     unquantised: float  # after nodes that do not quantise, if the difference is also far above all earlier errors
 
-    def above(self, flow: Flow, each: Measured) -> bool:
-        if each.counts_unequal:  # one changed index is a difference, unless it is due to a small error of the scores
-            inherited = flow.inherited_error(each.value)
-            return each.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
-        if each.differs(self.general):
+    def above(self, flow: Flow, measured: Measured) -> bool:
+        if measured.counts_unequal:  # one changed index is a difference, unless small errors of the scores explain it
+            inherited = flow.inherited_error(measured.value)
+            return measured.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
+        if measured.differs(self.general):
             return True
         # A Softmax of masked scores amplifies errors that are small relative to the mask, so all earlier errors matter.
-        return not flow.is_quantised(each.value) and each.differs(
-            max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(each.value)))
+        return not flow.is_quantised(measured.value) and measured.differs(
+            max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(measured.value)))
 
 
 @dataclass
@@ -59,8 +59,8 @@ def limits(flow: Flow, number_format: NumberFormat) -> Limits:
     """Returns ten times the usual error of a step between observed values in this file, clamped to the bounds for its
     number format."""
     steps = []
-    for name, each in flow.observed.items():
-        inherited, after = flow.inherited_error(name), each.figures.relative
+    for name, measured in flow.observed.items():
+        inherited, after = flow.inherited_error(name), measured.figures.relative
         if math.isfinite(after) and after > 0 and math.isfinite(inherited):
             steps.append(math.sqrt(max(after**2 - inherited**2, 0.0)))
     if len(steps) < _MIN_STEPS:
@@ -73,23 +73,23 @@ def limits(flow: Flow, number_format: NumberFormat) -> Limits:
 
 def find(flow: Flow, limits: Limits) -> list[Beginning]:
     """Returns the beginnings in execution order."""
-    differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
+    differing = {value for value, measured in flow.observed.items() if limits.above(flow, measured)}
     # A node that computes a value that agrees is correct, such as a Reshape that a tool shares among readers. Equal
     # indices, however, do not prove that the scores are correct.
-    correct = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts_unequal
-               for node in flow.region(value)[0]}
+    correct = {node.at for value, measured in flow.observed.items()
+               if value not in differing and not measured.counts_unequal for node in flow.region(value)[0]}
     beginnings = []
-    for value, each in flow.observed.items():
+    for value, measured in flow.observed.items():
         if value not in differing:
             continue
         nodes, reads = flow.region(value)
         nodes = [node for node in nodes if node.at not in correct] or nodes
         inherited = flow.inherited_error(value)
-        if each.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
+        if measured.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
             continue
         calls = _calls_of(flow.measurement, nodes)
-        beginnings.append(Beginning(each, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
-                                    _does_last(flow, each, limits), _is_from_weights(flow, each, nodes, calls)))
+        beginnings.append(Beginning(measured, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
+                                    _does_last(flow, measured, limits), _is_from_weights(flow, measured, nodes, calls)))
     return beginnings
 
 
@@ -105,7 +105,7 @@ def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning],
             continue
         checked.add(at)
         own_error = isolated_errors.relative[call.module, call.call]
-        beginning = _of_call(flow, limits, at)
+        beginning = _call_beginning(flow, limits, at)
         nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
         is_quantised = flow.quantise(nodes) or flow.is_quantised(beginning.measured.value)
         # The rounding errors of inner modules accumulate in the enclosing module.
@@ -117,18 +117,18 @@ def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning],
             own_beginnings[at] = beginning
     remaining = [each for each in beginnings if each.enclosing not in checked or each.enclosing in own_beginnings]
     listed = {each.enclosing for each in remaining}
-    found = remaining + [each for at, each in own_beginnings.items() if at not in listed]
-    return sorted(found, key=lambda each: flow.file.position(each.measured.value))
+    corrected_beginnings = remaining + [each for at, each in own_beginnings.items() if at not in listed]
+    return sorted(corrected_beginnings, key=lambda each: flow.file.position(each.measured.value))
 
 
-def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
+def _call_beginning(flow: Flow, limits: Limits, at: int) -> Beginning:
     """Returns the call's result with the largest error as a beginning."""
-    keys = {each.key for each in flow.measurement.calls.run.calls[at].results}
-    results = [each for each in flow.observed.values() if each.point.recorded.key in keys]
-    worst = max(results, key=lambda each: each.figures.relative)
+    keys = {measured.key for measured in flow.measurement.calls.run.calls[at].results}
+    results = [measured for measured in flow.observed.values() if measured.point.recorded.key in keys]
+    worst = max(results, key=lambda measured: measured.figures.relative)
     nodes, reads = flow.region(worst.value)
-    own = [node for node in nodes if flow.measurement.calls.within(node, at)]
-    return Beginning(worst, own or nodes, reads, [at], at, _does_last(flow, worst, limits), True)
+    own_nodes = [node for node in nodes if flow.measurement.calls.within(node, at)]
+    return Beginning(worst, own_nodes or nodes, reads, [at], at, _does_last(flow, worst, limits), True)
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
@@ -150,7 +150,7 @@ def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
     """Returns true if the difference reaches later values or an output, unlike that of a mask with -inf instead of the
     lowest number. A diluted difference counts if it makes the error of a later value clearly larger than the error of
     its other inputs."""
-    later, reaches = flow.next_observed(measured.value)
+    later, reaches_output = flow.next_observed(measured.value)
     limit = limits.general if measured.differs(limits.general) else limits.unquantised
 
     def is_diluted(other: Measured) -> bool:
@@ -158,44 +158,44 @@ def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
         inherited = max((each.figures.relative for each in reads if each is not measured), default=0.0)
         return other.figures.relative > max(limit / _STEP, _STEP * inherited)
 
-    return reaches or not later or any(each.differs(limit) or is_diluted(each) for each in later)
+    return reaches_output or not later or any(each.differs(limit) or is_diluted(each) for each in later)
 
 
-def _is_from_weights(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
+def _is_from_weights(flow: Flow, measured: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
     """Returns true if the value depends only on the module's own weights. With weights of another module, into which a
     tool may have multiplied a scale, it may be another value. A node fused from several modules belongs to each."""
     weighted = [node for node in nodes if flow.has_weights([node])]
-    if not each.certain or not weighted or not math.isfinite(each.figures.relative):
+    if not measured.certain or not weighted or not math.isfinite(measured.figures.relative):
         return False
-    source_call, run_calls = each.point.source_call, flow.measurement.calls
+    source_call, run_calls = measured.point.source_call, flow.measurement.calls
     return len(calls) == 1 or source_call is not None and all(
         run_calls.touches(node, source_call) for node in weighted)
 
 
-def settle_layouts(flow: Flow, limits: Limits) -> None:
+def resolve_layouts(flow: Flow, limits: Limits) -> None:
     """Decides whether values that equal their point in another order of equal-sized axes are correct. They are if all
     later values agree, or if channels moved between first and last and the value's node does not rearrange axes."""
-    for each in reversed(flow.measurement.points):
-        if each.value is None or each.figures.permuted is None:
+    for measured in reversed(flow.measurement.points):
+        if measured.value is None or measured.figures.permuted is None:
             continue
-        later, reaches = flow.next_observed(each.value)
+        later, reaches_output = flow.next_observed(measured.value)
         # A computing operator does not permute axes, so a tool moved a Transpose across it.
-        moved = each.figures.permuted.moves_channels and each.value in flow.file.producer \
-            and flow.file.producer[each.value].op_type not in REARRANGING
-        if later and not reaches and (moved or not any(limits.above(flow, other) for other in later)):
-            each.figures = each.figures.permuted
+        moved = measured.figures.permuted.moves_channels and measured.value in flow.file.producer \
+            and flow.file.producer[measured.value].op_type not in REARRANGING
+        if later and not reaches_output and (moved or not any(limits.above(flow, other) for other in later)):
+            measured.figures = measured.figures.permuted
 
 
-def drop_impossible(flow: Flow, tolerance: float) -> bool:
+def drop_implausible(flow: Flow, tolerance: float) -> bool:
     """Drops the values of uncertain points if they differ although all later values agree. Returns true if it dropped
     any: the flow must then be rebuilt."""
     dropped = False
-    for each in flow.measurement.points:
-        if each.value is None or each.certain or not each.differs(tolerance):
+    for measured in flow.measurement.points:
+        if measured.value is None or measured.certain or not measured.differs(tolerance):
             continue
-        later, reaches = flow.next_observed(each.value)
-        if later and not reaches and not any(other.differs(tolerance) for other in later):
-            each.value, each.figures = None, None
-            each.reason = "its value in the file is unknown"
+        later, reaches_output = flow.next_observed(measured.value)
+        if later and not reaches_output and not any(other.differs(tolerance) for other in later):
+            measured.value, measured.figures = None, None
+            measured.reason = "its value in the file is unknown"
             dropped = True
     return dropped

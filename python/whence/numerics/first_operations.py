@@ -58,12 +58,13 @@ def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operatio
     for number, key in enumerate(zip(program.calls, map(_as_traced, program.targets), program.ranks, strict=True)):
         groups.setdefault(key, ([], []))[0].append(number)
     for call in run.calls:
-        for each in call.operations or ():
-            key = (call.module, call.call), _as_traced(each.operator), tuple(len(result.dims) for result in each.results)
+        for operation in call.operations or ():
+            key = ((call.module, call.call), _as_traced(operation.operator),
+                   tuple(len(result.dims) for result in operation.results))
             if key in groups:
-                groups[key][1].append(each)
-    return {number: each for numbers, found in groups.values() if len(numbers) == len(found)
-            for number, each in zip(numbers, found)}
+                groups[key][1].append(operation)
+    return {number: operation for numbers, operations in groups.values() if len(numbers) == len(operations)
+            for number, operation in zip(numbers, operations)}
 
 
 def _as_traced(operator: str) -> str:

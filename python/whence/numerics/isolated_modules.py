@@ -104,13 +104,13 @@ def _split_into_rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iter
     """Splits the suspects into rounds whose values fit into ``memory``."""
     part: dict[CallKey, Suspect] = {}
     sizes_of_round: dict[str, int] = {}
-    for key, each in suspects.items():
+    for key, suspect in suspects.items():
         sizes = {tensor.key: 8 * tensor.count
-                 for tensor in (*each.arguments, *(result.point.recorded for result in each.results))}
+                 for tensor in (*suspect.arguments, *(result.point.recorded for result in suspect.results))}
         if part and sum((sizes_of_round | sizes).values()) > memory:
             yield part
             part, sizes_of_round = {}, {}
-        part[key] = each
+        part[key] = suspect
         sizes_of_round |= sizes
     if part:
         yield part
@@ -121,8 +121,8 @@ def _file_tensors(measurement: Measurement, values: Values, suspects: Mapping[Ca
     """Returns the file's tensors by the keys of the recorded tensors, with the recorded sizes and order of axes."""
     observed = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
     recorded_of: dict[str, list[Recorded]] = {}
-    for each in suspects.values():
-        for recorded in (*each.arguments, *(result.point.recorded for result in each.results)):
+    for suspect in suspects.values():
+        for recorded in (*suspect.arguments, *(result.point.recorded for result in suspect.results)):
             if recorded.key in observed:
                 recorded_of.setdefault(observed[recorded.key].value, []).append(recorded)
     file_tensors = {}

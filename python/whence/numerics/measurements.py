@@ -70,16 +70,16 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         feed = feed_of(file, values, run, overrides) if runtime.rounds else Feed()
     measured, rounds = observed(file, values, calls, points, runtime, feed, agreement_limit, memory)
     nearest: dict[str, float] = {}
-    for each in measured:
-        if each.value is not None:
-            nearest[each.value] = min(each.figures.nearest, nearest.get(each.value, math.inf))
-    for each in measured:
+    for point in measured:
+        if point.value is not None:
+            nearest[point.value] = min(point.figures.nearest, nearest.get(point.value, math.inf))
+    for point in measured:
         # A value nearer to another point belongs to that point: the file may lack one of two results.
-        if each.value is not None and each.figures.nearest > nearest[each.value] and (
-                not each.certain or nearest[each.value] <= agreement_limit):
-            each.value, each.figures, each.reason = None, None, "the file does not contain it"
-        elif each.value in file.random:
-            each.value, each.figures, each.reason = None, None, "it depends on random numbers"
+        if point.value is not None and point.figures.nearest > nearest[point.value] and (
+                not point.certain or nearest[point.value] <= agreement_limit):
+            point.value, point.figures, point.reason = None, None, "the file does not contain it"
+        elif point.value in file.random:
+            point.value, point.figures, point.reason = None, None, "it depends on random numbers"
     return Measurement(calls, in_order(file, measured), rounds, feed)
 
 
@@ -154,19 +154,21 @@ def _choose_candidate(file: File, calls: Calls, point: Point, figures_of: Mappin
     if point.fused_node is not None:
         return Measured(point, reason=f"fused into {point.fused_node.title}")
     # No candidate agrees, so the last value that only the module computes is its result, if any.
-    own = [form for name, form in module_values.items()
+    own_forms = [form for name, form in module_values.items()
            if point.source_call is not None and _is_own_value(file, calls, name, point.source_call)]
-    if not own and len(module_values) == 1:
+    if not own_forms and len(module_values) == 1:
         (name, form), = module_values.items()
         if not point.returned_by or name in file.constants and figures_of[key, form].relative < _CONSTANT_LIMIT:
-            own = [form]
-    if not own and point.source_call is not None:
-        own = [form for name, form in module_values.items() if _is_fused_result(file, calls, name, point.source_call)
-               and figures_of[key, form].cosine > _MIN_COSINE]
-    if own:
-        alike = [each for at in point.returned_by[:1] for each in calls.run.calls[at].results
-                 if each.count == point.recorded.count]
-        return Measured(point, own[-1], figures_of[key, own[-1]], len(set(own)) == 1 and len(alike) < 2)
+            own_forms = [form]
+    if not own_forms and point.source_call is not None:
+        own_forms = [form for name, form in module_values.items()
+                     if _is_fused_result(file, calls, name, point.source_call)
+                     and figures_of[key, form].cosine > _MIN_COSINE]
+    if own_forms:
+        same_sized = [result for at in point.returned_by[:1] for result in calls.run.calls[at].results
+                      if result.count == point.recorded.count]
+        return Measured(point, own_forms[-1], figures_of[key, own_forms[-1]],
+                        len(set(own_forms)) == 1 and len(same_sized) < 2)
     return Measured(point, reason="the file does not contain it" if not point.candidates else
                     "no value in the file has its size and numbers")
 
@@ -185,7 +187,7 @@ def _is_fused_result(file: File, calls: Calls, value: str, call: int) -> bool:
             calls.touches(reader, call) for reader in file.readers.get(value, ())):
         return False
     fused = calls.calls_of_node[file.producer[value].at]
-    are_siblings = all(one not in calls.enclosing[other] for one in fused for other in fused if one != other)
+    are_siblings = all(inner not in calls.enclosing[outer] for inner in fused for outer in fused if inner != outer)
     return len(fused) > 1 and are_siblings and call == max(fused)
 
 

@@ -65,8 +65,9 @@ def _model_parts(data: memoryview) -> Iterator[bytes]:
 def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
     for number, start, body, end in _fields(data, begin, stop):
         if number in (_INITIALIZER, _SPARSE) and end - body > _MAX_KEPT_BYTES:
-            yield _field(number, b"".join(bytes(data[first:last]) for inner, first, _, last in _fields(data, body, end)
-                                          if number == _INITIALIZER and inner not in _BYTES_OF_TENSOR))
+            yield _field(number, b"".join(
+                bytes(data[field_start:field_end]) for field, field_start, _, field_end in _fields(data, body, end)
+                if number == _INITIALIZER and field not in _BYTES_OF_TENSOR))
         else:
             yield bytes(data[start:end])
 
@@ -152,9 +153,9 @@ def write_report(model: Path, label: str, target: str | os.PathLike[str], text: 
 
 def require_weights(path: str | os.PathLike[str], model: Any) -> None:
     """Raises WhenceError E0102 if a file with weights is missing."""
-    for each in files_of(path, model)[1:]:
-        if not each.is_file():
-            raise error("E0102", "missing_file", f"the file {each} with weights of {Path(path).name} is missing",
+    for weights in files_of(path, model)[1:]:
+        if not weights.is_file():
+            raise error("E0102", "missing_file", f"the file {weights} with weights of {Path(path).name} is missing",
                         "keep the model and its weight files together", file=str(path))
 
 

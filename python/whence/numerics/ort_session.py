@@ -94,12 +94,12 @@ def renamed(tensors: Mapping[str, torch.Tensor], input_names: Sequence[str]) -> 
 def without_quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Replaces quantized tensors with their integers, scale and zero point, as in an ONNX file."""
     unquantized: dict[str, torch.Tensor] = {}
-    for name, each in tensors.items():
-        if each.is_quantized and each.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-            unquantized |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
-                            f"{name}_zero_point": torch.tensor(each.q_zero_point())}
+    for name, tensor in tensors.items():
+        if tensor.is_quantized and tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            unquantized |= {name: tensor.int_repr(), f"{name}_scale": torch.tensor(tensor.q_scale(), dtype=torch.float64),
+                            f"{name}_zero_point": torch.tensor(tensor.q_zero_point())}
         else:
-            unquantized[name] = each
+            unquantized[name] = tensor
     return unquantized
 
 

@@ -67,9 +67,9 @@ def _program(raw: dict[str, Any]) -> RecordedProgram:
     producer = {value: (at, number) for at, each in enumerate(operations)
                 for number, value in enumerate(each["outputs"])}
     reading_scopes: dict[int, set[int]] = {}  # value -> scopes that read it
-    for each in operations:
-        for value in _values(each["arguments"]):
-            reading_scopes.setdefault(value, set()).add(each["scope"])
+    for operation in operations:
+        for value in _values(operation["arguments"]):
+            reading_scopes.setdefault(value, set()).add(operation["scope"])
     returned = {value for each in _rows(raw, "outputs") for value in _values(each["value"])}
     results: dict[tuple[str, int], list[Result]] = {}
     for value, (at, number) in sorted(producer.items(), key=lambda entry: entry[1]):

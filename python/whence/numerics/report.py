@@ -110,7 +110,7 @@ class AccuracyReport(Printed):
     def verdict(self) -> str:
         """The result in one sentence, consistent with the rows."""
         if self.first is None:
-            return _why_none(self)
+            return _no_first_reason(self)
         row = self.first_row
         if row is not None and (row.module, row.call) == (self.first.module, self.first.call):
             return f"first module that differs: {self.first}"
@@ -166,42 +166,43 @@ class AccuracyReport(Printed):
             (label, *_figures(each), _bar_of(each)) for each, label in zip(rows, labels(rows))])
 
 
-def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
+def _figures(row: ModuleAccuracy) -> tuple[str, ...]:
     """Returns the cells of a row. The last cell is the verdict."""
-    if each.status == "not observable":
-        return "", "", "", "", each.note
-    return (short_number(each.relative), short_number(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
-            "differs" if each.status == "differs" else "")
+    if row.status == "not observable":
+        return "", "", "", "", row.note
+    return (short_number(row.relative), short_number(row.largest), f"{row.sqnr:.1f}", f"{row.cosine:.5f}",
+            "differs" if row.status == "differs" else "")
 
 
-def _bar_of(each: ModuleAccuracy) -> Bar | str:
+def _bar_of(row: ModuleAccuracy) -> Bar | str:
     """Returns the relative difference as a bar on a logarithmic scale: empty at 1e-8, full at 1."""
-    if each.status == "not observable" or not each.relative > 1e-8:
+    if row.status == "not observable" or not row.relative > 1e-8:
         return ""
-    return Bar.of(1 + math.log10(min(each.relative, 1.0)) / 8)
+    return Bar.of(1 + math.log10(min(row.relative, 1.0)) / 8)
 
 
 def number_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _beginning(each: FirstDifference) -> dict[str, Any]:
-    return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
-            "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made),
-            "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
-                      "estimated": each.estimated}}
+def _beginning(difference: FirstDifference) -> dict[str, Any]:
+    return {"module": difference.module, "call": difference.call, "suspects": list(difference.suspects),
+            "operation": difference.operation, "source": difference.source, "value": difference.value, "nodes": list(difference.nodes),
+            "inherited": number_or_none(difference.inherited), "lasts": difference.lasts,
+            "made": number_or_none(difference.made),
+            "error": {"relative": number_or_none(difference.relative), "largest": number_or_none(difference.largest),
+                      "estimated": difference.estimated}}
 
 
-def _module(each: ModuleAccuracy) -> dict[str, Any]:
-    entry = {"module": each.module, "call": each.call, "type": each.type, "status": each.status}
-    if each.status == "not observable":
-        return {**entry, "note": each.note}
-    return {**entry, "value": each.value, "relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
-            "sqnr_db": number_or_none(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
-            "inherited": number_or_none(each.inherited), "made": number_or_none(each.made),
-            "not_finite": each.not_finite, "layout": each.layout,
-            "source": each.source, "proved": each.proved}
+def _module(row: ModuleAccuracy) -> dict[str, Any]:
+    entry = {"module": row.module, "call": row.call, "type": row.type, "status": row.status}
+    if row.status == "not observable":
+        return {**entry, "note": row.note}
+    return {**entry, "value": row.value, "relative": number_or_none(row.relative), "largest": number_or_none(row.largest),
+            "sqnr_db": number_or_none(row.sqnr), "cosine": row.cosine, "unequal": row.unequal, "estimated": row.estimated,
+            "inherited": number_or_none(row.inherited), "made": number_or_none(row.made),
+            "not_finite": row.not_finite, "layout": row.layout,
+            "source": row.source, "proved": row.proved}
 
 
 def head(report: AccuracyReport) -> list[str]:
@@ -239,13 +240,13 @@ def _listed(beginnings: Sequence[FirstDifference]) -> str:
     return ", ".join(shown) + (f" and {len(beginnings) - 6} more" if len(beginnings) > 6 else "")
 
 
-def _why_none(report: AccuracyReport) -> str:
-    above = [each for each in report.modules if each.status not in ("equal", "not observable")]
+def _no_first_reason(report: AccuracyReport) -> str:
+    above = [row for row in report.modules if row.status not in ("equal", "not observable")]
     if report.beginnings:
         return ("no difference lasts: all values computed from a difference agree, " + _listed(report.beginnings))
     if not above:
         return "no module differs"
-    ran_alone = any(each.made is not None for each in report.modules)
+    ran_alone = any(row.made is not None for row in report.modules)
     return (f"no module is the first: differences grow from step to step, and are above {report.tolerance:g} from "
             f"{above[0].name} on" + (
                 "" if ran_alone else "; --model (the PyTorch model) shows the error of each module"))
@@ -263,15 +264,15 @@ def _tree(report: AccuracyReport) -> list[str]:
     rows, first = in_order(report.modules), report.first_row
     names = labels(rows)
     width = max(map(len, names), default=0)
-    ran_alone = any(each.made is not None for each in rows)
+    ran_alone = any(row.made is not None for row in rows)
     lines = [f"{'module':<{width}}  {'relative':>9}  " + (f"{'alone':>9}  " if ran_alone else "")
              + f"{'largest':>9}  {'SQNR dB':>8}  {'cosine':>8}"]
-    for each, label in zip(rows, names):
-        if each.status == "not observable":
-            lines.append(f"{label:<{width}}  {each.note}")
+    for row, label in zip(rows, names):
+        if row.status == "not observable":
+            lines.append(f"{label:<{width}}  {row.note}")
             continue
-        mark = _MARKS[each.status] + (", first" if each is first else "")
-        alone = f"{'' if each.made is None else short_number(each.made):>9}  " if ran_alone else ""
-        lines.append(f"{label:<{width}}  {short_number(each.relative):>9}  {alone}{short_number(each.largest):>9}  "
-                     f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")
+        mark = _MARKS[row.status] + (", first" if row is first else "")
+        alone = f"{'' if row.made is None else short_number(row.made):>9}  " if ran_alone else ""
+        lines.append(f"{label:<{width}}  {short_number(row.relative):>9}  {alone}{short_number(row.largest):>9}  "
+                     f"{row.sqnr:>8.1f}  {row.cosine:>8.5f}{mark}")
     return lines

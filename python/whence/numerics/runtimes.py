@@ -157,9 +157,9 @@ def _polygraphy(results: Any) -> Mapping[str, torch.Tensor]:
 
     runs = results["lst"] if isinstance(results, dict) else results
     _, iterations = runs[0]
-    first = iterations[0]
+    iteration = iterations[0]
     return {name: torch.as_tensor(numpy.load(io.BytesIO(base64.b64decode(_array_text(array))), allow_pickle=False))
-            for name, array in first["outputs"].items()}
+            for name, array in iteration["outputs"].items()}
 
 
 def _array_text(entry: Any) -> str:
@@ -185,11 +185,11 @@ def _with_small_weights(file: File) -> bytes:
 
     model = onnx.load(file.path, load_external_data=False)
     folder = os.path.dirname(os.path.abspath(file.path))
-    for each in model.graph.initializer:
-        if uses_external_data(each) and math.prod(each.dims) <= 1024:
-            _load(lambda each=each: load_external_data_for_tensor(each, folder), file)
-            each.data_location = onnx.TensorProto.DEFAULT
-            del each.external_data[:]
+    for tensor in model.graph.initializer:
+        if uses_external_data(tensor) and math.prod(tensor.dims) <= 1024:
+            _load(lambda tensor=tensor: load_external_data_for_tensor(tensor, folder), file)
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
     return model.SerializeToString()
 
 

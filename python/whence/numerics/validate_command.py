@@ -68,12 +68,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser()
     args = options.parse_args(arguments)
     outputs = format_options.formats_of(options, args)
-    others = [word for each in args.others or () for word in (each if isinstance(each, tuple) else (each,))]
-    others += ["--sidecar", args.sidecar] if args.sidecar else []
+    command_options = [word for each in args.others or () for word in (each if isinstance(each, tuple) else (each,))]
+    command_options += ["--sidecar", args.sidecar] if args.sidecar else []
     results = {}
     for format_name, _ in outputs:
         results[format_name] = process.run(
-            [str(process.binary()), "validate", args.file, *others, "--format", format_name], process.environment())
+            [str(process.binary()), "validate", args.file, *command_options, "--format", format_name],
+            process.environment())
         result = results[format_name]
         if result.returncode not in (0, 1):
             print(result.stdout, end="")

@@ -79,23 +79,23 @@ def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Re
             result = candidates.program_result(recorded, call, program.results.get((call.module, call.call), []))
             if result is not None:
                 operation_results.append((result.operation, result.output, recorded))
-    for each in sorted(operation_results, key=lambda each: each[:2]):
-        results.setdefault(each[2].key, each)
+    for entry in sorted(operation_results, key=lambda entry: entry[:2]):
+        results.setdefault(entry[2].key, entry)
     return results
 
 
 def _distinctive(values: Values, results: Mapping[str, tuple[int, int, Recorded]],
                  program: RecordedProgram) -> Iterator[_Result]:
-    floating = [_result(values, *each) for each in results.values()
-                if tensor_differences.is_number(each[2]) and each[2].count >= _MIN_ELEMENTS
-                and "complex" not in each[2].dtype]
-    varying = [each for each in floating if math.isfinite(each.length) and each.length > 0
-               and float(each.samples.max() - each.samples.min()) > _ALIKE_LIMIT * float(each.samples.abs().max())]
+    floating = [_result(values, *result) for result in results.values()
+                if tensor_differences.is_number(result[2]) and result[2].count >= _MIN_ELEMENTS
+                and "complex" not in result[2].dtype]
+    varying = [result for result in floating if math.isfinite(result.length) and result.length > 0
+               and float(result.samples.max() - result.samples.min()) > _ALIKE_LIMIT * float(result.samples.abs().max())]
     for group in _rearrangements(varying):
-        first, *others = sorted(group, key=lambda each: each.operation)
-        operations = {each.operation for each in group}
+        first, *rearranged = sorted(group, key=lambda result: result.operation)
+        operations = {result.operation for result in group}
         # An operation that reads another result of its group only rearranges it.
-        if all(program.read[each.operation] & operations for each in others):
+        if all(program.read[result.operation] & operations for result in rearranged):
             yield first
 
 
@@ -116,11 +116,11 @@ def _moments(moments: torch.Tensor) -> torch.Tensor:
 def _rearrangements(results: Sequence[_Result]) -> Iterator[list[_Result]]:
     """Yields groups of results with equal elements in any order."""
     group: list[_Result] = []
-    for each in sorted(results, key=lambda each: (each.recorded.count, each.length)):
-        if group and not _same_elements(group[-1], each):
+    for result in sorted(results, key=lambda result: (result.recorded.count, result.length)):
+        if group and not _same_elements(group[-1], result):
             yield group
             group = []
-        group.append(each)
+        group.append(result)
     if group:
         yield group
 
@@ -132,21 +132,21 @@ def _same_elements(a: _Result, b: _Result) -> bool:
 
 def _by_count(results: Iterable[_Result]) -> dict[int, list[_Result]]:
     groups: dict[int, list[_Result]] = {}
-    for each in results:
-        groups.setdefault(each.recorded.count, []).append(each)
+    for result in results:
+        groups.setdefault(result.recorded.count, []).append(result)
     return groups
 
 
 def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], results_by_count: Mapping[int, Any],
               memory: int) -> Iterator[tuple[str, torch.Tensor]]:
     """Yields the file's values that have as many elements as some result, in rounds that fit into ``memory``."""
-    left_out = file.constants | file.sizes | file.random
+    excluded = file.constants | file.sizes | file.random
     # QuantizeLinear may replace an activation, so its input may belong to the operation before the activation.
-    left_out |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
-    names = [name for name in file.producer if name not in left_out]
+    excluded |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
+    names = [name for name in file.producer if name not in excluded]
     at_once = max(1, memory // (8 * max(results_by_count, default=1))) if runtime.rounds else len(names)
-    for first in range(0, len(names), at_once):
-        for name, tensor in runtime.take(feed, names[first:first + at_once]):
+    for start in range(0, len(names), at_once):
+        for name, tensor in runtime.take(feed, names[start:start + at_once]):
             if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() in results_by_count:
                 yield name, tensor
 
@@ -184,11 +184,11 @@ def _distances(results: Sequence[_Result], tensor: torch.Tensor) -> torch.Tensor
 def _without_distant(pairs: Sequence[Pair]) -> list[Pair]:
     """Drops pairs whose value is clearly farther from the result than the nearest value in the file."""
     nearest: dict[tuple[int, int], float] = {}
-    for each in pairs:
-        key = each.operation, each.output
-        nearest[key] = min(each.relative, nearest.get(key, math.inf))
-    return [each for each in pairs
-            if each.relative <= max(2 * nearest[each.operation, each.output], _ALIKE_LIMIT)]
+    for pair in pairs:
+        key = pair.operation, pair.output
+        nearest[key] = min(pair.relative, nearest.get(key, math.inf))
+    return [pair for pair in pairs
+            if pair.relative <= max(2 * nearest[pair.operation, pair.output], _ALIKE_LIMIT)]
 
 
 def write(path: Path, model: str | os.PathLike[str], values: Values | str | os.PathLike[str], sidecar: str | os.PathLike[str],

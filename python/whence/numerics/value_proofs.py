@@ -50,23 +50,24 @@ class Evidence:
 
     def _by_count(self) -> dict[int, list[Recorded]]:
         groups: dict[int, list[Recorded]] = {}
-        for each in self._points:
-            if tensor_differences.is_number(each.point.recorded):
-                groups.setdefault(each.point.recorded.count, []).append(each.point.recorded)
+        for measured in self._points:
+            if tensor_differences.is_number(measured.point.recorded):
+                groups.setdefault(measured.point.recorded.count, []).append(measured.point.recorded)
         return groups
 
     def _distinctive_keys(self, group: Sequence[Recorded]) -> Iterator[str]:
         """Yields the keys of tensors that are neither constant nor similar to another tensor in the group."""
-        rows = torch.stack([tensor_differences.samples_of(self._values, each)[1].double() for each in group]).nan_to_num(0, 0, 0)
+        rows = torch.stack([tensor_differences.samples_of(self._values, recorded)[1].double()
+                            for recorded in group]).nan_to_num(0, 0, 0)
         lengths = rows.square().sum(1)
         # Squared distances of all pairs.
         distances = lengths[:, None] + lengths[None, :] - 2 * rows @ rows.T
         distances.fill_diagonal_(math.inf)
         nearest = distances.min(1).values.clamp(min=0).sqrt() if len(group) > 1 else torch.full((len(group),), math.inf)
         varies = (rows.max(1).values - rows.min(1).values) > _ALIKE_LIMIT * rows.abs().max(1).values
-        for each, near, length, vary in zip(group, nearest, lengths.sqrt(), varies):
+        for recorded, near, length, vary in zip(group, nearest, lengths.sqrt(), varies):
             if vary and near > _ALIKE_LIMIT * length:
-                yield each.key
+                yield recorded.key
 
     def prove(self, flow: Flow, limits: Limits, results: Sequence[Measured]) -> bool:
         """Returns true if all observed results of a call equal the recorded results and at least one is distinctive."""
@@ -80,19 +81,19 @@ class Evidence:
         names = list(differing)[:_MAX_VALUES]
         if not names:
             return []
-        found = []
+        contradictions = []
         for name, tensor in runtime.take(flow.measurement.feed.tensors, names):
             other, relative = self._nearest_other(differing[name], tensor)
             if other is not None and relative <= limits.general:
                 calls = flow.measurement.calls.run.calls
                 annotated, actual = calls[differing[name].point.source_call], calls[other.point.source_call]
-                found.append(Contradiction(annotated.module, annotated.call, actual.module, actual.call, name,
+                contradictions.append(Contradiction(annotated.module, annotated.call, actual.module, actual.call, name,
                                            relative))
-        return found
+        return contradictions
 
-    def _nearest_other(self, each: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
+    def _nearest_other(self, measured: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
         compared = ((other, tensor_differences.compare(self._values, other.point.recorded, tensor, in_own_order=True))
-                    for other in self._points if other is not each and other.point.recorded.key in self._distinctive
-                    and other.point.recorded.count == each.point.recorded.count)
-        near = [(other, found.relative) for other, found in compared if found is not None]
+                    for other in self._points if other is not measured and other.point.recorded.key in self._distinctive
+                    and other.point.recorded.count == measured.point.recorded.count)
+        near = [(other, figures.relative) for other, figures in compared if figures is not None]
         return min(near, key=lambda pair: pair[1], default=(None, math.inf))

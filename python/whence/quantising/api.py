@@ -103,7 +103,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
         choice = parsed_budget and budget_choice.choose(
             parsed_budget, groups, rows, size, measure,
             lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
-    rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
+    rows.sort(key=lambda row: (row.status != "measured", row.error if leave_out else -row.error))
     return SensitivityReport(source, quantize, leave_out, size, tuple(rows), all_outcome.error, all_outcome.size,
                              tuple(sorted(quantiser.operators)), choice, tuple(notes))
 
@@ -173,7 +173,7 @@ class _TrialRunner:
     def __init__(self, setting: Setting, cache: TrialCache, progress: Progress | None) -> None:
         self._setting = setting
         self._cache = cache
-        self._progress = progress or (lambda done, count, what: None)
+        self._progress = progress or (lambda completed, total, name: None)
 
     def all(self, plans: Sequence[Sequence[str]], names: Sequence[str], jobs: int) -> list[Outcome]:
         outcomes = [self._cache.get(plan) for plan in plans]

@@ -134,11 +134,11 @@ def _table(report: SensitivityReport) -> list[str]:
     width = max(map(len, names), default=6)
     timed = any(each.time_saved is not None for each in report.modules)
     lines = [f"{'module':<{width}}  {'nodes':>5}  {'error':>9}  {'SQNR dB':>8}  {'saved':>9}" + ("     time" if timed else "")]
-    for each, name in zip(report.modules, names):
-        if each.status != "measured":
-            lines.append(f"{name:<{width}}  {each.nodes:>5}  {each.status}{': ' + each.note if each.note else ''}")
+    for row, name in zip(report.modules, names):
+        if row.status != "measured":
+            lines.append(f"{name:<{width}}  {row.nodes:>5}  {row.status}{': ' + row.note if row.note else ''}")
             continue
-        time = "" if not timed else f"  {'':>7}" if each.time_saved is None else f"  {-each.time_saved:>+7.1%}"
-        lines.append(f"{name:<{width}}  {each.nodes:>5}  {short_number(each.error):>9}  {each.sqnr:>8.1f}  "
-                     f"{size_text(each.saved):>9}{time}")
+        time = "" if not timed else f"  {'':>7}" if row.time_saved is None else f"  {-row.time_saved:>+7.1%}"
+        lines.append(f"{name:<{width}}  {row.nodes:>5}  {short_number(row.error):>9}  {row.sqnr:>8.1f}  "
+                     f"{size_text(row.saved):>9}{time}")
     return lines

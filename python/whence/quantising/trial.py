@@ -61,11 +61,11 @@ def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
 def link_files(setting: Setting, folder: Path) -> Path:
     """Links the file into a separate folder, because quantisers write inferred models next to it. Returns its path."""
     folder.mkdir()
-    for each in setting.files:
+    for file in setting.files:
         try:
-            os.link(each, folder / each.name)
+            os.link(file, folder / file.name)
         except OSError:  # another file system
-            shutil.copyfile(each, folder / each.name)
+            shutil.copyfile(file, folder / file.name)
     return folder / setting.files[0].name
 
 

@@ -185,8 +185,8 @@ def _pointer(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _same_view(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    return tensor.data_ptr() == other.data_ptr() and tensor.shape == other.shape and tensor.stride() == other.stride()
+def _same_view(tensor: torch.Tensor, view: torch.Tensor) -> bool:
+    return tensor.data_ptr() == view.data_ptr() and tensor.shape == view.shape and tensor.stride() == view.stride()
 
 
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -20,9 +20,9 @@ def require_matches(globs: Iterable[str], paths: Collection[str]) -> None:
     """Raises WhenceError E0101 for a glob that matches no module."""
     for glob in globs:
         if not any(map(matcher([glob]), paths)):
-            near = difflib.get_close_matches(glob, list(paths), 3, 0.3)
+            similar = difflib.get_close_matches(glob, list(paths), 3, 0.3)
             raise error("E0101", "usage", f"no module matches '{glob}'",
-                        f"the nearest are {', '.join(near)}" if near else "`whence show` lists the modules")
+                        f"the nearest are {', '.join(similar)}" if similar else "`whence show` lists the modules")
 
 
 def _compiled(glob: str) -> re.Pattern[str]:
