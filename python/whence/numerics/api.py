@@ -153,7 +153,7 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
         if name is not None or provider is not None or optimized or overrides != Overrides():
             raise error("E0101", "usage", "with outputs of another runtime, the file does not run",
                         "omit runtime, provider, optimized and inputs, or omit outputs")
-        return runtimes.dumped(outputs, file)
+        return runtimes.stored_values(outputs, file)
     model_structure.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimized):
         raise error("E0101", "usage", f"provider and optimized are for ONNX Runtime, not for {name}",

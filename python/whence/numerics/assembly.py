@@ -140,8 +140,8 @@ def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram
     operation, source, stack = _operation(part.flow.file, nodes, program)
     figures = beginning.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in beginning.calls)),
-                           operation, source, beginning.measured.value, tuple(node.title for node in nodes), figures.relative,
-                           figures.largest, figures.estimated,
+                           operation, source, beginning.measured.value, tuple(node.title for node in nodes),
+                           figures.relative, figures.largest, figures.estimated,
                            part.flow.inherited_error(beginning.measured.value), beginning.lasts,
                            part.isolated_errors.relative.get((module, call)), stack)
 
@@ -158,7 +158,7 @@ def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -
     return program.targets[number], source, stack
 
 
-def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
+def _notes(file: File, part: Part, number: int, runs: int, are_stored: bool) -> Iterator[str]:
     feed = part.measurement.feed
     for name, dtype in feed.casts.items():
         yield f"the input '{name}' was converted to {dtype}, its dtype in the file"
@@ -177,5 +177,5 @@ def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iter
     if part.measurement.rounds > 1:
         yield f"values were computed in {part.measurement.rounds} rounds"
     if runs > 1:
-        yield (f"only the first of {runs} recorded runs was compared" if dumped else
+        yield (f"only the first of {runs} recorded runs was compared" if are_stored else
                f"shows run {number} of {runs} recorded runs, which differs most")

@@ -96,7 +96,8 @@ def without_quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     unquantized: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
         if tensor.is_quantized and tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-            unquantized |= {name: tensor.int_repr(), f"{name}_scale": torch.tensor(tensor.q_scale(), dtype=torch.float64),
+            unquantized |= {name: tensor.int_repr(),
+                            f"{name}_scale": torch.tensor(tensor.q_scale(), dtype=torch.float64),
                             f"{name}_zero_point": torch.tensor(tensor.q_zero_point())}
         else:
             unquantized[name] = tensor

@@ -187,7 +187,8 @@ def number_or_none(value: float | None) -> float | None:
 
 def _beginning(difference: FirstDifference) -> dict[str, Any]:
     return {"module": difference.module, "call": difference.call, "suspects": list(difference.suspects),
-            "operation": difference.operation, "source": difference.source, "value": difference.value, "nodes": list(difference.nodes),
+            "operation": difference.operation, "source": difference.source, "value": difference.value,
+            "nodes": list(difference.nodes),
             "inherited": number_or_none(difference.inherited), "lasts": difference.lasts,
             "made": number_or_none(difference.made),
             "error": {"relative": number_or_none(difference.relative), "largest": number_or_none(difference.largest),
@@ -198,10 +199,10 @@ def _module(row: ModuleAccuracy) -> dict[str, Any]:
     entry = {"module": row.module, "call": row.call, "type": row.type, "status": row.status}
     if row.status == "not observable":
         return {**entry, "note": row.note}
-    return {**entry, "value": row.value, "relative": number_or_none(row.relative), "largest": number_or_none(row.largest),
-            "sqnr_db": number_or_none(row.sqnr), "cosine": row.cosine, "unequal": row.unequal, "estimated": row.estimated,
-            "inherited": number_or_none(row.inherited), "made": number_or_none(row.made),
-            "not_finite": row.not_finite, "layout": row.layout,
+    return {**entry, "value": row.value, "relative": number_or_none(row.relative),
+            "largest": number_or_none(row.largest), "sqnr_db": number_or_none(row.sqnr), "cosine": row.cosine,
+            "unequal": row.unequal, "estimated": row.estimated, "inherited": number_or_none(row.inherited),
+            "made": number_or_none(row.made), "not_finite": row.not_finite, "layout": row.layout,
             "source": row.source, "proved": row.proved}
 
 

@@ -105,7 +105,7 @@ def _arrays(feed: Mapping[str, torch.Tensor], runtime: str) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in feed.items()}
 
 
-def dumped(place: str | os.PathLike[str], file: File) -> Runtime:
+def stored_values(place: str | os.PathLike[str], file: File) -> Runtime:
     """Reads values stored by another runtime under the file's names: .npz, a folder of .npy files, or Polygraphy's
     JSON."""
     arrays = _dump(Path(place))

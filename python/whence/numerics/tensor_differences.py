@@ -125,9 +125,10 @@ def _number_figures(observed: torch.Tensor, expected: torch.Tensor, layout: str)
 def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns sampled indices of the recorded tensor, and the elements at these indices."""
     if recorded.form != "whole":
-        return sketching.places(recorded.count), values.sketch(recorded).samples
+        return sketching.sample_positions(recorded.count), values.sketch(recorded).samples
     flat = values.whole(recorded).reshape(-1)
-    indices = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES else sketching.places(flat.numel())
+    indices = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES \
+        else sketching.sample_positions(flat.numel())
     return indices, flat[indices]
 
 
@@ -139,7 +140,7 @@ def _not_finite_differs(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _sketch_figures(expected: Sketch, recorded: Recorded, view: _View) -> Figures:
-    indices = sketching.places(recorded.count)
+    indices = sketching.sample_positions(recorded.count)
     flat = view.tensor.reshape(-1)
     sampled = flat[indices]
     if not _is_number_tensor(flat):

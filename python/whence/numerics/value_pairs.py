@@ -90,7 +90,8 @@ def _distinctive(values: Values, results: Mapping[str, tuple[int, int, Recorded]
                 if tensor_differences.is_number(result[2]) and result[2].count >= _MIN_ELEMENTS
                 and "complex" not in result[2].dtype]
     varying = [result for result in floating if math.isfinite(result.length) and result.length > 0
-               and float(result.samples.max() - result.samples.min()) > _ALIKE_LIMIT * float(result.samples.abs().max())]
+               and (float(result.samples.max() - result.samples.min())
+                    > _ALIKE_LIMIT * float(result.samples.abs().max()))]
     for group in _rearrangements(varying):
         first, *rearranged = sorted(group, key=lambda result: result.operation)
         operations = {result.operation for result in group}
@@ -176,7 +177,7 @@ def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
 def _distances(results: Sequence[_Result], tensor: torch.Tensor) -> torch.Tensor:
     """Returns the relative differences of the sampled elements, in the tensor's order of axes."""
     flat = tensor.reshape(-1)
-    sampled = flat[sketch.places(flat.numel())] if results[0].samples.numel() != flat.numel() else flat
+    sampled = flat[sketch.sample_positions(flat.numel())] if results[0].samples.numel() != flat.numel() else flat
     rows = torch.stack([each.samples for each in results])
     return (rows - sampled.double()).norm(dim=1) / rows.norm(dim=1).clamp(min=1e-30)
 

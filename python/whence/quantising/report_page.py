@@ -57,7 +57,8 @@ def _plot(report: SensitivityReport) -> str:
     for row in sorted(rows, key=lambda row: -row.error)[:5]:
         x = across(row.saved)
         anchor, x = ("end", x - 9) if x > _WIDTH * 0.7 else ("start", x + 9)
-        parts.append(f'<text x={x:.1f} y={height(row.error) + 4:.1f} text-anchor={anchor}>{html.escape(_name(row))}</text>')
+        parts.append(f'<text x={x:.1f} y={height(row.error) + 4:.1f} text-anchor={anchor}>'
+                     f"{html.escape(_name(row))}</text>")
     parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (y) against bytes saved (x; left edge: none) "
                  "for each module "
                  f"{'left out' if report.left_out else 'quantised'} alone"

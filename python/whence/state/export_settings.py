@@ -136,7 +136,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def messages_shown(shown: bool) -> Iterator[None]:
+def show_messages(shown: bool) -> Iterator[None]:
     """Makes the logger "whence" write to standard error, from level INFO, if ``shown`` is true."""
     if not shown:
         yield
@@ -158,7 +158,7 @@ def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
     """Applies all settings of this file except the export flag, which must not be set while the model runs for a
     comparison with the file."""
     with ExitStack() as stack:
-        stack.enter_context(messages_shown(shown))
+        stack.enter_context(show_messages(shown))
         stack.enter_context(library_warnings.hidden())
         stack.enter_context(select_model_mode_for_export(model, training))
         stack.enter_context(without_apex_hooks(model))

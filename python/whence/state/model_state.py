@@ -22,7 +22,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import error
-from .reachable_values import ClassAttributes, NUMBERS, Slots, reached
+from .reachable_values import ClassAttributes, NUMBERS, Slots, reachable
 
 _snapshots: ContextVar[tuple[Snapshot, ...]] = ContextVar("snapshots", default=())
 
@@ -61,7 +61,7 @@ def changes() -> list[Change]:
 def refuse_results_without_data(results: Iterable[torch.Tensor], model: Any, inputs: Iterable[torch.Tensor]) -> None:
     """Raises WhenceError E0207 if a call with real tensors returned a fake tensor: torch.export runs models on fake
     tensors and left one in state that cannot be restored."""
-    if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reached(model))))):
+    if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reachable(model))))):
         raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in "
                     "state that cannot be restored, such as a global, an iterator or a context variable",
                     "recreate the model and that state, or keep it in the model's attributes, which are restored")
@@ -88,7 +88,7 @@ class Snapshot:
         self._before: dict[str, Any] = {}  # tensors and numbers
         self._views: dict[int, torch.Tensor] = {}  # by tensor id: a second tensor with the same memory and shape
         self._classes: list[type] = []
-        for name, value in reached(model):
+        for name, value in reachable(model):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 self._before.setdefault(name, value)
             self._save(value)
@@ -102,7 +102,7 @@ class Snapshot:
 
     def changes(self) -> list[Change]:
         now: dict[str, Any] = {}
-        for name, value in reached(self.model, self._classes):
+        for name, value in reachable(self.model, self._classes):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 now.setdefault(name, value)
         rewritten = {pointer for pointer, content in self._contents.items() if content.differs()}

@@ -74,7 +74,7 @@ def _names_of_slots(kind: type) -> list[str]:
             if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
 
 
-def reached(model: Any, classes: Iterable[type] | None = None) -> Iterator[tuple[str | None, Any]]:
+def reachable(model: Any, classes: Iterable[type] | None = None) -> Iterator[tuple[str | None, Any]]:
     """Yields tensors and numbers under each of their names, and all other values once. A gradient has the name None.
 
     ``classes`` limits class attributes to those of these classes: a module created since an earlier call must not add

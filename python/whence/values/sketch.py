@@ -2,7 +2,7 @@
 
     moments     float64[9]: numbers of elements, NaN, +inf and -inf; minimum, maximum, sum, sum of magnitudes and sum of
                 squares of the finite elements
-    samples     1,024 elements in the tensor's dtype, at positions that depend only on its size (``places``)
+    samples     1,024 elements in the tensor's dtype, at positions that depend only on its size (``sample_positions``)
     projection  float32[251]: the finite elements, multiplied by seeded signs and summed into 251 buckets (``_signs``).
                 The squared norm of the difference of two projections estimates that of the tensors within 9 % (one
                 standard deviation): each element is in one bucket, and products of different elements cancel on
@@ -25,7 +25,7 @@ from ..base.optional_packages import import_optional
 if TYPE_CHECKING:
     import numpy
 
-WHOLE = 2048         # maximum number of elements of tensors that are stored completely
+MAX_COMPLETE = 2048  # maximum number of elements of tensors that are stored completely
 SAMPLES = 1024
 BUCKETS = 251        # a prime, which spreads each channel over all buckets if there are 2^n channels
 _CHUNK = 1024        # number of elements that float32 sums with enough precision
@@ -57,18 +57,18 @@ class Sketch:
 
 def sketch(tensor: torch.Tensor) -> Sketch:
     flat = tensor.detach().cpu().contiguous().view(-1)
-    return Sketch(moments(flat), flat[places(flat.numel())].clone(), projection(flat))
+    return Sketch(moments(flat), flat[sample_positions(flat.numel())].clone(), projection(flat))
 
 
-def places(count: int) -> torch.Tensor:
+def sample_positions(count: int) -> torch.Tensor:
     """Returns the sampled positions, in contiguous order, of a tensor with ``count`` elements: int64[min(count, 1024)].
     They are pseudorandom, one in each of 1,024 equal ranges.
     """
-    return _places(count)
+    return _sample_positions(count)
 
 
 @functools.lru_cache(maxsize=256)
-def _places(count: int) -> torch.Tensor:
+def _sample_positions(count: int) -> torch.Tensor:
     number = min(count, SAMPLES)
     numpy = import_optional("numpy", "the sketch of a tensor")
     index = numpy.arange(number, dtype=numpy.uint64)

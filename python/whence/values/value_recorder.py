@@ -20,7 +20,7 @@ from ..state.export_settings import without_fast_path
 from ..state.model_state import state_restored
 from . import dispatched_operations, scripted_models, value_file
 from .module_globs import matcher, require_matches
-from .sketch import PARTS, WHOLE, sketch
+from .sketch import PARTS, MAX_COMPLETE, sketch
 from .value_file import ModuleCall, Operation, Recorded, Run, Values
 
 
@@ -203,7 +203,7 @@ class Recorder:
         earlier = None if always else cache.find(tensor)
         if earlier is not None and (earlier.form == "whole" or not whole):
             return earlier
-        form = "whole" if whole or tensor.numel() <= WHOLE else "sketch"
+        form = "whole" if whole or tensor.numel() <= MAX_COMPLETE else "sketch"
         recorded = Recorded(key, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), form)
         if form == "whole":
             self.tensors[key] = tensor.detach().cpu().resolve_conj().resolve_neg().clone(
