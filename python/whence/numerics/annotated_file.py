@@ -142,7 +142,7 @@ RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLik
 
 
 def _is_random(node: Node, model: Any) -> bool:
-    """Returns true if the node draws random numbers. Dropout does in training mode, which is its third input."""
+    """Returns true if the node draws random numbers. Dropout does if its third input, the training mode, is true."""
     if node.op_type != "Dropout" or len(node.inputs) < 3 or not node.inputs[2]:
         return node.op_type in RANDOM
     training = next((each for each in model.graph.initializer if each.name == node.inputs[2]), None)

@@ -65,7 +65,7 @@ class Calls:
             if self._counts.get(module) == 1:
                 return self._numbers[module, 0]
             if module in self._counts or not module:
-                return None  # one of several calls
+                return None  # ambiguous: one of several calls
             module, _, _ = module.rpartition(".")
 
     def _of(self, node: Node) -> tuple[int, ...]:
@@ -163,7 +163,8 @@ def _is_read_elsewhere(file: File, value: str, nodes: Iterable[Node]) -> bool:
 
 
 def _values_from(file: File, calls: Calls, call: int) -> list[str]:
-    """Returns values that nodes of the call compute and other nodes read, last those computed only by the call."""
+    """Returns values that nodes of the call compute and other nodes read, sorted so that values computed only by the
+    call are last."""
     exclusive, shared = [], []
     for node in file.nodes:
         if not calls.touches(node, call):

@@ -43,8 +43,8 @@ class Limits:
 
 @dataclass
 class Beginning:
-    """A value that differs, and the nodes that compute it from observed values, except those that also compute a value
-    that agrees."""
+    """A value that differs, and the nodes that compute it from observed values. Leaves out nodes that also compute a
+    value that agrees."""
 
     measured: Measured
     nodes: list[Node]           # in the file's order
@@ -74,8 +74,8 @@ def limits(flow: Flow, number_format: NumberFormat) -> Limits:
 def find(flow: Flow, limits: Limits) -> list[Beginning]:
     """Returns the beginnings in execution order."""
     differing = {value for value, measured in flow.observed.items() if limits.above(flow, measured)}
-    # A node that computes a value that agrees is correct, such as a Reshape that a tool shares among readers. Equal
-    # indices, however, do not prove that the scores are correct.
+    # Nodes of a value that agrees are correct, such as a Reshape that a tool shares among readers. Equal indices,
+    # however, do not prove that the scores are correct.
     correct = {node.at for value, measured in flow.observed.items()
                if value not in differing and not measured.counts_unequal for node in flow.region(value)[0]}
     beginnings = []
@@ -173,8 +173,9 @@ def _is_from_weights(flow: Flow, measured: Measured, nodes: Iterable[Node], call
 
 
 def resolve_layouts(flow: Flow, limits: Limits) -> None:
-    """Decides whether values that equal their point in another order of equal-sized axes are correct. They are if all
-    later values agree, or if channels moved between first and last and the value's node does not rearrange axes."""
+    """Decides whether values that equal their point in another order of equal-sized axes are correct. They are
+    correct if all later values agree, or if channels moved between first and last and the value's node does not
+    rearrange axes."""
     for measured in reversed(flow.measurement.points):
         if measured.value is None or measured.figures.permuted is None:
             continue

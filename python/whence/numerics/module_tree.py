@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def in_order(modules: Sequence[ModuleAccuracy]) -> list[ModuleAccuracy]:
-    """Sorts modules as a tree: parents first, siblings in the order of their ends."""
+    """Sorts modules as a tree: parents first, siblings in the order in which they ended."""
     first_positions: dict[str, int] = {}
     for at, row in enumerate(modules):
         for path in paths(row.module):

@@ -84,7 +84,7 @@ class AccuracyReport(Printed):
     settings: str                 # the runtime and how it ran
     tolerance: float              # relative difference above which a value differs
     tolerance_of: str             # its reason: a number format such as "float16", or "as given"
-    modules: tuple[ModuleAccuracy, ...]  # in the order of the calls' ends
+    modules: tuple[ModuleAccuracy, ...]  # in the order in which calls ended
     first: FirstDifference | None        # None: nothing differs, or no difference lasts
     beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in execution order
     contradictions: tuple[Contradiction, ...] = ()  # values that belong to other modules than annotated
@@ -261,7 +261,7 @@ _MARKS = {"equal": "", "differs": "  differs", "passing": "  differs in passing"
 
 
 def _tree(report: AccuracyReport) -> list[str]:
-    """Returns the lines of the tree: parents first, siblings in the order of their ends."""
+    """Returns the lines of the tree: parents first, siblings in the order in which they ended."""
     rows, first = in_order(report.modules), report.first_row
     names = labels(rows)
     width = max(map(len, names), default=0)

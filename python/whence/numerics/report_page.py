@@ -55,8 +55,8 @@ def _plot(report: AccuracyReport) -> str:
         radius = 6 if row is first else 3
         parts.append(f'<circle cx={across(at):.1f} cy={height(row.relative):.1f} r={radius} fill="{colour}">'
                      f"<title>{html.escape(row.name)}: {row.relative:.3g}</title></circle>")
-    parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order of their '
-                 f"ends; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
+    parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order in which '
+                 f"they ended; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
     return "".join(parts)
 
 

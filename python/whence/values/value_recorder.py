@@ -112,8 +112,8 @@ class Recorder:
     @contextmanager
     def run(self, modules: Mapping[torch.nn.Module, tuple[str, int | None]],
             inputs: Mapping[str, torch.Tensor]) -> Iterator[None]:
-        """Records the calls of ``modules`` inside the block. Each module has its qualified name and None, or the number
-        of the call if the module object exists only for one call."""
+        """Records calls of ``modules`` inside the block. ``modules`` has the qualified name of each module and, if its
+        object exists only for one call, the number of the call."""
         with self.one_run(inputs) as calls:
             def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 path, call = modules[module]
