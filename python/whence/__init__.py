@@ -5,7 +5,7 @@
     whence.annotate("model.onnx", "model.whence.json")
     report = whence.validate("model.onnx")
 
-or all of these steps in one call: ``whence.export(model, args, "model.onnx")``.
+or in one call: ``whence.export(model, args, "model.onnx")``.
 """
 
 import importlib
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from .values.value_file import Values
     from .values.value_recorder import record_values
 
-# Names imported on first use: their modules import torch, which would slow the start of the command.
-_LATER = {
+# Names imported on first use: their modules import torch, which would slow down the command's start.
+_LAZY_IMPORTS = {
     "export": "exporting.export", "ONNXProgram": "exporting.program", "UnconvertibleOp": "exporting.unconvertible",
     "unconvertible_ops": "exporting.unconvertible",
     "is_in_onnx_export": "state.export_settings", "select_model_mode_for_export": "state.export_settings",
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, whether imported yet or not, without the package's own modules."""
+    """Lists the public names, imported or not, without the package's modules."""
     return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
 
 
@@ -79,10 +79,10 @@ def __getattr__(name: str) -> object:
         return package_version()
     if name in _REMOVED:
         raise AttributeError(f"whence.{name} was removed: {_REMOVED[name]}")
-    if name not in _LATER:
+    if name not in _LAZY_IMPORTS:
         raise AttributeError(f"module 'whence' has no attribute '{name}'")
     try:
-        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+        return getattr(importlib.import_module(f".{_LAZY_IMPORTS[name]}", __name__), name)
     except ModuleNotFoundError as missing:
         package = str(missing.name).partition(".")[0]
         if package == __name__:

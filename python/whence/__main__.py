@@ -1,4 +1,4 @@
-"""``python -m whence`` and the console script: the command, with the subcommands that need Python."""
+"""Entry point of ``python -m whence`` and of the console script: the command plus the subcommands written in Python."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .command.process import environment
 from .errors import error
 
 
-def _in_python(name: str, options: list[str]) -> str | None:
-    """Returns the module of this package that runs the subcommand; None if the command itself runs it."""
+def _python_module(name: str, options: list[str]) -> str | None:
+    """Returns the module of this package that runs the subcommand; None if the binary runs it."""
     if name in ("annotate", "record", "validate"):
-        if not any(each == "--values" or each.startswith("--values=") for each in options):
+        if not any(option == "--values" or option.startswith("--values=") for option in options):
             return None
         return {"annotate": "numerics.annotate_command", "record": "values.command_line",
                 "validate": "numerics.validate_command"}[name]
@@ -25,18 +25,19 @@ def _in_python(name: str, options: list[str]) -> str | None:
 
 
 def main() -> int:
-    """Runs a subcommand of this package, or replaces this process with the command."""
+    """Runs a subcommand of this package, or replaces this process with the binary."""
     name, *rest = sys.argv[1:] or [""]
-    if name == "help" and rest and _in_python(rest[0], []):  # the command would search python3, not this Python
+    if name == "help" and rest and _python_module(rest[0], []):  # the binary would look in python3, not in this Python
         name, rest = rest[0], ["--help"]
-    module = _in_python(name, rest)
+    module = _python_module(name, rest)
 
-    def run_it(options: Sequence[str]) -> int:
+    def run_subcommand(options: Sequence[str]) -> int:
         if module is None:
-            named = name == "doctor" and any(each == "--python" or each.startswith("--python=") for each in rest)
-            own = [name, "--python", sys.executable] if name == "doctor" and not named else sys.argv[1:2]
-            # Settings found in this Python do not apply to the Python that --python names.
-            os.execve(str(binary()), ["whence", *own, *rest], dict(os.environ) if named else environment())
+            has_python = name == "doctor" and any(
+                option == "--python" or option.startswith("--python=") for option in rest)
+            subcommand = [name, "--python", sys.executable] if name == "doctor" and not has_python else sys.argv[1:2]
+            # This Python's settings do not apply to the one that --python specifies.
+            os.execve(str(binary()), ["whence", *subcommand, *rest], dict(os.environ) if has_python else environment())
         try:
             return importlib.import_module(f"whence.{module}").main(list(options))
         except ModuleNotFoundError as missing:
@@ -46,7 +47,7 @@ def main() -> int:
                         f"{sys.executable} does not have", "set WHENCE_PYTHON to a Python that has it, or "
                         f"pip install {missing.name}") from None
 
-    return run_guarded(rest, run_it)
+    return run_guarded(rest, run_subcommand)
 
 
 if __name__ == "__main__":

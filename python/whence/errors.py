@@ -1,4 +1,4 @@
-"""Errors and warnings in the form that the command uses: a stable code, a location and a remedy."""
+"""Errors and warnings in the command's form: a stable code, a location and a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error, warning or note. ``code`` is stable (``whence codes`` lists them all); notes have none."""
+    """One error, warning or note. ``code`` is stable (see ``whence codes``); notes have none."""
 
     code: str
     name: str
@@ -29,14 +29,14 @@ class Diagnostic:
                    entry.get("remedy", ""), entry.get("where", {}), entry.get("count", 1))
 
     def __str__(self) -> str:
-        place = ", ".join(str(self.where[key]) for key in ("file", "module", "op", "source")
+        location = ", ".join(str(self.where[key]) for key in ("file", "module", "op", "source")
                           if key in self.where and str(self.where[key]) not in self.message)
         code = f"{self.code} {self.name.replace('_', ' ')}: " if self.code else ""
-        return (f"{code}{self.message}" + (f" at {place}" if place else "")
+        return (f"{code}{self.message}" + (f" at {location}" if location else "")
                 + (f"; try: {self.remedy}" if self.remedy else ""))
 
 
-# Patterns of command-line options in remedies, and the equivalent options of `export`.
+# Command-line options in remedies (as patterns) and the equivalent arguments of `export`.
 _OPTIONS = (
     (r"add a converter \(annotator/convert/README\.md\) or give one with --converters FILE",
      "give a converter in custom_translation_table"),
@@ -54,7 +54,7 @@ _OPTIONS = (
 
 
 def in_python(diagnostic: Diagnostic) -> Diagnostic:
-    """Returns the diagnostic with its remedy in terms of the options of ``export``."""
+    """Rewrites the remedy to name arguments of ``export`` instead of command-line options."""
     remedy = diagnostic.remedy
     for pattern, replacement in _OPTIONS:
         remedy = re.sub(pattern, replacement, remedy)
@@ -64,7 +64,7 @@ def in_python(diagnostic: Diagnostic) -> Diagnostic:
 class WhenceError(RuntimeError):
     """An error with one or more diagnostics; ``code`` is the code of the first one.
 
-    It is a RuntimeError, like the errors of PyTorch's exporters, so existing ``except`` clauses still catch it.
+    It is a RuntimeError like the errors of PyTorch's exporters, so existing ``except`` clauses catch it.
     """
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
@@ -81,7 +81,7 @@ class WhenceError(RuntimeError):
 
 
 class WhenceWarning(UserWarning):
-    """A problem that the user should know about, and that did not stop the work."""
+    """A problem that the user should know about but that did not stop the work."""
 
 
 def error(code: str, name: str, message: str, remedy: str, **where: str) -> WhenceError:
@@ -89,21 +89,21 @@ def error(code: str, name: str, message: str, remedy: str, **where: str) -> When
 
 
 def require_list(value: object) -> None:
-    """Raises WhenceError E0101 unless ``value`` is a list of str. A single str would be read letter by letter."""
+    """Raises WhenceError E0101 unless ``value`` is a list of str. A single str would be split into letters."""
     if isinstance(value, str):
         raise error("E0101", "usage", f"{value!r} is a single str, but a list is expected", f"pass [{value!r}]")
-    if not isinstance(value, Iterable) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, Iterable) or not all(isinstance(item, str) for item in value):
         raise error("E0101", "usage", f"{value!r} is not a list of str", "pass a list of str")
 
 
 def require_path(value: object, what: str) -> None:
-    """Raises WhenceError E0101 unless ``value`` is the path of a file."""
+    """Raises WhenceError E0101 unless ``value`` is a path."""
     if not isinstance(value, (str, os.PathLike)):
         raise error("E0101", "usage", f"{what} is {type(value).__name__}, not a path", "pass a str or a Path")
 
 
 def from_operator(raised: Exception) -> Exception:
-    """Converts an error of one of the plugin's operators to a WhenceError; returns any other error unchanged."""
+    """Converts an error raised by one of the plugin's operators to a WhenceError; returns other errors unchanged."""
     match = re.match(r"(E\d{4}) (.*?): (.*?)(?:; try: (.*?))?(?:\n|$)", str(raised))
     if match is None:
         return raised
@@ -112,7 +112,7 @@ def from_operator(raised: Exception) -> Exception:
 
 
 def from_command(output: str, error_output: str, exit_code: int) -> WhenceError:
-    """Builds the error of a failed command from its JSON on standard output, or else from its standard error."""
+    """Converts the output of a failed command to an error: its JSON on standard output, or else its standard error."""
     try:
         entries = [Diagnostic.from_json(entry) for entry in json.loads(output)["diagnostics"]]
         errors = [entry for entry in entries if entry.severity == "error"]
@@ -123,9 +123,9 @@ def from_command(output: str, error_output: str, exit_code: int) -> WhenceError:
     failures = [parsed for line in error_output.splitlines()
                 if isinstance(parsed := from_operator(RuntimeError(line)), WhenceError)]
     if failures:  # a subcommand without JSON output
-        return WhenceError([each for failure in failures for each in failure.diagnostics])
-    if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # any other signal is a defect
-        return error("E0306", "over_limit", f"the command was ended by {signal.Signals(-exit_code).name}, possibly "
-                     "because memory ran out", "give it more memory, or run fewer commands at the same time")
-    message = (error_output or output).strip() or f"the command ended with exit code {exit_code}"
+        return WhenceError([diagnostic for failure in failures for diagnostic in failure.diagnostics])
+    if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # other signals are bugs
+        return error("E0306", "over_limit", f"the command was killed by {signal.Signals(-exit_code).name}, possibly "
+                     "because memory ran out", "add memory, or run fewer commands at the same time")
+    message = (error_output or output).strip() or f"the command failed with exit code {exit_code}"
     return error("E0901", "internal", message, "please report this with the file")

@@ -391,7 +391,7 @@ def test_rounds_use_less_memory_with_equal_results(encoder):
     complete = measured(encoder, encoder / "encoder.onnx")
     pieces = measured(encoder, encoder / "encoder.onnx", memory=100_000)
     assert pieces.modules == complete.modules
-    assert any(note.startswith("values were taken in ") for note in pieces.notes)
+    assert any(note.startswith("values were computed in ") for note in pieces.notes)
     assert not any("rounds" in note for note in complete.notes)
 
 

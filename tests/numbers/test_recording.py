@@ -14,7 +14,7 @@ import command
 import whence
 from numbers_models import Encoder, archived, example, hooked
 from whence.values import value_file
-from whence.values.sketch import WHOLE
+from whence.values.sketch import MAX_COMPLETE
 
 
 def test_every_call_has_the_hooks_results():
@@ -236,7 +236,7 @@ def test_the_file_is_a_safetensors_file_with_metadata(tmp_path):
     assert tensors["0/input/ids"].dtype == torch.int64
     assert forms["0/layers.0.attention.query#0/result.0"] == "whole"
     assert forms["0/layers.1.attention.query#0/result.0"] == "sketch"
-    assert Encoder()(*example())[0].numel() < WHOLE and forms["0/head#0/result.0"] == "whole"
+    assert Encoder()(*example())[0].numel() < MAX_COMPLETE and forms["0/head#0/result.0"] == "whole"
 
 
 def test_a_file_is_replaced_atomically(tmp_path):

@@ -39,7 +39,7 @@ def test_splitmix_is_the_published_one():
 
 @pytest.mark.parametrize("count", [1, 7, 1023, 1024, 1025, 5000, 393_216])
 def test_sampled_places_match_the_documentation(count):
-    assert sketching.places(count).tolist() == places(count)
+    assert sketching.sample_positions(count).tolist() == places(count)
 
 
 @pytest.mark.parametrize("count", [2049, 64_256, 64_257, 150_000])  # the signs of rows repeat after 64,256 elements

@@ -171,7 +171,7 @@ WITHOUT_TORCH = """
     assert whence.diff("plain.onnx", "m.onnx") is not None and whence.compare("plain.onnx", "m.onnx")
     whence.validate("m.onnx").to_html("m.html")
     assert not {"torch", "numpy", "onnx"} & set(sys.modules)
-    for name in whence._LATER:
+    for name in whence._LAZY_IMPORTS:
         try:
             getattr(whence, name)
         except whence.WhenceError as failure:

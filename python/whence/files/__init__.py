@@ -1,1 +1,1 @@
-"""Model files: writes them atomically, finds files beside them, and writes models in memory to files."""
+"""Model files: writes them atomically, finds files next to them, and saves in-memory models."""

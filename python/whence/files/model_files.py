@@ -1,6 +1,6 @@
-"""Turns every model argument into a file: all functions that read a model use this.
+"""Turns model arguments into files, for all functions that read a model.
 
-Paths and programs of ``whence.export`` are files already. A model in memory is written to a temporary file for the
+Paths and programs from ``whence.export`` are files already. A model in memory is written to a temporary file for the
 duration of the call.
 """
 
@@ -36,11 +36,11 @@ _MAX_EMBEDDED = 1_500_000_000  # bytes of embedded weights; a protobuf message i
 
 
 def takes_models(*names: str, written: str | None = None) -> Callable[[_Function], _Function]:
-    """Decorates a function of model files: arguments with these names may also be models in memory.
+    """Decorates a function that takes model files: arguments with these names may also be models in memory.
 
-    The first argument is called model or path, and the other name is an alias unless the function uses it. ``written``
-    is the argument with the output file. If a call omits it, the function writes to the first of ``names``, which must
-    then be a file. Raises WhenceError E0101 if it is not, and for arguments that are not models."""
+    The first argument is called "model" or "path"; the other of these two names is an alias unless the function uses
+    it. ``written`` names the argument for the output file. Without it, the function overwrites the first model, which
+    must be a file. Raises WhenceError E0101 if it is not, and for arguments that are not models."""
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
         other_name = {"model": "path", "path": "model"}.get(names[0], "")
@@ -68,8 +68,7 @@ def takes_models(*names: str, written: str | None = None) -> Callable[[_Function
 
 @contextmanager
 def as_file(model: Model, argument: str = "model") -> Iterator[str]:
-    """Yields the path of the model's file, which may be temporary. Raises WhenceError E0101 for anything but a
-    model."""
+    """Yields the path of the model's file, which may be temporary. Raises WhenceError E0101 if it is not a model."""
     if isinstance(model, (str, os.PathLike)):  # includes ONNXProgram, which has __fspath__
         yield os.fspath(model)
         return
@@ -80,7 +79,7 @@ def as_file(model: Model, argument: str = "model") -> Iterator[str]:
         try:
             yield str(path)
         except WhenceError as failure:  # the file is removed before the user reads the message
-            raise WhenceError([_without_path(each, path) for each in failure.diagnostics]) from failure.__cause__
+            raise WhenceError([_without_path(entry, path) for entry in failure.diagnostics]) from failure.__cause__
 
 
 def _writer(model: Any, argument: str) -> tuple[Callable[[Path], None], str]:
@@ -92,18 +91,18 @@ def _writer(model: Any, argument: str) -> tuple[Callable[[Path], None], str]:
     if _is_a(model, "onnx", "ModelProto"):
         return functools.partial(_write_proto, model), model.graph.name
     raise error("E0101", "usage", f"{argument} is a {type(model).__module__}.{type(model).__qualname__}, not a "
-                "model", "give a path, an onnx.ModelProto, an onnx_ir.Model or what whence.export returns")
+                "model", "pass a path, an onnx.ModelProto, an onnx_ir.Model or the result of whence.export")
 
 
-def _is_a(value: Any, package: str, kind: str) -> bool:
-    """Returns true if the value has this class of a package. Needs no import: such a value implies that it is
-    imported."""
-    found = getattr(sys.modules.get(package), kind, None)
-    return isinstance(found, type) and isinstance(value, found)
+def _is_a(value: Any, package: str, name: str) -> bool:
+    """Returns true if the value is an instance of the package's class ``name``. Does not import the package: if it is
+    not imported, no such value exists."""
+    kind = getattr(sys.modules.get(package), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
 
 
 def _write_proto(model: onnx.ModelProto, path: Path) -> None:
-    if sum(len(each.raw_data) for each in model.graph.initializer) <= _MAX_EMBEDDED:
+    if sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= _MAX_EMBEDDED:
         path.write_bytes(model.SerializeToString())
         return
     import onnx as library
@@ -118,22 +117,22 @@ def _write_proto(model: onnx.ModelProto, path: Path) -> None:
 def _write_ir(model: onnx_ir.Model, path: Path) -> None:
     import onnx_ir as library
 
-    tensors = [each.const_value for each in model.graph.initializers.values() if each.const_value is not None]
-    outside = any(isinstance(each, library.ExternalTensor) for each in tensors) or \
-        sum(each.nbytes for each in tensors) > _MAX_EMBEDDED
-    library.save(model, path, external_data=path.name + ".data" if outside else None)
+    tensors = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
+    is_external = any(isinstance(tensor, library.ExternalTensor) for tensor in tensors) or \
+        sum(tensor.nbytes for tensor in tensors) > _MAX_EMBEDDED
+    library.save(model, path, external_data=path.name + ".data" if is_external else None)
 
 
 def _require_file(model: Any, written: str) -> None:
     if not isinstance(model, (str, os.PathLike)):
         raise error("E0101", "usage", "a model in memory has no file to write to",
-                    f"give {written}='model.onnx'")
+                    f"pass {written}='model.onnx'")
 
 
 def _without_path(diagnostic: Any, path: Path) -> Any:
-    """Replaces the path of the temporary file by its name, which is the graph's."""
-    def named(text: Any) -> Any:
+    """Replaces the path of the temporary file with its name, which is the graph's."""
+    def shorten(text: Any) -> Any:
         return text.replace(str(path), path.name) if isinstance(text, str) else text
 
-    return replace(diagnostic, message=named(diagnostic.message), remedy=named(diagnostic.remedy),
-                   where={key: named(value) for key, value in diagnostic.where.items()})
+    return replace(diagnostic, message=shorten(diagnostic.message), remedy=shorten(diagnostic.remedy),
+                   where={key: shorten(value) for key, value in diagnostic.where.items()})

@@ -1,4 +1,4 @@
-"""Walks the graphs of an onnx.ModelProto, bodies of branches and loops included, and saves it with external weights."""
+"""Iterates over the graphs of an onnx.ModelProto, including subgraphs, and saves it with external weights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from ..base.optional_packages import import_optional
 
-EXTERNAL_FROM = 1024  # bytes from which weights are external, as in torch.onnx and onnx.save_model
+EXTERNAL_FROM = 1024  # minimum size in bytes of external weights, as in torch.onnx and onnx.save_model
 
 
 def save_with_external_weights(model: Any, path: Path) -> None:
-    """Saves the model with weights of 1024 bytes and more in ``path`` + ``.data``, a file that must not exist yet.
+    """Saves the model, with weights of 1024 bytes or more in ``path`` + ``.data``, which must not exist.
 
-    Does not use onnx.save_model(location=...), which checks for an existing file in the current folder instead of the
+    Does not use onnx.save_model(location=...): it checks for an existing file in the current folder instead of the
     folder of ``path``.
     """
     onnx, helper = (import_optional(name, "saving external weights") for name in ("onnx", "onnx.external_data_helper"))
@@ -26,14 +26,14 @@ def save_with_external_weights(model: Any, path: Path) -> None:
 
 
 def graphs(graph: Any) -> Iterator[Any]:
-    """Yields the graph and the bodies of its nodes, recursively."""
+    """Yields the graph and all its subgraphs."""
     yield graph
     for node in graph.node:
         yield from bodies(node)
 
 
 def bodies(node: Any) -> Iterator[Any]:
-    """Yields the graphs of branches and loops inside a node, recursively."""
+    """Yields all subgraphs of a node (branches and loop bodies)."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield from graphs(attribute.g)

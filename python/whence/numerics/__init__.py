@@ -1,1 +1,1 @@
-"""Accuracy by module: finds the first module of an annotated ONNX file whose values differ from the recorded ones."""
+"""Accuracy by module: finds the first module of an annotated ONNX file whose values differ from recorded ones."""

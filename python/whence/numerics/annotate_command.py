@@ -1,4 +1,4 @@
-"""``whence annotate --values``: pairs the file's values with recorded operations and annotates by the pairs."""
+"""``whence annotate --values``: pairs the file's values with recorded operations and annotates nodes accordingly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .file_inputs import Overrides
 
 def pairs_for(folder: Path, model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None,
               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> list[str]:
-    """Writes the value pairs to ``folder`` and returns the command's options for them. Raises WhenceError as
-    ``whence.accuracy`` does, and E0101 without a sidecar."""
+    """Writes the value pairs to ``folder`` and returns the command's options for them. Raises WhenceError like
+    ``whence.accuracy``, and E0101 without a sidecar."""
     require_path(model, "the model")
     default_sidecar = Path(model).with_suffix(".whence.json")
     sidecar_path = sidecar if sidecar is not None else default_sidecar if default_sidecar.exists() else None
     if sidecar_path is None:
-        raise error("E0101", "usage", "no sidecar: values are compared with the operations that a sidecar records",
-                    "give the sidecar of the model whose values were recorded")
+        raise error("E0101", "usage", "no sidecar: annotating by values needs its operations",
+                    "pass the sidecar of the model whose values were recorded")
     pairs_file = folder / "value_pairs.json"
     value_pairs.write(pairs_file, model, values, sidecar_path, outputs, overrides)
     return ["--value-pairs", str(pairs_file)]
@@ -37,12 +37,12 @@ def pairs_for(folder: Path, model: str | os.PathLike[str], values: Any, sidecar:
 def parser() -> Parser:
     options = Parser(
         prog="whence annotate", description="Runs an ONNX file on recorded inputs and annotates it: a value that "
-        "equals the result of a recorded operation comes from that operation, whatever its name. Without --values the "
+        "equals the result of a recorded operation comes from that operation, whatever its name. Without --values, the "
         "file is not run.", epilog="All other options are those of `whence annotate`.", allow_abbrev=False)
     options.add_argument("model", help="an ONNX file from any exporter or optimiser")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE",
-                         help="the sidecar of the same model; model.whence.json beside the file by default")
+                         help="the sidecar of the same model; by default model.whence.json next to the file")
     options.add_argument("--output", "-o", required=True, metavar="FILE", help="the annotated file")
     options.add_argument("--outputs", metavar="DUMP", help="values from another runtime, instead of running the file: "
                          ".npz, a folder of .npy files or Polygraphy's JSON, by the file's names")
@@ -62,15 +62,15 @@ def main(arguments: Sequence[str]) -> int:
     for option in ("weights", "from"):
         if getattr(args, option) is not None:
             raise error("E0101", "usage", f"--{option} and --values exclude each other",
-                        "values belong to the operations of a sidecar: give it with --sidecar")
+                        "pass the sidecar of the recorded model with --sidecar")
     overrides = file_inputs.overrides_of(args.input_name, args.extra_inputs)
     require_apart({"--output": args.output},
                   [each for each in (args.values, args.sidecar, args.outputs, *args.extra_inputs) if each])
-    others = [word for each in args.others or () for word in each]
-    others += ["--sidecar", args.sidecar] if args.sidecar else []
+    command_options = [word for each in args.others or () for word in each]
+    command_options += ["--sidecar", args.sidecar] if args.sidecar else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         pairs = pairs_for(Path(folder), args.model, args.values, args.sidecar, args.outputs, overrides)
-        result = process.run([str(binary()), "annotate", args.model, "-o", args.output, *others, *pairs],
+        result = process.run([str(binary()), "annotate", args.model, "-o", args.output, *command_options, *pairs],
                              process.environment())
     print(result.stdout, end="")
     print(result.stderr, end="", file=sys.stderr)

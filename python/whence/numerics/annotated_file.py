@@ -1,4 +1,4 @@
-"""Reads an annotated ONNX file: its nodes with their origins, and the producers and readers of its values."""
+"""Reads an annotated ONNX file: nodes with their origins, and producers and readers of values."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Node:
     at: int
     name: str
     op_type: str
-    inputs: tuple[str, ...]   # with the outer values that its subgraphs read
+    inputs: tuple[str, ...]   # including outer values that its subgraphs read
     outputs: tuple[str, ...]
-    modules: tuple[str, ...]  # qualified names of the modules that it belongs to; empty if unknown
-    call: int                 # number of the call of its module, or of the module around its modules
+    modules: tuple[str, ...]  # qualified names of its modules; empty if unknown
+    call: int                 # call number of its module, or of the module that encloses its modules
     confidence: str           # exact, matched, inferred, ancestor, unattributed
     source: str               # "modeling_bert.py:88 forward"
-    operations: tuple[int, ...]  # recorded operations that it implements, ascending; empty if unknown
-    quantized: bool           # its results are quantised integers
+    operations: tuple[int, ...]  # numbers of the recorded operations that it implements, ascending; empty if unknown
+    quantized: bool           # its operator returns quantised integers
 
     @property
     def title(self) -> str:
@@ -47,41 +47,41 @@ class File:
     producer: dict[str, Node]
     readers: dict[str, list[Node]]
     constants: set[str] = field(default_factory=set)  # initializers, and values computed only from them
-    sizes: set[str] = field(default_factory=set)      # computed from sizes of values, not from their elements
+    sizes: set[str] = field(default_factory=set)      # values computed only from sizes of values
     random: set[str] = field(default_factory=set)     # values that depend on random numbers
-    notes: tuple[str, ...] = ()                       # notes to the user about the origins
-    has_pytorch_origins: bool = False                 # origins come from PyTorch's own metadata
+    notes: tuple[str, ...] = ()                       # notes for the user about the origins
+    has_pytorch_origins: bool = False                 # origins are from PyTorch's metadata
 
     def data_inputs(self, node: Node) -> Iterator[str]:
-        """Yields the node's inputs that depend on elements of the graph's inputs."""
+        """Yields the node's inputs that depend on elements, not only sizes, of the graph's inputs."""
         return (name for name in node.inputs if name and name not in self.constants and name not in self.sizes)
 
     def position(self, value: str) -> int:
-        """Returns the index of the node that computes the value, or of the first reader of a constant."""
+        """Returns the index of the node that computes the value, or for a constant, of its first reader."""
         if value in self.producer:
             return self.producer[value].at
         return min((node.at for node in self.readers.get(value, ())), default=len(self.nodes))
 
     def traceback(self, node: Node) -> str:
-        """Returns the node's call stack as PyTorch writes it; "" if the file has none."""
+        """Returns the node's call stack in PyTorch's format; "" if the file has none."""
         return next((each.value for each in self.model.graph.node[node.at].metadata_props if each.key == _TRACEBACK), "")
 
     def dequantised(self, value: str) -> list[str]:
-        """Returns the value after quantising and dequantising. A tool may have dropped a Relu, which QuantizeLinear
-        replaces by clipping."""
+        """Returns the names of the value after quantising and dequantising. QuantizeLinear may clip in place of a Relu
+        that a tool removed."""
         return [name for quantise in self.readers.get(value, ()) if quantise.op_type == "QuantizeLinear"
                 and quantise.inputs[0] == value for dequantise in self.readers.get(quantise.outputs[0], ())
                 if dequantise.op_type == "DequantizeLinear" for name in dequantise.outputs if name]
 
     @cached_property
     def elements(self) -> dict[str, int]:
-        """Number of elements of each initializer."""
+        """Returns the number of elements of each initializer."""
         return {each.name: math.prod(each.dims) for each in self.model.graph.initializer}
 
     @property
     def inputs(self) -> list[str]:
-        held = {each.name for each in self.model.graph.initializer}
-        return [each.name for each in self.model.graph.input if each.name not in held]
+        initializers = {each.name for each in self.model.graph.initializer}
+        return [each.name for each in self.model.graph.input if each.name not in initializers]
 
     @property
     def outputs(self) -> list[str]:
@@ -89,14 +89,14 @@ class File:
 
 
 def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
-    """Reads the file. Raises WhenceError: what ``model_structure`` raises, and E0203 if it must be ``annotated`` and no
-    node has an origin."""
+    """Reads the file. Raises WhenceError like ``model_structure``, and E0203 if ``annotated`` is true but no node has
+    an origin."""
     require_path(path, "the model")
     model = model_structure.without_weights(path)
     try:
         nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
-    except (TypeError, UnicodeDecodeError):  # which of them depends on protobuf's version; the text is not UTF-8
-        raise error("E0204", "corrupt_file", f"{path} has metadata that is not UTF-8", "check how it was written",
+    except (TypeError, UnicodeDecodeError):  # invalid UTF-8; the class depends on protobuf's version
+        raise error("E0204", "corrupt_file", f"the metadata of {path} is not UTF-8", "check how it was written",
                     file=os.fspath(path)) from None
     notes: tuple[str, ...] = ()
     has_pytorch_origins = annotated and not any(node.modules for node in nodes) and _has_pytorch_keys(model)
@@ -129,20 +129,20 @@ def _has_pytorch_keys(model: Any) -> bool:
 
 
 def _with_pytorch_origins(path: str | os.PathLike[str], nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
-    """Returns the nodes with modules, which the command reads from PyTorch's metadata, and the command's
+    """Adds modules to the nodes, which the command reads from PyTorch's metadata. Also returns the command's
     diagnostics."""
     report = run_json("select", path)
-    rows = [each for each in report["nodes"] if not each["nested"]]
+    rows = [entry for entry in report["nodes"] if not entry["nested"]]
     return ([replace(node, modules=tuple(row["modules"]), confidence=row["confidence"])
              for node, row in zip(nodes, rows, strict=True)],
-            tuple(str(Diagnostic.from_json(each)) for each in report.get("diagnostics", ())))
+            tuple(str(Diagnostic.from_json(entry)) for entry in report.get("diagnostics", ())))
 
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
 def _is_random(node: Node, model: Any) -> bool:
-    """Returns true if the node draws random numbers. A Dropout does in training mode, its third input."""
+    """Returns true if the node draws random numbers. Dropout does if its third input, the training mode, is true."""
     if node.op_type != "Dropout" or len(node.inputs) < 3 or not node.inputs[2]:
         return node.op_type in RANDOM
     training = next((each for each in model.graph.initializer if each.name == node.inputs[2]), None)
@@ -169,15 +169,15 @@ def _modules(keys: dict[str, str]) -> tuple[str, ...]:
             if isinstance(modules, list) and modules and all(isinstance(each, str) for each in modules):
                 return tuple(modules)
         except ValueError:
-            pass  # damaged: the single module is less complete, but right
+            pass  # damaged; "module" is less complete but correct
     return (keys[_KEY + "module"],) if _KEY + "module" in keys else ()
 
 
 def _operations(text: str) -> tuple[int, ...]:
-    """Parses ``17`` or ``fused:17,18``. Of ``shared:17,18`` only the first counts: the node computes what it does."""
+    """Parses ``17``, ``fused:17,18`` or ``shared:17,18``. For shared operations, returns only the first."""
     kind, _, numbers = text.rpartition(":")
-    found = sorted(int(each) for each in numbers.split(",") if each.isdigit())
-    return tuple(found[:1] if kind == "shared" else found)
+    operations = sorted(int(number) for number in numbers.split(",") if number.isdigit())
+    return tuple(operations[:1] if kind == "shared" else operations)
 
 
 def _outer_inputs(proto: Any) -> Iterator[str]:
@@ -187,9 +187,10 @@ def _outer_inputs(proto: Any) -> Iterator[str]:
 
 
 def _outer_values(body: Any) -> Iterable[str]:
-    own = {each.name for each in (*body.input, *body.initializer)} | {name for node in body.node for name in node.output}
-    read: dict[str, None] = {}
+    inner = {each.name for each in (*body.input, *body.initializer)} \
+        | {name for node in body.node for name in node.output}
+    names: dict[str, None] = {}
     for node in body.node:
-        read.update(dict.fromkeys((*node.input, *_outer_inputs(node))))
-    read.update(dict.fromkeys(each.name for each in body.output))
-    return [name for name in read if name and name not in own]
+        names.update(dict.fromkeys((*node.input, *_outer_inputs(node))))
+    names.update(dict.fromkeys(each.name for each in body.output))
+    return [name for name in names if name and name not in inner]

@@ -1,4 +1,4 @@
-"""``whence.accuracy``: compares the values of an annotated file with recorded values."""
+"""``whence.accuracy``: compares values of an annotated file with recorded values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .assembly import Part, modules_of, report_of
 from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
-from .isolated_modules import AloneErrors
+from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
@@ -42,27 +42,28 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     """Runs an annotated ONNX file on recorded inputs and finds the first module whose values differ from PyTorch's.
 
     values     the PyTorch model's values from ``record_values``, or the path of their file.
-    sidecar    states which operation computed each module's result; without it the nodes around a module are used.
-    runtime    "onnxruntime" (the default, on ``provider`` or the CPU), "openvino" or "reference", onnx's own evaluator.
+    sidecar    states which operation computed each module's result. Without it, results are found by modules and
+               numbers.
+    runtime    "onnxruntime" (the default, on ``provider`` or the CPU), "openvino", or "reference" (onnx's evaluator).
     outputs    values from another runtime, instead of running the file: .npz, a folder of .npy files or Polygraphy's
                JSON, by the file's names.
-    model      the PyTorch model, also scripted or a torch.export.ExportedProgram, or its archive. Each module that
-               differs then runs alone on the file's values: ``made`` is the error of the module itself. If it is
-               zero, the module inherited the difference.
+    model      the PyTorch model (live, scripted or a torch.export.ExportedProgram) or its archive. Each module that
+               differs then runs alone on the file's values; ``made`` is its error. If it is zero, the module inherited
+               the difference.
     tolerance  the relative difference (norm of the difference divided by the norm of the recorded value) above which
                a value differs. The default is ten times the usual increase from one module to the next in this file,
                limited to 1e-5 to 1e-3 for float32 and 1e-3 to 0.05 for float16.
-    memory     bytes of values to hold at once; more values are computed in several rounds.
-    optimized  let ONNX Runtime optimise the file before it runs. It keeps every compared value, so it fuses less than
-               in normal use.
+    memory     maximum number of bytes of values at one time. More values take several rounds.
+    optimized  let ONNX Runtime optimise the file before it runs. It fuses less than usual, because it must keep every
+               compared value.
     max_error  limits of the relative difference, for all modules or some: ["1e-3", "1e-2@encoder.*"]. Modules above
-               their limit are ``findings``.
-    input_names  recorded names by the file's: {"attention_mask": "mask"}. Others are paired by name, then by position.
-    extra_inputs  inputs of the file that were not recorded: arrays by the file's names, or .npz or .pt files of them.
+               their limit are listed in ``findings``.
+    input_names  recorded names by the file's input names: {"attention_mask": "mask"}. All other inputs are paired by
+               name, then by position.
+    extra_inputs  inputs of the file that were not recorded: arrays by the file's names, or .npz or .pt files.
 
-    Raises WhenceError: E0101, E0102, E0104 if an input of the file has no tensor or one that does not fit, E02xx for
-    unreadable files, E0206 for values of another model, E0207 if the runtime fails on the file, E0307 without the
-    runtime.
+    Raises WhenceError: E0101, E0102, E0104 if an input of the file has no tensor or does not fit its tensor, E02xx for
+    unreadable files, E0206 for values of another model, E0207 if the runtime fails, E0307 without the runtime.
     """
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
@@ -86,7 +87,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
 
 def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
                 tolerance: float) -> AccuracyReport:
-    """Compares one recorded run with the file run on ``feed``. Raises WhenceError as ``accuracy`` does."""
+    """Runs the file on ``feed`` and compares it with the first recorded run. Raises WhenceError like ``accuracy``."""
     file = annotated_file.read(path)
     file_runtime = runtimes.onnxruntime(file)
     part = _part(file, values, values.runs[0], file_runtime, None, tolerance, MEMORY, feed=Feed(dict(feed)))
@@ -102,15 +103,15 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
                                        overrides, feed)
     flow = Flow(file, measurement)
     limits = first_differences.limits(flow, number_format) if tolerance is None else Limits(tolerance, tolerance)
-    first_differences.settle_layouts(flow, limits)
-    if first_differences.drop_impossible(flow, limits.general):
+    first_differences.resolve_layouts(flow, limits)
+    if first_differences.drop_implausible(flow, limits.general):
         flow = Flow(file, measurement)
-    beginnings, alone_errors = first_differences.find(flow, limits), AloneErrors()
+    beginnings, isolated_errors = first_differences.find(flow, limits), IsolatedErrors()
     if model is not None:
-        alone_errors = isolated_modules.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
-        beginnings = first_differences.corrected(flow, limits, beginnings, alone_errors)
+        isolated_errors = isolated_modules.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
+        beginnings = first_differences.corrected(flow, limits, beginnings, isolated_errors)
     evidence = Evidence(flow, recorded)
-    part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, alone_errors,
+    part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, isolated_errors,
                 evidence, evidence.contradictions(flow, limits, runtime))
     if program is None or part.first is None:
         return part
@@ -124,63 +125,65 @@ def _limit(text: str) -> tuple[float, str]:
     except ValueError:
         limit = -1.0
     if not limit >= 0 or not math.isfinite(limit):
-        raise error("E0101", "usage", f"'{text}' is not an error limit", "give a number, or 1e-3@encoder.*")
+        raise error("E0101", "usage", f"invalid error limit '{text}'", "pass a number, or 1e-3@encoder.*")
     return limit, glob or "**"
 
 
 def _require_numbers(tolerance: float | None, memory: int) -> None:
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
-        raise error("E0101", "usage", f"{tolerance!r} is not a tolerance", "give a number, such as 1e-3")
+        raise error("E0101", "usage", f"invalid tolerance {tolerance!r}", "pass a number, such as 1e-3")
     if not isinstance(memory, int) or isinstance(memory, bool) or memory < 1:
-        raise error("E0101", "usage", f"{memory!r} is not a number of bytes", "give an int, such as 2 << 30")
+        raise error("E0101", "usage", f"memory={memory!r} is not a number of bytes", "pass an int, such as 2 << 30")
 
 
 def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
-    """Returns the values, read if they are a file, with at least one run. Raises WhenceError E0101, E02xx."""
+    """Returns the values, which may be a file, with at least one run. Raises WhenceError E0101, E02xx."""
     if not isinstance(values, Values):
         require_path(values, "values")
         values = value_file.read(values)
     if not values.runs:
-        raise error("E0204", "corrupt_file", f"{values.place} holds no run", "record the values again")
+        raise error("E0204", "corrupt_file", f"{values.place} contains no run", "record the values again")
     return values
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
                outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> Runtime:
-    """Returns the runtime to run the file in, or the values of another runtime. Raises WhenceError E0101, E0307."""
+    """Returns the runtime for the file, or one that reads ``outputs``. Raises WhenceError E0101, E0307."""
     if outputs is not None:
         if name is not None or provider is not None or optimized or overrides != Overrides():
-            raise error("E0101", "usage", "the file does not run if outputs of another runtime are given",
-                        "leave out runtime, provider, optimized and inputs, or leave out outputs")
-        return runtimes.dumped(outputs, file)
+            raise error("E0101", "usage", "with outputs of another runtime, the file does not run",
+                        "omit runtime, provider, optimized and inputs, or omit outputs")
+        return runtimes.stored_values(outputs, file)
     model_structure.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimized):
-        raise error("E0101", "usage", f"provider and optimized need ONNX Runtime, and the runtime is {name}",
-                    "leave out provider and optimized")
+        raise error("E0101", "usage", f"provider and optimized are for ONNX Runtime, not for {name}",
+                    "omit provider and optimized")
     if name in (None, "onnxruntime"):
         return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized)
     if name == "openvino":
         return runtimes.openvino(file)
     if name == "reference":
         return runtimes.reference(file)
-    raise error("E0101", "usage", f"there is no runtime '{name}'", "one of onnxruntime, openvino, reference")
+    raise error("E0101", "usage", f"unknown runtime '{name}'", "choose from onnxruntime, openvino, reference")
 
 
 def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict[str, Any], ...]:
-    """Returns the worst run of each module call above its limit. Of several matching limits the last one counts."""
+    """Returns the worst run of each module call that is above its limit. If several limits match, the last one
+    applies."""
     matchers = [(limit, matcher([glob])) for limit, glob in limits]
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for number, each in ((number, each) for number, modules in enumerate(runs) for each in modules):
-        limit = next((limit for limit, matches in reversed(matchers) if matches(each.module)), None)
-        if limit is None or each.status == "not observable" or each.relative <= limit:
+    findings: dict[tuple[str, int], dict[str, Any]] = {}
+    for number, row in ((number, row) for number, modules in enumerate(runs) for row in modules):
+        limit = next((limit for limit, matches in reversed(matchers) if matches(row.module)), None)
+        if limit is None or row.status == "not observable" or row.relative <= limit:
             continue
-        relative = each.relative if math.isfinite(each.relative) else None
-        before = found.get((each.module, each.call))
-        if before is not None and (before["relative"] is None or relative is not None and relative <= before["relative"]):
+        relative = row.relative if math.isfinite(row.relative) else None
+        earlier = findings.get((row.module, row.call))
+        if earlier is not None and (
+                earlier["relative"] is None or relative is not None and relative <= earlier["relative"]):
             continue
         where = f" in run {number}" if len(runs) > 1 else ""
-        found[each.module, each.call] = {
-            "module": each.module, "call": each.call, "run": number, "source": each.source, "value": each.value,
+        findings[row.module, row.call] = {
+            "module": row.module, "call": row.call, "run": number, "source": row.source, "value": row.value,
             "limit": limit, "relative": relative,
-            "message": f"{each.name} is off by {each.relative:.3g}{where}, the limit is {limit:g}"}
-    return tuple(found.values())
+            "message": f"{row.name} is off by {row.relative:.3g}{where}; the limit is {limit:g}"}
+    return tuple(findings.values())

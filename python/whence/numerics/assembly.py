@@ -11,7 +11,7 @@ from ..values.value_file import Values
 from .annotated_file import File, Node
 from .first_differences import Beginning, Limits, REARRANGING
 from .measurements import Measured, Measurement
-from .isolated_modules import AloneErrors
+from .isolated_modules import IsolatedErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
@@ -22,16 +22,16 @@ from .value_proofs import Contradiction, Evidence
 
 @dataclass(frozen=True)
 class Part:
-    """The measurement of one run, and the places where differences begin in it."""
+    """The measurement of one run, with the places where differences begin."""
 
     flow: Flow
     limits: Limits
     limit_reason: str
     beginnings: list[Beginning]
-    alone_errors: AloneErrors
+    isolated_errors: IsolatedErrors
     evidence: Evidence
     contradictions: list[Contradiction]
-    operation: Beginning | None = None  # ``first`` narrowed down to one operation; None: unknown
+    operation: Beginning | None = None  # the operation at which ``first`` begins; None: unknown
 
     @property
     def measurement(self) -> Measurement:
@@ -39,26 +39,26 @@ class Part:
 
     @cached_property
     def first(self) -> Beginning | None:
-        """Returns the first difference that lasts, or else the first one in which weights take part: an error of an
-        attention query may leave no trace in later values."""
+        """Returns the first difference that lasts, or else the first that involves weights: later values may show no
+        effect of an error, for instance of an attention query."""
         return next(iter(self._without_minor([each for each in self.beginnings if each.lasts]) or
                          self._without_minor([each for each in self.beginnings if each.is_from_weights])), None)
 
-    def status(self, each: Measured) -> str:
-        """Returns the status of an observable value, consistent with the verdict of the report."""
-        if not self.limits.above(self.flow, each):
+    def status(self, measured: Measured) -> str:
+        """Returns the status of an observable value, consistent with the report's verdict."""
+        if not self.limits.above(self.flow, measured):
             return "equal"
         if self.first is None:
             return "passing" if self.beginnings else "adds up"
-        return "passing" if each.value in self._passing_values else "differs"
+        return "passing" if measured.value in self._passing_values else "differs"
 
     @cached_property
     def _passing_values(self) -> set[str]:
         return {each.measured.value for each in self.beginnings if not each.lasts and each is not self.first}
 
     def _without_minor(self, beginnings: list[Beginning]) -> list[Beginning]:
-        """Drops differences just above the limit in quantised files if another one is far above it: some modules round
-        worse than others."""
+        """In quantised files, drops differences just above the limit if another is far above it, because modules round
+        differently."""
         if self.limits.unquantised == self.limits.general or self.limit_reason == "as given":
             return beginnings
         largest = max((each.measured.figures.relative for each in beginnings), default=0.0)
@@ -68,9 +68,9 @@ class Part:
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
               program: RecordedProgram | None) -> AccuracyReport:
-    """Returns the report of the run that differs most."""
+    """Returns the report for the run with the largest difference."""
     part = max(parts, key=lambda part: (part.first is not None, _largest_error(part.measurement)))
-    first_differences = {id(each): _first(part, each, program) for each in part.beginnings}
+    first_differences = {id(each): _first_difference(part, each, program) for each in part.beginnings}
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.general, part.limit_reason,
                           modules_of(part, program), first_differences.get(id(part.first)),
                           tuple(first_differences.values()), tuple(part.contradictions),
@@ -88,20 +88,20 @@ def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccur
     for at, call in enumerate(part.measurement.calls.run.calls):
         results = [by_key[each.key] for each in call.results if each.key in by_key]
         if not results:
-            continue  # it returned an input of the model, or nothing
-        seen = [each for each in results if each.value is not None]
-        if not seen:
+            continue  # it returned no tensor, or only inputs of the model
+        observed = [each for each in results if each.value is not None]
+        if not observed:
             rows.append(ModuleAccuracy(call.module, call.call, call.type, "not observable",
-                                       note=_why_not(part, at, results)))
+                                       note=_unobservable_reason(part, at, results)))
             continue
-        worst = max(seen, key=lambda each: each.figures.relative)
+        worst = max(observed, key=lambda each: each.figures.relative)
         figures = worst.figures
         rows.append(ModuleAccuracy(
             call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest,
             figures.sqnr, figures.cosine, figures.unequal, figures.estimated, part.flow.inherited_error(worst.value),
             figures.not_finite, figures.layout,
-            part.alone_errors.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
-            part.evidence.prove(part.flow, part.limits, seen)))
+            part.isolated_errors.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
+            part.evidence.prove(part.flow, part.limits, observed)))
     return tuple(rows)
 
 
@@ -119,35 +119,36 @@ def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
     return program.stacks[first] if first < len(program.stacks) else ()
 
 
-def _why_not(part: Part, call: int, results: list[Measured]) -> str:
+def _unobservable_reason(part: Part, call: int, results: list[Measured]) -> str:
     file, calls = part.flow.file, part.measurement.calls
     nodes = [each.point.fused_node for each in results if each.point.fused_node is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
     if not nodes:
-        return "not observable: no node of the file belongs to it"
-    seen = part.flow.first_seen(nodes)
-    where = f", first seen at {calls.run.calls[seen.point.source_call].name}" \
-        if seen is not None and seen.point.source_call is not None else ""
+        return "not observable: no node in the file belongs to it"
+    first_observed = part.flow.first_observed(nodes)
+    where = f", first seen at {calls.run.calls[first_observed.point.source_call].name}" \
+        if first_observed is not None and first_observed.point.source_call is not None else ""
     return f"not observable: {results[0].reason}{where}"
 
 
-def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> FirstDifference:
+def _first_difference(part: Part, beginning: Beginning, program: RecordedProgram | None) -> FirstDifference:
     calls = part.measurement.calls.run.calls
-    enclosing = calls[each.enclosing] if each.enclosing is not None else None
-    at = each.enclosing if enclosing is not None else each.measured.point.source_call
+    enclosing = calls[beginning.enclosing] if beginning.enclosing is not None else None
+    at = beginning.enclosing if enclosing is not None else beginning.measured.point.source_call
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
-    nodes = part.operation.nodes if part.operation is not None and each is part.first else each.nodes
+    nodes = part.operation.nodes if part.operation is not None and beginning is part.first else beginning.nodes
     operation, source, stack = _operation(part.flow.file, nodes, program)
-    figures = each.measured.figures
-    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
-                           source, each.measured.value, tuple(node.title for node in nodes), figures.relative,
-                           figures.largest, figures.estimated,
-                           part.flow.inherited_error(each.measured.value), each.lasts,
-                           part.alone_errors.relative.get((module, call)), stack)
+    figures = beginning.measured.figures
+    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in beginning.calls)),
+                           operation, source, beginning.measured.value, tuple(node.title for node in nodes),
+                           figures.relative, figures.largest, figures.estimated,
+                           part.flow.inherited_error(beginning.measured.value), beginning.lasts,
+                           part.isolated_errors.relative.get((module, call)), stack)
 
 
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
-    """Returns the operation of the computing nodes ("" if there are several), their last source line and its stack."""
+    """Returns the operation of the computing nodes ("" if there are several), and the last source line with its
+    stack."""
     computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
@@ -157,24 +158,24 @@ def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -
     return program.targets[number], source, stack
 
 
-def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
+def _notes(file: File, part: Part, number: int, runs: int, are_stored: bool) -> Iterator[str]:
     feed = part.measurement.feed
     for name, dtype in feed.casts.items():
         yield f"the input '{name}' was converted to {dtype}, its dtype in the file"
     if len(file.inputs) > 1 and feed.by_position:
         pairs = ", ".join(f"{name}={recorded}" for name, recorded in feed.by_position.items())
-        yield f"inputs were paired by position, {pairs}: --input-name (input_names) changes it"
-    yield from (f"{each}: is the annotation right?" for each in part.contradictions)
-    if part.alone_errors.failed:
-        (module, _), why = next(iter(part.alone_errors.failed.items()))
-        yield (f"{len(part.alone_errors.failed)} module call{'s' * (len(part.alone_errors.failed) > 1)} did not run "
-               f"alone, such as {module}: {why}")
+        yield f"inputs were paired by position: {pairs}; --input-name (input_names) overrides it"
+    yield from (f"{contradiction}: is the annotation right?" for contradiction in part.contradictions)
+    if part.isolated_errors.failed:
+        (module, _), reason = next(iter(part.isolated_errors.failed.items()))
+        yield (f"{len(part.isolated_errors.failed)} module call{'s' * (len(part.isolated_errors.failed) > 1)} did not "
+               f"run alone, such as {module}: {reason}")
     if file.random:
-        drawing = sorted({node.op_type for node in file.nodes if not file.random.isdisjoint(node.outputs)
+        operators = sorted({node.op_type for node in file.nodes if not file.random.isdisjoint(node.outputs)
                           and file.random.isdisjoint(node.inputs)})
-        yield f"the file draws random numbers ({', '.join(drawing)}): values that depend on them are left out"
+        yield f"the file draws random numbers ({', '.join(operators)}); values that depend on them are left out"
     if part.measurement.rounds > 1:
-        yield f"values were taken in {part.measurement.rounds} rounds"
+        yield f"values were computed in {part.measurement.rounds} rounds"
     if runs > 1:
-        yield (f"of {runs} recorded runs the first was compared" if dumped else
-               f"of {runs} recorded runs number {number}, which differs most, is shown")
+        yield (f"only the first of {runs} recorded runs was compared" if are_stored else
+               f"shows run {number} of {runs} recorded runs, which differs most")

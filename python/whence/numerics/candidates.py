@@ -1,8 +1,8 @@
-"""Points: recorded tensors, each with the values of the file that may correspond to it.
+"""Points: recorded tensors, each with the file's values that may correspond to it.
 
-With a sidecar, the recorded operation that computed a module's result is known, and so is its node in the file. Without
-a sidecar, the candidates are the values that nodes of the module compute and other nodes read; ``measurements`` chooses
-among them by their numbers.
+A sidecar states which operation computed a module's result, and the file states that operation's node. Without a
+sidecar, candidates are all values that nodes of the module compute and other nodes read. ``measurements`` chooses the
+candidate with the nearest numbers.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ..values.value_file import ModuleCall, Recorded, Run
 from .annotated_file import File, Node
 from .recorded_program import RecordedProgram, Result
 
-_MAX_CANDIDATES = 8  # candidates for one point
-_QUANTISE_OPS = {"QuantizeLinear", "DequantizeLinear"}  # nodes that tools add around a quantised node
+_MAX_CANDIDATES = 8  # for each point
+_QUANTISE_OPS = {"QuantizeLinear", "DequantizeLinear"}  # operators that tools add around a quantised node
 
 
 @dataclass
 class Point:
-    """A recorded tensor: a result of calls, or an argument of calls that no call returned."""
+    """A recorded tensor: a result of calls, or an argument that no call returned."""
 
     recorded: Recorded
-    returned_by: list[int] = field(default_factory=list)       # indices of calls, the innermost first
+    returned_by: list[int] = field(default_factory=list)       # indices of calls, innermost first
     passed_to: list[int] = field(default_factory=list)
-    operation_values: list[str] = field(default_factory=list)  # values that correspond to it by their operation
-    module_values: list[str] = field(default_factory=list)     # values that may correspond to it by their modules
+    operation_values: list[str] = field(default_factory=list)  # candidates by operation
+    module_values: list[str] = field(default_factory=list)     # candidates by module
     fused_node: Node | None = None                             # the fused node that computes it internally
 
     @property
@@ -35,22 +35,22 @@ class Point:
 
     @property
     def source_call(self) -> int | None:
-        """Index of the innermost call that returned it."""
+        """Returns the index of the innermost call that returned it."""
         return self.returned_by[0] if self.returned_by else None
 
 
 class Calls:
-    """The calls of a run, and the calls that each node of a file belongs to."""
+    """The calls of a run, and the calls to which each node of a file belongs."""
 
     def __init__(self, file: File, run: Run) -> None:
         self.run = run
         self._numbers = {(each.module, each.call): at for at, each in enumerate(run.calls)}
         self._counts: dict[str, int] = {}
-        for each in run.calls:
-            self._counts[each.module] = self._counts.get(each.module, 0) + 1
+        for call in run.calls:
+            self._counts[call.module] = self._counts.get(call.module, 0) + 1
         self.enclosing: list[frozenset[int]] = [frozenset(self._with_parents(at)) for at in range(len(run.calls))]
         self.calls_of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
-        self._names_others = any(module for node in file.nodes for module in node.modules)
+        self._has_other_modules = any(module for node in file.nodes for module in node.modules)
 
     def _with_parents(self, at: int | None) -> Iterator[int]:
         while at is not None:
@@ -58,14 +58,14 @@ class Calls:
             at = self.run.calls[at].parent
 
     def index_of(self, module: str, call: int) -> int | None:
-        """Returns the index of the call, or of the call around a module that is never called, such as a list."""
+        """Returns the index of the call, or of the enclosing call if the module is never called, such as a list."""
         while True:
             if (module, call) in self._numbers:
                 return self._numbers[module, call]
             if self._counts.get(module) == 1:
                 return self._numbers[module, 0]
             if module in self._counts or not module:
-                return None  # one of several calls, but it is unknown which
+                return None  # ambiguous: one of several calls
             module, _, _ = module.rpartition(".")
 
     def _of(self, node: Node) -> tuple[int, ...]:
@@ -73,12 +73,12 @@ class Calls:
         return tuple(dict.fromkeys(at for at in numbers if at is not None))
 
     def belongs_to_another_model(self) -> bool:
-        """Returns true if no node belongs to a recorded module. The root does not count: every model has one."""
-        found = {self.run.calls[at].module for calls in self.calls_of_node for at in calls}
-        return not found or found == {""} and len(self._counts) > 1 and self._names_others
+        """Returns true if no node belongs to a recorded module, apart from the root, which every model has."""
+        modules = {self.run.calls[at].module for calls in self.calls_of_node for at in calls}
+        return not modules or modules == {""} and len(self._counts) > 1 and self._has_other_modules
 
     def within(self, node: Node, call: int) -> bool:
-        """Returns true if the node belongs only to the call and to calls within it."""
+        """Returns true if the node belongs only to this call and calls inside it."""
         calls = self.calls_of_node[node.at]
         return bool(calls) and all(call in self.enclosing[at] for at in calls)
 
@@ -87,7 +87,7 @@ class Calls:
 
 
 def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Point]:
-    """Returns the points in the order in which their calls ended. Inputs of the model are not points."""
+    """Returns the points in the order in which their calls ended, without inputs of the model."""
     inputs = {each.key for each in calls.run.inputs.values()}
     points: dict[str, Point] = {}
     for at, call in enumerate(calls.run.calls):
@@ -104,8 +104,8 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
                 _add_operation_values(point, file, program, by_operation, calls.run.calls[at])
             point.module_values += _values_from(file, calls, at)
         if not point.returned_by:
-            # PyTorch's own keys may be wrong at the start of a module: of two merged Transposes, the result has the
-            # keys of only one.
+            # PyTorch's metadata may be wrong at the start of a module: a node merged from two Transposes has the
+            # metadata of only one.
             for at in () if file.has_pytorch_origins else point.passed_to:
                 point.module_values += _inputs_of(file, calls, at)
         elif not point.candidates and point.fused_node is None:
@@ -115,11 +115,11 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
 
 
 def nodes_by_operation(file: File) -> dict[int, list[Node]]:
-    found: dict[int, list[Node]] = {}
+    nodes: dict[int, list[Node]] = {}
     for node in file.nodes:
         for operation in node.operations:
-            found.setdefault(operation, []).append(node)
-    return found
+            nodes.setdefault(operation, []).append(node)
+    return nodes
 
 
 def _add_operation_values(point: Point, file: File, program: RecordedProgram, by_operation: dict[int, list[Node]],
@@ -134,55 +134,56 @@ def _add_operation_values(point: Point, file: File, program: RecordedProgram, by
 
 
 def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) -> list[str]:
-    """Returns the values that ``nodes``, the nodes of the operation, compute for this output of it. Values that a tool
-    quantises for the operation do not count, although their nodes also belong to it."""
+    """Returns the values that ``nodes``, the operation's nodes, compute for one of its outputs. Leaves out inputs that
+    a tool quantised for the operation, although their nodes also belong to it."""
     ends = [node for node in nodes if node.operations[-1] == operation and not _quantises_input(file, node, nodes)]
     results = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
     return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)]
 
 
 def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
-    """Returns true if the node quantises or dequantises an input of another one of ``nodes``."""
-    among = {each.at for each in nodes if each.op_type not in _QUANTISE_OPS}
-    return node.op_type in _QUANTISE_OPS and any(reader.at in among for name in node.outputs
+    """Returns true if the node quantises or dequantises an input of another node in ``nodes``."""
+    consumers = {each.at for each in nodes if each.op_type not in _QUANTISE_OPS}
+    return node.op_type in _QUANTISE_OPS and any(reader.at in consumers for name in node.outputs
                                                  for reader in file.readers.get(name, ()))
 
 
 def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
-    """Finds the operation result that was recorded. Several results of one call are distinguished by their sizes."""
+    """Finds the operation result that was recorded. Distinguishes several results of a call by their sizes."""
     if len(results) == 1 and len(call.results) == 1:
         return results[0]
-    alike = [each for each in results if each.dims is not None and len(each.dims) == len(recorded.dims)
-             and all(size in (-1, other) for size, other in zip(each.dims, recorded.dims))]
-    return alike[0] if len(alike) == 1 else None
+    matches = [result for result in results if result.dims is not None and len(result.dims) == len(recorded.dims)
+             and all(size in (-1, recorded_size) for size, recorded_size in zip(result.dims, recorded.dims))]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _is_read_elsewhere(file: File, value: str, nodes: Iterable[Node]) -> bool:
-    among = {node.at for node in nodes}
-    return value in file.outputs or any(node.at not in among for node in file.readers.get(value, ()))
+    indices = {node.at for node in nodes}
+    return value in file.outputs or any(node.at not in indices for node in file.readers.get(value, ()))
 
 
 def _values_from(file: File, calls: Calls, call: int) -> list[str]:
-    """Returns values that nodes of the call compute and others read; the last ones are computed by the call alone."""
-    own, shared = [], []
+    """Returns values that nodes of the call compute and other nodes read, sorted so that values computed only by the
+    call are last."""
+    exclusive, shared = [], []
     for node in file.nodes:
         if not calls.touches(node, call):
             continue
         for name in node.outputs:
             if name and name not in file.constants and (name in file.outputs or any(
                     not calls.within(reader, call) for reader in file.readers.get(name, ()))):
-                (own if calls.within(node, call) else shared).append(name)
-    return shared + own
+                (exclusive if calls.within(node, call) else shared).append(name)
+    return shared + exclusive
 
 
 def _constants_of_parent(file: File, calls: Calls, point: Point) -> list[str]:
-    """Returns constants that the enclosing call reads, if the module was folded into a constant on export."""
+    """Returns the enclosing call's constants if the export folded the module into a constant."""
     enclosing = calls.run.calls[point.returned_by[-1]].parent
     if enclosing is None or any(calls.touches(node, at) for node in file.nodes for at in point.returned_by):
         return []
-    read = (name for node in file.nodes if calls.touches(node, enclosing) and not set(node.outputs) <= file.constants
+    names = (name for node in file.nodes if calls.touches(node, enclosing) and not set(node.outputs) <= file.constants
             for name in node.inputs if name in file.constants)
-    return [name for name in dict.fromkeys(read) if file.elements.get(name) == point.recorded.count]
+    return [name for name in dict.fromkeys(names) if file.elements.get(name) == point.recorded.count]
 
 
 def _inputs_of(file: File, calls: Calls, call: int) -> list[str]:

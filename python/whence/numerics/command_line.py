@@ -1,4 +1,4 @@
-"""``whence accuracy``: the command line of ``whence.accuracy``."""
+"""``whence accuracy``: command-line interface of ``whence.accuracy``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def _bytes(text: str) -> int:
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
     if not (number.isascii() and number.isdecimal()) or unit not in _SIZES or int(number) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; give bytes, or 512M, 4G")
+        raise argparse.ArgumentTypeError(f"invalid size {text!r}; pass bytes, or 512M, 4G")
     return int(number) * _SIZES[unit]
 
 
@@ -30,7 +30,7 @@ def _tolerance(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance; give a number, such as 1e-3")
+        raise argparse.ArgumentTypeError(f"invalid tolerance {text!r}; pass a number, such as 1e-3")
     return number
 
 
@@ -44,27 +44,27 @@ def parser() -> Parser:
     options.add_argument("--sidecar", "-s", metavar="FILE", help="states which operation computed each module's result")
     file_inputs.add_options(options)
     options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"],
-                         help="the runtime (onnxruntime); reference is onnx's own evaluator")
+                         help="the runtime (onnxruntime); reference is onnx's evaluator")
     options.add_argument("--provider", metavar="NAME",
                          help="ONNX Runtime's execution provider (CPUExecutionProvider)")
     options.add_argument("--outputs", metavar="PLACE", help="values from another runtime, instead of running the file: "
                          ".npz, a folder of .npy files or Polygraphy's JSON, by the file's names")
     options.add_argument("--model", metavar="ARCHIVE", help="the model's .pt or .pt2: each module that differs is "
-                         "run alone on the file's values, which tells its own error from an inherited one")
+                         "run alone on the file's values, to separate its own error from inherited errors")
     options.add_argument("--tolerance", type=_tolerance, metavar="X", help="the relative difference above which a "
-                         "value differs; by default what rounding in this file does not explain")
+                         "value differs; by default a limit for rounding errors in this file")
     options.add_argument("--memory", type=_bytes, default=2 << 30, metavar="SIZE",
                          help="memory for values, such as 512M or 4G (2G); more values take several rounds")
     options.add_argument("--optimized", "--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
-    options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
-    options.add_argument("--model-explorer", metavar="FILE", help="also write node data for Model Explorer: nodes in the "
-                         "colours of their modules' error")
+    options.add_argument("--html", metavar="FILE", help="also write a page with a plot of the error and the tree")
+    options.add_argument("--model-explorer", metavar="FILE",
+                         help="also write node data for Model Explorer that colour nodes by their modules' error")
     format_options.declare(options, ["text", "json", "sarif"], "; json as in schema/accuracy.schema.json, sarif for "
                            "code scanning")
     options.add_argument("--source-root", metavar="DIR", help="the folder to which source paths in sarif are relative; "
-                         "the working folder by default")
+                         "by default the working folder")
     return options
 
 

@@ -1,8 +1,7 @@
-"""Feeds: the tensors for the inputs of a file, from recorded tensors and from the caller's.
+"""Feeds: tensors for the inputs of a file, recorded or supplied by the caller.
 
-An input gets the caller's tensor, else the one recorded under its name, else one recorded under a name that the file
-does not have, by position. If the file has fewer inputs left than there are such tensors, only one pairing may fit the
-sizes."""
+An input gets the supplied tensor, else the tensor recorded under its name, else one of the remaining recorded tensors,
+by position. If more tensors than inputs remain, exactly one pairing must fit the sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from ..errors import error, require_list
 from ..values import archives
 from .annotated_file import File
 
-_MAX_PAIRINGS = 10_000  # pairings by position to try
+_MAX_PAIRINGS = 10_000  # maximum number of pairings by position to try
 
 InputNames = Mapping[str, str] | Collection[str]
 ExtraInputs = Mapping[str, Any] | str | os.PathLike[str] | Collection[str | os.PathLike[str]]
@@ -29,7 +28,7 @@ ExtraInputs = Mapping[str, Any] | str | os.PathLike[str] | Collection[str | os.P
 
 @dataclass(frozen=True)
 class Overrides:
-    """Inputs that the caller specifies, by the file's names."""
+    """Inputs that the caller specifies, by their names in the file."""
 
     recorded: Mapping[str, str] = field(default_factory=dict)          # names of recorded inputs
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)  # inputs that were not recorded
@@ -38,13 +37,13 @@ class Overrides:
 @dataclass(frozen=True)
 class Feed:
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
-    casts: dict[str, str] = field(default_factory=dict)        # the file's dtype of each input that was converted
+    casts: dict[str, str] = field(default_factory=dict)        # the file's dtypes of converted inputs
     by_position: dict[str, str] = field(default_factory=dict)  # recorded names of inputs paired by position
 
 
 def overrides_of(input_names: InputNames | None, extra_inputs: ExtraInputs | None) -> Overrides:
-    """Reads the caller's ``input_names``, recorded names by the file's or texts "file=recorded", and ``extra_inputs``,
-    tensors or arrays by the file's names or .npz or .pt files of them. Raises WhenceError E0101, E0102, E0203."""
+    """Parses ``input_names`` (recorded names by the file's names, or strings "file=recorded") and ``extra_inputs``
+    (tensors or arrays by the file's names, or .npz or .pt files). Raises WhenceError E0101, E0102, E0203."""
     if isinstance(input_names, Mapping):
         recorded = dict(input_names)
     else:
@@ -57,9 +56,9 @@ def overrides_of(input_names: InputNames | None, extra_inputs: ExtraInputs | Non
 
 
 def add_options(options: argparse.ArgumentParser) -> None:
-    """Adds the options of every command line that runs a file on recorded inputs."""
+    """Adds the options shared by all commands that run a file on recorded inputs."""
     options.add_argument("--input-name", action="append", default=[], metavar="FILE=RECORDED",
-                         help="the recorded input for an input of the file; by default the one with its name, or by "
+                         help="the recorded input for an input of the file; by default paired by name, then by "
                          "position; repeatable")
     options.add_argument("--extra-inputs", action="append", default=[], metavar="FILE",
                          help="inputs of the file that were not recorded, by the file's names, .npz or .pt; repeatable")
@@ -68,16 +67,16 @@ def add_options(options: argparse.ArgumentParser) -> None:
 def _name_pair(text: str) -> tuple[str, str]:
     name, equals, recorded = text.partition("=")
     if not (name and equals and recorded):
-        raise error("E0101", "usage", f"'{text}' is not a pair of names", "give FILE=RECORDED: the file's input and "
-                    "the recorded input for it")
+        raise error("E0101", "usage", f"'{text}' is not a pair of names", "pass FILE=RECORDED: the file's input and "
+                    "its recorded input")
     return name, recorded
 
 
 def _tensors_of(path: Path) -> dict[str, torch.Tensor]:
     stored = archives.inputs_from(path)
     if len(stored) != 1 or not isinstance(stored[0], Mapping):
-        raise error("E0101", "usage", f"{path} has no inputs by name", "numpy.savez(path, name=array), or "
-                    "torch.save({'name': tensor}, path)", file=str(path))
+        raise error("E0101", "usage", f"{path} does not contain inputs by name", "use numpy.savez(path, "
+                    "name=array) or torch.save({'name': tensor}, path)", file=str(path))
     return _tensors(stored[0])
 
 
@@ -86,7 +85,7 @@ def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         return {name: torch.as_tensor(each).detach().cpu() for name, each in arrays.items()}
     except (TypeError, ValueError, RuntimeError) as failure:
         raise error("E0101", "usage", f"an extra input is not an array: {failure}",
-                    "give tensors or numpy arrays") from None
+                    "pass tensors or numpy arrays") from None
 
 
 def feed(file: File, recorded: Mapping[str, torch.Tensor], overrides: Overrides) -> Feed:
@@ -104,8 +103,8 @@ def feed(file: File, recorded: Mapping[str, torch.Tensor], overrides: Overrides)
                 raise error("E0104", "input_mismatch", f"the input '{name}' is {_dtype_name(dtype)} in the file and "
                             f"{_dtype_name(tensor.dtype)} "
                             f"as {'supplied' if name in overrides.tensors else 'recorded'}",
-                            "record values of the exported model, or supply the input: --extra-inputs x.npz "
-                            "(extra_inputs)", file=file.path)
+                            "record values of the exported model, or supply the input with "
+                            "--extra-inputs x.npz (extra_inputs)", file=file.path)
             result.casts[name] = _dtype_name(dtype)
             tensor = tensor.to(dtype)
         result.tensors[name] = tensor
@@ -119,7 +118,7 @@ def _declared(file: File) -> list[Any]:
 
 def _paired(file: File, recorded: Mapping[str, torch.Tensor],
             overrides: Overrides) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the recorded name of each input that is not supplied, and of these pairs the ones made by position."""
+    """Returns the recorded names of all inputs that are not supplied, and those that were paired by position."""
     _require_known(file, recorded, overrides)
     pairs = dict(overrides.recorded)
     remaining = [name for name in file.inputs if name not in pairs and name not in overrides.tensors]
@@ -135,12 +134,12 @@ def _require_known(file: File, recorded: Mapping[str, torch.Tensor], overrides: 
     if unknown:
         raise error("E0101", "usage", f"the file has no input '{unknown[0]}'",
                     f"its inputs are: {', '.join(file.inputs)}", file=file.path)
-    if both := [name for name in overrides.recorded if name in overrides.tensors]:
-        raise error("E0101", "usage", f"the input '{both[0]}' is both supplied and paired with a recorded one",
-                    "give only one of the two", file=file.path)
-    if both := [name for name in overrides.tensors if name in recorded]:
-        raise error("E0101", "usage", f"the input '{both[0]}' was recorded, and the recorded results do not hold for "
-                    "another value of it", "leave it out of the extra inputs, or record values on that input",
+    if duplicates := [name for name in overrides.recorded if name in overrides.tensors]:
+        raise error("E0101", "usage", f"the input '{duplicates[0]}' is both supplied and paired with a recorded input",
+                    "specify it only once", file=file.path)
+    if duplicates := [name for name in overrides.tensors if name in recorded]:
+        raise error("E0101", "usage", f"the input '{duplicates[0]}' was recorded, and recorded results are not valid "
+                    "for another value", "omit it from the extra inputs, or record values with it",
                     file=file.path)
     if unknown := [name for name in overrides.recorded.values() if name not in recorded]:
         raise error("E0101", "usage", f"no input '{unknown[0]}' was recorded",
@@ -155,17 +154,17 @@ def _by_position(file: File, remaining: list[str], free: Mapping[str, torch.Tens
         return dict(zip(remaining, choices[0]))
     names, others = ", ".join(map(repr, remaining)), ", ".join(map(repr, free))
     if len(remaining) > len(free):
-        what = f"the file takes {names}, " + (f"but only these recorded inputs are left: {others}" if free else
-                                              f"which {'were' if len(remaining) > 1 else 'was'} not recorded")
+        message = f"the file takes {names}, " + (f"but only these recorded inputs remain: {others}" if free else
+                                                 f"which {'were' if len(remaining) > 1 else 'was'} not recorded")
     else:
-        what = f"the file takes {names}, which may be {'several' if choices else 'none'} of the recorded {others}"
+        message = f"the file takes {names}; {'several choices' if choices else 'none'} of the recorded {others} fit"
     remedy = f"`--input-name {remaining[0]}=RECORDED` (input_names) pairs it, " if free else ""
-    raise error("E0104", "input_mismatch", what, remedy + "`--extra-inputs x.npz` (extra_inputs) supplies other "
+    raise error("E0104", "input_mismatch", message, remedy + "`--extra-inputs x.npz` (extra_inputs) supplies other "
                 f"inputs; the file's inputs are: {', '.join(file.inputs)}", file=file.path)
 
 
 def _fitting_choices(file: File, remaining: list[str], free: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, ...]]:
-    """Yields the choices of ``free`` tensors, in their order, that fit the inputs ``remaining``."""
+    """Yields the choices of ``free`` tensors, in order, that fit the ``remaining`` inputs."""
     declared = {each.name: each for each in _declared(file)}
     for choice in itertools.islice(itertools.combinations(free, len(remaining)), _MAX_PAIRINGS):
         if all(_fits(declared[name], free[other]) for name, other in zip(remaining, choice)):
@@ -187,7 +186,7 @@ def _require_sizes(file: File, declared: Any, actual: Sequence[int]) -> None:
     if not _has_sizes(declared, actual):
         sizes = ["?" if size is None else size for size in _sizes(declared) or ()]
         raise error("E0104", "input_mismatch", f"the input '{declared.name}' has sizes {sizes} in the file, "
-                    f"got {list(actual)}", "record values on inputs of the file's sizes", file=file.path)
+                    f"got {list(actual)}", "record values with inputs of these sizes", file=file.path)
 
 
 def _has_sizes(declared: Any, actual: Sequence[int]) -> bool:
@@ -207,7 +206,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def dtype_of(declared: Any) -> torch.dtype | None:
-    """Returns the PyTorch dtype of an input of the file; None if PyTorch has no such dtype."""
+    """Returns the PyTorch dtype of an input of the file; None if PyTorch does not have it."""
     proto = import_optional("onnx", "reading a model").TensorProto
     return {proto.FLOAT: torch.float32, proto.FLOAT16: torch.float16, proto.BFLOAT16: torch.bfloat16,
             proto.DOUBLE: torch.float64, proto.INT32: torch.int32, proto.INT64: torch.int64,

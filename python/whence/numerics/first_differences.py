@@ -1,4 +1,4 @@
-"""Finds where differences begin: at values that differ while their inputs agree, or nearly agree."""
+"""Finds where differences begin: at values that differ although their inputs agree, or nearly agree."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from .annotated_file import Node
 from .measurements import Measured, Measurement, NumberFormat
-from .isolated_modules import AloneErrors
+from .isolated_modules import IsolatedErrors
 from .value_flow import Flow
 
 REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
 _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
-# A difference begins at a value whose error is this many times the error of its inputs. Less is accumulated rounding.
-# After a difference, an inherited error may grow several times, so the second factor applies.
+# A difference begins at a value whose error exceeds the error of its inputs by this factor. A smaller factor is due to
+# rounding. The second factor applies after a difference, because an inherited error may grow several times.
 _STEP, _LATER_STEP = 3.0, 10.0
-_MAX_EQUAL = 1e-6  # relative difference below which scores are assumed to have the same order
-_CHANGE_FACTOR = 10.0  # share of indices that may change, per relative difference of the scores
-_USUAL_STEPS, _MIN_STEPS = 10.0, 12  # a difference in usual steps; fewest steps to determine the usual one
+_MAX_EQUAL = 1e-6  # maximum relative difference of scores that are assumed to have the same order
+_CHANGE_FACTOR = 10.0  # ratio of the share of indices that may change to the relative difference of the scores
+_USUAL_STEPS, _MIN_STEPS = 10.0, 12  # limit in multiples of the usual step; minimum number of steps to determine it
 
 
 @dataclass(frozen=True)
@@ -28,114 +28,115 @@ class Limits:
     """The relative differences above which a value differs."""
 
     general: float      # anywhere in the file
-    unquantised: float  # after nodes that quantise nothing, if also far above all earlier errors
+    unquantised: float  # after nodes that do not quantise, if the difference is also far above all earlier errors
 
-    def above(self, flow: Flow, each: Measured) -> bool:
-        if each.counts_unequal:  # one changed index is a difference, unless a small error of the scores changed it
-            inherited = flow.inherited_error(each.value)
-            return each.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
-        if each.differs(self.general):
+    def above(self, flow: Flow, measured: Measured) -> bool:
+        if measured.counts_unequal:  # one changed index is a difference, unless small errors of the scores explain it
+            inherited = flow.inherited_error(measured.value)
+            return measured.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
+        if measured.differs(self.general):
             return True
-        # A Softmax of masked scores amplifies errors that are small beside the mask: all earlier errors count.
-        return not flow.is_quantised(each.value) and each.differs(
-            max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(each.value)))
+        # A Softmax of masked scores amplifies errors that are small relative to the mask, so all earlier errors matter.
+        return not flow.is_quantised(measured.value) and measured.differs(
+            max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(measured.value)))
 
 
 @dataclass
 class Beginning:
-    """A value that differs, and the nodes that compute it from observed values, without nodes that also compute a value
-    that agrees."""
+    """A value that differs, and the nodes that compute it from observed values. Leaves out nodes that also compute a
+    value that agrees."""
 
     measured: Measured
     nodes: list[Node]           # in the file's order
     reads: list[Measured]       # the observed values that the nodes read
-    calls: list[int]            # the calls that the nodes belong to
-    enclosing: int | None       # the innermost call around all ``calls``
-    lasts: bool                 # it reaches an output of the file, or a later observed value
-    is_from_weights: bool       # the module's weights take part in it: it is not a changed mask
+    calls: list[int]            # the calls to which the nodes belong
+    enclosing: int | None       # the innermost call that encloses all ``calls``
+    lasts: bool                 # the difference reaches an output of the file or a later observed value
+    is_from_weights: bool       # it involves the module's weights, so it is not a changed mask
 
 
 def limits(flow: Flow, number_format: NumberFormat) -> Limits:
-    """Returns ten times the usual error of one step between observed values in this file, within the bounds for its
+    """Returns ten times the usual error of a step between observed values in this file, clamped to the bounds for its
     number format."""
     steps = []
-    for name, each in flow.observed.items():
-        inherited, after = flow.inherited_error(name), each.figures.relative
+    for name, measured in flow.observed.items():
+        inherited, after = flow.inherited_error(name), measured.figures.relative
         if math.isfinite(after) and after > 0 and math.isfinite(inherited):
             steps.append(math.sqrt(max(after**2 - inherited**2, 0.0)))
     if len(steps) < _MIN_STEPS:
         return Limits(math.sqrt(number_format.min_limit * number_format.max_limit), number_format.unquantised_limit)
     steps.sort()
-    # Many steps after a difference are large, so the usual step comes from the smaller half.
+    # Many steps after a difference are large, so the usual step is taken from the smaller half.
     return Limits(min(max(_USUAL_STEPS * steps[len(steps) // 3], number_format.min_limit), number_format.max_limit),
                   number_format.unquantised_limit)
 
 
 def find(flow: Flow, limits: Limits) -> list[Beginning]:
-    """Returns the beginnings in the order of execution."""
-    differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
-    # A node that computes an agreeing value is correct: for instance a Reshape that a tool shares among readers.
-    # An equal index does not prove its scores correct.
-    cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts_unequal
-               for node in flow.region(value)[0]}
-    found = []
-    for value, each in flow.observed.items():
+    """Returns the beginnings in execution order."""
+    differing = {value for value, measured in flow.observed.items() if limits.above(flow, measured)}
+    # Nodes of a value that agrees are correct, such as a Reshape that a tool shares among readers. Equal indices,
+    # however, do not prove that the scores are correct.
+    correct = {node.at for value, measured in flow.observed.items()
+               if value not in differing and not measured.counts_unequal for node in flow.region(value)[0]}
+    beginnings = []
+    for value, measured in flow.observed.items():
         if value not in differing:
             continue
         nodes, reads = flow.region(value)
-        nodes = [node for node in nodes if node.at not in cleared] or nodes
+        nodes = [node for node in nodes if node.at not in correct] or nodes
         inherited = flow.inherited_error(value)
-        if each.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
+        if measured.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
             continue
         calls = _calls_of(flow.measurement, nodes)
-        found.append(Beginning(each, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
-                               _does_last(flow, each, limits), _is_from_weights(flow, each, nodes, calls)))
-    return found
+        beginnings.append(Beginning(measured, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
+                                    _does_last(flow, measured, limits), _is_from_weights(flow, measured, nodes, calls)))
+    return beginnings
 
 
-def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning], alone_errors: AloneErrors) -> list[Beginning]:
-    """Corrects the beginnings by the errors of modules run alone, in the order of execution. An inherited difference
-    does not begin in a module; a module's own error hidden by an inherited one does."""
+def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning],
+              isolated_errors: IsolatedErrors) -> list[Beginning]:
+    """Corrects the beginnings with the errors of modules run alone: removes modules that only inherit a difference, and
+    adds modules with an error hidden by an inherited one. Returns the beginnings in execution order."""
     calls = flow.measurement.calls
     own_beginnings: dict[int, Beginning] = {}
     checked: set[int] = set()
     for at, call in enumerate(calls.run.calls):
-        if (call.module, call.call) not in alone_errors.relative:
+        if (call.module, call.call) not in isolated_errors.relative:
             continue
         checked.add(at)
-        own = alone_errors.relative[call.module, call.call]
-        beginning = _of_call(flow, limits, at)
+        own_error = isolated_errors.relative[call.module, call.call]
+        beginning = _call_beginning(flow, limits, at)
         nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
         is_quantised = flow.quantise(nodes) or flow.is_quantised(beginning.measured.value)
-        # The rounding of inner modules accumulates in the module around them.
-        within = max((alone_errors.relative.get((other.module, other.call), 0.0)
+        # The rounding errors of inner modules accumulate in the enclosing module.
+        inner_error = max((isolated_errors.relative.get((other.module, other.call), 0.0)
                       for inner, other in enumerate(calls.run.calls)
                       if inner != at and at in calls.enclosing[inner]), default=0.0)
-        limit = max(limits.general, _STEP * within) if is_quantised else limits.unquantised
-        if own > limit and not any(at in calls.enclosing[inner] for inner in own_beginnings):
+        limit = max(limits.general, _STEP * inner_error) if is_quantised else limits.unquantised
+        if own_error > limit and not any(at in calls.enclosing[inner] for inner in own_beginnings):
             own_beginnings[at] = beginning
     remaining = [each for each in beginnings if each.enclosing not in checked or each.enclosing in own_beginnings]
     listed = {each.enclosing for each in remaining}
-    found = remaining + [each for at, each in own_beginnings.items() if at not in listed]
-    return sorted(found, key=lambda each: flow.file.position(each.measured.value))
+    corrected_beginnings = remaining + [each for at, each in own_beginnings.items() if at not in listed]
+    return sorted(corrected_beginnings, key=lambda each: flow.file.position(each.measured.value))
 
 
-def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
-    """Returns the result of a call with the largest error, as a beginning."""
-    keys = {each.key for each in flow.measurement.calls.run.calls[at].results}
-    results = [each for each in flow.observed.values() if each.point.recorded.key in keys]
-    worst = max(results, key=lambda each: each.figures.relative)
+def _call_beginning(flow: Flow, limits: Limits, at: int) -> Beginning:
+    """Returns the call's result with the largest error as a beginning."""
+    keys = {measured.key for measured in flow.measurement.calls.run.calls[at].results}
+    results = [measured for measured in flow.observed.values() if measured.point.recorded.key in keys]
+    worst = max(results, key=lambda measured: measured.figures.relative)
     nodes, reads = flow.region(worst.value)
-    own = [node for node in nodes if flow.measurement.calls.within(node, at)]
-    return Beginning(worst, own or nodes, reads, [at], at, _does_last(flow, worst, limits), True)
+    own_nodes = [node for node in nodes if flow.measurement.calls.within(node, at)]
+    return Beginning(worst, own_nodes or nodes, reads, [at], at, _does_last(flow, worst, limits), True)
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
-    """Returns the calls of the nodes. Nodes known only by an enclosing module, and nodes that quantise for several
-    readers, count only if there are no others."""
+    """Returns the calls of the nodes. Ignores converting nodes, and nodes with only an enclosing module, unless there
+    are no other nodes."""
     nodes = [node for node in nodes if node.op_type not in _CONVERTING] or list(nodes)
-    known = [node for node in nodes if node.confidence not in ("ancestor", "unattributed")] or nodes
-    return list(dict.fromkeys(at for node in known for at in measurement.calls.calls_of_node[node.at]))
+    precise = [node for node in nodes if node.confidence not in ("ancestor", "unattributed")] or nodes
+    return list(dict.fromkeys(at for node in precise for at in measurement.calls.calls_of_node[node.at]))
 
 
 def _enclosing_call(measurement: Measurement, calls: list[int]) -> int | None:
@@ -146,9 +147,10 @@ def _enclosing_call(measurement: Measurement, calls: list[int]) -> int | None:
 
 
 def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
-    """Returns true if the difference reaches later values or an output. A mask with -inf instead of the lowest number
-    does not. A diluted difference does if a later value has a clearly larger error than its other inputs."""
-    later, reaches = flow.next_observed(measured.value)
+    """Returns true if the difference reaches later values or an output, unlike that of a mask with -inf instead of the
+    lowest number. A diluted difference counts if it makes the error of a later value clearly larger than the error of
+    its other inputs."""
+    later, reaches_output = flow.next_observed(measured.value)
     limit = limits.general if measured.differs(limits.general) else limits.unquantised
 
     def is_diluted(other: Measured) -> bool:
@@ -156,45 +158,45 @@ def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
         inherited = max((each.figures.relative for each in reads if each is not measured), default=0.0)
         return other.figures.relative > max(limit / _STEP, _STEP * inherited)
 
-    return reaches or not later or any(each.differs(limit) or is_diluted(each) for each in later)
+    return reaches_output or not later or any(each.differs(limit) or is_diluted(each) for each in later)
 
 
-def _is_from_weights(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
-    """Returns true if only the module's own weights take part in the value. With weights of another module it may be
-    another value, because a tool multiplied a scale into them. A node fused from several modules belongs to each."""
-    weighing = [node for node in nodes if flow.has_weights([node])]
-    if not each.certain or not weighing or not math.isfinite(each.figures.relative):
+def _is_from_weights(flow: Flow, measured: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
+    """Returns true if the value depends only on the module's own weights. With weights of another module, into which a
+    tool may have multiplied a scale, it may be another value. A node fused from several modules belongs to each."""
+    weighted = [node for node in nodes if flow.has_weights([node])]
+    if not measured.certain or not weighted or not math.isfinite(measured.figures.relative):
         return False
-    source_call, calls_of_run = each.point.source_call, flow.measurement.calls
+    source_call, run_calls = measured.point.source_call, flow.measurement.calls
     return len(calls) == 1 or source_call is not None and all(
-        calls_of_run.touches(node, source_call) for node in weighing)
+        run_calls.touches(node, source_call) for node in weighted)
 
 
-def settle_layouts(flow: Flow, limits: Limits) -> None:
-    """Decides for values that equal their point in another order of equal-sized axes. Such a value only has another
-    layout if all later values agree, or if channels moved from first to last and no rearranging node computes it.
-    Otherwise its axes are in a wrong order."""
-    for each in reversed(flow.measurement.points):
-        if each.value is None or each.figures.permuted is None:
+def resolve_layouts(flow: Flow, limits: Limits) -> None:
+    """Decides whether values that equal their point in another order of equal-sized axes are correct. They are
+    correct if all later values agree, or if channels moved between first and last and the value's node does not
+    rearrange axes."""
+    for measured in reversed(flow.measurement.points):
+        if measured.value is None or measured.figures.permuted is None:
             continue
-        later, reaches = flow.next_observed(each.value)
-        # A computing operator does not permute axes: a tool has moved a Transpose from before to after it.
-        moved = each.figures.permuted.moves_channels and each.value in flow.file.producer \
-            and flow.file.producer[each.value].op_type not in REARRANGING
-        if later and not reaches and (moved or not any(limits.above(flow, other) for other in later)):
-            each.figures = each.figures.permuted
+        later, reaches_output = flow.next_observed(measured.value)
+        # A computing operator does not permute axes, so a tool moved a Transpose across it.
+        moved = measured.figures.permuted.moves_channels and measured.value in flow.file.producer \
+            and flow.file.producer[measured.value].op_type not in REARRANGING
+        if later and not reaches_output and (moved or not any(limits.above(flow, other) for other in later)):
+            measured.figures = measured.figures.permuted
 
 
-def drop_impossible(flow: Flow, tolerance: float) -> bool:
-    """Drops values that were paired with a point only for lack of other candidates, if they differ and all later values
-    agree. Returns true if it dropped one: the flow must be built again."""
+def drop_implausible(flow: Flow, tolerance: float) -> bool:
+    """Drops the values of uncertain points if they differ although all later values agree. Returns true if it dropped
+    any: the flow must then be rebuilt."""
     dropped = False
-    for each in flow.measurement.points:
-        if each.value is None or each.certain or not each.differs(tolerance):
+    for measured in flow.measurement.points:
+        if measured.value is None or measured.certain or not measured.differs(tolerance):
             continue
-        later, reaches = flow.next_observed(each.value)
-        if later and not reaches and not any(other.differs(tolerance) for other in later):
-            each.value, each.figures = None, None
-            each.reason = "its value in the file is unknown"
+        later, reaches_output = flow.next_observed(measured.value)
+        if later and not reaches_output and not any(other.differs(tolerance) for other in later):
+            measured.value, measured.figures = None, None
+            measured.reason = "its value in the file is unknown"
             dropped = True
     return dropped

@@ -1,7 +1,7 @@
-"""Finds the operation at which a difference begins, from the recorded results of operations between observed values.
+"""Finds the operation at which a difference begins, from recorded results of operations between observed values.
 
-The sidecar numbers the model's operations, and each node of the file states the operations that it implements. Recorded
-values list the operators of each call in the order in which they ran. The two lists are matched call by call.
+The sidecar numbers the model's operations, and each node of the file states which of them it implements. The values
+file lists the operators of each call in execution order. The two lists are matched call by call.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from .value_flow import Flow
 
 def beginning_in(flow: Flow, first: Beginning, limits: Limits, values: Values, program: RecordedProgram, runtime: Runtime,
                  memory: int) -> Beginning | None:
-    """Returns the beginning among the results of the operations that compute ``first``; None if none was recorded or
-    none differs."""
+    """Returns the first beginning among the results of operations that compute ``first``; None if no such result was
+    recorded or differs."""
     measurement, file = flow.measurement, flow.file
     points = list(_points(flow, first, program))
     if not points:
         return None
     measured, _ = measurements.observed(file, values, measurement.calls, points, runtime, measurement.feed,
                                         limits.general, memory)
-    finer = Flow(file, replace(measurement, points=measurements.in_order(file, [*measurement.points, *measured])))
-    within = {first.measured.value, *(each.value for each in measured)}
-    beginnings = [each for each in first_differences.find(finer, limits) if each.measured.value in within]
+    detailed = Flow(file, replace(measurement, points=measurements.in_order(file, [*measurement.points, *measured])))
+    relevant = {first.measured.value, *(each.value for each in measured)}
+    beginnings = [each for each in first_differences.find(detailed, limits) if each.measured.value in relevant]
     return next(iter([each for each in beginnings if each.lasts] or beginnings), None)
 
 
 def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[Point]:
-    """Yields the recorded results of the nodes' operations, with their values in the file."""
+    """Yields points for the recorded results of the nodes' operations."""
     calls = flow.measurement.calls
     recorded = recorded_by_number(program, calls.run)
     nodes = nodes_by_operation(flow.file)
@@ -51,21 +51,22 @@ def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[
 
 
 def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operation]:
-    """Returns the recorded operations by their numbers in the sidecar. An operator of a call counts only if the sidecar
-    and the values have it equally often. A trace also has operations on sizes, Python numbers when the model runs;
-    their results have no axes, so ranks tell them apart."""
+    """Returns the recorded operations by their numbers in the sidecar. Skips operators that occur in a call a different
+    number of times in the sidecar and in the values. Ranks of results distinguish operators, too: operations on sizes
+    are traced, with scalar results, but compute Python numbers when the model runs."""
     groups: dict[tuple[Any, ...], tuple[list[int], list[Operation]]] = {}
     for number, key in enumerate(zip(program.calls, map(_as_traced, program.targets), program.ranks, strict=True)):
         groups.setdefault(key, ([], []))[0].append(number)
     for call in run.calls:
-        for each in call.operations or ():
-            key = (call.module, call.call), _as_traced(each.operator), tuple(len(result.dims) for result in each.results)
+        for operation in call.operations or ():
+            key = ((call.module, call.call), _as_traced(operation.operator),
+                   tuple(len(result.dims) for result in operation.results))
             if key in groups:
-                groups[key][1].append(each)
-    return {number: each for numbers, found in groups.values() if len(numbers) == len(found)
-            for number, each in zip(numbers, found)}
+                groups[key][1].append(operation)
+    return {number: operation for numbers, operations in groups.values() if len(numbers) == len(operations)
+            for number, operation in zip(numbers, operations)}
 
 
 def _as_traced(operator: str) -> str:
-    """Returns the operator's name in a Python trace, which has one operator for all convolutions."""
+    """Returns the operator's name in a PyTorch trace, which has one operator for all convolutions."""
     return re.sub(r"^aten::conv(_transpose)?\dd$", "aten::_convolution", operator)

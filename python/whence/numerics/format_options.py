@@ -1,5 +1,5 @@
-"""The options ``--format`` and ``--output``, repeatable and paired in order: one run writes reports in several formats.
-One format without an output goes to standard output."""
+"""The options ``--format`` and ``--output``, repeatable and paired in order, to write a report in several formats. A
+format without an output is written to standard output."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from . import model_structure
 
 def declare(options: argparse.ArgumentParser, formats: Sequence[str], more: str = "") -> None:
     options.add_argument("--format", choices=formats, action="append",
-                         help=f"text by default{more}; several, each with its --output")
+                         help=f"text by default{more}; repeatable, each with an --output")
     options.add_argument("--output", "-o", action="append", default=[], metavar="FILE", help="the file to write, one for each "
-                         "--format in order; standard output by default")
+                         "--format in order; by default standard output")
     options.add_argument("--json", action="store_true", help="the same as --format json")
 
 
 def formats_of(options: argparse.ArgumentParser, args: argparse.Namespace) -> list[tuple[str, str | None]]:
-    """Returns each format with its file, None for standard output. Exits with a usage error if their numbers do not
-    fit."""
+    """Returns each format with its file; None is standard output. Exits with a usage error if their numbers do not
+    match."""
     formats = args.format or ["json" if args.json else "text"]
     if args.json and formats != ["json"]:
-        options.error(f"--json and --format {' '.join(formats)}")
+        options.error(f"--json contradicts --format {' '.join(formats)}")
     if not len(args.output) <= len(formats) <= len(args.output) + 1:
-        options.error(f"{len(formats)} formats and {len(args.output)} outputs: give an --output for each --format, or "
-                      "for each but one")
+        options.error(f"{len(formats)} formats and {len(args.output)} outputs: pass an --output for each --format, "
+                      "or for all but one")
     return list(zip_longest(formats, args.output))
 
 

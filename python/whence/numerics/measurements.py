@@ -1,4 +1,4 @@
-"""Measures the points of a run: gets their candidate values from a runtime, in rounds, and compares them."""
+"""Measures the points of a run: gets their candidate values from a runtime in rounds, and compares them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 from .tensor_differences import Figures, compare
 
-_MIN_COSINE = 0.9      # cosine above which a fused node's value is its module's result despite its difference
-_CONSTANT_LIMIT = 0.5  # relative difference below which a constant may be a result that was folded on export
-MEMORY = 2 << 30       # bytes of values to hold at once, by default
+_MIN_COSINE = 0.9      # minimum cosine of a fused node's value that is accepted as a module's result
+_CONSTANT_LIMIT = 0.5  # maximum relative difference of a constant that may be a folded result
+MEMORY = 2 << 30       # default maximum number of bytes of values at one time
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Measured:
     point: Point
     value: str | None = None        # None: not observable
     figures: Figures | None = None
-    certain: bool = False           # the origins in the file, or equal numbers, prove that the value is the point
+    certain: bool = False           # origins in the file, or equal numbers, prove that the value belongs to the point
     reason: str = ""                # why it is not observable
 
     def differs(self, tolerance: float) -> bool:
@@ -39,17 +39,16 @@ class Measured:
 
     @property
     def counts_unequal(self) -> bool:
-        """Returns true if its figures are shares of unequal elements. A small error of the inputs changes some
-        elements."""
+        """Returns true if its figures are shares of unequal elements. Small errors of inputs change some elements."""
         return self.figures is not None and self.figures.unequal is not None
 
 
 @dataclass
 class Measurement:
-    """One run of the file against one recorded run."""
+    """A run of the file compared with a recorded run."""
 
     calls: Calls
-    points: list[Measured]          # in the order of the file's nodes; unobservable points last
+    points: list[Measured]          # in the file's order; unobservable points last
     rounds: int
     feed: Feed
 
@@ -57,11 +56,11 @@ class Measurement:
 def measure(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
             agreement_limit: float, memory: int = MEMORY,
             overrides: Overrides = Overrides(), feed: Feed | None = None) -> Measurement:
-    """Measures all points. A value whose relative difference is at most ``agreement_limit`` is the point, whatever its
-    origin. ``overrides`` are inputs besides the recorded ones; ``feed`` replaces both.
+    """Measures all points. A value whose relative difference is at most ``agreement_limit`` belongs to the point,
+    whatever its origin. ``overrides`` change the recorded inputs; ``feed`` replaces both.
 
-    Raises WhenceError: E0104 if the file's inputs differ from the recorded ones, E0206 if the values belong to another
-    model, E0207 if the runtime fails on the file."""
+    Raises WhenceError: E0104 if the file's inputs do not fit the recorded ones, E0206 if the values belong to another
+    model, E0207 if the runtime fails."""
     calls = Calls(file, run)
     if calls.belongs_to_another_model():
         raise error("E0206", "sidecar_mismatch", f"no module of {file.path} has values in {values.place}: they belong "
@@ -71,138 +70,140 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         feed = feed_of(file, values, run, overrides) if runtime.rounds else Feed()
     measured, rounds = observed(file, values, calls, points, runtime, feed, agreement_limit, memory)
     nearest: dict[str, float] = {}
-    for each in measured:
-        if each.value is not None:
-            nearest[each.value] = min(each.figures.nearest, nearest.get(each.value, math.inf))
-    for each in measured:
-        # A value that another point agrees with belongs to that point: one of two results may be missing in the file.
-        if each.value is not None and each.figures.nearest > nearest[each.value] and (
-                not each.certain or nearest[each.value] <= agreement_limit):
-            each.value, each.figures, each.reason = None, None, "the file has no such value"
-        elif each.value in file.random:
-            each.value, each.figures, each.reason = None, None, "it depends on random numbers"
+    for point in measured:
+        if point.value is not None:
+            nearest[point.value] = min(point.figures.nearest, nearest.get(point.value, math.inf))
+    for point in measured:
+        # A value nearer to another point belongs to that point: the file may lack one of two results.
+        if point.value is not None and point.figures.nearest > nearest[point.value] and (
+                not point.certain or nearest[point.value] <= agreement_limit):
+            point.value, point.figures, point.reason = None, None, "the file does not contain it"
+        elif point.value in file.random:
+            point.value, point.figures, point.reason = None, None, "it depends on random numbers"
     return Measurement(calls, in_order(file, measured), rounds, feed)
 
 
 def in_order(file: File, points: list[Measured]) -> list[Measured]:
-    """Sorts points by the order of the file's nodes, unobservable points last."""
+    """Sorts points in the file's order, unobservable points last."""
     return sorted(points, key=lambda each: file.position(each.value) if each.value is not None else len(file.nodes) + 1)
 
 
 def observed(file: File, values: Values, calls: Calls, points: list[Point], runtime: Runtime,
              feed: Feed, agreement_limit: float, memory: int) -> tuple[list[Measured], int]:
     """Returns each point with its chosen candidate, and the number of rounds."""
-    of_value: dict[str, list[Point]] = {}
+    points_by_value: dict[str, list[Point]] = {}
     for point in points:
         for name in dict.fromkeys(form for each in point.candidates for form in _with_dequantised(file, each)):
-            of_value.setdefault(name, []).append(point)
-    found: dict[tuple[str, str], Figures] = {}
+            points_by_value.setdefault(name, []).append(point)
+    figures_of: dict[tuple[str, str], Figures] = {}
     rounds = 0
     outputs = set(file.outputs)
-    for names in _rounds(of_value, memory):
+    for names in _split_into_rounds(points_by_value, memory):
         rounds += 1
         for name, tensor in runtime.take(feed.tensors, names):
-            for point in of_value.get(name, ()):
+            for point in points_by_value.get(name, ()):
                 figures = compare(values, point.recorded, tensor, name in outputs) \
                     if isinstance(tensor, torch.Tensor) else None
                 if figures is not None:
-                    found[point.recorded.key, name] = figures
-    return [_chosen(file, calls, point, found, agreement_limit) for point in points], rounds
+                    figures_of[point.recorded.key, name] = figures
+    return [_choose_candidate(file, calls, point, figures_of, agreement_limit) for point in points], rounds
 
 
-def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:
-    """Yields the names for each round. By the recorded sizes, the values of a round stay below ``memory``."""
+def _split_into_rounds(points_by_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:
+    """Splits the names into rounds whose values, by their recorded sizes, fit into ``memory``."""
     names: list[str] = []
-    held = 0
-    for name, points in of_value.items():
+    total = 0
+    for name, points in points_by_value.items():
         size = 8 * max(point.recorded.count for point in points)
-        if names and held + size > memory:
+        if names and total + size > memory:
             yield names
-            names, held = [], 0
+            names, total = [], 0
         names.append(name)
-        held += size
+        total += size
     if names:
         yield names
 
 
 def _with_dequantised(file: File, name: str) -> list[str]:
-    """Returns the value and its dequantised copies. If a tool replaced a Relu by the clipping of QuantizeLinear, only
-    the copies are clipped."""
+    """Returns the value and its dequantised copies. If QuantizeLinear clips in place of a Relu that a tool removed,
+    only the copies are clipped."""
     return [name, *file.dequantised(name)]
 
 
-def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, str], Figures],
+def _choose_candidate(file: File, calls: Calls, point: Point, figures_of: Mapping[tuple[str, str], Figures],
             agreement_limit: float) -> Measured:
     key = point.recorded.key
 
     def nearest(names: Iterable[str]) -> str | None:
-        return min(names, key=lambda name: found[key, name].nearest, default=None)
+        return min(names, key=lambda name: figures_of[key, name].nearest, default=None)
 
     def observed_forms(names: Iterable[str]) -> dict[str, str]:
-        """Returns the nearest form of each observed candidate."""
-        forms = ((name, nearest(each for each in _with_dequantised(file, name) if (key, each) in found))
+        """Returns the nearest form, original or dequantised, of each observed candidate."""
+        forms = ((name, nearest(each for each in _with_dequantised(file, name) if (key, each) in figures_of))
                  for name in names)
         return {name: form for name, form in forms if form is not None}
 
     operation_values, module_values = observed_forms(point.operation_values), observed_forms(point.module_values)
     for forms in (operation_values, module_values):
         best = nearest(forms.values())
-        if best is not None and found[key, best].nearest <= agreement_limit:
-            return Measured(point, best, found[key, best], True)
+        if best is not None and figures_of[key, best].nearest <= agreement_limit:
+            return Measured(point, best, figures_of[key, best], True)
     if operation_values:
         best = nearest(operation_values.values())
-        return Measured(point, best, found[key, best], True)
+        return Measured(point, best, figures_of[key, best], True)
     if point.fused_node is not None:
         return Measured(point, reason=f"fused into {point.fused_node.title}")
-    # No candidate agrees: the last value that only the module computes is its result, if there is one.
-    own = [form for name, form in module_values.items()
+    # No candidate agrees, so the last value that only the module computes is its result, if any.
+    own_forms = [form for name, form in module_values.items()
            if point.source_call is not None and _is_own_value(file, calls, name, point.source_call)]
-    if not own and len(module_values) == 1:
+    if not own_forms and len(module_values) == 1:
         (name, form), = module_values.items()
-        if not point.returned_by or name in file.constants and found[key, form].relative < _CONSTANT_LIMIT:
-            own = [form]
-    if not own and point.source_call is not None:
-        own = [form for name, form in module_values.items() if _is_fused_result(file, calls, name, point.source_call)
-               and found[key, form].cosine > _MIN_COSINE]
-    if own:
-        alike = [each for at in point.returned_by[:1] for each in calls.run.calls[at].results
-                 if each.count == point.recorded.count]
-        return Measured(point, own[-1], found[key, own[-1]], len(set(own)) == 1 and len(alike) < 2)
-    return Measured(point, reason="the file has no such value" if not point.candidates else
-                    "no value of the file has its size and values")
+        if not point.returned_by or name in file.constants and figures_of[key, form].relative < _CONSTANT_LIMIT:
+            own_forms = [form]
+    if not own_forms and point.source_call is not None:
+        own_forms = [form for name, form in module_values.items()
+                     if _is_fused_result(file, calls, name, point.source_call)
+                     and figures_of[key, form].cosine > _MIN_COSINE]
+    if own_forms:
+        same_sized = [result for at in point.returned_by[:1] for result in calls.run.calls[at].results
+                      if result.count == point.recorded.count]
+        return Measured(point, own_forms[-1], figures_of[key, own_forms[-1]],
+                        len(set(own_forms)) == 1 and len(same_sized) < 2)
+    return Measured(point, reason="the file does not contain it" if not point.candidates else
+                    "no value in the file has its size and numbers")
 
 
 def _is_own_value(file: File, calls: Calls, value: str, call: int) -> bool:
-    """Returns true if only nodes of the call compute the value, and no node of the call reads it. Such a reader might
-    add the bias, for instance."""
+    """Returns true if only nodes of the call compute the value and no node of the call reads it. A node that reads it
+    might, for instance, add the bias."""
     is_own = value in file.producer and calls.within(file.producer[value], call) and not file.producer[value].quantized
     return is_own and not any(calls.touches(reader, call) for reader in file.readers.get(value, ()))
 
 
 def _is_fused_result(file: File, calls: Calls, value: str, call: int) -> bool:
-    """Returns true if a node fused from sibling modules, such as a convolution and its norm, outputs the call's
-    result."""
+    """Returns true if the value is the call's result, from a node fused from sibling modules such as a convolution and
+    its norm."""
     if value not in file.producer or file.producer[value].quantized or any(
             calls.touches(reader, call) for reader in file.readers.get(value, ())):
         return False
     fused = calls.calls_of_node[file.producer[value].at]
-    apart = all(one not in calls.enclosing[other] for one in fused for other in fused if one != other)
-    return len(fused) > 1 and apart and call == max(fused)
+    are_siblings = all(inner not in calls.enclosing[outer] for inner in fused for outer in fused if inner != outer)
+    return len(fused) > 1 and are_siblings and call == max(fused)
 
 
 def feed_of(file: File, values: Values, run: Run, overrides: Overrides) -> Feed:
-    """Returns the recorded and the supplied inputs under the file's names and in its dtypes."""
+    """Returns the recorded and supplied inputs by the file's names, in the file's dtypes."""
     return file_inputs.feed(file, {name: values.whole(each) for name, each in run.inputs.items()}, overrides)
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """The number format that a file computes in, and the bounds of its rounding errors."""
+    """The number format of a file's computation, with bounds for rounding errors."""
 
     name: str
-    min_limit: float          # relative difference below which no value differs
-    max_limit: float          # relative difference above which every value differs
-    unquantised_limit: float  # relative difference above which values of unquantised nodes differ
+    min_limit: float          # smaller relative differences are always accepted
+    max_limit: float          # larger relative differences are never accepted
+    unquantised_limit: float  # larger relative differences of unquantised nodes' values are never accepted
 
 
 # Operators with quantised inputs or outputs.
@@ -219,11 +220,11 @@ def number_format_of(file: File) -> NumberFormat:
     weights = {each.data_type for each in file.model.graph.initializer}
     is_half = proto.FLOAT16 in weights or any(each.type.tensor_type.elem_type == proto.FLOAT16
                                               for each in file.model.graph.value_info)
-    plain = _FLOAT16 if is_half else _FLOAT32
+    unquantised = _FLOAT16 if is_half else _FLOAT32
     if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
-        return NumberFormat("weights of 4 bits", 0.1, 0.5, plain.unquantised_limit)
+        return NumberFormat("weights of 4 bits", 0.1, 0.5, unquantised.unquantised_limit)
     if types & QUANTISING:
-        return NumberFormat("quantised to 8 bits", 0.08, 0.3, plain.unquantised_limit)
+        return NumberFormat("quantised to 8 bits", 0.08, 0.3, unquantised.unquantised_limit)
     if proto.BFLOAT16 in weights:
         return NumberFormat("bfloat16", 8e-3, 0.2, 0.2)
-    return plain
+    return unquantised

@@ -1,7 +1,7 @@
 """Reads an ONNX file without its weights, and adds outputs to a file without reading its weights.
 
-Both work on protobuf's wire format. Every reader merges a message that occurs twice, so outputs are added by appending
-a second, tiny graph to the file."""
+Both work on protobuf's wire format. Protobuf parsers merge repeated occurrences of a message, so outputs are added by
+appending a tiny second graph to the file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..errors import WhenceError, error
 from ..files.atomic_files import require_apart, write_text
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
-_BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that hold elements
-_MAX_KEPT_BYTES = 4096                                         # bytes; initializers up to this size keep their content
+_BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that contain elements
+_MAX_KEPT_BYTES = 4096                                  # maximum size of initializers that keep their content
 
 
 def without_weights(path: str | os.PathLike[str]) -> Any:
-    """Returns the onnx.ModelProto; initializers of more than 4 KiB have no content.
+    """Returns the onnx.ModelProto. Initializers of more than 4 KiB have no content.
 
-    Raises WhenceError: E0102, E0201, E0202, E0203 if the file is not ONNX, E0307 without onnx.
+    Raises WhenceError: E0102, E0201, E0202, E0203 if it is not an ONNX file, E0307 without onnx.
     """
     onnx = import_optional("onnx", "reading a model")
     path = os.fspath(path)
@@ -49,7 +49,7 @@ def without_weights(path: str | os.PathLike[str]) -> Any:
 
 
 def _not_a_model(path: str):
-    return error("E0203", "wrong_kind", f"{path} is not a complete ONNX file", "find the fault with whence.validate",
+    return error("E0203", "wrong_kind", f"{path} is not a complete ONNX file", "check it with whence.validate",
                  file=path)
 
 
@@ -65,14 +65,15 @@ def _model_parts(data: memoryview) -> Iterator[bytes]:
 def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
     for number, start, body, end in _fields(data, begin, stop):
         if number in (_INITIALIZER, _SPARSE) and end - body > _MAX_KEPT_BYTES:
-            yield _field(number, b"".join(bytes(data[first:last]) for inner, first, _, last in _fields(data, body, end)
-                                          if number == _INITIALIZER and inner not in _BYTES_OF_TENSOR))
+            yield _field(number, b"".join(
+                bytes(data[field_start:field_end]) for field, field_start, _, field_end in _fields(data, body, end)
+                if number == _INITIALIZER and field not in _BYTES_OF_TENSOR))
         else:
             yield bytes(data[start:end])
 
 
 def _fields(data: memoryview, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields number, start, start of the content and end of each field of a message."""
+    """Yields the number, start, content start and end of each field of a message."""
     while at < stop:
         start = at
         tag, at = _varint(data, at)
@@ -102,7 +103,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise ValueError("a number of more than 64 bits")
+            raise ValueError("a number has more than 64 bits")
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -110,53 +111,52 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    written = bytearray()
+    encoded = bytearray()
     while value > 127:
-        written.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    written.append(value)
-    return bytes(written)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def more_outputs(names: Iterable[str]) -> bytes:
-    """Returns the bytes that, appended to an ONNX file, add these values as outputs; runtimes infer their types."""
+    """Returns the bytes that add these values as outputs if appended to an ONNX file. Runtimes infer their types."""
     return _field(_GRAPH, b"".join(_field(_OUTPUT, _field(1, name.encode())) for name in names))
 
 
 def is_embedded(model: Any) -> bool:
-    """Returns true if no weight is stored in another file."""
+    """Returns true if all weights are stored in the file."""
     return not any(each.data_location == 1 for each in model.graph.initializer)
 
 
 def files_of(path: str | os.PathLike[str], model: Any) -> list[Path]:
-    """Returns the file and the files with its external weights."""
+    """Returns the file and its external weight files."""
     names = {entry.value for each in model.graph.initializer if each.data_location == 1
              for entry in each.external_data if entry.key == "location"}
     return [Path(path), *(Path(path).parent / name for name in sorted(names))]
 
 
 def external_weights(path: str | os.PathLike[str]) -> list[Path]:
-    """Returns the files with the model's external weights; none if the model is unreadable, which is reported
-    elsewhere."""
+    """Returns the model's external weight files; none if the model is unreadable, which is reported elsewhere."""
     try:
         return files_of(path, without_weights(path))[1:]
     except WhenceError:
         return []
 
 
-def write_report(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
-    """Writes a text about the model, never over the model or its weights. Returns the path."""
-    require_apart({what: target}, [model, *external_weights(model)])
+def write_report(model: Path, label: str, target: str | os.PathLike[str], text: str) -> Path:
+    """Writes text about the model, never over the model or its weights. Returns the path."""
+    require_apart({label: target}, [model, *external_weights(model)])
     write_text(Path(target), text)
     return Path(target)
 
 
 def require_weights(path: str | os.PathLike[str], model: Any) -> None:
     """Raises WhenceError E0102 if a file with weights is missing."""
-    for each in files_of(path, model)[1:]:
-        if not each.is_file():
-            raise error("E0102", "missing_file", f"the file {each} with weights of {Path(path).name} is missing",
-                        "keep the two files together", file=str(path))
+    for weights in files_of(path, model)[1:]:
+        if not weights.is_file():
+            raise error("E0102", "missing_file", f"the file {weights} with weights of {Path(path).name} is missing",
+                        "keep the model and its weight files together", file=str(path))
 
 
 def with_outputs(path: str | os.PathLike[str], names: Iterable[str], folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Reads the recorded operations of a sidecar, and which of them computed each result of a module."""
+"""Reads a sidecar's operations, and which of them computed each result of a module."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .source_lines import SourceLine
 
 @dataclass(frozen=True)
 class Result:
-    """A result of a module call: a value that the call computes and that operations outside it, or the caller, read."""
+    """A result of a module call: a value that the call computes and that is read outside it."""
 
     operation: int  # the recorded operation that computed it
-    output: int     # index among the results of the operation
+    output: int     # index in the operation's results
     dims: tuple[int, ...] | None
 
 
 @dataclass
 class RecordedProgram:
     results: dict[tuple[str, int], list[Result]]   # by module and call, in execution order
-    targets: list[str]                             # of each operation: "aten::linear"
-    calls: list[tuple[str, int]]                   # of each operation: its module and call
-    ranks: list[tuple[int | None, ...]]            # of each operation: the ranks of its results
-    read: list[set[int]]                           # of each operation: the operations whose results it reads
-    stacks: list[tuple[SourceLine, ...]]           # of each operation: its source lines, innermost first
-    digest: str                                    # identifies the program in files of value pairs
+    targets: list[str]                             # by operation: "aten::linear"
+    calls: list[tuple[str, int]]                   # by operation: its module and call
+    ranks: list[tuple[int | None, ...]]            # by operation: the ranks of its results
+    read: list[set[int]]                           # by operation: the operations whose results it reads
+    stacks: list[tuple[SourceLine, ...]]           # by operation: its source lines, innermost first
+    digest: str                                    # identifies the program in value pair files
 
 
 def read(path: str | os.PathLike[str]) -> RecordedProgram:
@@ -40,9 +40,9 @@ def read(path: str | os.PathLike[str]) -> RecordedProgram:
         raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path",
                     file=str(path)) from None
     except (ValueError, RecursionError):
-        raise _no_sidecar(path) from None
+        raise _not_a_sidecar(path) from None
     if not isinstance(raw, dict) or raw.get("format") != "whence-sidecar":
-        raise _no_sidecar(path)
+        raise _not_a_sidecar(path)
     try:
         return _program(raw)
     except (KeyError, IndexError, TypeError, ValueError) as failure:
@@ -50,8 +50,8 @@ def read(path: str | os.PathLike[str]) -> RecordedProgram:
                     file=str(path)) from None
 
 
-def _no_sidecar(path: str | os.PathLike[str]):
-    return error("E0203", "wrong_kind", f"{path} is not a sidecar", "give the file that whence.record wrote",
+def _not_a_sidecar(path: str | os.PathLike[str]):
+    return error("E0203", "wrong_kind", f"{path} is not a sidecar", "pass a file written by whence.record",
                  file=str(path))
 
 
@@ -67,9 +67,9 @@ def _program(raw: dict[str, Any]) -> RecordedProgram:
     producer = {value: (at, number) for at, each in enumerate(operations)
                 for number, value in enumerate(each["outputs"])}
     reading_scopes: dict[int, set[int]] = {}  # value -> scopes that read it
-    for each in operations:
-        for value in _values(each["arguments"]):
-            reading_scopes.setdefault(value, set()).add(each["scope"])
+    for operation in operations:
+        for value in _values(operation["arguments"]):
+            reading_scopes.setdefault(value, set()).add(operation["scope"])
     returned = {value for each in _rows(raw, "outputs") for value in _values(each["value"])}
     results: dict[tuple[str, int], list[Result]] = {}
     for value, (at, number) in sorted(producer.items(), key=lambda entry: entry[1]):
@@ -95,7 +95,7 @@ def _stacks(raw: dict[str, Any], operations: list[dict[str, Any]]) -> list[tuple
 
 
 def _scope_chains(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
-    """Returns each scope with the scopes around it. A parent comes before its children in ``scopes``."""
+    """Returns the enclosing scopes of each scope, including itself. Parents come before children in ``scopes``."""
     chains: list[frozenset[int]] = []
     for at, scope in enumerate(scopes):
         enclosing = chains[scope["parent"]] if scope["parent"] >= 0 else frozenset()
@@ -104,11 +104,11 @@ def _scope_chains(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
 
 
 def _values(argument: Any) -> list[int]:
-    """Returns the ids of the values in arguments, nested ones included."""
+    """Returns the ids of all values in an argument, including nested values."""
     if isinstance(argument, dict):
         if "value" in argument and isinstance(argument["value"], int):
             return [argument["value"]]
-        return [found for each in argument.values() for found in _values(each)]
+        return [value for each in argument.values() for value in _values(each)]
     if isinstance(argument, list):
-        return [found for each in argument for found in _values(each)]
+        return [value for each in argument for value in _values(each)]
     return []

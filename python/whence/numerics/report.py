@@ -1,4 +1,4 @@
-"""The report of an accuracy measurement: as objects, as a tree and as JSON."""
+"""The report of an accuracy measurement, as objects, tree and JSON."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .value_proofs import Contradiction
 
 @dataclass(frozen=True)
 class ModuleAccuracy:
-    """One call of one module. The figures belong to its result with the largest error."""
+    """One call of one module. The figures are those of the result with the largest error."""
 
     module: str            # qualified name; the root is ""
     call: int
     type: str
-    status: str            # "equal"; "differs"; "passing": differs, but later values agree; "adds up": above the
-    # tolerance, but no difference begins anywhere in the file; "not observable"
+    status: str            # "equal", "differs", "passing" (differs, but later values agree), "adds up" (above the
+    # tolerance, but no difference begins in the file) or "not observable"
     value: str = ""        # the result's value in the file
     relative: float = 0.0  # norm of the difference divided by the norm of the recorded result
     largest: float = 0.0   # largest absolute difference; a lower bound if ``estimated``
@@ -33,14 +33,14 @@ class ModuleAccuracy:
     cosine: float = 1.0
     unequal: float | None = None  # share of unequal elements; None for floating-point results
     estimated: bool = False       # computed from a sketch
-    inherited: float = 0.0        # the largest ``relative`` of the values that the result is computed from
-    not_finite: bool = False      # NaN or infinite in only one of the two
+    inherited: float = 0.0        # the largest ``relative`` of the result's inputs
+    not_finite: bool = False      # elements are NaN or infinite in only one of the two
     layout: str = ""              # the order of axes in the file, if it differs
-    made: float | None = None     # ``relative`` of the module run alone on the file's values: without inherited errors
+    made: float | None = None     # ``relative`` of the module run alone on the file's values, without inherited errors
     source: str = ""              # the source line of the node that computes ``value``
     stack: Stack = field(default=(), repr=False)  # its call stack with full paths, innermost first
-    proved: bool = False          # equals the recorded result, which no other module has
-    note: str = ""                # why it is not observable, and its first observable later value
+    proved: bool = False          # equals a recorded result that no other module has
+    note: str = ""                # why it is not observable, and where a later value is observable
 
     @property
     def name(self) -> str:
@@ -49,11 +49,11 @@ class ModuleAccuracy:
 
 @dataclass(frozen=True, repr=False)
 class FirstDifference(Printed):
-    """A value that differs although the values that it is computed from agree."""
+    """A value that differs although its inputs agree."""
 
-    module: str                   # the innermost module around all ``nodes``
+    module: str                   # the innermost module that encloses all ``nodes``
     call: int
-    suspects: tuple[str, ...]     # the modules of ``nodes``; several if the file does not distinguish them
+    suspects: tuple[str, ...]     # the modules of ``nodes``; several if nodes are fused
     operation: str                # the recorded operation, "aten::linear", if only one is possible; else ""
     source: str                   # the source line of the operation, or of the first node
     value: str                    # the first value that differs
@@ -61,7 +61,7 @@ class FirstDifference(Printed):
     relative: float
     largest: float
     estimated: bool
-    inherited: float              # the largest ``relative`` of the values that it is computed from
+    inherited: float              # the largest ``relative`` of its inputs
     lasts: bool = True            # False: all later observed values agree
     made: float | None = None     # as in ``ModuleAccuracy``
     stack: Stack = field(default=(), repr=False)  # as in ``ModuleAccuracy``
@@ -83,11 +83,11 @@ class AccuracyReport(Printed):
     path: Path
     settings: str                 # the runtime and how it ran
     tolerance: float              # relative difference above which a value differs
-    tolerance_of: str             # its reason: "float16", or "as given"
-    modules: tuple[ModuleAccuracy, ...]  # in the order in which the calls ended
+    tolerance_of: str             # its reason: a number format such as "float16", or "as given"
+    modules: tuple[ModuleAccuracy, ...]  # in the order in which calls ended
     first: FirstDifference | None        # None: nothing differs, or no difference lasts
     beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in execution order
-    contradictions: tuple[Contradiction, ...] = ()  # values of another module than the file states
+    contradictions: tuple[Contradiction, ...] = ()  # values that belong to other modules than annotated
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error`` as passed
     findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``
@@ -98,7 +98,7 @@ class AccuracyReport(Printed):
 
     @property
     def first_row(self) -> ModuleAccuracy | None:
-        """The row of the module of ``first``, or if that agrees, the innermost row with the value of ``first``."""
+        """The row of the first differing module or, if the module agrees, the innermost row with its value."""
         if self.first is None:
             return None
         module, call, value = self.first.module, self.first.call, self.first.value
@@ -110,7 +110,7 @@ class AccuracyReport(Printed):
     def verdict(self) -> str:
         """The result in one sentence, consistent with the rows."""
         if self.first is None:
-            return _why_none(self)
+            return _no_first_reason(self)
         row = self.first_row
         if row is not None and (row.module, row.call) == (self.first.module, self.first.call):
             return f"first module that differs: {self.first}"
@@ -118,14 +118,14 @@ class AccuracyReport(Printed):
 
     @property
     def clean(self) -> bool:
-        """True if nothing differs. With limits: true if no module is above its limit."""
+        """True if nothing differs or, with limits, if no module is above its limit."""
         return not self.findings if self.limits else self.first is None
 
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report in the form of schema/accuracy.schema.json; infinite figures are null."""
+        """Returns the report as in schema/accuracy.schema.json. Infinite figures are null."""
         return {
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
             "tolerance_of": self.tolerance_of, "observable": self.observable,
@@ -135,16 +135,16 @@ class AccuracyReport(Printed):
             "findings": list(self.findings)}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes one self-contained page: the error along the model, and the tree in colours. Returns its path."""
+        """Writes a self-contained page with a plot of the error and the tree in colours. Returns its path."""
         return model_structure.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """Returns SARIF 2.1.0 for code scanning: the findings, and the first module that differs. Locations are source
-        lines below ``source_root``, by default the working folder, if the model has any there."""
+        lines, if possible below ``source_root`` (by default the working folder)."""
         return tool_formats.to_sarif(self, source_root)
 
     def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
-        """Writes node data that colours nodes by their modules' error in Model Explorer. Returns its path."""
+        """Writes node data for Model Explorer that colour nodes by their modules' error. Returns the path."""
         return model_structure.write_report(self.path, "the node data", path,
                                             json.dumps(tool_formats.to_model_explorer(self)))
 
@@ -152,7 +152,7 @@ class AccuracyReport(Printed):
         return "\n".join([*head(self), "", *_tree(self)])
 
     def _headline(self) -> str:
-        """Names the file, the runtime, and the first module that differs or the reason why there is none."""
+        """Returns the file, the runtime, and the first module that differs or the reason why there is none."""
         measured, observable, *more = head(self)
         found = more[len(self.notes)]
         return f"{measured}, {observable.partition(';')[0]}, {found}"
@@ -166,46 +166,48 @@ class AccuracyReport(Printed):
             (label, *_figures(each), _bar_of(each)) for each, label in zip(rows, labels(rows))])
 
 
-def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
-    """Returns the cells of a row; the last one is the verdict."""
-    if each.status == "not observable":
-        return "", "", "", "", each.note
-    return (short_number(each.relative), short_number(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
-            "differs" if each.status == "differs" else "")
+def _figures(row: ModuleAccuracy) -> tuple[str, ...]:
+    """Returns the cells of a row. The last cell is the verdict."""
+    if row.status == "not observable":
+        return "", "", "", "", row.note
+    return (short_number(row.relative), short_number(row.largest), f"{row.sqnr:.1f}", f"{row.cosine:.5f}",
+            "differs" if row.status == "differs" else "")
 
 
-def _bar_of(each: ModuleAccuracy) -> Bar | str:
+def _bar_of(row: ModuleAccuracy) -> Bar | str:
     """Returns the relative difference as a bar on a logarithmic scale: empty at 1e-8, full at 1."""
-    if each.status == "not observable" or not each.relative > 1e-8:
+    if row.status == "not observable" or not row.relative > 1e-8:
         return ""
-    return Bar.of(1 + math.log10(min(each.relative, 1.0)) / 8)
+    return Bar.of(1 + math.log10(min(row.relative, 1.0)) / 8)
 
 
 def number_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _beginning(each: FirstDifference) -> dict[str, Any]:
-    return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
-            "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made),
-            "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
-                      "estimated": each.estimated}}
+def _beginning(difference: FirstDifference) -> dict[str, Any]:
+    return {"module": difference.module, "call": difference.call, "suspects": list(difference.suspects),
+            "operation": difference.operation, "source": difference.source, "value": difference.value,
+            "nodes": list(difference.nodes),
+            "inherited": number_or_none(difference.inherited), "lasts": difference.lasts,
+            "made": number_or_none(difference.made),
+            "error": {"relative": number_or_none(difference.relative), "largest": number_or_none(difference.largest),
+                      "estimated": difference.estimated}}
 
 
-def _module(each: ModuleAccuracy) -> dict[str, Any]:
-    entry = {"module": each.module, "call": each.call, "type": each.type, "status": each.status}
-    if each.status == "not observable":
-        return {**entry, "note": each.note}
-    return {**entry, "value": each.value, "relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
-            "sqnr_db": number_or_none(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
-            "inherited": number_or_none(each.inherited), "made": number_or_none(each.made),
-            "not_finite": each.not_finite, "layout": each.layout,
-            "source": each.source, "proved": each.proved}
+def _module(row: ModuleAccuracy) -> dict[str, Any]:
+    entry = {"module": row.module, "call": row.call, "type": row.type, "status": row.status}
+    if row.status == "not observable":
+        return {**entry, "note": row.note}
+    return {**entry, "value": row.value, "relative": number_or_none(row.relative),
+            "largest": number_or_none(row.largest), "sqnr_db": number_or_none(row.sqnr), "cosine": row.cosine,
+            "unequal": row.unequal, "estimated": row.estimated, "inherited": number_or_none(row.inherited),
+            "made": number_or_none(row.made), "not_finite": row.not_finite, "layout": row.layout,
+            "source": row.source, "proved": row.proved}
 
 
 def head(report: AccuracyReport) -> list[str]:
-    """Returns the lines above the tree: the measurement, and where differences begin."""
+    """Returns the lines above the tree: settings, notes and where differences begin."""
     lines = [f"{report.path.name}: {report.settings}",
              f"{report.observable} of {len(report.modules)} module calls observable; a relative difference above "
              f"{report.tolerance:g} counts ({report.tolerance_of})"]
@@ -239,13 +241,13 @@ def _listed(beginnings: Sequence[FirstDifference]) -> str:
     return ", ".join(shown) + (f" and {len(beginnings) - 6} more" if len(beginnings) > 6 else "")
 
 
-def _why_none(report: AccuracyReport) -> str:
-    above = [each for each in report.modules if each.status not in ("equal", "not observable")]
+def _no_first_reason(report: AccuracyReport) -> str:
+    above = [row for row in report.modules if row.status not in ("equal", "not observable")]
     if report.beginnings:
         return ("no difference lasts: all values computed from a difference agree, " + _listed(report.beginnings))
     if not above:
         return "no module differs"
-    ran_alone = any(each.made is not None for each in report.modules)
+    ran_alone = any(row.made is not None for row in report.modules)
     return (f"no module is the first: differences grow from step to step, and are above {report.tolerance:g} from "
             f"{above[0].name} on" + (
                 "" if ran_alone else "; --model (the PyTorch model) shows the error of each module"))
@@ -263,15 +265,15 @@ def _tree(report: AccuracyReport) -> list[str]:
     rows, first = in_order(report.modules), report.first_row
     names = labels(rows)
     width = max(map(len, names), default=0)
-    ran_alone = any(each.made is not None for each in rows)
+    ran_alone = any(row.made is not None for row in rows)
     lines = [f"{'module':<{width}}  {'relative':>9}  " + (f"{'alone':>9}  " if ran_alone else "")
              + f"{'largest':>9}  {'SQNR dB':>8}  {'cosine':>8}"]
-    for each, label in zip(rows, names):
-        if each.status == "not observable":
-            lines.append(f"{label:<{width}}  {each.note}")
+    for row, label in zip(rows, names):
+        if row.status == "not observable":
+            lines.append(f"{label:<{width}}  {row.note}")
             continue
-        mark = _MARKS[each.status] + (", first" if each is first else "")
-        alone = f"{'' if each.made is None else short_number(each.made):>9}  " if ran_alone else ""
-        lines.append(f"{label:<{width}}  {short_number(each.relative):>9}  {alone}{short_number(each.largest):>9}  "
-                     f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")
+        mark = _MARKS[row.status] + (", first" if row is first else "")
+        alone = f"{'' if row.made is None else short_number(row.made):>9}  " if ran_alone else ""
+        lines.append(f"{label:<{width}}  {short_number(row.relative):>9}  {alone}{short_number(row.largest):>9}  "
+                     f"{row.sqnr:>8.1f}  {row.cosine:>8.5f}{mark}")
     return lines

@@ -1,4 +1,4 @@
-"""Figures of the difference between an observed and a recorded tensor: exact, or estimated from a sketch."""
+"""Measures the difference between an observed and a recorded tensor, exactly or estimated from a sketch."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ..values import sketch as sketching
 from ..values.sketch import Sketch
 from ..values.value_file import Recorded, Values
 
-_MAX_LAYOUTS = 130  # orders of axes to try; five axes have 120
+_MAX_LAYOUTS = 130  # maximum number of orders of axes to try; five axes have 120
 
 
 @dataclass(frozen=True)
 class Figures:
     """``relative`` is the norm of the difference divided by the norm of the recorded tensor. It is infinite if elements
-    are NaN or infinite in only one of the two, or if the recorded tensor is zero and the observed one is not. For
-    integers and booleans it is the share of unequal elements."""
+    are NaN or infinite in only one tensor, or if only the recorded tensor is zero. For integers and booleans, it is the
+    share of unequal elements."""
 
     relative: float
-    largest: float          # largest absolute difference; for a sketch, a lower bound from 1,024 elements
+    largest: float          # largest absolute difference; if estimated, only of 1,024 elements
     cosine: float
-    estimated: bool         # from a sketch; False: exact
+    estimated: bool         # computed from a sketch
     unequal: float | None   # the share of unequal elements; None for floating-point tensors
-    not_finite: bool        # NaN or infinite in only one of the two
-    layout: str             # "", or the order of axes of the observed tensor: "axes 0 2 3 1"
-    permuted: Figures | None = None  # in another order of axes, which sizes cannot tell from a wrong order
+    not_finite: bool        # elements are NaN or infinite in only one tensor
+    layout: str             # the observed tensor's order of axes, if different: "axes 0 2 3 1"
+    permuted: Figures | None = None  # in another order of axes with the same sizes, which may be wrong
 
     @property
     def moves_channels(self) -> bool:
-        """True if the layout turns channels first into channels last or back."""
+        """True if the layout converts between channels first and channels last."""
         axes = list(map(int, self.layout.split()[1:]))
         count = len(axes)
         return count > 2 and axes in ([0, *range(2, count), 1], [0, count - 1, *range(1, count - 1)])
 
     @property
     def nearest(self) -> float:
-        """The smaller ``relative`` of the two orders of axes."""
+        """The smaller ``relative`` in both orders of axes."""
         return self.relative if self.permuted is None else min(self.relative, self.permuted.relative)
 
     @property
@@ -53,7 +53,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class _View:
-    """A view of the observed tensor with its elements in the order of the recorded tensor; its sizes may differ."""
+    """A view of the observed tensor with the recorded order of elements; its sizes may differ."""
 
     layout: str
     tensor: torch.Tensor
@@ -62,14 +62,14 @@ class _View:
 def compare(values: Values, recorded: Recorded, observed: torch.Tensor, in_own_order: bool = False) -> Figures | None:
     """Compares two tensors. Returns None if their numbers of elements differ or the layout is not recognised.
 
-    A tensor of other sizes is compared in the order of axes in which the samples agree best. With ``in_own_order``, for
-    outputs of the file, only its own order counts.
+    If sizes differ, the order of axes in which the samples agree best is used. With ``in_own_order``, for outputs of
+    the file, axes are never reordered.
     """
     if recorded.count != observed.numel() or is_number(recorded) != _is_number_tensor(observed):
         return None
-    places, samples = samples_of(values, recorded)
+    indices, samples = samples_of(values, recorded)
     unpermuted = _View("", observed)
-    view = unpermuted if in_own_order else _best_view(observed, recorded.dims, places, samples)
+    view = unpermuted if in_own_order else _best_view(observed, recorded.dims, indices, samples)
     if view is None:
         return None
     if view.layout and _without_ones(observed.shape) == _without_ones(recorded.dims):
@@ -84,14 +84,13 @@ def _view_figures(values: Values, recorded: Recorded, view: _View) -> Figures:
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
-    """Returns the observed tensor in the sizes of the recorded one, and in its order of axes if ``layout`` is
-    another."""
+    """Returns the observed tensor with the recorded sizes, and with the recorded order of axes if ``layout`` is set."""
     view = _best_view(observed, recorded.dims, *samples_of(values, recorded)) if layout else None
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
 def relative(expected: torch.Tensor, observed: torch.Tensor) -> float:
-    """Returns ``Figures.relative`` of two complete tensors with the same number of elements."""
+    """Returns ``Figures.relative`` for two tensors with the same number of elements."""
     a, b = observed.reshape(-1), expected.reshape(-1)
     if not _is_number_tensor(b):
         return float((a != b).double().mean()) if a.numel() else 0.0
@@ -117,19 +116,20 @@ def _complete_figures(expected: torch.Tensor, view: _View) -> Figures:
 def _number_figures(observed: torch.Tensor, expected: torch.Tensor, layout: str) -> Figures:
     a, b = _wide(observed), _wide(expected)
     not_finite = _not_finite_differs(a, b)
-    both = torch.isfinite(a) & torch.isfinite(b)
-    a, b = (a, b) if bool(both.all()) else (a[both], b[both])
+    finite = torch.isfinite(a) & torch.isfinite(b)
+    a, b = (a, b) if bool(finite.all()) else (a[finite], b[finite])
     difference = _length(a - b)
     return _figures(difference, _length(a), _length(b), _largest(a - b), not_finite, False, layout)
 
 
 def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns sampled indices of the recorded tensor, and its elements there."""
+    """Returns sampled indices of the recorded tensor, and the elements at these indices."""
     if recorded.form != "whole":
-        return sketching.places(recorded.count), values.sketch(recorded).samples
+        return sketching.sample_positions(recorded.count), values.sketch(recorded).samples
     flat = values.whole(recorded).reshape(-1)
-    places = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES else sketching.places(flat.numel())
-    return places, flat[places]
+    indices = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES \
+        else sketching.sample_positions(flat.numel())
+    return indices, flat[indices]
 
 
 def _not_finite_differs(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -140,21 +140,21 @@ def _not_finite_differs(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _sketch_figures(expected: Sketch, recorded: Recorded, view: _View) -> Figures:
-    places = sketching.places(recorded.count)
+    indices = sketching.sample_positions(recorded.count)
     flat = view.tensor.reshape(-1)
-    at_places = flat[places]
+    sampled = flat[indices]
     if not _is_number_tensor(flat):
-        unequal = float((at_places != expected.samples).double().mean())
-        return _integer_figures(unequal, _largest(at_places.double() - expected.samples.double()), True, view.layout)
+        unequal = float((sampled != expected.samples).double().mean())
+        return _integer_figures(unequal, _largest(sampled.double() - expected.samples.double()), True, view.layout)
     moments = sketching.moments(flat)
     projected = sketching.projection(flat)
     not_finite = tuple(int(each) for each in moments[1:4]) != expected.not_finite
-    a, b = _wide(at_places), _wide(expected.samples)
+    a, b = _wide(sampled), _wide(expected.samples)
     not_finite = not_finite or _not_finite_differs(a, b)
-    both = torch.isfinite(a) & torch.isfinite(b)
+    finite = torch.isfinite(a) & torch.isfinite(b)
     difference = _length(projected.double() - expected.projection.double())
-    return _figures(difference, math.sqrt(float(moments[8])), expected.norm, _largest(a[both] - b[both]), not_finite,
-                    True, view.layout)
+    return _figures(difference, math.sqrt(float(moments[8])), expected.norm, _largest(a[finite] - b[finite]),
+                    not_finite, True, view.layout)
 
 
 def _figures(difference: float, observed: float, expected: float, largest: float, not_finite: bool, estimated: bool,
@@ -167,7 +167,7 @@ def _figures(difference: float, observed: float, expected: float, largest: float
         relative = difference / expected
     cosine = 1.0 if difference == 0 else 0.0
     if observed > 0 and expected > 0 and math.isfinite(difference):
-        # By the law of cosines, because a sketch has only the norms.
+        # From the law of cosines, because a sketch contains only norms.
         cosine = max(-1.0, min(1.0, (observed**2 + expected**2 - difference**2) / (2 * observed * expected)))
     return Figures(relative, largest, cosine, estimated, None, not_finite, layout)
 
@@ -191,16 +191,16 @@ def _largest(difference: torch.Tensor) -> float:
 # ---- layouts ------------------------------------------------------------------------------------------------------
 
 
-def _best_view(observed: torch.Tensor, dims: tuple[int, ...], places: torch.Tensor,
+def _best_view(observed: torch.Tensor, dims: tuple[int, ...], indices: torch.Tensor,
                samples: torch.Tensor) -> _View | None:
-    """Returns the tensor unchanged, or in another order of axes if only that is close to the samples."""
+    """Returns the tensor unchanged, or in another order of axes if only that order is close to the samples."""
     unpermuted = _View("", observed)
-    off = _distance(unpermuted, places, samples)
-    if off < 0.5:
+    distance = _distance(unpermuted, indices, samples)
+    if distance < 0.5:
         return unpermuted
-    distances = [(_distance(view, places, samples), view) for view in _permuted(observed, dims)]
-    least, best = min(distances, key=lambda each: each[0], default=(math.inf, unpermuted))
-    if least < 0.1 and least < off / 4:
+    distances = [(_distance(view, indices, samples), view) for view in _permuted(observed, dims)]
+    min_distance, best = min(distances, key=lambda each: each[0], default=(math.inf, unpermuted))
+    if min_distance < 0.1 and min_distance < distance / 4:
         return best
     return unpermuted if _without_ones(observed.shape) == _without_ones(dims) else None
 
@@ -210,32 +210,31 @@ def _without_ones(dims: Iterable[int]) -> list[int]:
 
 
 def _permuted(observed: torch.Tensor, dims: tuple[int, ...]) -> Iterator[_View]:
-    """Yields views by orders of the observed axes (channels last, separate heads) and of the recorded ones (joined
-    heads)."""
+    """Yields views with permuted observed axes (channels last, split heads) or recorded axes (merged heads)."""
     for order in _orders(observed.dim()):
         yield _View("axes " + " ".join(map(str, order)), observed.permute(order))
     if tuple(observed.shape) == dims:
         return
     for order in _orders(len(dims)):
         sizes = [dims[axis] for axis in order]
-        back = [order.index(axis) for axis in range(len(dims))]
-        yield _View("axes " + " ".join(map(str, back)), observed.reshape(sizes).permute(back))
+        inverse = [order.index(axis) for axis in range(len(dims))]
+        yield _View("axes " + " ".join(map(str, inverse)), observed.reshape(sizes).permute(inverse))
 
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:
-    """Yields the orders of axes except the first, the unchanged one."""
+    """Yields all orders of axes except the original order."""
     return itertools.islice(itertools.permutations(range(rank)), 1, _MAX_LAYOUTS)
 
 
-def _distance(view: _View, places: torch.Tensor, samples: torch.Tensor) -> float:
-    """Returns the relative difference at the sampled elements; copies only those."""
+def _distance(view: _View, indices: torch.Tensor, samples: torch.Tensor) -> float:
+    """Returns the relative difference of the sampled elements. Copies only these elements."""
     if samples.numel() == 0:
         return 0.0
     shape = view.tensor.shape
-    seen = view.tensor[torch.unravel_index(places, shape)] if shape else view.tensor.reshape(-1)
-    if not _is_number_tensor(seen):
-        return float((seen != samples).double().mean())
-    a, b = _wide(seen), _wide(samples)
-    both = torch.isfinite(a) & torch.isfinite(b)
-    length = _length(b[both])
-    return _length(a[both] - b[both]) / length if length else float(_length(a[both]) > 0)
+    sampled = view.tensor[torch.unravel_index(indices, shape)] if shape else view.tensor.reshape(-1)
+    if not _is_number_tensor(sampled):
+        return float((sampled != samples).double().mean())
+    a, b = _wide(sampled), _wide(samples)
+    finite = torch.isfinite(a) & torch.isfinite(b)
+    length = _length(b[finite])
+    return _length(a[finite] - b[finite]) / length if length else float(_length(a[finite]) > 0)

@@ -1,4 +1,4 @@
-"""The report in the formats of other tools: SARIF for code scanning, and node data for Model Explorer."""
+"""The report in formats of other tools: SARIF for code scanning, and node data for Model Explorer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _RULES = [
      "fullDescription": {"text": "The relative difference of a module's result from PyTorch's is above --max-error."},
      "help": {"text": "`whence accuracy` shows where it begins"}, "defaultConfiguration": {"level": "error"}},
     {"id": "A102", "name": "first_module_that_differs", "shortDescription": {"text": "where a difference begins"},
-     "fullDescription": {"text": "The module's result differs from PyTorch's although the values that it reads agree."},
+     "fullDescription": {"text": "The module's result differs from PyTorch's although its inputs agree."},
      "help": {"text": "compare the module's nodes with its source"}, "defaultConfiguration": {"level": "note"}},
 ]
 
 
 def to_sarif(report: AccuracyReport, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Returns SARIF 2.1.0: a result for each finding, and a note for the first module that differs. Locations are
-    source lines if the file or the sidecar has them, else the ONNX file."""
+    source lines from the file or the sidecar, or else the ONNX file."""
     root, stacks = SourceRoot(source_root), {(each.module, each.call): each.stack for each in report.modules}
     results = [_result(0, "error", f"{report.path.name}: {each['message']}", each["module"], each["source"],
                        stacks.get((each["module"], each["call"]), ()), report, root) for each in report.findings]
@@ -44,8 +44,8 @@ def _result(rule: int, level: str, text: str, module: str, source: str, stack: S
             root: SourceRoot) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
     line = root.line_in(stack)
-    if line is None and (named := re.match(r"(.+?):(\d+)\b", source)):  # only the name of the source file is stored
-        line = (root.find(named[1]) or named[1], int(named[2]))
+    if line is None and (match := re.match(r"(.+?):(\d+)\b", source)):  # only the file name without a folder is stored
+        line = (root.find(match[1]) or match[1], int(match[2]))
     if line is not None:
         location = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}
     return {"ruleId": _RULES[rule]["id"], "ruleIndex": rule, "level": level, "message": {"text": text}, "locations": [
@@ -53,15 +53,15 @@ def _result(rule: int, level: str, text: str, module: str, source: str, stack: S
 
 
 def _artifact(path: str) -> dict[str, str]:
-    """Returns the location of a file: relative to the root of the repository, or absolute if it is elsewhere."""
+    """Returns the location of a file, relative to the root of the repository if it is inside."""
     if path.startswith("/"):
         return {"uri": Path(path).as_uri()}
     return {"uri": urllib.parse.quote(path), "uriBaseId": "%SRCROOT%"}
 
 
 def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
-    """Returns node data: for each node the relative difference of the innermost observable module around it, from green
-    to red on a logarithmic scale. An infinite difference is written as 1e38."""
+    """Returns node data: for each node the relative difference of the innermost observable module that encloses it,
+    coloured from green to red on a logarithmic scale. Infinity is written as 1e38."""
     file = annotated_file.read(report.path)
     rows = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
     results: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
 
 
 def _enclosing_modules(node: annotated_file.Node):
-    """Yields the node's module and the modules around it, each with the node's call and with the first call."""
+    """Yields the node's module and its enclosing modules, each with the node's call number and with 0."""
     module = node.modules[0] if node.modules else ""
     while True:
         yield module, node.call
@@ -85,7 +85,7 @@ def _enclosing_modules(node: annotated_file.Node):
 
 
 def _colour(relative: float, tolerance: float) -> str:
-    """Returns green up to a thousandth of the tolerance, yellow at the tolerance, red from 1,000 times the
+    """Returns a colour: green up to 1/1,000 of the tolerance, yellow at the tolerance, red from 1,000 times the
     tolerance."""
     decades = math.log10(relative / max(tolerance, 1e-12)) if 0 < relative < math.inf else math.copysign(3, relative - 1)
     hue = 60 - 20 * max(-3.0, min(3.0, decades))

@@ -1,4 +1,4 @@
-"""``whence validate --values``: the command's report on a file, and the annotations that recorded values prove."""
+"""``whence validate --values``: adds the number of annotations that recorded values prove to the command's report."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .value_proofs import Contradiction
 
 @dataclass(frozen=True)
 class Proof:
-    """Counts of annotations that recorded values prove, and contradictions."""
+    """The number of annotations that recorded values prove, and contradictions."""
 
     settings: str                 # the runtime and how it ran
-    proved: int                   # calls whose results equal the recorded ones within `limit`, and no other module's
+    proved: int                   # calls with results within `limit` of the recorded results, and of no other module's
     limit: float                  # relative difference; larger in quantised files
     observable: int
     calls: int                    # recorded calls with results
@@ -35,7 +35,7 @@ class Proof:
 
 def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None = None,
           input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> Proof:
-    """Runs the file and counts the annotations that values prove. Raises WhenceError as ``whence.accuracy`` does."""
+    """Runs the file and counts the annotations that values prove. Raises WhenceError like ``whence.accuracy``."""
     from .api import accuracy
 
     report = accuracy(model, values, sidecar=sidecar, input_names=input_names, extra_inputs=extra_inputs)
@@ -46,8 +46,8 @@ def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike
 def parser() -> Parser:
     options = Parser(
         prog="whence validate", description="Validates an annotated file, runs it on recorded inputs, and counts the "
-        "modules whose results equal the recorded ones. Without --values the file is not run.",
-        epilog="Exit code 1: a check found a fault, or a value belongs to another module than the file states. All "
+        "modules whose results equal the recorded ones. Without --values, the file is not run.",
+        epilog="Exit code 1: a check found a fault, or a value belongs to another module than annotated. All "
         "other options are those of `whence validate`.", allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
@@ -68,12 +68,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser()
     args = options.parse_args(arguments)
     outputs = format_options.formats_of(options, args)
-    others = [word for each in args.others or () for word in (each if isinstance(each, tuple) else (each,))]
-    others += ["--sidecar", args.sidecar] if args.sidecar else []
+    command_options = [word for each in args.others or () for word in (each if isinstance(each, tuple) else (each,))]
+    command_options += ["--sidecar", args.sidecar] if args.sidecar else []
     results = {}
     for format_name, _ in outputs:
         results[format_name] = process.run(
-            [str(process.binary()), "validate", args.file, *others, "--format", format_name], process.environment())
+            [str(process.binary()), "validate", args.file, *command_options, "--format", format_name],
+            process.environment())
         result = results[format_name]
         if result.returncode not in (0, 1):
             print(result.stdout, end="")
@@ -92,6 +93,6 @@ def _with_proof(output: str, format_name: str, proof: Proof) -> str:
     try:
         report = json.loads(output)
     except ValueError:
-        raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
+        raise error("E0901", "internal", "`whence validate --json` did not print JSON", "please report this") from None
     report["clean"] = report["clean"] and not proof.contradictions
     return json.dumps({**report, "proof": asdict(proof)}, indent=2)

@@ -1,4 +1,4 @@
-"""Data flow between the observed values of a measurement."""
+"""Data flow between observed values of a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .measurements import Measured, Measurement, QUANTISING
 
 
 class Flow:
-    """The nodes between observed values. Later changes of the measurement do not change the flow."""
+    """The nodes between observed values. Later changes to the measurement do not affect the flow."""
 
     def __init__(self, file: File, measurement: Measurement) -> None:
         self.file = file
@@ -22,8 +22,7 @@ class Flow:
         self._regions: dict[str, tuple[list[Node], list[Measured]]] = {}
 
     def region(self, value: str) -> tuple[list[Node], list[Measured]]:
-        """Returns the nodes that compute ``value`` from observed values, in the file's order, and these observed
-        values."""
+        """Returns the nodes, in the file's order, that compute ``value`` from observed values, and these values."""
         if value not in self._regions:
             self._regions[value] = self._find_region(value)
         return self._regions[value]
@@ -31,36 +30,36 @@ class Flow:
     def _find_region(self, value: str) -> tuple[list[Node], list[Measured]]:
         nodes: dict[int, Node] = {}
         reads: dict[str, Measured] = {}
-        todo = [value]
-        while todo:
-            node = self.file.producer.get(todo.pop())
+        pending = [value]
+        while pending:
+            node = self.file.producer.get(pending.pop())
             if node is None or node.at in nodes:
                 continue
             nodes[node.at] = node
             for name in node.inputs:
                 if name in self.observed and name != value:
-                    reads[name] = self.observed[name]  # also a constant
-            todo += (name for name in self.file.data_inputs(node) if name not in self.observed or name == value)
+                    reads[name] = self.observed[name]  # may be a constant
+            pending += (name for name in self.file.data_inputs(node) if name not in self.observed or name == value)
         return [nodes[at] for at in sorted(nodes)], list(reads.values())
 
     def inherited_error(self, value: str) -> float:
-        """Returns the largest relative difference of the observed values that ``value`` is computed from."""
+        """Returns the largest relative difference of the observed values from which ``value`` is computed."""
         return max((each.figures.relative for each in self.region(value)[1]), default=0.0)
 
     def largest_earlier_error(self, value: str) -> float:
-        """Returns the largest relative difference of all observed values before ``value``."""
+        """Returns the largest relative difference of all observed values on which ``value`` depends."""
         return self._largest_earlier[value]
 
     @cached_property
     def _largest_earlier(self) -> dict[str, float]:
         largest: dict[str, float] = {}
-        for name in self.observed:  # in the file's order: earlier values are complete
+        for name in self.observed:  # in the file's order, so earlier values are complete
             largest[name] = max((max(each.figures.relative, largest.get(each.value, 0.0))
                                  for each in self.region(name)[1]), default=0.0)
         return largest
 
     def is_quantised(self, value: str) -> bool:
-        """Returns true if the nodes of the value's region quantise, or read quantised weights."""
+        """Returns true if nodes in the value's region quantise or read quantised weights."""
         return self.quantise(self.region(value)[0])
 
     def quantise(self, nodes: Iterable[Node]) -> bool:
@@ -68,7 +67,7 @@ class Flow:
 
     @cached_property
     def _low_bits(self) -> set[str]:
-        """Constants computed from quantised constants."""
+        """Returns the constants that are computed from quantised constants."""
         found: set[str] = set()
         for node in self.file.nodes:
             if node.op_type in QUANTISING or any(name in found for name in node.inputs):
@@ -76,7 +75,7 @@ class Flow:
         return found
 
     def has_weights(self, nodes: Iterable[Node]) -> bool:
-        """Returns true if the nodes read constants that have, or are computed from, more than one element."""
+        """Returns true if the nodes read constants with several elements, or computed from such constants."""
         return any(name in self._weights for node in nodes for name in node.inputs)
 
     @cached_property
@@ -88,27 +87,27 @@ class Flow:
         return found
 
     def next_observed(self, value: str) -> tuple[list[Measured], bool]:
-        """Returns the next observed values computed from this one, and whether an output of the file is reached before
-        them."""
-        seen: set[int] = set()
-        found: dict[str, Measured] = {}
-        reaches = value in self.file.outputs
-        todo = [value]
-        while todo:
-            for node in self.file.readers.get(todo.pop(), ()):
-                if node.at in seen:
+        """Returns the next observed values computed from this value, and true if an output of the file is reached
+        before them."""
+        visited: set[int] = set()
+        observed: dict[str, Measured] = {}
+        reaches_output = value in self.file.outputs
+        pending = [value]
+        while pending:
+            for node in self.file.readers.get(pending.pop(), ()):
+                if node.at in visited:
                     continue
-                seen.add(node.at)
+                visited.add(node.at)
                 for name in node.outputs:
                     if name in self.observed and name != value:
-                        found[name] = self.observed[name]
+                        observed[name] = self.observed[name]
                     elif name not in self.file.sizes:
-                        reaches = reaches or name in self.file.outputs
-                        todo.append(name)
-        return list(found.values()), reaches
+                        reaches_output = reaches_output or name in self.file.outputs
+                        pending.append(name)
+        return list(observed.values()), reaches_output
 
-    def first_seen(self, nodes: Iterable[Node]) -> Measured | None:
-        """Returns the first observed value computed from results of these nodes."""
+    def first_observed(self, nodes: Iterable[Node]) -> Measured | None:
+        """Returns the first observed value computed from these nodes' results."""
         later = [each for node in nodes for name in node.outputs if name
                  for each in ([self.observed[name]] if name in self.observed else self.next_observed(name)[0])]
         return min(later, key=lambda each: self.file.position(each.value), default=None)

@@ -1,8 +1,8 @@
-"""Pairs values of a file with results of recorded operations, only by their numbers: names, bytes and structure of the
+"""Pairs values of a file with results of recorded operations by their numbers only. Names, bytes and structure of the
 file may differ.
 
-Constants and small results are left out, and so are results that several operations have, unless these only rearrange
-one result. A value is paired if it is near one result and clearly nearer to it than to any other."""
+Constant and small results are left out, and so are results shared by several operations, unless these only rearrange
+one result. A value is paired with a result if it is near it and clearly nearer than to all other results."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from .measurements import MEMORY
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 
-_MIN_ELEMENTS = 16     # elements; in smaller tensors equal numbers may be chance
-_ALIKE_LIMIT = 1e-4    # relative difference of moments below which two results are rearrangements of one another
-_MAX_COMPARED = 4      # nearest results to compare in every order of axes
-_MIN_RATIO = 4         # least ratio of the second nearest distance to the nearest one
-_MIN_MARGIN = 1e-3     # least difference of the two distances, relative
+_MIN_ELEMENTS = 16     # numbers of smaller tensors may be equal by chance
+_ALIKE_LIMIT = 1e-4    # maximum relative difference of the moments of rearranged results
+_MAX_COMPARED = 4      # maximum number of nearest results to compare in all orders of axes
+_MIN_RATIO = 4         # minimum ratio of the second nearest distance to the nearest
+_MIN_MARGIN = 1e-3     # minimum difference of these two distances
 
 
 @dataclass(frozen=True)
 class Pair:
     value: str        # name in the file
     operation: int    # index in the sidecar
-    output: int       # index among the operation's results
+    output: int       # index in the operation's results
     relative: float   # norm of the difference divided by the norm of the recorded result
 
 
@@ -47,7 +47,7 @@ class _Result:
     output: int
     recorded: Recorded
     moments: torch.Tensor  # float64[5]: sum, sum of magnitudes, norm, minimum, maximum
-    samples: torch.Tensor  # float64, at the places of ``tensor_differences.samples_of``
+    samples: torch.Tensor  # float64, at the indices of ``tensor_differences.samples_of``
 
     @property
     def length(self) -> float:
@@ -56,21 +56,21 @@ class _Result:
 
 def find(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram,
          memory: int = MEMORY, overrides: Overrides = Overrides()) -> list[Pair]:
-    """Runs the file on the recorded inputs and returns the pairs. Raises WhenceError as ``whence.accuracy`` does."""
+    """Runs the file on the recorded inputs and returns the pairs. Raises WhenceError like ``whence.accuracy``."""
     results_by_count = _by_count(_distinctive(values, _results(run, program), program))
     feed = measurements.feed_of(file, values, run, overrides).tensors if runtime.rounds else {}
     limit = measurements.number_format_of(file).max_limit / 2
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for name, tensor in _observed(file, runtime, feed, results_by_count, memory):
         nearest = _nearest(values, results_by_count[tensor.numel()], tensor, limit)
         if nearest is not None:
-            found.append(Pair(name, *nearest))
-    return _without_distant(found)
+            pairs.append(Pair(name, *nearest))
+    return _without_distant(pairs)
 
 
 def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Recorded]]:
-    """Returns the results of recorded operations by tensor key; of several operations with one tensor, the first."""
-    found: dict[str, tuple[int, int, Recorded]] = {}
+    """Returns results of recorded operations by tensor key; the first if several operations return a tensor."""
+    results: dict[str, tuple[int, int, Recorded]] = {}
     operation_results = [(number, output, recorded)
                          for number, operation in first_operations.recorded_by_number(program, run).items()
                          for output, recorded in enumerate(operation.results)]
@@ -79,47 +79,49 @@ def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Re
             result = candidates.program_result(recorded, call, program.results.get((call.module, call.call), []))
             if result is not None:
                 operation_results.append((result.operation, result.output, recorded))
-    for each in sorted(operation_results, key=lambda each: each[:2]):
-        found.setdefault(each[2].key, each)
-    return found
+    for entry in sorted(operation_results, key=lambda entry: entry[:2]):
+        results.setdefault(entry[2].key, entry)
+    return results
 
 
 def _distinctive(values: Values, results: Mapping[str, tuple[int, int, Recorded]],
                  program: RecordedProgram) -> Iterator[_Result]:
-    floating = [_result(values, *each) for each in results.values()
-                if tensor_differences.is_number(each[2]) and each[2].count >= _MIN_ELEMENTS
-                and "complex" not in each[2].dtype]
-    varying = [each for each in floating if math.isfinite(each.length) and each.length > 0
-               and float(each.samples.max() - each.samples.min()) > _ALIKE_LIMIT * float(each.samples.abs().max())]
+    floating = [_result(values, *result) for result in results.values()
+                if tensor_differences.is_number(result[2]) and result[2].count >= _MIN_ELEMENTS
+                and "complex" not in result[2].dtype]
+    varying = [result for result in floating if math.isfinite(result.length) and result.length > 0
+               and (float(result.samples.max() - result.samples.min())
+                    > _ALIKE_LIMIT * float(result.samples.abs().max()))]
     for group in _rearrangements(varying):
-        first, *others = sorted(group, key=lambda each: each.operation)
-        operations = {each.operation for each in group}
-        # An operation that reads the result of another one of its group only rearranges it.
-        if all(program.read[each.operation] & operations for each in others):
+        first, *rearranged = sorted(group, key=lambda result: result.operation)
+        operations = {result.operation for result in group}
+        # An operation that reads another result of its group only rearranges it.
+        if all(program.read[result.operation] & operations for result in rearranged):
             yield first
 
 
 def _result(values: Values, operation: int, output: int, recorded: Recorded) -> _Result:
     samples = tensor_differences.samples_of(values, recorded)[1].double()
-    kept = values.sketch(recorded).moments if recorded.form != "whole" else sketch.moments(values.whole(recorded).reshape(-1))
-    return _Result(operation, output, recorded, _moments(kept), samples)
+    moments = values.sketch(recorded).moments if recorded.form != "whole" \
+        else sketch.moments(values.whole(recorded).reshape(-1))
+    return _Result(operation, output, recorded, _moments(moments), samples)
 
 
 def _moments(moments: torch.Tensor) -> torch.Tensor:
-    least, largest, total, magnitudes, squares = moments[4:9]
-    if bool(moments[1:4].any()):  # not finite: not compared
+    minimum, maximum, total, magnitudes, squares = moments[4:9]
+    if bool(moments[1:4].any()):  # not finite, so it is not compared
         squares = torch.tensor(math.inf, dtype=torch.float64)
-    return torch.stack([total, magnitudes, squares.sqrt(), least, largest])
+    return torch.stack([total, magnitudes, squares.sqrt(), minimum, maximum])
 
 
 def _rearrangements(results: Sequence[_Result]) -> Iterator[list[_Result]]:
-    """Yields groups of results with the same elements in any order."""
+    """Yields groups of results with equal elements in any order."""
     group: list[_Result] = []
-    for each in sorted(results, key=lambda each: (each.recorded.count, each.length)):
-        if group and not _same_elements(group[-1], each):
+    for result in sorted(results, key=lambda result: (result.recorded.count, result.length)):
+        if group and not _same_elements(group[-1], result):
             yield group
             group = []
-        group.append(each)
+        group.append(result)
     if group:
         yield group
 
@@ -130,35 +132,35 @@ def _same_elements(a: _Result, b: _Result) -> bool:
 
 
 def _by_count(results: Iterable[_Result]) -> dict[int, list[_Result]]:
-    found: dict[int, list[_Result]] = {}
-    for each in results:
-        found.setdefault(each.recorded.count, []).append(each)
-    return found
+    groups: dict[int, list[_Result]] = {}
+    for result in results:
+        groups.setdefault(result.recorded.count, []).append(result)
+    return groups
 
 
 def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], results_by_count: Mapping[int, Any],
               memory: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the file's values that have as many elements as a result. The values of one round fit into ``memory``."""
-    left_out = file.constants | file.sizes | file.random
-    # A QuantizeLinear absorbs the activation before it: its input belongs to the operation before the activation.
-    left_out |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
-    names = [name for name in file.producer if name not in left_out]
+    """Yields the file's values that have as many elements as some result, in rounds that fit into ``memory``."""
+    excluded = file.constants | file.sizes | file.random
+    # QuantizeLinear may replace an activation, so its input may belong to the operation before the activation.
+    excluded |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
+    names = [name for name in file.producer if name not in excluded]
     at_once = max(1, memory // (8 * max(results_by_count, default=1))) if runtime.rounds else len(names)
-    for first in range(0, len(names), at_once):
-        for name, tensor in runtime.take(feed, names[first:first + at_once]):
+    for start in range(0, len(names), at_once):
+        for name, tensor in runtime.take(feed, names[start:start + at_once]):
             if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() in results_by_count:
                 yield name, tensor
 
 
 def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
              limit: float) -> tuple[int, int, float] | None:
-    """Returns the operation and output with the nearest result, and its relative difference; None if it is unclear."""
+    """Returns operation, output and relative difference of the nearest result; None if no result is clearly nearest."""
     moments = _moments(sketch.moments(tensor.reshape(-1)))
     if not math.isfinite(float(moments[2])):
         return None
     distances = _distances(results, tensor)
     in_order = bool(distances.min() <= limit)
-    if not in_order:  # moments are equal in any order of axes
+    if not in_order:  # moments do not depend on the order of axes
         lengths = torch.stack([each.moments[2] for each in results])
         distances = (torch.stack([each.moments for each in results]) - moments)[:, 1:].abs().amax(1) / lengths
     near = [int(at) for at in distances.argsort()[:_MAX_COMPARED] if distances[at] <= limit]
@@ -173,38 +175,38 @@ def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
 
 
 def _distances(results: Sequence[_Result], tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the relative differences at the sampled elements, in the tensor's own order of axes."""
+    """Returns the relative differences of the sampled elements, in the tensor's order of axes."""
     flat = tensor.reshape(-1)
-    seen = flat[sketch.places(flat.numel())] if results[0].samples.numel() != flat.numel() else flat
+    sampled = flat[sketch.sample_positions(flat.numel())] if results[0].samples.numel() != flat.numel() else flat
     rows = torch.stack([each.samples for each in results])
-    return (rows - seen.double()).norm(dim=1) / rows.norm(dim=1).clamp(min=1e-30)
+    return (rows - sampled.double()).norm(dim=1) / rows.norm(dim=1).clamp(min=1e-30)
 
 
 def _without_distant(pairs: Sequence[Pair]) -> list[Pair]:
-    """Drops pairs that are clearly farther from their result than the nearest value of the file."""
+    """Drops pairs whose value is clearly farther from the result than the nearest value in the file."""
     nearest: dict[tuple[int, int], float] = {}
-    for each in pairs:
-        key = each.operation, each.output
-        nearest[key] = min(each.relative, nearest.get(key, math.inf))
-    return [each for each in pairs
-            if each.relative <= max(2 * nearest[each.operation, each.output], _ALIKE_LIMIT)]
+    for pair in pairs:
+        key = pair.operation, pair.output
+        nearest[key] = min(pair.relative, nearest.get(key, math.inf))
+    return [pair for pair in pairs
+            if pair.relative <= max(2 * nearest[pair.operation, pair.output], _ALIKE_LIMIT)]
 
 
 def write(path: Path, model: str | os.PathLike[str], values: Values | str | os.PathLike[str], sidecar: str | os.PathLike[str],
           outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> list[Pair]:
-    """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
-    without a run, and E0206 if there is no pair: the values belong to another model, or to other inputs."""
+    """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError like ``find``, E0204
+    without a run, and E0206 without a pair: the values belong to another model or to other inputs."""
     recorded = api.recorded_of(values)
     program = recorded_program.read(sidecar)
     file = annotated_file.read(model, annotated=False)
     file_runtime = api.runtime_of(file, outputs=outputs, overrides=overrides)
-    found = find(file, recorded, recorded.runs[0], file_runtime, program, overrides=overrides)
-    if not found:
+    pairs = find(file, recorded, recorded.runs[0], file_runtime, program, overrides=overrides)
+    if not pairs:
         raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near a result in {recorded.place} of the "
-                    "sidecar's operations", "give the values and the sidecar of this model, or annotate without values",
+                    "sidecar's operations", "pass the values and the sidecar of this model, or annotate without values",
                     file=file.path)
     path.write_text(json.dumps({
         "format": "whence-value-pairs", "version": 1, "program": program.digest,
-        "pairs": [{"value": each.value, "operation": each.operation, "output": each.output} for each in found]}),
+        "pairs": [{"value": each.value, "operation": each.operation, "output": each.output} for each in pairs]}),
         encoding="utf-8")
-    return found
+    return pairs

@@ -1,4 +1,4 @@
-"""Proves annotations by values: finds modules with the recorded results, and values that belong to another module."""
+"""Checks annotations against recorded values: finds results that are proved, and values of another module."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .measurements import Measured
 from .runtimes import Runtime
 from .value_flow import Flow
 
-_MAX_VALUES = 64       # differing values to compare with the results of other modules
-_ALIKE_LIMIT = 1e-3    # relative difference below which two recorded tensors cannot tell modules apart
+_MAX_VALUES = 64       # maximum number of differing values to compare with results of other modules
+_ALIKE_LIMIT = 1e-3    # maximum relative difference of results that do not distinguish their modules
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A value that is the result of one module by the file's metadata, but equals the result of another module."""
+    """A value that is annotated as the result of one module but equals the result of another module."""
 
     module: str
     call: int
-    other: str       # the module that returned it
+    other: str       # the module that returned the equal result
     other_call: int
     value: str
-    relative: float  # difference between the value and that result
+    relative: float  # relative difference between the value and that result
 
     def __str__(self) -> str:
         def name(module: str, call: int) -> str:
@@ -39,7 +39,7 @@ class Contradiction:
 
 
 class Evidence:
-    """The distinctive recorded results of a run: neither constant nor similar to a result of another module."""
+    """The distinctive results of a recorded run, which are neither constant nor similar to other results."""
 
     def __init__(self, flow: Flow, values: Values) -> None:
         self._values = values
@@ -50,48 +50,50 @@ class Evidence:
 
     def _by_count(self) -> dict[int, list[Recorded]]:
         groups: dict[int, list[Recorded]] = {}
-        for each in self._points:
-            if tensor_differences.is_number(each.point.recorded):
-                groups.setdefault(each.point.recorded.count, []).append(each.point.recorded)
+        for measured in self._points:
+            if tensor_differences.is_number(measured.point.recorded):
+                groups.setdefault(measured.point.recorded.count, []).append(measured.point.recorded)
         return groups
 
     def _distinctive_keys(self, group: Sequence[Recorded]) -> Iterator[str]:
-        """Yields the keys of tensors that are not constant and that no other tensor of the group resembles."""
-        rows = torch.stack([tensor_differences.samples_of(self._values, each)[1].double() for each in group]).nan_to_num(0, 0, 0)
+        """Yields the keys of tensors that are neither constant nor similar to another tensor in the group."""
+        rows = torch.stack([tensor_differences.samples_of(self._values, recorded)[1].double()
+                            for recorded in group]).nan_to_num(0, 0, 0)
         lengths = rows.square().sum(1)
-        # Computes the squared distances of all pairs at once.
+        # Squared distances of all pairs.
         distances = lengths[:, None] + lengths[None, :] - 2 * rows @ rows.T
         distances.fill_diagonal_(math.inf)
         nearest = distances.min(1).values.clamp(min=0).sqrt() if len(group) > 1 else torch.full((len(group),), math.inf)
         varies = (rows.max(1).values - rows.min(1).values) > _ALIKE_LIMIT * rows.abs().max(1).values
-        for each, near, length, vary in zip(group, nearest, lengths.sqrt(), varies):
+        for recorded, near, length, vary in zip(group, nearest, lengths.sqrt(), varies):
             if vary and near > _ALIKE_LIMIT * length:
-                yield each.key
+                yield recorded.key
 
     def prove(self, flow: Flow, limits: Limits, results: Sequence[Measured]) -> bool:
-        """Returns true if all observed results of a call equal the recorded ones and at least one is distinctive."""
+        """Returns true if all observed results of a call equal the recorded results and at least one is distinctive."""
         return all(each.certain and not limits.above(flow, each) for each in results) \
             and any(each.point.recorded.key in self._distinctive for each in results)
 
     def contradictions(self, flow: Flow, limits: Limits, runtime: Runtime) -> list[Contradiction]:
-        """Reads the values that differ once more and compares them with the results of all other modules."""
+        """Compares the values that differ with the results of all other modules. Runs the file again."""
         differing = {each.value: each for each in self._points
                      if each.value is not None and limits.above(flow, each) and not each.counts_unequal}
         names = list(differing)[:_MAX_VALUES]
         if not names:
             return []
-        found = []
+        contradictions = []
         for name, tensor in runtime.take(flow.measurement.feed.tensors, names):
             other, relative = self._nearest_other(differing[name], tensor)
             if other is not None and relative <= limits.general:
                 calls = flow.measurement.calls.run.calls
-                mine, others = calls[differing[name].point.source_call], calls[other.point.source_call]
-                found.append(Contradiction(mine.module, mine.call, others.module, others.call, name, relative))
-        return found
+                annotated, actual = calls[differing[name].point.source_call], calls[other.point.source_call]
+                contradictions.append(Contradiction(annotated.module, annotated.call, actual.module, actual.call, name,
+                                           relative))
+        return contradictions
 
-    def _nearest_other(self, each: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
+    def _nearest_other(self, measured: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
         compared = ((other, tensor_differences.compare(self._values, other.point.recorded, tensor, in_own_order=True))
-                    for other in self._points if other is not each and other.point.recorded.key in self._distinctive
-                    and other.point.recorded.count == each.point.recorded.count)
-        near = [(other, found.relative) for other, found in compared if found is not None]
+                    for other in self._points if other is not measured and other.point.recorded.key in self._distinctive
+                    and other.point.recorded.count == measured.point.recorded.count)
+        near = [(other, figures.relative) for other, figures in compared if figures is not None]
         return min(near, key=lambda pair: pair[1], default=(None, math.inf))

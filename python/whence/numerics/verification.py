@@ -1,4 +1,4 @@
-"""Runs an exported file in ONNX Runtime and the model in PyTorch on the same inputs, and compares the outputs."""
+"""Runs an exported file in ONNX Runtime and the model in PyTorch on the same inputs, and compares outputs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .file_inputs import ExtraInputs
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """One output of the file, compared with the model's."""
+    """The difference between an output of the file and the model's output."""
 
     name: str
     shapes_equal: bool
-    largest: float  # largest absolute difference; NaN if an element is NaN in only one of the two
-    within: bool    # |got - wanted| <= atol + rtol * |wanted| everywhere
+    largest: float  # largest absolute difference; NaN if elements are NaN in only one output
+    within: bool    # |actual - expected| <= atol + rtol * |expected| for all elements
 
 
 @dataclass(frozen=True, repr=False)
 class Verification(Printed):
     outputs: tuple[OutputDifference, ...]
-    first_module: str | None = None  # the first that differs although its inputs agree; None: none, or unknown
+    first_module: str | None = None  # the first that differs although its inputs agree; None: none or unknown
     modules_compared: int = 0        # module calls with observable results
 
     @property
@@ -65,40 +65,43 @@ class Verification(Printed):
 def verify(path: Model, model: Any, args: Sequence[Any] | Any = (), *,
            kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4,
            input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
-    """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
+    """Runs ``path`` in ONNX Runtime and ``model`` on ``args`` and ``kwargs``, and compares their outputs.
 
-    ``path`` may be an ``ONNXProgram`` or a model in memory. The call's tensors become the file's inputs by forward's
-    names, or, if the file has other names, in the order of forward's signature. ``input_names`` are the export's, or
-    forward's names by the file's. ``extra_inputs`` are inputs of the file that forward does not have, as for
-    ``accuracy``. If outputs differ and the file is annotated, results of modules are compared as ``accuracy`` does with
-    ``rtol``, and the first module that differs is named. ``model`` may be a scripted module, or a
-    torch.export.ExportedProgram, which runs on its own example without ``args``. A file without weights gets the
-    model's weights. Raises WhenceError: E0104 if inputs or outputs do not fit, E0207 if the model does not run on the
-    arguments, E0307 without onnxruntime or onnx."""
+    path          the file, which may be an ``ONNXProgram`` or a model in memory. A file without weights gets the
+                  model's weights. The call's tensors are its inputs by forward's names or, if the file has other names,
+                  in the order of forward's signature.
+    model         a module, which may be scripted, or a torch.export.ExportedProgram, which runs on its example inputs
+                  without ``args``.
+    input_names   ``input_names`` of the export, or forward's names by the file's input names.
+    extra_inputs  inputs of the file that forward does not have, as for ``accuracy``.
+
+    If outputs differ and the file is annotated, compares module results as ``accuracy`` does with the tolerance
+    ``rtol``, and names the first module that differs. Raises WhenceError: E0104 if inputs or outputs do not fit, E0207
+    if the model does not run on the arguments, E0307 without onnxruntime or onnx."""
     ort_session.import_optional("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     with as_file(path, "path") as file, library_warnings.hidden():
-        return _verified(file, model, args, kwargs, rtol, atol, input_names, extra_inputs)
+        return _verify(file, model, args, kwargs, rtol, atol, input_names, extra_inputs)
 
 
-def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, rtol: float, atol: float,
+def _verify(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, rtol: float, atol: float,
               input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> Verification:
     session = ort_session.session(path)
     recorder = Recorder()
     try:
-        tensors, expected = _called(model, args, kwargs, recorder)
+        tensors, expected = _call_model(model, args, kwargs, recorder)
     except WhenceError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
-                    "give arguments that the model accepts") from failure
+                    "pass arguments that the model accepts") from failure
     refuse_results_without_data(expected, model, tensors.values())
     expected = list(ort_session.without_quantized(dict(zip(map(str, range(len(expected))), expected))).values())
     feed = _feed(path, session, tensors, model, input_names, extra_inputs)
     actual = _tensors_by_name(session, ort_session.run(session, feed))
     if len(actual) != len(expected):
         raise error("E0104", "input_mismatch",
-                    f"the file returns {len(actual)} tensors, the model {len(expected)}",
+                    f"the file returns {len(actual)} tensors, but the model returns {len(expected)}",
                     "export again with the same arguments", file=str(path))
     compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(actual, expected))
     verification = Verification(compared)
@@ -121,18 +124,19 @@ def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: A
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Returns the outputs by name: each element of a sequence, and optional outputs only if present."""
-    found = []
-    for each, value in zip(session.get_outputs(), results):
+    """Returns outputs by name. Sequences are split into elements, and absent optional outputs are left out."""
+    outputs = []
+    for output, value in zip(session.get_outputs(), results):
         if isinstance(value, list):
-            found += [(f"{each.name}[{at}]", element) for at, element in enumerate(value)]
+            outputs += [(f"{output.name}[{at}]", element) for at, element in enumerate(value)]
         elif value is not None:
-            found.append((each.name, value))
-    return found
+            outputs.append((output.name, value))
+    return outputs
 
 
-def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
-    """Calls the model on copies of the call's tensors; returns the tensors and the model's results."""
+def _call_model(model: Any, args: Any, kwargs: Any,
+                recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+    """Calls the model on copies of its input tensors. Returns the tensors and the model's results."""
     with torch.no_grad(), without_fast_path():  # as in the export
         if isinstance(model, torch.export.ExportedProgram):
             args, kwargs = trees.with_tensors((args, kwargs))
@@ -146,7 +150,7 @@ def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dic
             return {str(at): each for at, each in inputs}, trees.tensors_in(output)
         if isinstance(model, torch.jit.ScriptModule):
             call = calls.opened(calls.signature_of(model), args, kwargs)
-            # Runs a copy, because the state of a scripted module cannot be restored from Python.
+            # Runs a copy, because the state of scripted modules cannot be restored from Python.
             return call.tensors, trees.tensors_in(copy.deepcopy(model)(**trees.copied(call.arguments)))
         with calls.tensors_only(model, args, kwargs) as call:
             inputs = dict(zip(call.tensors, call.copies()))

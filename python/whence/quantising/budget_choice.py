@@ -1,4 +1,4 @@
-"""Chooses the modules to leave unquantised so that error, size or time stay within a budget."""
+"""Chooses the modules to leave unquantised to keep error, size or time within a budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @dataclass(frozen=True)
 class Budget:
     kind: str        # "error", "size" or "time"
-    limit: float     # relative difference; bytes or share of the file's size; share of its time
+    limit: float     # relative difference, bytes or share of the file's size, or share of its time
     is_share: bool
     text: str
 
@@ -35,17 +35,19 @@ def parsed(text: str) -> Budget:
         limit = math.nan
     fits = {"error": not is_share, "size": not (is_share and unit), "time": is_share}
     if not fits.get(kind, False) or not 0 <= limit < math.inf or "_" in text:
-        raise error("E0101", "usage", f"'{text}' is not a budget", "error=0.01, size=40M, size=50% or time=80%")
+        raise error("E0101", "usage", f"invalid budget '{text}'", "use error=0.01, size=40M, size=50% or time=80%")
     return Budget(kind, limit, is_share, text)
 
 
 def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensitivity], size: int,
            measure: Callable[[Sequence[str]], Outcome],
            nodes_to_exclude: Callable[[Collection[str]], tuple[str, ...]]) -> Choice:
-    """Chooses among ``groups``, from the ``rows`` of modules quantised alone. Modules are added in the order of error
-    per saving, those without savings last: as many as an error budget allows, or as few as a size or time budget needs.
-    Candidate sets are measured, because neither errors nor bytes of modules add up. ``size`` is the unquantised file's.
-    ``nodes_to_exclude`` returns the nodes to exclude so that a quantiser changes only the given ones."""
+    """Chooses the groups to quantise. Adds groups in order of error per saving, those without savings last: as many as
+    an error budget allows, or as few as a size or time budget requires. Each candidate set is measured, because errors
+    and bytes do not add up.
+
+    ``rows`` are the results of quantising one group at a time, ``size`` is the size of the unquantised file.
+    ``nodes_to_exclude`` returns the nodes to exclude so that a quantiser changes only the passed nodes."""
     gain = (lambda row: row.time_saved or 0.0) if budget.kind == "time" else (lambda row: row.saved)
     candidates = [(group, row) for group, row in zip(groups, rows) if row.status == "measured"]
     candidates.sort(key=lambda pair: (gain(pair[1]) <= 0, pair[1].error / max(gain(pair[1]), 1e-12)))
@@ -57,33 +59,33 @@ def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensiti
         return outcomes[count]
 
     def is_within(count: int) -> bool:
-        found = outcome(count)
-        if found.failed:
+        result = outcome(count)
+        if result.failed:
             return False
         if budget.kind == "error":
-            return found.error <= budget.limit
+            return result.error <= budget.limit
         if budget.kind == "size":
-            return found.size <= (budget.limit * size if budget.is_share else budget.limit)
+            return result.size <= (budget.limit * size if budget.is_share else budget.limit)
         return 1 - sum(row.time_saved or 0.0 for _, row in candidates[:count]) <= budget.limit
 
     count = _largest_count(len(candidates), is_within) if budget.kind == "error" \
         else _smallest_count(len(candidates), is_within)
-    if budget.kind == "time" and not is_within(count):  # modules that get slower come last
+    if budget.kind == "time" and not is_within(count):  # slower modules come last
         count = max(range(len(candidates) + 1),
                     key=lambda end: sum(row.time_saved or 0.0 for _, row in candidates[:end]))
-    found = outcome(count)
-    # A module that the quantiser does not change need not be listed.
+    result = outcome(count)
+    # Modules that the quantiser does not change are not listed as excluded.
     chosen = {row.module for row in rows if row.status == "unchanged"} \
         | {group.module for group, _ in candidates[:count]}
     times = [row.time_saved for _, row in candidates[:count]]
     return Choice(budget.text, is_within(count), count, tuple(row.module for row in rows if row.module not in chosen),
                   nodes_to_exclude([name for group in groups if group.module in chosen for name in group.nodes]),
-                  found.error, found.size, None if any(each is None for each in times) else sum(times))
+                  result.error, result.size, None if any(time is None for time in times) else sum(times))
 
 
 def _largest_count(end: int, is_within: Callable[[int], bool]) -> int:
-    """Returns the largest count within the budget by bisection; 0 always is. Assumes that no larger count is within the
-    budget once a smaller one is not."""
+    """Returns the largest count within the budget, by bisection; 0 is always within. Assumes that counts above one that
+    exceeds the budget exceed it, too."""
     low, high = 0, end
     while low < high:
         middle = (low + high + 1) // 2
@@ -92,7 +94,7 @@ def _largest_count(end: int, is_within: Callable[[int], bool]) -> int:
 
 
 def _smallest_count(end: int, is_within: Callable[[int], bool]) -> int:
-    """Returns the smallest count within the budget by bisection, or ``end``."""
+    """Returns the smallest count within the budget, by bisection; ``end`` if there is none."""
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2

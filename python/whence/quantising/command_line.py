@@ -1,4 +1,4 @@
-"""``whence sensitivity``: the command line of ``whence.sensitivity``."""
+"""``whence sensitivity``: command-line interface of ``whence.sensitivity``."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def _jobs(text: str) -> int:
 def parser() -> Parser:
     options = Parser(
         prog="whence sensitivity", description="Quantises one module of an annotated ONNX file at a time, and "
-        "measures the error at the outputs and the savings.", epilog="Outcomes are kept in the user's cache: an "
-        "interrupted measurement continues where it stopped. Exit code 1: the budget cannot be met.",
+        "measures the error at the outputs and the savings.", epilog="Outcomes are cached in the user's cache, so "
+        "an interrupted measurement can continue. Exit code 1: the budget cannot be met.",
         allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--quantize", choices=quantisers.NAMES, default="int8-dynamic",
                          help="ONNX Runtime's quantiser (int8-dynamic)")
     options.add_argument("--inputs", action="extend", nargs="+", required=True, metavar="FILE",
-                         help="one set of inputs, .npz or .pt; repeatable. qdq is calibrated on all of them")
+                         help="one set of inputs, .npz or .pt; repeatable. qdq is calibrated on all sets")
     file_inputs.add_options(options)
     options.add_argument("--modules", action="append", default=[], metavar="GLOB",
-                         help="each matching module, with all its submodules; by default each module with nodes to "
-                         "quantise; repeatable")
+                         help="modules to quantise, each with all its submodules; by default each module with nodes "
+                         "to quantise; repeatable")
     options.add_argument("--not", action="append", default=[], metavar="GLOB", dest="exclude",
                          help="modules to leave unquantised; repeatable")
     options.add_argument("--leave-out", action="store_true",
                          help="quantise all modules except one, instead of only that one")
-    options.add_argument("--budget", metavar="KIND=X", help="error=0.01, size=40M, size=50%% or time=80%%: chooses the "
-                         "modules to leave out so that the file stays within it")
+    options.add_argument("--budget", metavar="KIND=X", help="error=0.01, size=40M, size=50%% or time=80%%: choose the "
+                         "modules to leave unquantised to stay within it")
     options.add_argument("--exclude-list", metavar="FILE", help="also write the nodes to exclude, in the format of "
                          "`whence select --format ort-quant`")
     options.add_argument("--no-time", action="store_true", help="do not profile the original and the quantised file")
     options.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="number of processes (1)")
     options.add_argument("--fresh", action="store_true", help="measure again instead of reading the cache")
-    options.add_argument("--html", metavar="FILE", help="also write a page: error against bytes saved, by module")
-    options.add_argument("--json", action="store_true", help="as in schema/sensitivity.schema.json")
+    options.add_argument("--html", metavar="FILE", help="also write a page with error and bytes saved by module")
+    options.add_argument("--json", action="store_true", help="print JSON, as in schema/sensitivity.schema.json")
     return options
 
 

@@ -1,4 +1,4 @@
-"""Groups: the nodes of one module, which are quantised together."""
+"""Groups: nodes of one module that are quantised together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .quantisers import Quantiser
 
 @dataclass(frozen=True)
 class Group:
-    module: str               # qualified name; the group has the nodes of all its calls
+    module: str               # qualified name; the group contains the nodes of all its calls
     nodes: tuple[str, ...]    # names
 
 
@@ -22,17 +22,16 @@ def named_by_quantiser(file: File, quantiser: Quantiser, chosen: Collection[str]
 
 
 def to_exclude(file: File, quantiser: Quantiser, quantised: Collection[str]) -> tuple[str, ...]:
-    """Returns the nodes that the quantiser would change, except ``quantised``: also nodes of modules outside all
-    groups."""
+    """Returns the nodes that the quantiser would change, except ``quantised``. Includes nodes that are in no group."""
     return tuple(name for node in file.nodes if node.name and node.name not in quantised and quantiser.changes(node)
                  for name in quantiser.names(node))
 
 
 def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], excluded: Collection[str]) -> list[Group]:
-    """Returns one group for each module that matches a glob, with all modules below it; without globs one for each
-    module with own nodes. Nodes that the quantiser does not change, and nodes of excluded modules, are in no group."""
+    """Returns a group for each module that matches a glob, including all modules below it; without globs, a group for
+    each module with nodes of its own. Leaves out excluded modules, and nodes that the quantiser does not change."""
     is_chosen, is_excluded = matcher(globs), matcher(excluded)
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for node in file.nodes:
         if not node.name or not node.modules or not quantiser.changes(node):
             continue
@@ -41,21 +40,21 @@ def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], exclude
             continue
         group = next((path for path in _with_enclosing(module) if is_chosen(path)), None) if globs else module
         if group is not None:
-            found.setdefault(group, []).append(node.name)
-    return [Group(module, tuple(nodes)) for module, nodes in found.items()]
+            groups.setdefault(group, []).append(node.name)
+    return [Group(module, tuple(nodes)) for module, nodes in groups.items()]
 
 
 def _enclosing_module(node: Node) -> str:
-    """Returns the innermost module around all modules of the node."""
+    """Returns the innermost module that encloses all modules of the node."""
     common = node.modules[0].split(".") if node.modules[0] else []
     for module in node.modules[1:]:
         parts = module.split(".")
-        same = next((at for at, (a, b) in enumerate(zip(common, parts)) if a != b), min(len(common), len(parts)))
-        common = common[:same]
+        shared = next((at for at, (a, b) in enumerate(zip(common, parts)) if a != b), min(len(common), len(parts)))
+        common = common[:shared]
     return ".".join(common)
 
 
 def _with_enclosing(module: str) -> list[str]:
-    """Returns the module and the modules around it, the outermost first; the root only if it is the module."""
+    """Returns the module and its enclosing modules, outermost first; the root only if it is the module."""
     parts = module.split(".")
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]

@@ -1,4 +1,4 @@
-"""Times by module of the original and of the quantised file, from ONNX Runtime's profile."""
+"""Measures the time of each module in the original and the quantised file, from ONNX Runtime's profiles."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ..numerics import annotated_file, ort_session
 from .module_groups import Group
 from .trial import Arrays
 
-_MIN_RUNS, _MAX_RUNS, _SECONDS = 5, 200, 1.0  # fewest and most runs of each file; seconds to spend
+_MIN_RUNS, _MAX_RUNS, _SECONDS = 5, 200, 1.0  # runs and seconds for each file
 
 
 def saved(source: Path, quantised: Path, groups: Sequence[Group], with_submodules: bool, feed: Arrays,
           folder: Path) -> list[float]:
     """Returns the time that each group saves if all groups are quantised, as a share of the original operator time;
-    below 0 if the group gets slower. ``with_submodules``: a group includes all modules below it.
+    negative if the group gets slower. ``with_submodules``: a group includes all modules below it.
 
-    Raises WhenceError if the quantised file cannot be annotated, and ONNX Runtime's exceptions."""
+    Raises WhenceError if the quantised file cannot be annotated, or exceptions of ONNX Runtime."""
     annotated = folder / "annotated.onnx"
     run_json("annotate", quantised, "--from", source, "-o", annotated)
     before, after = (_times(each, feed, folder / name) for name, each in (("before", source), ("after", annotated)))
-    everything = max(sum(before.values()), 1e-9)
+    total = max(sum(before.values()), 1e-9)
 
     def of(times: Mapping[str, float], module: str) -> float:
         return sum(time for each, time in times.items() if each == module or
                    with_submodules and (not module or each.startswith(f"{module}.")))
 
-    return [(of(before, each.module) - of(after, each.module)) / everything for each in groups]
+    return [(of(before, each.module) - of(after, each.module)) / total for each in groups]
 
 
 def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
-    """Returns the microseconds per run of each module's own operators."""
+    """Returns microseconds per run of each module's own operators."""
     import onnxruntime
 
     optimized = prefix.with_name(f"{prefix.name}.optimized.onnx")
@@ -58,9 +58,9 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
 
 
 def _module_of(operator: Mapping[str, Any], modules: Mapping[str, str]) -> str:
-    """Returns the module to which the operator's time counts. A matrix product fused with an activation belongs to the
-    module around both, but has the product's name: its time counts for the module of the product, which does the
-    work."""
+    """Returns the module to which the operator's time is attributed. A matrix product fused with an activation has the
+    product's name but belongs to the module that encloses both. Its time is attributed to the product's module, which
+    does most of the work."""
     enclosing = operator["module"] or ""
     product_module = modules.get(operator["name"].removeprefix("fused "))
     return product_module if product_module is not None and (

@@ -1,4 +1,4 @@
-"""ONNX Runtime's quantisers behind one interface: they quantise chosen nodes of a file and keep all others."""
+"""A common interface to ONNX Runtime's quantisers. They quantise the chosen nodes of a file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..numerics.annotated_file import Node
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs and paths that a quantiser may need besides the file."""
+    """Inputs and paths that a quantiser may need in addition to the file."""
 
-    feeds: Sequence[Mapping[str, Any]]  # arrays by the file's inputs, one set for each calibration run
-    cache: Path                         # calibrated ranges, for the next file with the same nodes
-    external: bool                      # the file has external weights; write the target's weights beside it
+    feeds: Sequence[Mapping[str, Any]]  # arrays by input name, one set for each calibration run
+    cache: Path                         # calibrated ranges, reused by later trials
+    external: bool                      # true: the file has external weights, and so must the target
 
 
 @dataclass(frozen=True)
 class Quantiser:
     name: str
-    operators: frozenset[str]           # operators that it quantises; empty: all
+    operators: frozenset[str]           # operator types that it quantises; empty: all
     write: Callable[[Path, Path, list[str], Example], None]  # source, target, names of nodes
-    renames_gemm: bool = False          # to MatMul, before it matches names
+    renames_gemm: bool = False          # replaces each Gemm with a MatMul of another name before it selects nodes
 
     def changes(self, node: Node) -> bool:
         return not self.operators or node.op_type in self.operators
@@ -47,7 +47,7 @@ def _int8_dynamic(source: Path, target: Path, nodes: list[str], example: Example
     from onnx import TensorProto
     from onnxruntime.quantization import quantize_dynamic
 
-    # Takes values as float if shape inference finds no type.
+    # DefaultTensorType: the type of values without an inferred type.
     quantize_dynamic(str(source), str(target), nodes_to_quantize=nodes, op_types_to_quantize=sorted(_DYNAMIC.operators),
                      use_external_data_format=example.external, extra_options={"DefaultTensorType": TensorProto.FLOAT})
 
@@ -74,14 +74,14 @@ def _float16(source: Path, target: Path, nodes: list[str], example: Example) -> 
 
     model = onnx.load(str(source))
     chosen = set(nodes)
-    kept_nodes = [node.name for node in model.graph.node if node.name not in chosen]
-    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=kept_nodes,
+    unchanged_nodes = [node.name for node in model.graph.node if node.name not in chosen]
+    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=unchanged_nodes,
                                     disable_shape_infer=example.external)
     onnx.save(half, str(target), save_as_external_data=example.external, location=f"{target.name}.data")
 
 
-# ONNX Runtime's CPU kernels have no ConvInteger with int8 weights. QDQ quantises only matrix products and convolutions:
-# the large numbers of a mask would take up the whole range and round all other values to zero.
+# ONNX Runtime has no CPU kernel for ConvInteger with int8 weights. QDQ quantises only matrix products and convolutions:
+# elsewhere, the large numbers of a mask would take up the entire range and round all other values to zero.
 _DYNAMIC = Quantiser("int8-dynamic", frozenset({"MatMul", "Gemm", "Gather", "LSTM", "Attention"}), _int8_dynamic, True)
 _STATIC = Quantiser("qdq", frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose"}), _qdq)
 _HALF = Quantiser("float16", frozenset(), _float16)
@@ -89,10 +89,10 @@ _HALF = Quantiser("float16", frozenset(), _float16)
 
 @contextmanager
 def quiet_logging() -> Iterator[None]:
-    """Suppresses the advice that ONNX Runtime's quantisers log for each file."""
-    before = logging.root.manager.disable
+    """Suppresses the hints that ONNX Runtime's quantisers log for each file."""
+    level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         yield
     finally:
-        logging.disable(before)
+        logging.disable(level)

@@ -1,4 +1,4 @@
-"""The report of a sensitivity measurement: as objects, as a table and as JSON."""
+"""The report of a sensitivity measurement, as objects, table and JSON."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from . import report_page
 class ModuleSensitivity:
     """One module, quantised alone (or left out alone)."""
 
-    module: str         # qualified name; all its calls count
+    module: str         # qualified name; all its calls are included
     nodes: int          # nodes that the quantiser may change
     status: str         # "measured", "unchanged" (nothing to quantise) or "failed"
-    error: float = math.nan        # the largest relative difference of an output, over all inputs
+    error: float = math.nan        # maximum relative difference over all outputs and inputs
     saved: int = 0                 # bytes by which the file shrinks
     time_saved: float | None = None  # share of the file's operator time; negative if slower; None: not measured
     note: str = ""                 # why it failed
@@ -36,7 +36,7 @@ class ModuleSensitivity:
 
 @dataclass(frozen=True, repr=False)
 class Choice(Printed):
-    """The modules to leave unquantised for a budget. The figures were measured with this choice."""
+    """The modules to leave unquantised for a budget, with figures measured for this choice."""
 
     budget: str
     met: bool
@@ -54,10 +54,10 @@ class Choice(Printed):
 
     def _headline(self) -> str:
         return (f"budget {self.budget}: {'met' if self.met else 'cannot be met'}, {counted(self.quantised, 'module')} quantised, "
-                f"{len(self.excluded):,} left: error {short_number(self.error)}, {size_text(self.size)}")
+                f"{len(self.excluded):,} unquantised: error {short_number(self.error)}, {size_text(self.size)}")
 
     def _table(self) -> Table:
-        return Table(("left as it is",), [(each or "(root)",) for each in self.excluded])
+        return Table(("unquantised",), [(module or "(root)",) for module in self.excluded])
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,7 +79,7 @@ class SensitivityReport(Printed):
         return self.quantiser
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report in the form of schema/sensitivity.schema.json; infinite and unknown numbers are null."""
+        """Returns the report as in schema/sensitivity.schema.json. Infinite and unknown numbers are null."""
         return {
             "model": self.path.name, "quantiser": self.quantiser, "left_out": self.left_out, "size": self.size,
             "together": {"error": number_or_none(self.together_error), "size": self.together_size},
@@ -92,7 +92,7 @@ class SensitivityReport(Printed):
             "notes": list(self.notes)}
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes one self-contained page: error and bytes by module. Returns its path."""
+        """Writes a self-contained page with error and bytes by module. Returns its path."""
         return model_structure.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def __str__(self) -> str:
@@ -113,18 +113,19 @@ class SensitivityReport(Printed):
 
 
 def head(report: SensitivityReport) -> list[str]:
-    how = "left out alone, the others quantised" if report.left_out else "quantised alone"
+    how = "left out alone, all others quantised" if report.left_out else "quantised alone"
     lines = [f"{report.path.name}: {report.quantiser}, each of {len(report.modules)} modules {how}",
-             f"all of them quantised: error {short_number(report.together_error)}, {size_text(report.together_size)} "
+             f"all modules quantised: error {short_number(report.together_error)}, {size_text(report.together_size)} "
              f"({report.together_size / report.size:.0%} of {size_text(report.size)})"]
     lines += [f"note: {each}" for each in report.notes]
     if (choice := report.choice) is not None:
-        what = f"{choice.quantised} modules quantised, {len(choice.excluded)} left as they are" if choice.quantised \
-            else "the file as it is"
-        lines.append(f"budget {choice.budget}: " + ("met" if choice.met else "cannot be met") + f", {what}: error "
-                     f"{short_number(choice.error)}, {size_text(choice.size)}" + (f"; left are, with op_types_to_quantize "
-                     f"{', '.join(report.operators)}:" if choice.excluded and report.operators else ""))
-        lines += [f"  {each or '(root)'}" for each in choice.excluded]
+        counts = f"{choice.quantised} modules quantised, {len(choice.excluded)} unquantised" if choice.quantised \
+            else "no module quantised"
+        lines.append(f"budget {choice.budget}: " + ("met" if choice.met else "cannot be met") + f", {counts}: error "
+                     f"{short_number(choice.error)}, {size_text(choice.size)}" + (
+                         f"; unquantised, with op_types_to_quantize {', '.join(report.operators)}:"
+                         if choice.excluded and report.operators else ""))
+        lines += [f"  {module or '(root)'}" for module in choice.excluded]
     return lines
 
 
@@ -133,11 +134,11 @@ def _table(report: SensitivityReport) -> list[str]:
     width = max(map(len, names), default=6)
     timed = any(each.time_saved is not None for each in report.modules)
     lines = [f"{'module':<{width}}  {'nodes':>5}  {'error':>9}  {'SQNR dB':>8}  {'saved':>9}" + ("     time" if timed else "")]
-    for each, name in zip(report.modules, names):
-        if each.status != "measured":
-            lines.append(f"{name:<{width}}  {each.nodes:>5}  {each.status}{': ' + each.note if each.note else ''}")
+    for row, name in zip(report.modules, names):
+        if row.status != "measured":
+            lines.append(f"{name:<{width}}  {row.nodes:>5}  {row.status}{': ' + row.note if row.note else ''}")
             continue
-        time = "" if not timed else f"  {'':>7}" if each.time_saved is None else f"  {-each.time_saved:>+7.1%}"
-        lines.append(f"{name:<{width}}  {each.nodes:>5}  {short_number(each.error):>9}  {each.sqnr:>8.1f}  "
-                     f"{size_text(each.saved):>9}{time}")
+        time = "" if not timed else f"  {'':>7}" if row.time_saved is None else f"  {-row.time_saved:>+7.1%}"
+        lines.append(f"{name:<{width}}  {row.nodes:>5}  {short_number(row.error):>9}  {row.sqnr:>8.1f}  "
+                     f"{size_text(row.saved):>9}{time}")
     return lines

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: error and savings of each module, as a plot and as a table."""
+"""The report as a self-contained HTML page with a plot and a table of the error and savings of each module."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def to_html(report: SensitivityReport, headlines: Sequence[str]) -> str:
 
 
 def _plot(report: SensitivityReport) -> str:
-    """Plots error against bytes saved, both on logarithmic scales: modules at the lower right are cheap to quantise."""
-    rows = [each for each in report.modules if each.status == "measured" and 0 < each.error < math.inf]
+    """Plots error against bytes saved, both on logarithmic scales. Modules at the lower right are best to quantise."""
+    rows = [row for row in report.modules if row.status == "measured" and 0 < row.error < math.inf]
     if not rows:
         return ""
-    left, right = _decades([each.saved for each in rows if each.saved > 0] or [1.0])
-    low, high = _decades([each.error for each in rows])
+    left, right = _decades([row.saved for row in rows if row.saved > 0] or [1.0])
+    low, high = _decades([row.error for row in rows])
 
     def across(saved: float) -> float:
-        """Returns the x coordinate; a module that saves nothing is at the left edge."""
+        """Returns the x coordinate: the left edge for a module that saves nothing."""
         if saved <= 0:
             return _LEFT
         return _LEFT + (math.log10(saved) - left) / (right - left) * (_WIDTH - _LEFT - 20)
@@ -49,19 +49,20 @@ def _plot(report: SensitivityReport) -> str:
         parts.append(f'<text x={across(10.0 ** exponent):.1f} y={_HEIGHT - 24} text-anchor={anchor}>'
                      f"{size_text(10 ** exponent)}</text>")
     excluded = set(report.choice.excluded) if report.choice else set()
-    for each in rows:
-        colour = "var(--bad)" if each.module in excluded else "var(--good)"
-        parts.append(f'<circle cx={across(each.saved):.1f} cy={height(each.error):.1f} r=5 fill="{colour}" '
-                     f'fill-opacity=".75"><title>{html.escape(_name(each))}: error {each.error:.2g}, '
-                     f"{size_text(each.saved)} saved</title></circle>")
-    for each in sorted(rows, key=lambda each: -each.error)[:5]:
-        x = across(each.saved)
+    for row in rows:
+        colour = "var(--bad)" if row.module in excluded else "var(--good)"
+        parts.append(f'<circle cx={across(row.saved):.1f} cy={height(row.error):.1f} r=5 fill="{colour}" '
+                     f'fill-opacity=".75"><title>{html.escape(_name(row))}: error {row.error:.2g}, '
+                     f"{size_text(row.saved)} saved</title></circle>")
+    for row in sorted(rows, key=lambda row: -row.error)[:5]:
+        x = across(row.saved)
         anchor, x = ("end", x - 9) if x > _WIDTH * 0.7 else ("start", x + 9)
-        parts.append(f'<text x={x:.1f} y={height(each.error) + 4:.1f} text-anchor={anchor}>{html.escape(_name(each))}</text>')
-    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (upwards) against bytes saved (to the right; "
-                 "at the edge: none), of each module "
+        parts.append(f'<text x={x:.1f} y={height(row.error) + 4:.1f} text-anchor={anchor}>'
+                     f"{html.escape(_name(row))}</text>")
+    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (y) against bytes saved (x; left edge: none) "
+                 "for each module "
                  f"{'left out' if report.left_out else 'quantised'} alone"
-                 + ("; red: left out by the choice" if excluded else "") + "</text></svg>")
+                 + ("; red: unquantised in the choice" if excluded else "") + "</text></svg>")
     return "".join(parts)
 
 
@@ -70,20 +71,20 @@ def _decades(values: list[float]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def _name(each: ModuleSensitivity) -> str:
-    return each.module or "(root)"
+def _name(row: ModuleSensitivity) -> str:
+    return row.module or "(root)"
 
 
 def _table(report: SensitivityReport) -> str:
     excluded = set(report.choice.excluded) if report.choice else set()
     lines = ["<table><tr><th>module<th>nodes<th>error<th>SQNR dB<th>saved<th>time</tr>"]
-    for each in report.modules:
-        kind = " class=first" if each.module in excluded else ""
-        if each.status != "measured":
-            lines.append(f"<tr{kind}><td>{html.escape(_name(each))}<td>{each.nodes}<td colspan=4 class=note>"
-                         f"{html.escape(each.status)} {html.escape(each.note)}</tr>")
+    for row in report.modules:
+        kind = " class=first" if row.module in excluded else ""
+        if row.status != "measured":
+            lines.append(f"<tr{kind}><td>{html.escape(_name(row))}<td>{row.nodes}<td colspan=4 class=note>"
+                         f"{html.escape(row.status)} {html.escape(row.note)}</tr>")
             continue
-        time = "" if each.time_saved is None else f"{-each.time_saved:+.1%}"
-        lines.append(f"<tr{kind}><td>{html.escape(_name(each))}<td>{each.nodes}<td>{each.error:.2g}<td>{each.sqnr:.1f}"
-                     f"<td>{size_text(each.saved)}<td>{time}</tr>")
+        time = "" if row.time_saved is None else f"{-row.time_saved:+.1%}"
+        lines.append(f"<tr{kind}><td>{html.escape(_name(row))}<td>{row.nodes}<td>{row.error:.2g}<td>{row.sqnr:.1f}"
+                     f"<td>{size_text(row.saved)}<td>{time}</tr>")
     return "".join(lines) + "</table>"

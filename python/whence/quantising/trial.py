@@ -1,4 +1,4 @@
-"""A trial quantises some nodes, runs the file and compares its outputs. Trials may run in separate processes."""
+"""Trials: each quantises some nodes, runs the file and compares its outputs. Trials may run in separate processes."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ Arrays = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings that all trials of a measurement share."""
+    """Settings shared by all trials of a measurement."""
 
     files: Sequence[Path]          # the file, and the files with its external weights
     quantiser: str
-    feeds: Sequence[Arrays]        # sets of inputs by name
+    feeds: Sequence[Arrays]        # sets of inputs, by input name
     expected: Sequence[Sequence[Any]]  # outputs of the unquantised file, for each feed
-    folder: str                    # for files of trials and for calibration results
+    folder: str                    # for files of trials and calibration results
     external: bool                 # the file has external weights
-    threads: int                   # of ONNX Runtime; 0: its default
+    threads: int                   # of ONNX Runtime; 0: default
 
 
 @dataclass(frozen=True)
 class Outcome:
-    error: float = math.nan   # the largest relative difference of an output, over all inputs
+    error: float = math.nan   # maximum relative difference over all outputs and inputs
     size: int = 0             # bytes of the file and its external weights
-    failed: str = ""          # message of the quantiser or the runtime if the trial failed
+    failed: str = ""          # the error message of the quantiser or runtime; "": no failure
     unchanged: bool = False   # the quantiser changed nothing
 
 
 def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
     with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet_logging():
-        source, target = linked(setting, Path(folder) / "source"), Path(folder) / "trial.onnx"
+        source, target = link_files(setting, Path(folder) / "source"), Path(folder) / "trial.onnx"
         example = Example(setting.feeds, Path(setting.folder) / "calibration.json", setting.external)
         try:
             quantisers.named(setting.quantiser).write(source, target, list(nodes), example)
             if _operators(target) == _operators(source):
                 return Outcome(0.0, bytes_of(source), unchanged=True)
             results = outputs(str(target), setting.feeds, setting.threads)
-        except Exception as failure:  # quantisers and runtimes raise exceptions of their own, without a common base
+        except Exception as failure:  # exceptions of quantisers and runtimes have no common base class
             lines = str(failure).strip().splitlines()
             return Outcome(failed=lines[0] if lines else type(failure).__name__)
-        off = [relative(expected, actual) for row, actual_row in zip(setting.expected, results)
-               for expected, actual in zip(row, actual_row)]
-        return Outcome(max(off, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
+        errors = [relative(expected, actual) for row, actual_row in zip(setting.expected, results)
+                  for expected, actual in zip(row, actual_row)]
+        return Outcome(max(errors, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
 
 
-def linked(setting: Setting, folder: Path) -> Path:
-    """Links the file into a folder of its own, because quantisers write inferred models beside it. Returns its path."""
+def link_files(setting: Setting, folder: Path) -> Path:
+    """Links the file into a separate folder, because quantisers write inferred models next to it. Returns its path."""
     folder.mkdir()
-    for each in setting.files:
+    for file in setting.files:
         try:
-            os.link(each, folder / each.name)
+            os.link(file, folder / file.name)
         except OSError:  # another file system
-            shutil.copyfile(each, folder / each.name)
+            shutil.copyfile(file, folder / file.name)
     return folder / setting.files[0].name
 
 
@@ -81,7 +81,7 @@ def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[A
 
 
 def relative(expected: Any, actual: Any) -> float:
-    """Returns the relative difference as in ``whence accuracy``; infinite if sizes differ."""
+    """Returns the relative difference as in ``whence accuracy``; infinite if shapes differ."""
     if expected.shape != actual.shape:
         return math.inf
     return tensor_differences.relative(torch.from_numpy(expected), torch.from_numpy(actual))

@@ -1,4 +1,4 @@
-"""Keeps outcomes of trials between runs, so that an interrupted measurement continues where it stopped."""
+"""Caches outcomes of trials, so that an interrupted measurement can continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class TrialCache:
-    """Outcomes by quantised nodes, in a cache file for the measurement's settings."""
+    """Outcomes by quantised nodes, in one file for each combination of settings."""
 
     def __init__(self, file: Path, fresh: bool) -> None:
         self._file = file
@@ -39,8 +39,7 @@ class TrialCache:
         return self._outcomes.get(_key(nodes))
 
     def add(self, nodes: Iterable[str], outcome: Outcome) -> None:
-        """Stores an outcome, unless it failed: the cause may be temporary, such as a full disk. Ignores write
-        errors."""
+        """Stores an outcome unless it is a failure, which may be temporary (a full disk). Ignores write errors."""
         if outcome.failed:
             return
         self._outcomes[_key(nodes)] = outcome
@@ -59,11 +58,11 @@ def _key(nodes: Iterable[str]) -> str:
 
 
 def file_for(files: Iterable[Path], *settings: Any) -> Path:
-    """Returns the cache file for these settings and the content of these files."""
+    """Returns the cache file for these settings and file contents."""
     digest = hashlib.sha256(repr(settings).encode())
-    for each in files:
-        with open(each, "rb") as opened:
-            while block := opened.read(1 << 20):
+    for file in files:
+        with open(file, "rb") as stream:
+            while block := stream.read(1 << 20):
                 digest.update(block)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "whence" / "sensitivity" / f"{digest.hexdigest()[:32]}.json"

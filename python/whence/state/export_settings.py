@@ -1,5 +1,5 @@
-"""Settings during an export, restored afterwards, also after an error: the model's mode, PyTorch's flag for exports,
-its fast path of attention, hooks of state dicts, and the output of messages."""
+"""Temporary settings for an export, restored even after an error: the model's mode, PyTorch's export flag, its fast
+path of attention, state dict hooks, and message output."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _WORDS = {"EVAL": "eval", "PRESERVE": "preserve", "TRAINING": "train"}
 
 
 def training_word(training: Any) -> str:
-    """Returns "eval", "preserve" or "train"; accepts torch.onnx.TrainingMode too. Raises WhenceError E0101."""
+    """Returns "eval", "preserve" or "train". Also accepts a torch.onnx.TrainingMode. Raises WhenceError E0101."""
     word = _WORDS.get(getattr(training, "name", ""), training)
     if word not in _WORDS.values():
-        raise error("E0101", "usage", f"training={training!r} is not a mode",
-                    "use 'eval', 'preserve' or 'train', or a torch.onnx.TrainingMode")
+        raise error("E0101", "usage", f"unknown mode: training={training!r}",
+                    "pass 'eval', 'preserve', 'train' or a torch.onnx.TrainingMode")
     return word
 
 
 @contextmanager
 def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator[None]:
-    """Sets the model's mode inside the block; afterwards restores every module's own mode.
+    """Sets the model's mode inside the block, then restores the mode of each module.
 
-    Warns if the model as a whole was in another mode. A frozen or traced module keeps its behaviour.
+    Warns if the root module was in another mode. Frozen and traced modules keep their behaviour.
     """
     word = training_word(training)
     if word == "preserve" or not isinstance(model, torch.nn.Module) or not hasattr(model, "training"):
@@ -44,7 +44,7 @@ def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator
     if model.training != (word == "train"):
         names = {True: "training", False: "evaluation"}
         warnings.warn(f"the model is in {names[model.training]} mode and is exported in {names[word == 'train']} mode, "
-                      f"as training='{word}' requests; 'preserve' keeps its mode", WhenceWarning, stacklevel=4)
+                      f"because training='{word}'; training='preserve' keeps the mode", WhenceWarning, stacklevel=4)
     try:
         model.train(word == "train")
         yield
@@ -54,12 +54,12 @@ def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator
 
 
 def is_in_onnx_export() -> bool:
-    """Returns true while a model is being exported, by whence or by torch.onnx."""
+    """Returns true while whence or torch.onnx exports a model."""
     return torch.onnx.is_in_onnx_export()
 
 
 class _Flag:
-    """A PyTorch flag that all threads share; the last block that sets it restores the earlier value."""
+    """A PyTorch flag shared by all threads. The last block to end restores the original value."""
 
     def __init__(self, get: Callable[[], bool], set_flag: Callable[[bool], None]) -> None:
         self._get, self._set = get, set_flag
@@ -84,7 +84,7 @@ class _Flag:
 
 
 def _set_exporting(exporting: bool) -> None:
-    from torch.onnx._internal.exporter import _flags  # loads all of PyTorch's exporter, so it is imported late
+    from torch.onnx._internal.exporter import _flags  # imported here because it loads all of PyTorch's exporter
 
     _flags._is_onnx_exporting = exporting
 
@@ -99,14 +99,14 @@ def onnx_export_flag() -> AbstractContextManager[None]:
 
 
 def without_fast_path() -> AbstractContextManager[None]:
-    """Makes attention use operators that can be exported. Without gradients, PyTorch would use kernels of whole layers,
-    which make nested tensors of padded ones, and zeros of the layers' results for padding."""
+    """Makes attention use exportable operators. Without gradients, PyTorch would use fused kernels for entire layers,
+    which convert padded tensors to nested ones and return zeros for padding."""
     return _fast_path.set_to(False)
 
 
 @contextmanager
 def without_apex_hooks(model: Any) -> Iterator[None]:
-    """Removes Apex O2's hooks, with which state_dict() returns copies of the weights instead of parameters."""
+    """Removes Apex O2's hooks, which make state_dict() return copies of the weights instead of the parameters."""
     removed = []
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
         hooks = getattr(module, "_state_dict_hooks", None) or {}
@@ -121,24 +121,23 @@ def without_apex_hooks(model: Any) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Disables PyTorch's log output for an attempt that may fail: the failure is handled, or raised with its own
-    message."""
+    """Disables PyTorch's log output during an attempt that may fail. The caller handles or raises the failure."""
     from torch._logging._internal import log_registry
 
     loggers = [logging.getLogger(name) for name in log_registry.get_log_qnames() | {"torch._guards"}]
-    before = [each.disabled for each in loggers]
-    for each in loggers:
-        each.disabled = True
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
-        for each, disabled in zip(loggers, before):
-            each.disabled = disabled
+        for logger, disabled in zip(loggers, before):
+            logger.disabled = disabled
 
 
 @contextmanager
-def messages_shown(shown: bool) -> Iterator[None]:
-    """Makes the logger "whence" also write to standard error, from level INFO."""
+def show_messages(shown: bool) -> Iterator[None]:
+    """Makes the logger "whence" write to standard error, from level INFO, if ``shown`` is true."""
     if not shown:
         yield
         return
@@ -156,9 +155,10 @@ def messages_shown(shown: bool) -> Iterator[None]:
 
 @contextmanager
 def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
-    """Applies all of the above except the flag, which must not be set for the model that the file is compared with."""
+    """Applies all settings of this file except the export flag, which must not be set while the model runs for a
+    comparison with the file."""
     with ExitStack() as stack:
-        stack.enter_context(messages_shown(shown))
+        stack.enter_context(show_messages(shown))
         stack.enter_context(library_warnings.hidden())
         stack.enter_context(select_model_mode_for_export(model, training))
         stack.enter_context(without_apex_hooks(model))

@@ -1,9 +1,9 @@
-"""Saves and restores the state of a model: an export runs the caller's own model, and must leave it unchanged.
+"""Saves and restores the state of a model: an export runs the caller's model and must leave it unchanged.
 
-The state is everything that can be reached from the model (``reachable_values``): parameters, buffers and tensors in
-attributes with their contents; gradients, and which tensors require them; modes, hooks and other attributes of every
-module; lists, dicts, sets and objects that it fills; attributes of the modules' classes; and the random number
-generators. One copy of all tensors is kept, so that changes of a run can be reported.
+The state is everything reachable from the model (``reachable_values``): parameters, buffers and tensors in attributes,
+with their contents; gradients and requires_grad; modes, hooks and other attributes of all modules; lists, dicts, sets
+and objects; attributes of the modules' classes; and the random number generators. All tensors are copied, so that
+changes made by a run can be reported.
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import error
-from .reachable_values import ClassAttributes, NUMBERS, Slots, reached
+from .reachable_values import ClassAttributes, NUMBERS, Slots, reachable
 
-_snapshots: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
+_snapshots: ContextVar[tuple[Snapshot, ...]] = ContextVar("snapshots", default=())
 
 
 @contextmanager
 def state_restored(model: Any, parameters: bool = True) -> Iterator[None]:
-    """Restores the model and the random number generators after the block, also after an error. If ``parameters`` is
-    false, no copy of the parameters' contents is kept, so the block's writes to them stay.
+    """Restores the model and the random number generators after the block, even after an error. If ``parameters`` is
+    false, the contents of parameters are not copied, so writes to them stay.
 
-    An inner block for the same model also ends with the state from the start of the outer blocks, and so does all other
-    state that they saved.
+    An inner block for the same model saves nothing. Its end restores the snapshots of all enclosing blocks.
     """
     snapshots = _snapshots.get()
-    if any(each.model is model for each in snapshots):
+    if any(outer.model is model for outer in snapshots):
         try:
             yield
         finally:
-            for each in snapshots:
-                each.restore()
+            for outer in snapshots:
+                outer.restore()
         return
     snapshot = Snapshot(model, parameters)
     token = _snapshots.set((*snapshots, snapshot))
@@ -54,32 +53,32 @@ def state_restored(model: Any, parameters: bool = True) -> Iterator[None]:
 
 
 def changes() -> list[Change]:
-    """Returns the differences from the snapshots of all enclosing blocks, without random number generators, gradients,
+    """Returns the changes since the snapshots of all enclosing blocks. Leaves out random number generators, gradients,
     and values that do not take part in computation."""
-    return [change for each in _snapshots.get() for change in each.changes()]
+    return [change for snapshot in _snapshots.get() for change in snapshot.changes()]
 
 
 def refuse_results_without_data(results: Iterable[torch.Tensor], model: Any, inputs: Iterable[torch.Tensor]) -> None:
-    """Raises WhenceError E0207 if a call with data returned tensors without data: torch.export runs models on fake
-    tensors, and has left one in state that cannot be restored."""
-    if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reached(model))))):
+    """Raises WhenceError E0207 if a call with real tensors returned a fake tensor: torch.export runs models on fake
+    tensors and left one in state that cannot be restored."""
+    if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reachable(model))))):
         raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in "
-                    "state that cannot be restored, as in a global, an iterator or a context variable",
-                    "recreate the model and that state; state in the model's attributes is restored")
+                    "state that cannot be restored, such as a global, an iterator or a context variable",
+                    "recreate the model and that state, or keep it in the model's attributes, which are restored")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change that a run left: new contents of a tensor, or another value under the name."""
+    """A change made by a run: new contents of a tensor, or another value under the name."""
 
     name: str
     in_place: bool
     registered: bool             # a parameter or buffer
-    others: tuple[str, ...] = ()  # names of tensors that share the memory and changed too
+    others: tuple[str, ...] = ()  # names of changed tensors that share its memory
 
 
 class Snapshot:
-    """The values that can be reached from a model, with their contents at this time."""
+    """The values reachable from a model, with their contents at this time."""
 
     def __init__(self, model: Any, parameters: bool = True) -> None:
         self.model = model
@@ -87,9 +86,9 @@ class Snapshot:
         self._undo: list[Callable[[], None]] = [partial(put, get()) for get, put in _generators()]
         self._contents: dict[int, _Content] = {}
         self._before: dict[str, Any] = {}  # tensors and numbers
-        self._views: dict[int, torch.Tensor] = {}  # by id of a tensor: another tensor with the same memory and shape
+        self._views: dict[int, torch.Tensor] = {}  # by tensor id: a second tensor with the same memory and shape
         self._classes: list[type] = []
-        for name, value in reached(model):
+        for name, value in reachable(model):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 self._before.setdefault(name, value)
             self._save(value)
@@ -103,11 +102,11 @@ class Snapshot:
 
     def changes(self) -> list[Change]:
         now: dict[str, Any] = {}
-        for name, value in reached(self.model, self._classes):
+        for name, value in reachable(self.model, self._classes):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 now.setdefault(name, value)
-        rewritten = {pointer for pointer, each in self._contents.items() if each.differs()}
-        in_place: dict[Any, list[str]] = {}  # by the memory that was written to
+        rewritten = {pointer for pointer, content in self._contents.items() if content.differs()}
+        in_place: dict[Any, list[str]] = {}  # by the address of the changed memory
         reassigned: list[str] = []
         for name in dict.fromkeys([*self._before, *now]):
             before, value = self._before.get(name, _ABSENT), now.get(name, _ABSENT)
@@ -119,7 +118,7 @@ class Snapshot:
         registered = _registered(self.model)
         changes = []
         for names in in_place.values():
-            names.sort(key=lambda name: name not in registered)  # a stable sort: parameters and buffers come first
+            names.sort(key=lambda name: name not in registered)  # parameters and buffers first; stable
             changes.append(Change(names[0], True, names[0] in registered, tuple(names[1:])))
         return changes + [Change(name, False, name in registered) for name in reassigned
                           if not _is_within(name, reassigned)]
@@ -139,12 +138,12 @@ class Snapshot:
         return type(before) is type(value) and (before == value or before != before and value != value)
 
     def _content(self, view: torch.Tensor) -> torch.Tensor:
-        """Returns the tensor's contents before the run."""
+        """Returns the tensor with its contents before the run."""
         content = self._contents.get(_pointer(view))
         if content is None or view.is_quantized:
             return view
-        other = torch.empty(0, dtype=view.dtype, device=view.device)
-        return other.set_(content.before, view.storage_offset(), view.size(), view.stride())
+        restored = torch.empty(0, dtype=view.dtype, device=view.device)
+        return restored.set_(content.before, view.storage_offset(), view.size(), view.stride())
 
     def _save(self, value: Any) -> None:
         if isinstance(value, torch.Tensor):
@@ -165,7 +164,7 @@ class Snapshot:
             self._undo.append(_gradient_undo(tensor))
         if is_traceable_wrapper_subclass(tensor):
             return
-        with suppress(NotImplementedError, RuntimeError):  # a layout without a single storage, or a tensor without data
+        with suppress(NotImplementedError, RuntimeError):  # no data, or a layout with several storages
             storage, view = tensor.untyped_storage(), tensor.detach()
             self._undo.append(_view_undo(tensor, view))
             self._views[id(tensor)] = view
@@ -186,14 +185,14 @@ def _pointer(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _same_view(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    return tensor.data_ptr() == other.data_ptr() and tensor.shape == other.shape and tensor.stride() == other.stride()
+def _same_view(tensor: torch.Tensor, view: torch.Tensor) -> bool:
+    return tensor.data_ptr() == view.data_ptr() and tensor.shape == view.shape and tensor.stride() == view.stride()
 
 
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device:
         return False
-    with suppress(NotImplementedError, RuntimeError):  # some dtypes and layouts cannot be compared
+    with suppress(NotImplementedError, RuntimeError):  # some dtypes and layouts do not support comparison
         return bool(((a == b) | ((a != a) & (b != b))).all())
     return False
 
@@ -278,7 +277,7 @@ def _slots_undo(slots: Slots) -> Callable[[], None]:
 
 
 def _view_undo(tensor: torch.Tensor, view: torch.Tensor) -> Callable[[], None]:
-    """Returns a function that restores the tensor's storage and shape, which assignments to ``tensor.data`` change."""
+    """Returns a function that restores the tensor's storage and shape after assignments to ``tensor.data``."""
     def undo() -> None:
         if not _same_view(tensor, view):
             tensor.data = view
@@ -286,7 +285,7 @@ def _view_undo(tensor: torch.Tensor, view: torch.Tensor) -> Callable[[], None]:
 
 
 class _Content:
-    """The contents of a storage, which several tensors may share. It is written back only if it differs, because the
+    """A copy of a storage, which several tensors may share. It is written back only if the storage changed, because the
     storage may be a mapped file."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:

@@ -1,1 +1,1 @@
-"""Reference values: the arguments and results of each call of each module, in a safetensors file (docs/values.md)."""
+"""Reference values: the arguments and results of all module calls, in a safetensors file (docs/values.md)."""

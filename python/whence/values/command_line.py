@@ -1,4 +1,4 @@
-"""``whence record ARCHIVE --values FILE``: the command line of ``record_values``."""
+"""``whence record ARCHIVE --values FILE``: command-line interface of ``record_values``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence record", description="Records the arguments and results of each module call of an archive, and "
-        "its sidecar. Without --values, only the sidecar is recorded, and there are more options.",
+        prog="whence record", description="Records the sidecar of an archive, and the arguments and results of each "
+        "module call. Without --values, only the sidecar is recorded, and more options are available.",
         allow_abbrev=False)
     options.add_argument("archive", help="a TorchScript (.pt) or torch.export (.pt2) archive")
-    options.add_argument("--values", required=True, metavar="FILE", help="file to write: model.values.safetensors")
+    options.add_argument("--values", required=True, metavar="FILE",
+                         help="file to write, such as model.values.safetensors")
     options.add_argument("--inputs", action="extend", nargs="+", default=[], metavar="FILE",
-                         help="inputs of one run, .npz or .pt; repeatable. The default of a .pt2 is its own example")
+                         help="inputs of one run, .npz or .pt; repeatable. A .pt2 defaults to its example inputs")
     options.add_argument("--full", action="append", default=[], metavar="GLOB",
-                         help="modules whose tensors are recorded in full; repeatable")
-    options.add_argument("--operations", action="store_true", help="also record the results of each operation, by the "
-                         "innermost module call: `whence accuracy` then names the operation at which a difference begins")
+                         help="record all elements of these modules' tensors; repeatable")
+    options.add_argument("--operations", action="store_true", help="also record the results of each operation, so that "
+                         "`whence accuracy` names the operation at which a difference begins")
     options.add_argument("--output", "-o", metavar="FILE", help="file to write the sidecar to")
     options.add_argument("--json", action="store_true", help="print a summary of the written file as JSON")
     return options
@@ -46,11 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     require_place(options.values)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         sidecar = Path(folder) / Path(options.output or "model.whence.json").name
-        model = archives.opened(options.archive, options.inputs[0] if sets else None, sidecar)
+        model = archives.open_archive(options.archive, options.inputs[0] if sets else None, sidecar)
         first, *more = sets or [()]
         values = record_values(model, first, options.values, full=options.full, more=more,
                                operations=options.operations)
-        if options.output is not None:  # written last, when nothing can fail any more
+        if options.output is not None:  # last: nothing else can fail now
             write_text(Path(options.output), sidecar.read_text(encoding="utf-8"))
     _print_summary(options.values, values, options.operations, options.json)
     return 0

@@ -1,5 +1,5 @@
-"""Globs for modules, as in `whence select --modules`: a glob matches a module and all modules below it. ``*`` is one
-segment of a qualified name or part of one, ``**`` is any number of segments, ``[0-3]`` is one character of a set."""
+"""Globs for modules, as in `whence select --modules`. A glob matches a module and all modules below it. ``*`` matches a
+segment of a qualified name or part of one, ``**`` any number of segments, ``[0-3]`` one character of a set."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from ..errors import error
 
 
 def matcher(globs: Iterable[str]) -> Callable[[str], bool]:
-    """Returns a function that is true if a qualified name, or an enclosing module's name, matches one of ``globs``."""
+    """Returns a function that tests if a module or an enclosing module matches one of ``globs``."""
     patterns = [_compiled(glob) for glob in globs]
     return lambda path: any(pattern.fullmatch(path) for pattern in patterns)
 
 
 def require_matches(globs: Iterable[str], paths: Collection[str]) -> None:
-    """Raises WhenceError E0101 for a glob that matches no module, which is probably a mistake."""
+    """Raises WhenceError E0101 for a glob that matches no module."""
     for glob in globs:
         if not any(map(matcher([glob]), paths)):
-            near = difflib.get_close_matches(glob, list(paths), 3, 0.3)
+            similar = difflib.get_close_matches(glob, list(paths), 3, 0.3)
             raise error("E0101", "usage", f"no module matches '{glob}'",
-                        f"the nearest are {', '.join(near)}" if near else "`whence show` lists the modules")
+                        f"the nearest are {', '.join(similar)}" if similar else "`whence show` lists the modules")
 
 
 def _compiled(glob: str) -> re.Pattern[str]:
     try:
         return re.compile(_pattern(glob) + r"(\..*)?")
     except re.error:
-        raise error("E0101", "usage", f"'{glob}' is not a glob", "for example encoder.layer.[0-3].**") from None
+        raise error("E0101", "usage", f"invalid glob '{glob}'", "use a glob such as encoder.layer.[0-3].**") from None
 
 
 def _pattern(glob: str) -> str:
-    """Returns the regular expression of a glob. ``encoder.**`` also matches ``encoder``, with zero further segments."""
+    """Converts a glob to a regular expression. ``encoder.**`` also matches ``encoder``."""
     pattern = ""
     for part in re.split(r"(\.\*\*(?=\.|$)|^\*\*\.|\*\*|\*|\?|\[[^]]+\])", glob):
         if part.startswith("["):

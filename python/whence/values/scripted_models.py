@@ -1,9 +1,8 @@
-"""Records values of a TorchScript module by adding operators to its graphs that report each call of a module.
+"""Records values of a TorchScript module by adding operators to its graphs that report each module call.
 
 PyTorch calls no Python hooks inside a scripted module. Two operators enclose each call of a submodule's forward:
-``whence_values::enter`` with the attribute's name and the argument tensors, and ``whence_values::leave`` with the
-result tensors. The names of the open calls form the qualified name. Calls in branches and loops are recorded as they
-happen.
+``whence_values::enter`` takes the attribute's name and the argument tensors, ``whence_values::leave`` the result
+tensors. The names of all open calls form the qualified name. Calls in branches and loops are recorded when they run.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ import torch
 
 @dataclass
 class Listener:
-    """Functions that are called when a call of a module begins and ends."""
+    """Functions to run at the begin and end of each module call."""
 
     enter: Callable[[str, list[torch.Tensor]], None]
     leave: Callable[[list[torch.Tensor]], None]
 
 
 class _Listeners(threading.local):
-    """The listeners of one thread, the innermost last: two threads may record two models."""
+    """The listeners of one thread, innermost last. Several threads may record models at the same time."""
 
     def __init__(self) -> None:
         self.stack: list[Listener] = []
@@ -39,20 +38,20 @@ _library: list[torch.library.Library] = []
 
 
 def _define() -> None:
-    """Defines the two operators. They are CONSERVATIVE, because TorchScript would drop operators without results."""
+    """Defines the two operators, as CONSERVATIVE because TorchScript removes other operators without results."""
     if _library:
         return
     library = torch.library.Library("whence_values", "DEF")
-    library.define("enter(str name, Tensor[] given) -> ()", alias_analysis="CONSERVATIVE")
+    library.define("enter(str name, Tensor[] arguments) -> ()", alias_analysis="CONSERVATIVE")
     library.define("leave(Tensor[] results) -> ()", alias_analysis="CONSERVATIVE")
-    for key in ("CompositeExplicitAutograd", "BackendSelect"):  # for lists with tensors, and for an empty list
-        library.impl("enter", lambda name, given: _listeners.stack[-1].enter(name, given), key)
+    for key in ("CompositeExplicitAutograd", "BackendSelect"):  # for lists with tensors, and for empty lists
+        library.impl("enter", lambda name, arguments: _listeners.stack[-1].enter(name, arguments), key)
         library.impl("leave", lambda results: _listeners.stack[-1].leave(results), key)
     _library.append(library)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def active_listener(listener: Listener) -> Iterator[None]:
     _listeners.stack.append(listener)
     try:
         yield
@@ -64,39 +63,39 @@ def with_listeners(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
     """Returns a copy of ``module`` that reports its calls to the listener."""
     _define()
     archive = io.BytesIO()
-    torch.jit.save(module, archive)  # other ways to copy a module share its graphs
+    torch.jit.save(module, archive)  # a copy made otherwise would share the graphs
     archive.seek(0)
     copy = torch.jit.load(archive)
     types: set[str] = set()
-    for each in copy.modules():
-        kind = each._c._type().qualified_name()
+    for submodule in copy.modules():
+        kind = submodule._c._type().qualified_name()
         if kind in types:
-            continue  # modules of one class share graphs too
+            continue  # modules of one class share graphs
         types.add(kind)
-        for name in each._c._method_names():
-            for call in list(_calls(each._c._get_method(name).graph)):
-                _add_listeners(each._c._get_method(name).graph, call)
+        for name in submodule._c._method_names():
+            for call in list(_calls(submodule._c._get_method(name).graph)):
+                _add_listeners(submodule._c._get_method(name).graph, call)
     return copy
 
 
 def class_of(module: torch.jit.ScriptModule) -> str:
-    """Returns the Python class that a scripted module was made from: "torch.nn.modules.linear.Linear"."""
+    """Returns the Python class of a scripted module, such as "torch.nn.modules.linear.Linear"."""
     name = module._c._type().qualified_name().removeprefix("__torch__.")
     return re.sub(r"\.___torch_mangle_\d+", "", name)
 
 
 def _calls(block: Any) -> Iterator[torch._C.Node]:
-    """Yields calls of a module's forward, including calls in branches and loops."""
+    """Yields calls of forward, including those in branches and loops."""
     for node in block.nodes():
         for inner in node.blocks():
             yield from _calls(inner)
-        # A trace names further calls of a module forward1, forward2.
+        # In a trace, later calls of a module are named forward1, forward2.
         if node.kind() == "prim::CallMethod" and re.fullmatch(r"forward\d*", node.s("name")):
             yield node
 
 
 def _attribute(call: torch._C.Node) -> str | None:
-    """Returns the called module's name in the calling module: "layer.0"; None if it is not an attribute."""
+    """Returns the called module's attribute path in the calling module, such as "layer.0"; None if it has none."""
     names = []
     value = next(call.inputs())
     while value.node().kind() == "prim::GetAttr":
@@ -111,12 +110,12 @@ def _add_listeners(graph: torch._C.Graph, call: torch._C.Node) -> None:
         return
     before = _Writer(graph, lambda node: node.insertBefore(call))
     before.write("whence_values::enter", [before.text(name), before.tensors(list(call.inputs())[1:])], 0)
-    after = _Writer(graph, _each_after(call))
+    after = _Writer(graph, _inserter_after(call))
     after.write("whence_values::leave", [after.tensors(list(call.outputs()))], 0)
 
 
-def _each_after(node: torch._C.Node) -> Callable[[torch._C.Node], None]:
-    """Returns a function that inserts nodes one after another, starting after ``node``."""
+def _inserter_after(node: torch._C.Node) -> Callable[[torch._C.Node], None]:
+    """Returns a function that inserts nodes after ``node``, in the order of its calls."""
     last = node
 
     def insert(new: torch._C.Node) -> None:
@@ -142,11 +141,11 @@ class _Writer:
         return _typed(node, torch._C.StringType.get())
 
     def tensors(self, values: list[torch._C.Value]) -> torch._C.Value:
-        """Returns one list of all tensors in the values, tuples and lists. Dicts and optional tensors are left out."""
+        """Combines all tensors in the values, tuples and lists in one list. Leaves out dicts and optional tensors."""
         single, lists = self._flattened(values)
         combined = _typed(self.write("prim::ListConstruct", single), torch._C.ListType.ofTensors())
-        for each in lists:
-            combined = _typed(self.write("aten::add", [combined, each]), torch._C.ListType.ofTensors())
+        for tensors in lists:
+            combined = _typed(self.write("aten::add", [combined, tensors]), torch._C.ListType.ofTensors())
         return combined
 
     def _flattened(self, values: list[torch._C.Value]) -> tuple[list[torch._C.Value], list[torch._C.Value]]:
@@ -160,8 +159,8 @@ class _Writer:
             elif kind == "TupleType":
                 elements = value.type().elements()
                 node = self.write("prim::TupleUnpack", [value], len(elements))
-                for element, each in zip(node.outputs(), elements):
-                    element.setType(each)
+                for element, element_type in zip(node.outputs(), elements):
+                    element.setType(element_type)
                 inner, more = self._flattened(list(node.outputs()))
                 single += inner
                 lists += more

@@ -1,13 +1,14 @@
-"""Sketches: a summary of a large tensor, some 6 KB whatever its size, that can be compared with other tensors.
+"""Sketches: summaries of large tensors, about 6 KB each, that can be compared with other tensors.
 
-    moments     numbers of elements, of NaN, +inf and -inf; of the finite elements: minimum, maximum, sum, sum of
-                magnitudes and sum of squares: float64[9]
-    samples     1,024 elements at positions that depend only on the size (``places``), in the tensor's own dtype
-    projection  the finite elements with seeded signs, summed into 251 buckets (``_signs``): float32[251]. The squared
-                length of the difference of two projections estimates that of the two tensors, within 9 % (one standard
-                deviation): each element is in one bucket, and products of different elements cancel on average.
+    moments     float64[9]: numbers of elements, NaN, +inf and -inf; minimum, maximum, sum, sum of magnitudes and sum of
+                squares of the finite elements
+    samples     1,024 elements in the tensor's dtype, at positions that depend only on its size (``sample_positions``)
+    projection  float32[251]: the finite elements, multiplied by seeded signs and summed into 251 buckets (``_signs``).
+                The squared norm of the difference of two projections estimates that of the tensors within 9 % (one
+                standard deviation): each element is in one bucket, and products of different elements cancel on
+                average.
 
-docs/values.md explains how to compute positions and signs without whence.
+docs/values.md explains how to compute positions and signs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from ..base.optional_packages import import_optional
 if TYPE_CHECKING:
     import numpy
 
-WHOLE = 2048         # tensors of at most so many elements are stored whole
+MAX_COMPLETE = 2048  # maximum number of elements of tensors that are stored completely
 SAMPLES = 1024
-BUCKETS = 251        # a prime: if the number of channels is a power of two, each channel is spread over all buckets
-_STRETCH = 1024      # elements that float32 can sum with enough precision
-_ROWS = 256          # rows of signs; later rows repeat them, each row multiplied by another sign
+BUCKETS = 251        # a prime, which spreads each channel over all buckets if there are 2^n channels
+_CHUNK = 1024        # number of elements that float32 sums with enough precision
+_ROWS = 256          # rows of signs; later rows repeat them, each multiplied by another sign
 
 PARTS = ("moments", "samples", "projection")
 MOMENTS = ("count", "nan", "inf", "-inf", "min", "max", "sum", "sum of magnitudes", "sum of squares")
@@ -36,7 +37,7 @@ MOMENTS = ("count", "nan", "inf", "-inf", "min", "max", "sum", "sum of magnitude
 
 @dataclass(frozen=True)
 class Sketch:
-    moments: torch.Tensor     # float64[9], see MOMENTS
+    moments: torch.Tensor     # float64[9]: MOMENTS
     samples: torch.Tensor     # [1024]
     projection: torch.Tensor  # float32[251]
 
@@ -56,18 +57,18 @@ class Sketch:
 
 def sketch(tensor: torch.Tensor) -> Sketch:
     flat = tensor.detach().cpu().contiguous().view(-1)
-    return Sketch(moments(flat), flat[places(flat.numel())].clone(), projection(flat))
+    return Sketch(moments(flat), flat[sample_positions(flat.numel())].clone(), projection(flat))
 
 
-def places(count: int) -> torch.Tensor:
-    """Returns the positions, in contiguous order, at which a tensor of ``count`` elements is sampled: int64[min(count,
-    1024)]. There is one seeded position in each of 1,024 equal stretches.
+def sample_positions(count: int) -> torch.Tensor:
+    """Returns the sampled positions, in contiguous order, of a tensor with ``count`` elements: int64[min(count, 1024)].
+    They are pseudorandom, one in each of 1,024 equal ranges.
     """
-    return _places(count)
+    return _sample_positions(count)
 
 
 @functools.lru_cache(maxsize=256)
-def _places(count: int) -> torch.Tensor:
+def _sample_positions(count: int) -> torch.Tensor:
     number = min(count, SAMPLES)
     numpy = import_optional("numpy", "the sketch of a tensor")
     index = numpy.arange(number, dtype=numpy.uint64)
@@ -93,10 +94,10 @@ def moments(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _sums(numbers: torch.Tensor) -> tuple[float, float, float]:
-    """Returns sums of elements, magnitudes and squares. Sums stretches of float32 in float32, which is ten times as
-    fast."""
-    whole = numbers.numel() // _STRETCH * _STRETCH if numbers.dtype == torch.float32 else 0
-    rows, remainder = numbers[:whole].view(-1, _STRETCH), numbers[whole:].double()
+    """Returns sums of elements, magnitudes and squares. Sums chunks of float32 elements in float32, which is ten times
+    faster."""
+    end = numbers.numel() // _CHUNK * _CHUNK if numbers.dtype == torch.float32 else 0
+    rows, remainder = numbers[:end].view(-1, _CHUNK), numbers[end:].double()
     parts = [rows.sum(1).double(), rows.abs().sum(1).double(),
              torch.linalg.vector_norm(rows, 2, 1).double().square()]
     if not all(bool(torch.isfinite(part).all()) for part in parts):  # too large for float32
@@ -106,7 +107,8 @@ def _sums(numbers: torch.Tensor) -> tuple[float, float, float]:
 
 
 def projection(flat: torch.Tensor) -> torch.Tensor:
-    """Returns float32[251]: bucket c sums signs(q) * row_signs(q mod 256, c) * element 251 q + c over all rows q."""
+    """Returns float32[251]. Bucket c is the sum over all rows q of
+    row_signs[q] * signs[q mod 256, c] * element[251 q + c]."""
     numbers = _as_numbers(flat)
     if numbers.is_floating_point():
         numbers = torch.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0) \
@@ -115,15 +117,15 @@ def projection(flat: torch.Tensor) -> torch.Tensor:
     numbers = numbers.to(dtype)
     buckets = torch.zeros(_ROWS, BUCKETS, dtype=dtype)
     block = _ROWS * BUCKETS
-    whole = numbers.numel() // block
+    blocks = numbers.numel() // block
     signs = _row_signs(-(-numbers.numel() // BUCKETS)).to(dtype)
-    for at in range(whole):  # a block stays in the processor's cache
+    for at in range(blocks):  # a block fits into the processor's cache
         rows = numbers[at * block:(at + 1) * block].view(_ROWS, BUCKETS)
         buckets.addcmul_(rows, signs[at * _ROWS:(at + 1) * _ROWS].unsqueeze(1))
-    rest = numbers[whole * block:]
-    if rest.numel():
-        rows = torch.nn.functional.pad(rest, (0, -rest.numel() % BUCKETS)).view(-1, BUCKETS)
-        buckets[:rows.shape[0]] += rows * signs[whole * _ROWS:].unsqueeze(1)
+    remainder = numbers[blocks * block:]
+    if remainder.numel():
+        rows = torch.nn.functional.pad(remainder, (0, -remainder.numel() % BUCKETS)).view(-1, BUCKETS)
+        buckets[:rows.shape[0]] += rows * signs[blocks * _ROWS:].unsqueeze(1)
     return (buckets * _signs().to(dtype)).sum(0).float()
 
 
@@ -136,7 +138,7 @@ def _signs() -> torch.Tensor:
 
 @functools.lru_cache(maxsize=64)
 def _row_signs(rows: int) -> torch.Tensor:
-    """Returns ±1 for each row of 251 elements, with other seeds than ``_signs``: float32[rows]."""
+    """Returns ±1 for each row of 251 elements: float32[rows]. The seeds differ from those of ``_signs``."""
     numpy = import_optional("numpy", "the sketch of a tensor")
     return _as_signs(splitmix(numpy.arange(rows, dtype=numpy.uint64) + numpy.uint64(1 << 32)))
 
@@ -147,8 +149,8 @@ def _as_signs(hashes: numpy.ndarray) -> torch.Tensor:
 
 
 def splitmix(index: numpy.ndarray) -> numpy.ndarray:
-    """Returns outputs of splitmix64 (Steele, Lea, Flood 2014) with seed 0 at steps ``index``: uint64, shaped like
-    ``index``."""
+    """Returns the outputs of splitmix64 (Steele, Lea, Flood 2014) with seed 0 at the steps ``index``: uint64, with the
+    shape of ``index``."""
     numpy = import_optional("numpy", "the sketch of a tensor")
     with numpy.errstate(over="ignore"):
         mixed = (index + numpy.uint64(1)) * numpy.uint64(0x9E3779B97F4A7C15)
@@ -158,7 +160,7 @@ def splitmix(index: numpy.ndarray) -> numpy.ndarray:
 
 
 def _as_numbers(flat: torch.Tensor) -> torch.Tensor:
-    """Converts elements to a dtype that can be summed; a complex number becomes two real ones."""
+    """Converts elements to a dtype for sums. A complex element becomes two real ones."""
     if flat.is_complex():
         return torch.view_as_real(flat.resolve_conj()).reshape(-1)
     if flat.dtype in (torch.float32, torch.float64):

@@ -1,7 +1,7 @@
-"""Records values of models that PyTorch traces in this process: of the traced call, and of later calls.
+"""Records values of models that PyTorch traces in this process: of the traced call and of later calls.
 
-``torch.jit.trace`` and ``torch.onnx.export(dynamo=False)`` run the model on real tensors during the trace. The
-recording's own operations must not get into the trace.
+``torch.jit.trace`` and ``torch.onnx.export(dynamo=False)`` trace the model on real tensors. The operations of the
+recording itself must not be traced.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ..capture.exported_programs import Captured
 from ..errors import Diagnostic, WhenceError, error
 from .module_globs import require_matches
 from .value_file import Run, content
-from .value_recorder import Recorder, modules_of, run_recorded, untraced
+from .value_recorder import Recorder, modules_of, run_recorded, trace_paused
 
 Leave = Callable[[Any], None]  # takes the module's result
 
 
 @contextmanager
 def watching(full: Collection[str]) -> Iterator[list[Recorder]]:
-    """Yields the recorders of the models that are traced inside the block, one for each model.
+    """Yields the recorders of the models traced inside the block, one for each model.
 
-    All module calls go through ``_call_impl``. Hooks on a module would change which fast paths PyTorch uses, and global
-    module hooks receive no keyword arguments.
+    Replaces ``_call_impl``, which all module calls use. Hooks on a module would make PyTorch choose other code paths,
+    and global module hooks receive no keyword arguments.
     """
     watch = _Watch(full)
     original = torch.nn.Module._call_impl
 
     @functools.wraps(original)
     def watched(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():  # torch.export traces this code too, with tensors that have no data
+        if torch.compiler.is_compiling():  # torch.export traces this code, too, on fake tensors
             return original(module, *args, **kwargs)
         with watch.called(module, args, kwargs) as leave:
             result = original(module, *args, **kwargs)
@@ -55,31 +55,31 @@ def watching(full: Collection[str]) -> Iterator[list[Recorder]]:
 
 
 class _Watch:
-    """Follows module calls in the thread that created it."""
+    """Watches module calls in the thread that created it."""
 
     def __init__(self, full: Collection[str]) -> None:
         self.recorders: list[Recorder] = []
         self._full = full
         self._thread = threading.get_ident()
         self._by_model: dict[torch.nn.Module, Recorder] = {}
-        self._run: tuple[Any, dict[str, Any]] | None = None  # the current run: its calls, and the paths of its modules
+        self._run: tuple[Any, dict[str, Any]] | None = None  # calls and module paths of the current run
 
     @contextmanager
     def called(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Leave]:
-        """Yields a function that takes the module's result; the block runs the module."""
+        """Yields a function that takes the module's result. The block runs the module."""
         if threading.get_ident() != self._thread:
-            yield _ignored
+            yield _ignore_result
         elif self._run is not None:
             with self._inner(module, args, kwargs) as leave:
                 yield leave
         elif not self._is_model(module):
-            yield _ignored
+            yield _ignore_result
         else:
             with self._outermost(module, args, kwargs) as leave:
                 yield leave
 
     def _is_model(self, module: torch.nn.Module) -> bool:
-        """Returns true if the module is being traced, or was. Modules of torch.jit wrap the model, or are the trace."""
+        """Returns true if the module is or was traced. torch.jit's own modules do not count: wrappers and traces."""
         is_tracing = torch._C._get_tracing_state() is not None
         return (is_tracing or module in self._by_model) and not type(module).__module__.startswith("torch.jit.")
 
@@ -87,7 +87,7 @@ class _Watch:
     def _inner(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Leave]:
         run, modules = self._run
         if module not in modules:
-            yield _ignored
+            yield _ignore_result
             return
         run.enter(module, modules[module][0], type(module), (args, kwargs))
         yield functools.partial(run.leave, module)
@@ -105,12 +105,12 @@ class _Watch:
                 self._run = None
 
     def _is_new(self, model: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> bool:
-        """Returns true if the inputs are real and differ from those of earlier runs: torch.jit.trace runs a model again
-        to check the trace."""
-        if any(each.is_meta or isinstance(each, torch._subclasses.FakeTensor) for each in inputs.values()):
+        """Returns true if the inputs have data and differ from all earlier runs' inputs: torch.jit.trace runs the model
+        again to check the trace."""
+        if any(tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor) for tensor in inputs.values()):
             return False
         recorder = self._by_model.get(model)
-        return recorder is None or not any(_is_same(recorder, run, inputs) for run in recorder.runs)
+        return recorder is None or not any(_has_inputs(recorder, run, inputs) for run in recorder.runs)
 
     def _recorder(self, model: torch.nn.Module) -> Recorder:
         if model not in self._by_model:
@@ -120,39 +120,41 @@ class _Watch:
         return self._by_model[model]
 
 
-def _is_same(recorder: Recorder, run: Run, inputs: Mapping[str, torch.Tensor]) -> bool:
-    with untraced():
+def _has_inputs(recorder: Recorder, run: Run, inputs: Mapping[str, torch.Tensor]) -> bool:
+    with trace_paused():
         return run.inputs.keys() == inputs.keys() and all(
-            each.dims == tuple(inputs[name].shape) and each.dtype == str(inputs[name].dtype).removeprefix("torch.")
-            and torch.equal(content(recorder.tensors[each.key]), content(inputs[name].detach().cpu()))
-            for name, each in run.inputs.items())
+            recorded.dims == tuple(inputs[name].shape)
+            and recorded.dtype == str(inputs[name].dtype).removeprefix("torch.")
+            and torch.equal(content(recorder.tensors[recorded.key]), content(inputs[name].detach().cpu()))
+            for name, recorded in run.inputs.items())
 
 
-def _ignored(result: Any) -> None:
-    """Ignores the result of a call that is not recorded."""
+def _ignore_result(result: Any) -> None:
+    """Ignores the result, because the call is not recorded."""
 
 
 def recorded(recorders: Collection[Recorder], programs: Collection[Captured],
              full: Collection[str]) -> tuple[list[Recorder], list[Diagnostic]]:
-    """Returns one recorder for each model that ran and for each program, which is run on its own example, and warnings
-    of programs that do not run.
+    """Runs each program on its example inputs. Returns the recorders of all models and programs that ran, and a warning
+    for each program that failed.
 
     Raises WhenceError: E0101 for a glob that matches no module of a program, E0106 if there is nothing to record.
     """
-    kept, warnings = [each for each in recorders if each.runs], []
+    used, warnings = [recorder for recorder in recorders if recorder.runs], []
     for program in programs:
         recorder = Recorder(full)
         try:
             run_recorded(recorder, program.as_made or program.program, (), None)
-        except Exception as failure:  # PyTorch raises exceptions of any class while it rebuilds modules
+        except Exception as failure:  # rebuilding modules can raise any exception
             converted = failure if isinstance(failure, WhenceError) else error(
-                "E0207", "run_failed", f"it does not run on its example: {failure}", "use whence.record_values")
-            warnings += [replace(each, severity="warning", message=f"there are no values of {program}: {each.message}")
-                       for each in converted.diagnostics]
+                "E0207", "run_failed", f"it does not run on its example inputs: {failure}", "use whence.record_values")
+            warnings += [replace(diagnostic, severity="warning",
+                                 message=f"no values were recorded for {program}: {diagnostic.message}")
+                         for diagnostic in converted.diagnostics]
             continue
-        require_matches(full, {each.module for each in recorder.runs[0].calls})
-        kept.append(recorder)
-    if not kept and not warnings:
-        raise error("E0106", "recording_state", "no module was called during a trace, so there are no values",
-                    "trace a module, not a function, or leave out values")
-    return kept, warnings
+        require_matches(full, {call.module for call in recorder.runs[0].calls})
+        used.append(recorder)
+    if not used and not warnings:
+        raise error("E0106", "recording_state", "no module was called during a trace, so no values were recorded",
+                    "trace a module, not a function, or do not request values")
+    return used, warnings

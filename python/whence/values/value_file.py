@@ -1,8 +1,9 @@
 """Recorded values of one or more runs, in memory or in a safetensors file.
 
-A tensor's key is ``RUN/MODULE#CALL/result.N``, ``.../given.N`` for an argument, or ``RUN/input/NAME``. A tensor that an
-operation returned, but no call, has ``RUN/MODULE#CALL/operation.K.N``. A sketch has three entries, ``KEY:moments``,
-``KEY:samples`` and ``KEY:projection``. The file's metadata entry "whence" holds the runs as JSON (docs/values.md).
+Keys: ``RUN/input/NAME`` for an input of the model, ``RUN/MODULE#CALL/given.N`` for an argument,
+``RUN/MODULE#CALL/result.N`` for a result, and ``RUN/MODULE#CALL/operation.K.N`` for a tensor that an operation returned
+but no call. A sketch has three entries: ``KEY:moments``, ``KEY:samples`` and ``KEY:projection``. The file's metadata
+entry "whence" contains the runs as JSON (docs/values.md).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a call; it returned tensors."""
+    """One operation of a call. It returned at least one tensor."""
 
     operator: str                   # "aten::linear"
     results: tuple[Recorded, ...]
@@ -55,15 +56,15 @@ class Operation:
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """One call of one module. Calls are listed in the order in which they ended, so inner calls come first."""
+    """One call of one module. Calls are sorted by their end, so inner calls come first."""
 
     module: str                     # qualified name; the root is ""
     type: str                       # the module's class
     call: int                       # 0 for the module's first call in the run
-    parent: int | None              # index of the calling module's call among the run's calls
-    given: tuple[Recorded, ...]     # argument tensors, nested ones included, in order
-    results: tuple[Recorded, ...]   # result tensors, nested ones included, in order
-    operations: tuple[Operation, ...] | None = None  # in order, without those of inner calls; None: not recorded
+    parent: int | None              # index of the enclosing call in the run's calls
+    given: tuple[Recorded, ...]     # argument tensors in order, including nested ones
+    results: tuple[Recorded, ...]   # result tensors in order, including nested ones
+    operations: tuple[Operation, ...] | None = None  # in order, without inner calls'; None: not recorded
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class ModuleCall:
 class Run:
     """One call of the model."""
 
-    inputs: dict[str, Recorded] = field(default_factory=dict)  # by forward's argument name; always stored whole
+    inputs: dict[str, Recorded] = field(default_factory=dict)  # by the name of forward's argument; never sketches
     calls: list[ModuleCall] = field(default_factory=list)
 
 
@@ -90,9 +91,9 @@ class Values(Printed):
 
     def _table(self) -> Table:
         return Table(("module", "run", "type", "results"), [
-            (each.name, number, each.type.rpartition(".")[2],
-             ", ".join(f"{result.dtype}{list(result.dims)}" for result in each.results))
-            for number, run in enumerate(self.runs) for each in run.calls], texts=4)
+            (call.name, number, call.type.rpartition(".")[2],
+             ", ".join(f"{result.dtype}{list(result.dims)}" for result in call.results))
+            for number, run in enumerate(self.runs) for call in run.calls], texts=4)
 
     def whole(self, recorded: Recorded) -> torch.Tensor:
         tensor = self._get(recorded.key)
@@ -114,12 +115,13 @@ def in_memory(runs: list[Run], tensors: dict[str, torch.Tensor]) -> Values:
 
 
 def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
-    """Writes a file of values. Raises WhenceError: E0307 without safetensors, E0401."""
+    """Writes the values to a file. Raises WhenceError: E0307 without safetensors, E0401."""
     import_optional("safetensors", "recorded values")
     from safetensors.torch import save_file
 
     checks = {key: _check(tensor) for key, tensor in tensors.items()}
-    text = json.dumps({"version": VERSION, "checks": checks, "runs": list(map(_stated, runs))}, separators=(",", ":"))
+    text = json.dumps({"version": VERSION, "checks": checks, "runs": list(map(_run_entry, runs))},
+                      separators=(",", ":"))
     try:
         write_atomically(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
     except OSError as failure:
@@ -127,19 +129,18 @@ def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torc
                     file=str(path)) from failure
 
 
-def _stated(run: Run) -> dict[str, Any]:
-    """Returns a run as JSON values, without the entry "operations" if none were recorded."""
-    stated = asdict(run)
-    for call in stated["calls"]:
+def _run_entry(run: Run) -> dict[str, Any]:
+    """Converts a run to JSON values, without "operations" if they were not recorded."""
+    entry = asdict(run)
+    for call in entry["calls"]:
         if call["operations"] is None:
             del call["operations"]
-    return stated
+    return entry
 
 
 def require_place(path: str | os.PathLike[str]) -> None:
-    """Checks before a run that its values can be written. Raises WhenceError: E0101, E0307 without safetensors,
-    E0401."""
-    require_path(path, "the file of values")
+    """Raises WhenceError E0101, E0307 or E0401 if values could not be written to ``path``. Called before the run."""
+    require_path(path, "the values file")
     import_optional("safetensors", "recorded values")
     require_writable(path, "model.values.safetensors")
 
@@ -154,7 +155,7 @@ def _check(tensor: torch.Tensor) -> int:
 
 
 def is_values(path: str | os.PathLike[str]) -> bool:
-    """Returns true if the path is a file of recorded values."""
+    """Returns true if the file contains recorded values."""
     try:
         read(path)
     except WhenceError:
@@ -163,14 +164,14 @@ def is_values(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> Values:
-    """Opens a file of values; tensors are loaded on demand.
+    """Opens a values file. Tensors are loaded on demand.
 
     Raises WhenceError: E0102, E0202, E0203, E0204, E0205, E0307 without safetensors.
     """
     path = os.fspath(path)
     safetensors = import_optional("safetensors", "recorded values")
     if not os.path.isfile(path):
-        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=path)
+        raise error("E0102", "missing_file", f"{path} does not exist", "check the path", file=path)
     try:
         opened = safetensors.safe_open(path, framework="pt")
         metadata = opened.metadata() or {}
@@ -182,50 +183,50 @@ def read(path: str | os.PathLike[str]) -> Values:
         raise error(*(("E0202", "truncated_file") if _is_shortened(path, failure) else ("E0203", "wrong_kind")),
                     f"{path} is not a complete safetensors file: {failure}", _REMEDY, file=path) from None
     if "whence" not in metadata:
-        raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but has no recorded values",
+        raise error("E0203", "wrong_kind", f"{path} is a safetensors file without recorded values",
                     _REMEDY, file=path)
     names = set(opened.keys())
     runs, checks = _runs(metadata["whence"], path)
 
     def get(key: str) -> torch.Tensor:
         if key not in names:
-            raise _corrupt(path, f"it has no tensor '{key}'")
+            raise _corrupt(path, f"the tensor '{key}' is missing")
         try:
             tensor = opened.get_tensor(key)
         except (safetensors.SafetensorError, TypeError, KeyError) as failure:
             raise _corrupt(path, f"'{key}': {failure}") from None
         if checks.get(key) != _check(tensor):
-            raise _corrupt(path, f"'{key}' has changed since it was recorded: its checksum differs")
+            raise _corrupt(path, f"the checksum of '{key}' does not match")
         return tensor
 
     return Values(runs, path, get)
 
 
 def _is_shortened(path: str, failure: Exception) -> bool:
-    """Returns true if the file begins like a safetensors file but is shorter than its header states."""
+    """Returns true if the file starts like a safetensors file but is shorter than its header states."""
     if re.search(r"incomplete|too ?small", str(failure), re.IGNORECASE):
         return True
     with open(path, "rb") as file:
         begin = file.read(9)
-    longest_header = 100_000_000  # bytes, by the format
-    return os.path.getsize(path) - 8 < int.from_bytes(begin[:8], "little") <= longest_header and begin[8:] in (b"", b"{")
+    max_header = 100_000_000  # bytes, from the format's specification
+    return os.path.getsize(path) - 8 < int.from_bytes(begin[:8], "little") <= max_header and begin[8:] in (b"", b"{")
 
 
 def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
-    """Returns the runs, and the checksums of tensors by key."""
+    """Returns the runs, and the checksums by tensor key."""
     try:
-        stated = json.loads(text)
-        version = stated["version"]
+        metadata = json.loads(text)
+        version = metadata["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise _corrupt(path, f"its metadata 'whence' is invalid: {failure!r}") from None
-    if type(version) is not int or version < 1 or not isinstance(stated.get("runs"), list):
+    if type(version) is not int or version < 1 or not isinstance(metadata.get("runs"), list):
         raise _corrupt(path, "its metadata 'whence' is invalid")
     if version > VERSION:
-        raise error("E0205", "newer_version", f"{path} has version {version} of recorded values, but this whence reads "
-                    f"up to version {VERSION}", "install a newer whence", file=path)
+        raise error("E0205", "newer_version", f"{path} has format version {version}, but this whence supports only "
+                    f"versions up to {VERSION}", "install a newer whence", file=path)
     try:
         return [Run({str(name): _recorded(entry) for name, entry in run["inputs"].items()}, list(_calls(run["calls"])))
-                for run in stated["runs"]], dict(stated["checks"])
+                for run in metadata["runs"]], dict(metadata["checks"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
         raise _corrupt(path, f"its metadata 'whence' is invalid: {failure!r}") from None
 
@@ -233,8 +234,8 @@ def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
 def _calls(entries: list[dict[str, Any]]) -> Iterator[ModuleCall]:
     for at, entry in enumerate(entries):
         parent = entry["parent"]
-        if parent is not None and not at < int(parent) < len(entries):  # a call ends before its caller
-            raise ValueError(f"call {at} of {len(entries)} is within {parent}")
+        if parent is not None and not at < int(parent) < len(entries):  # a call ends before its caller does
+            raise ValueError(f"call {at} of {len(entries)} has the parent {parent}")
         yield ModuleCall(str(entry["module"]), str(entry["type"]), int(entry["call"]), parent,
                          tuple(map(_recorded, entry["given"])), tuple(map(_recorded, entry["results"])),
                          _operations(entry["operations"]) if "operations" in entry else None)
