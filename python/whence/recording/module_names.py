@@ -19,7 +19,7 @@ from ..arguments.hidden_frames import leave_out_of_stacks
 
 
 @contextmanager
-def named() -> Iterator[None]:
+def reporting_names() -> Iterator[None]:
     """Reports the name of each module to the plugin before PyTorch opens its scope in the trace.
 
     ``_slow_forward`` opens the scope. A forward hook would be too early if a hook of the module calls another module.
