@@ -44,8 +44,8 @@ def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
     except WhenceError:
         raise
     except Exception as failure:  # the function is the user's
-        raise call.failed(name, failure, "fix the function: it gets the operator's arguments, tensors as symbolic values, and "
-                          "must return the operator's results") from failure
+        raise call.failed(name, failure, "fix the function: it gets the operator's arguments, tensors as symbolic "
+                          "values, and must return the operator's results") from failure
 
 
 def _scalar(call: Call, index: int) -> Any:

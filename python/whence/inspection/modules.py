@@ -42,9 +42,9 @@ class ModuleRows(Printed, list[ModuleRow]):
         return f"{counted(len(self), 'module')}: " + ", ".join(labels) + (f" and {more} more" if more else "")
 
     def _table(self) -> Table:
-        largest = max((each.nodes for each in self), default=0) or 1
+        most = max((each.nodes for each in self), default=0) or 1
         return Table(("module", "type", "calls", "nodes", "parameters", ""), [
-            (label, (each.type or "").rpartition(".")[2], each.calls, each.nodes, each.parameters, Bar.of(each.nodes / largest))
+            (label, (each.type or "").rpartition(".")[2], each.calls, each.nodes, each.parameters, Bar.of(each.nodes / most))
             for label, each in zip(module_labels([each.path for each in self]), self)], texts=2)
 
 

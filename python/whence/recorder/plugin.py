@@ -71,7 +71,7 @@ class _WithoutPlugin:
 
 
 def operators_or_stand_in() -> Any:
-    """Returns ``operators()``, or a stand-in if no recorder is installed. Raises WhenceError E0307 if it does not fit."""
+    """Returns ``operators()``, or a stand-in if no recorder is installed. Raises E0307 if the recorder does not fit."""
     if recorder_library.torch_version() is not None and not recorder_library.is_installed():
         return _WithoutPlugin()
     return operators()
