@@ -184,7 +184,7 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
              config: str | os.PathLike[str] | None = None, conformance: Model | None = None, full: bool = False,
              values: Any = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> ValidationReport:
-    """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check found a fault.
+    """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check fails.
 
     min_covered  minimum percentage of nodes that must have a module.
     minima       minimum shares of one confidence, of modules or of an operator type: ["exact=95",

@@ -18,7 +18,7 @@ _MAX_CHOICES = 40  # limit of attempts to fix some sizes; each attempt runs the 
 
 def export_with_optional_axes(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
     """Exports with as many optional axes dynamic as the model allows, and returns them. Axes with the same name are
-    kept or fixed together. Sizes whose ``length`` in the example is 1 are fixed first, as they are usually broadcast.
+    kept or fixed together. Sizes whose ``length`` in the example is 1 are fixed first: they are usually broadcast.
     Not needed for torch.export, which finds dynamic axes itself."""
     axes_by_size: dict[Any, list[Any]] = {}  # by name; an axis without a name counts as a separate size
     for name, axis, spec in fixable(axes):

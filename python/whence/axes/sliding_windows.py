@@ -39,7 +39,7 @@ def counts_in_python(call: Call) -> Diagnostic | None:
 
 
 def as_exported(exported: Call, arguments: Any) -> Any:
-    """Returns the arguments of another call with layers that keep every key, if the file was exported with such layers.
+    """Returns the arguments of another call. Its layers keep every key if the file was exported with layers that do so.
     Raises WhenceError E0104 for a layer that has dropped keys, because the file would miscount its tokens."""
     if any(map(caches.is_window, _layers(exported.arguments))) or not any(map(caches.is_window, _layers(arguments))):
         return arguments

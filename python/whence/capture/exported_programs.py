@@ -1,8 +1,8 @@
-"""Records programs that torch.export makes during a recording, from the program itself.
+"""Records programs that torch.export creates during a recording, from the program itself.
 
 torch.export offers no hook to a LibTorch plugin: it runs the model on fake tensors, in Python. Its program contains
-more than a trace, so the program is kept. During the block, the functions that return a program are replaced by
-functions that call them and remember the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
+more than a trace, so the program is stored. During the block, the functions that return a program are replaced with
+functions that call them and store the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..errors import Diagnostic, WhenceError, error
 
 @dataclasses.dataclass(eq=False)
 class Captured:
-    """A program that was made during a recording."""
+    """A program that PyTorch created during a recording."""
 
     program: torch.export.ExportedProgram
     as_made: torch.export.ExportedProgram | None  # copied before exporters rewrite it; None if it cannot be copied
@@ -46,7 +46,7 @@ class Captured:
 
 @contextmanager
 def captured() -> Iterator[list[Captured]]:
-    """Yields a list that collects the programs made, or passed to torch.onnx.export, inside the block."""
+    """Yields a list that collects the programs created, or passed to torch.onnx.export, inside the block."""
     programs: list[Captured] = []
     outer: list[str] = []  # running calls of torch.onnx.export, which call torch.export
 
@@ -170,7 +170,7 @@ def _is_unsavable(program: torch.export.ExportedProgram) -> bool:
 
 def _without_fake_constants(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Replaces unread constants without data with zeros, because an archive needs bytes.
-    torch.export(strict=True) leaves such constants where vmap moves dimensions."""
+    torch.export(strict=True) leaves unread constants where vmap moves dimensions."""
     unread = {node.name for node in program.graph.nodes if node.op == "placeholder" and not node.users}
     names = {spec.target for spec in program.graph_signature.input_specs if spec.arg.name in unread}
     saved = copy.copy(program)
@@ -184,10 +184,10 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
 
     Nothing is lost: inputs and outputs of an ONNX model are flat, and the order of the leaves does not change.
     """
-    def plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:
+    def savable(spec: pytree.TreeSpec) -> pytree.TreeSpec:
         if spec.is_leaf():
             return spec
-        children = [plain(child) for child in spec.children()]
+        children = [savable(child) for child in spec.children()]
         try:  # the children become leaves, so that only this container can fail
             pytree.treespec_dumps(pytree.TreeSpec(spec.type, spec.context, [pytree.LeafSpec()] * len(children)))
             return pytree.TreeSpec(spec.type, spec.context, children)
@@ -197,7 +197,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
     saved = copy.copy(program)
     saved._module_call_graph = [
         entry if entry.signature is None else dataclasses.replace(entry, signature=dataclasses.replace(
-            entry.signature, in_spec=plain(entry.signature.in_spec), out_spec=plain(entry.signature.out_spec)))
+            entry.signature, in_spec=savable(entry.signature.in_spec), out_spec=savable(entry.signature.out_spec)))
         for entry in program.module_call_graph]
     return saved
 

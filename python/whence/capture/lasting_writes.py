@@ -5,8 +5,8 @@ before the call. So for every backend, the model first runs without a tracer, an
 compared. The exporter's reports are merged into these warnings (E0308). The model then runs again from its recorded
 state: if the results differ, it keeps state elsewhere, for example in a global or an iterator.
 
-Two cases that give wrong results are refused (E0303): the model writes to two arguments that share memory, which the
-inputs of a file do not; or a captured program's results on the example differ from the model's.
+Two cases that give wrong results are refused (E0303): the model writes to two arguments that share memory, which
+inputs of a file cannot do; or a captured program's results on the example differ from the model's.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def refuse_missed_writes(observed: Observation | None, model: torch.nn.Module, t
     if not all(each is None or all_close(each, expected) for each in results):
         raise error("E0303", "unsupported_feature", f"the {what} lacks a write to {_list(observed.in_place)}: its "
                     "results differ from the model's, and the file's results would differ, too",
-                    "write to the tensor itself: self.state.add_(x), not through .data or to a view that was made "
+                    "write to the tensor itself: self.state.add_(x), not through .data or to a view that was created "
                     "before the call")
 
 
@@ -244,19 +244,19 @@ def diagnostics_of(observed: Observation | None, exporter_diagnostics: Sequence[
         return list(exporter_diagnostics)
     diagnostics, named = [], set()
     unnamed: list[int] = []  # positions of diagnostics about tensors whose names the exporter lacks
-    for each in exporter_diagnostics:
-        if "its input '" in each.message:
-            name = next((name for name in input_names if _names(each, name) or _names(each, trees.identifier(name))),
+    for entry in exporter_diagnostics:
+        if "its input '" in entry.message:
+            name = next((name for name in input_names if _names(entry, name) or _names(entry, trees.identifier(name))),
                         None)
             named.add(name)
             if name not in observed.returned_inputs:
-                diagnostics.append(each if name is None else replace(each, message=_of_input(input_names[name])))
+                diagnostics.append(entry if name is None else replace(entry, message=_of_input(input_names[name])))
             continue
         reported = {change.name for change in observed.changes
-                    if any(_names(each, name) for name in (change.name, *change.others))}
+                    if any(_names(entry, name) for name in (change.name, *change.others))}
         named |= reported
         unnamed += [] if reported else [len(diagnostics)]
-        diagnostics.append(each)
+        diagnostics.append(entry)
     unreported = [change for change in observed.changes if change.name not in named]
     constants = [change.name for change in unreported if change.in_place and not change.registered]
     registered = [change.name for change in unreported if change.in_place and change.registered]
@@ -318,5 +318,5 @@ def differs_in_runtime(verify: Callable[[], Any]) -> bool:
 
 
 def warn(diagnostics: Iterable[Diagnostic]) -> None:
-    for each in diagnostics:
-        warnings.warn(str(each), WhenceWarning, stacklevel=5)
+    for diagnostic in diagnostics:
+        warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)

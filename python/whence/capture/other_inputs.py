@@ -34,7 +34,7 @@ def _clear_every_second(tensor: torch.Tensor) -> torch.Tensor:
 
 OTHER_DATA = "other data"
 
-# Changes of the tensors' elements: after each, some, all or none of them are true or positive.
+# Changes of the tensors' elements, after which some, all or none of the elements are true or positive.
 DATA_CHANGES = (_by_dtype(torch.neg, _clear_every_second), _by_dtype(torch.abs, torch.ones_like),
                 _by_dtype(lambda tensor: -tensor.abs(), torch.zeros_like))
 
@@ -44,8 +44,8 @@ def at_other_sizes(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str
     and four times as long if that is still short, so that more numbers computed from sizes change. Also yields sizes on
     which models often branch: an empty past and one token for proposed axes, and 1 for the caller's axes."""
     if any(axes.values()):
-        for each in contents:
-            yield from _at_other_sizes(each, axes)
+        for tensors in contents:
+            yield from _at_other_sizes(tensors, axes)
 
 
 def with_other_elements(tensors: Tensors, axes: Axes) -> Sequence[Tensors]:
@@ -78,8 +78,8 @@ def with_one_size_of_1(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict
     if len(names) < 2 or any(spec.times != 1 for spec in all_specs):
         return
     for chosen in names:
-        for each in contents:
-            inputs = _at_sizes(each, axes, lambda spec, size: 1 if spec.name == chosen else size)
+        for tensors in contents:
+            inputs = _at_sizes(tensors, axes, lambda spec, size: 1 if spec.name == chosen else size)
             if _in_bounds(axes, inputs):
                 yield inputs
 
@@ -137,8 +137,8 @@ def with_exchanged_sizes(contents: Sequence[Tensors], axes: Axes) -> Iterator[di
             exchanged[name] = sizes[other] + len(group) - position  # differs even if all sizes are equal
             equal[name] = sizes[group[0]] + 1
     for others in (exchanged, equal) if groups else ():
-        for each in contents:
-            if _in_bounds(axes, inputs := _at_sizes(each, axes, lambda spec, _: others[spec.name])):
+        for tensors in contents:
+            if _in_bounds(axes, inputs := _at_sizes(tensors, axes, lambda spec, _: others[spec.name])):
                 yield inputs
 
 

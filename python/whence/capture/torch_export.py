@@ -26,7 +26,7 @@ def capture(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> An
         with _small_sizes_may_be_dynamic():
             program = _with_bounds(model, tensors, shapes)
         _check_small(model, program, tensors, dynamic_axes_of(program, shapes))
-    except Exception:  # PyTorch raises exceptions of any class if the model broadcasts such an axis
+    except Exception:  # PyTorch raises exceptions of any class if the model broadcasts a small axis
         if any(dim is not torch.export.Dim.AUTO for dim in small):
             raise
         return _with_bounds(model, tensors, shapes)  # torch.export fixes the small sizes

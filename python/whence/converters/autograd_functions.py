@@ -1,6 +1,6 @@
 """Exports torch.autograd.Function: inlines it, so that its forward is exported, or keeps it as its own operator.
 
-A tracer records the call of such a function as a Python call, which no archive can contain. Inside ``inlined``,
+A tracer records a call of the function as a Python call, which archives cannot contain. Inside ``inlined``,
 ``apply`` runs the forward directly. Inside ``functions_kept_as_operators``, it calls an operator
 ``whence_autograd::Name``, which torch.export records and for which the user provides a translation.
 """

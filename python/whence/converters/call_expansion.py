@@ -171,9 +171,9 @@ def _copy_values(part: Any, graph: Any, renamed: Callable[[str], str]) -> None:
 def _annotated(new_node: Any, node: Any, renamed: Callable[[str], str], several: bool) -> Any:
     new_node.name = f"{node.name}/{new_node.op_type}" if several else node.name
     _rename(new_node, renamed)
-    for each in (new_node, *(inner for graph in bodies(new_node) for inner in graph.node)):
-        del each.metadata_props[:]
-        each.metadata_props.extend(node.metadata_props)
+    for inserted in (new_node, *(inner for graph in bodies(new_node) for inner in graph.node)):
+        del inserted.metadata_props[:]
+        inserted.metadata_props.extend(node.metadata_props)
     return new_node
 
 
@@ -183,8 +183,8 @@ def _rename(node: Any, renamed: Callable[[str], str]) -> None:
     node.input[:] = map(renamed, node.input)
     node.output[:] = map(renamed, node.output)
     for graph in bodies(node):
-        for each in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
-            each.name = renamed(each.name)
+        for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+            value.name = renamed(value.name)
         for inner in graph.node:
             inner.input[:] = map(renamed, inner.input)
             inner.output[:] = map(renamed, inner.output)

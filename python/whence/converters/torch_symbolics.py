@@ -32,7 +32,7 @@ def registered(opset: int) -> frozenset[str]:
 
 
 def part_of(call: Call, opset: int, custom_opsets: Mapping[str, int]) -> Any:
-    """Returns an ONNX model of only this call, made by PyTorch with the user's function. Raises WhenceError E0302."""
+    """Returns an ONNX model of only this call, which PyTorch creates with the user's function. Raises E0302."""
     import onnx
     from torch.onnx._internal.torchscript_exporter import _globals, onnx_proto_utils
 

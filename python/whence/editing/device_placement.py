@@ -90,7 +90,7 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
           output: str | os.PathLike[str] | None = None, assigned: Any = None,
           profile: str | os.PathLike[str] | None = None, optimized: Model | None = None,
           sidecar: str | os.PathLike[str] | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
-    """Assigns modules of an annotated ONNX file to devices. Writes a file only if ``output`` is given.
+    """Assigns modules of an annotated ONNX file to devices. Writes a file only if ``output`` is set.
 
     rules    "gpu=encoder.**": a device and a glob over qualified names. The first rule that matches a node's module
              decides. Without rules, the file's own devices are used. ``default``: the device of all other nodes.

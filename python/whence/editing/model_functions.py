@@ -48,7 +48,7 @@ class FunctionsReport(Printed):
 def functions(model: Model, *, output: str | os.PathLike[str] | None = None, modules: Sequence[str] = (),
               types: Collection[str] = (), depth: int | None = None, overwrite: bool = False,
               copy_data: bool = False) -> FunctionsReport:
-    """Turns modules of an annotated ONNX file into functions; in place unless ``output`` is given.
+    """Turns modules of an annotated ONNX file into functions, in place by default.
 
     modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
              to this many calls below the root. By default, the repeated blocks that save the most nodes.

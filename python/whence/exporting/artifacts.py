@@ -57,7 +57,7 @@ class Artifacts:
 
     def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "",
                in_memory: Path | None = None) -> Path | None:
-        """Completes the report and renames it. ``in_memory``: the path of a temporary file, replaced by "in memory".
+        """Completes the report and renames it. ``in_memory``: the path of a temporary file, replaced with "in memory".
 
         If the export was refused because of a file at the report's path, removes the report or restores an earlier one.
         """

@@ -55,7 +55,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
              if the trace cannot be converted or contains sizes of the example, and for operators registered in Python;
              ``program.backend`` names the result. "native-export": whence exports a program of torch.export.
              "torch-torchscript": torch.onnx.export(dynamo=False), recorded during its trace. "torch-dynamo":
-             torch.onnx.export(dynamo=True); records the program that torch.export makes for it. A list is
+             torch.onnx.export(dynamo=True); records the program that torch.export creates for it. A list is
              a chain: if one backend fails, the next one is tried, with a WhenceWarning. dynamo=True means
              "native-export", dynamo=False means "native".
     dynamic_shapes  nested like the arguments: {"x": {0: "batch"}}; names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
@@ -70,11 +70,11 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
     input_names, output_names  names in order; the remaining inputs have forward's names.
     keep_bfloat16  keeps bfloat16 also for operators that ONNX Runtime cannot compute in bfloat16 on the CPU. By default
              they compute in float32 between casts, with a WhenceWarning. Weights stay bfloat16 in either case.
-    external_data  True stores the weights beside the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}
+    external_data  True stores the weights next to the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}
              sets the smallest size in bytes, the alignment in bytes, and one file for each tensor (native backends).
-    sidecar  the path of the record; by default ``model.whence.json`` beside the file, which replaces only another
+    sidecar  the path of the record; by default ``model.whence.json`` next to the file, which replaces only another
              record.
-    overwrite  allows replacing weight files beside ``f`` with other contents, even those of an earlier export with
+    overwrite  allows replacing weight files next to ``f`` with other contents, even those of an earlier export with
              other weights, and any file at the default path of the record. Without it, they stay and E0401 is raised.
     verify   compares ONNX Runtime with the model; warns about a difference and locates it in ``program.verification``.
     report   the path of a Markdown report; True writes it to ``artifacts_dir`` under torch.onnx's name for it. It is

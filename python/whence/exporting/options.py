@@ -111,7 +111,7 @@ def shapes_for_torch_export(tensors: Mapping[Any, Any], axes: Axes) -> tuple[Any
 def check_opset(opset: Any) -> int:
     if not isinstance(opset, int) or isinstance(opset, bool) or not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise error("E0101", "usage", f"opset_version={opset!r} cannot be exported",
-                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter makes files of older opsets")
+                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter writes older opsets")
     return opset
 
 

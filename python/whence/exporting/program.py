@@ -31,13 +31,13 @@ from . import program_edits
 
 @dataclass(frozen=True)
 class Exported:
-    """The files and reports that a backend made."""
+    """The files and reports of one export."""
 
     path: Path
     sidecar: Path
     annotated: AnnotateReport
     validation: ValidationReport
-    exported_program: Any = None  # the torch.export.ExportedProgram, if the backend made one
+    exported_program: Any = None  # the torch.export.ExportedProgram, if the backend creates one
     backend: str = ""             # the backend that was used, if it is not the requested one
     archive: str = ""             # readable text: the program's code, or a trace's graph
 
@@ -68,7 +68,7 @@ class ONNXProgram:
     path       the file; for an export without ``f``, a temporary file that is deleted with the object
     sidecar    the record of the model
     annotated, validation  the reports of annotate and validate
-    backend    the backend that made it; ``fell_back`` lists the backends that failed before it, with the reasons
+    backend    the backend that created it; ``fell_back`` lists the backends that failed before it, with the reasons
     exported_program  torch.export's program, if the backend has one; its inputs are the call's tensors
     seconds    duration of each stage
     verification  result of ``verify=True``; ``functions`` is the result of ``export_modules_as_functions``
@@ -115,7 +115,7 @@ class ONNXProgram:
             return ort_session.run(self._session, self._feed(self._session, args, kwargs))
 
     def initialize_inference_session(self, initializer: Any = ort_session.session) -> None:
-        """Starts the session. ``initializer`` makes an onnxruntime.InferenceSession from the path."""
+        """Starts the session. ``initializer`` creates an onnxruntime.InferenceSession from the path."""
         self._session = initializer(str(self.path))
 
     def release(self) -> None:
@@ -126,7 +126,7 @@ class ONNXProgram:
                        kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
         """Returns values inside the graph by name, in the order of ``value_names``, with the dtypes of the graph.
 
-        ``args`` and ``kwargs`` are those of a call of the model: a tuple or list of arguments, or the single argument.
+        ``args`` and ``kwargs`` are the arguments of a call of the model; a single argument need not be in a tuple.
         ONNX Runtime runs without optimisations, which would remove values.
         Raises WhenceError E0105 for a name that the graph does not have, E0104 like a call.
         """
@@ -291,7 +291,7 @@ class ONNXProgram:
 
         if not self.path.exists() or not any(candidates()):
             return set()
-        graph = ort_session.import_optional("onnx", "weights beside a model").load(str(self.path),
+        graph = ort_session.import_optional("onnx", "weights next to a model").load(str(self.path),
                                                                                     load_external_data=False).graph
         locations = {entry.value for each in graph.initializer for entry in each.external_data
                      if entry.key == "location"}

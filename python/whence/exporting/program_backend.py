@@ -1,4 +1,4 @@
-"""Exports programs of torch.export: made from a model, or passed by the caller."""
+"""Exports programs of torch.export, created from a model or passed by the caller."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ class ExportRequest:
         if dynamo or dynamo is None and backend == "native" and isinstance(model, torch.export.ExportedProgram):
             return ("native-export",)
         chain = (backend,) if isinstance(backend, str) else tuple(backend)
-        for each in chain:
-            if each not in BACKENDS:
-                raise error("E0101", "usage", f"unknown backend '{each}'", "choose from " + ", ".join(BACKENDS))
+        for name in chain:
+            if name not in BACKENDS:
+                raise error("E0101", "usage", f"unknown backend '{name}'", "choose from " + ", ".join(BACKENDS))
         if not chain:
             raise error("E0101", "usage", "the list of backends is empty", "choose from " + ", ".join(BACKENDS))
         return chain
@@ -168,9 +168,9 @@ _REMEDIES = {
 }
 
 
-def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
+def refuse_unknown(unknown: Mapping[str, Any], option_names: Sequence[str]) -> None:
     for name in unknown:
-        near = difflib.get_close_matches(name, known, 1)
+        near = difflib.get_close_matches(name, option_names, 1)
         raise error("E0101", "usage", f"unknown option '{name}'",
                     _REMEDIES.get(name) or (f"did you mean {near[0]}?" if near else "help(whence.export) lists them"))
 
@@ -188,11 +188,11 @@ def check_file(f: Any) -> None:
 
 def check_apart(**files: str | os.PathLike[str] | None) -> None:
     """Raises WhenceError E0101 if two options name the same file."""
-    seen: dict[str, str] = {}
+    option_by_path: dict[str, str] = {}
     for option, file in files.items():
         if file is None or Path(file).exists() and not Path(file).is_file():
             continue
-        other = seen.setdefault(os.path.realpath(file), option)
+        other = option_by_path.setdefault(os.path.realpath(file), option)
         if other != option:
             raise error("E0101", "usage", f"{other} and {option} would be one file: {file}",
                         "name another file for one of them", file=str(file))
@@ -204,8 +204,8 @@ def check_function_modules(classes: Any) -> dict[str, Any] | None:
         return {"modules": ["**"]}
     if not classes:
         return None
-    wrong = [each for each in classes if not isinstance(each, type)] if not isinstance(classes, str) else [classes]
-    if wrong:
-        raise error("E0101", "usage", f"export_modules_as_functions contains {wrong[0]!r}, which is not a class",
+    invalid = [each for each in classes if not isinstance(each, type)] if not isinstance(classes, str) else [classes]
+    if invalid:
+        raise error("E0101", "usage", f"export_modules_as_functions contains {invalid[0]!r}, which is not a class",
                     "pass True, or the classes of modules: {torch.nn.Linear}")
     return {"types": sorted({each.__name__ for each in classes})}

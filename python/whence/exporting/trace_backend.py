@@ -1,5 +1,5 @@
-"""Exports a trace of a model. torch.export is used instead if a trace cannot be made or converted, or is correct only
-for the example."""
+"""Exports a trace of a model. Uses torch.export instead if the model cannot be traced, or if the trace cannot be
+converted or is correct only for the example."""
 
 from __future__ import annotations
 
@@ -164,13 +164,13 @@ def _by_torch_export(job: Job, call: calls.Call, axes: Axes, failure: Exception,
             exported = replace(export_by_torch_export(job, call, axes, min_dynamic), backend="native-export")
     except Exception as second:  # any class
         raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
-    for each in warnings_of_export:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    for warning in warnings_of_export:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return exported
 
 
 def _symbolics(job: Job) -> frozenset[str]:
-    """Returns operators that a user's symbolic functions convert, without those that a translation converts."""
+    """Returns the operators that a user's symbolic functions convert, except those with a translation."""
     return torch_symbolics.registered(job.options.opset) - set(job.options.translations)
 
 

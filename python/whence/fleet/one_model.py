@@ -100,7 +100,7 @@ def _annotate(file: Path, output: Path, replace: bool) -> tuple[str, list[str]]:
             raise
         run()
         return "its own metadata and names", [
-            f"the weights beside it belong to another model: {failure.diagnostics[0].message}"]
+            f"the weights next to it belong to another model: {failure.diagnostics[0].message}"]
 
 
 def _is_complete(file: Path) -> bool:

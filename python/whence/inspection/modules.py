@@ -154,7 +154,7 @@ def show(path: Model, sidecar: str | os.PathLike[str] | None = None, *, depth: i
 
     path     a path, or an ONNX model in memory: ONNXProgram, onnx.ModelProto or onnx_ir.Model.
     sidecar  the sidecar of an ONNX file, which adds types, aliases, and modules without nodes.
-    depth    levels to show below the first one; ``select``: a glob, shows only matching modules and those below them.
+    depth    levels to show below the first; ``select``: a glob, to show only matching modules and those below.
 
     Raises WhenceError: E0105 for a glob that matches nothing, E02xx for unreadable files.
     """
@@ -200,7 +200,7 @@ def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike
 
     module   a qualified name, or a list of names and globs: ["layers.[0-1]"].
     call     number of the call; by default 0, the first call.
-    partial  write the known nodes of the module even if it may have more.
+    partial  write the known nodes of the module, even if there may be more.
     overwrite  replace existing files at the paths of the output's weights.
     copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
 

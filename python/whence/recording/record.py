@@ -54,7 +54,7 @@ def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None =
            full: Collection[str] = ()) -> Iterator[Recording]:
     """Records everything traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
-    Writes the sidecar ``path``. Further programs get sidecars beside it (``model.2.whence.json``): first traces, then
+    Writes the sidecar ``path``. Further programs get sidecars next to it (``model.2.whence.json``): first traces, then
     programs of torch.export. Yields a Recording; its ``files`` are filled when the block ends. If the block raises, the
     traces so far are written and marked incomplete, and the exception propagates. A program that cannot be recorded
     causes a warning; the numbers of the other sidecars do not change.
@@ -62,8 +62,8 @@ def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None =
     values  a file of reference values, in the format of ``record_values``: ``model.values.safetensors``. Tracing runs
             the model, and this run is recorded in the model's current mode. Later calls of the model in the block are
             further runs, unless an earlier run had the same inputs, as in calls that check a trace. A program of
-            torch.export does not run when it is made, so it runs on its example at the end of the block. Each model
-            has its own file beside the first (``model.2.values.safetensors``): models in the order of their first
+            torch.export does not run when it is created, so it runs on its example at the end of the block. Each model
+            has a separate file next to the first (``model.2.values.safetensors``): models in the order of their first
             trace, then exported programs. If the block raises, no values are written.
     full    globs of modules whose tensors are recorded in full; each glob must match in every model.
 
@@ -139,7 +139,7 @@ def _write_program(recording: Recording, program: Captured, sidecar: Path) -> No
 
 
 def _require_writable(path: str | os.PathLike[str], values: str | os.PathLike[str] | None, full: Collection[str]) -> None:
-    """Checks before the block runs that its values can be written; raises WhenceError if not."""
+    """Checks, before the block runs, that its values can be written. Raises WhenceError if not."""
     require_list(full)
     if values is not None:
         from ..values.value_file import require_place

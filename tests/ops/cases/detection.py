@@ -81,8 +81,8 @@ def deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, 
         along = torch.arange(size[1]) * stride_w - pad_w + point % kernel_w * dilation_w
         y = (rows + shift[:, :, point, 0]).flatten(0, 1) * 2 / (height - 1) - 1
         x = (along + shift[:, :, point, 1]).flatten(0, 1) * 2 / (width - 1) - 1
-        read = torch.nn.functional.grid_sample(images, torch.stack([x, y], -1), align_corners=True)
-        columns.append((read * mask[:, :, point].flatten(0, 1)[:, None]).view(batch, groups, -1, 1, *size))
+        samples = torch.nn.functional.grid_sample(images, torch.stack([x, y], -1), align_corners=True)
+        columns.append((samples * mask[:, :, point].flatten(0, 1)[:, None]).view(batch, groups, -1, 1, *size))
     columns = torch.cat(columns, 3).flatten(2, 3).flatten(3)
     kernels = weight.view(groups, len(weight) // groups, -1)
     return torch.einsum("goc,bgcp->bgop", kernels, columns).reshape(batch, -1, *size) + bias[:, None, None]
