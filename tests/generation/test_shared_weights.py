@@ -102,7 +102,7 @@ def test_weights_that_another_model_reads_are_not_replaced(models):
     third = save_sum(models[0].parent / "c.onnx", s=weight(3))
     whence.share_weights([*models, third], "w.data")
     original = contents(models)
-    with pytest.raises(whence.WhenceError, match="c.onnx reads its weights") as raised:
+    with pytest.raises(whence.WhenceError, match="c.onnx also reads its weights") as raised:
         whence.share_weights(models, "w.data")
     assert raised.value.code == "E0401" and "c.onnx" in raised.value.remedy
     assert contents(models) == original

@@ -1,9 +1,9 @@
-"""Defines operator cases, such as `case("aten::gelu", lambda x: torch.nn.functional.gelu(x), f32(2, 3))`.
+"""Defines cases for operators: `case("aten::gelu", lambda x: torch.nn.functional.gelu(x), f32(2, 3))`.
 
 A case traces its function (or compiles its TorchScript source), exports the archive with the `whence` command and
 compares values, dtypes and shapes in ONNX Runtime with PyTorch: for the traced tensors, for other values and, on
-dynamic axes, at a larger size, at 1 and at 0 if PyTorch accepts them. The traced graph must contain the operator of the
-key. The function also goes through torch.export, whose program may contain other operators.
+dynamic axes, at a larger size, at 1 and at 0 if PyTorch accepts them. The traced graph must contain the key's operator.
+test_archives.py exports the same function with torch.export; that program may contain other operators.
 """
 
 import functools
@@ -21,7 +21,7 @@ _numbers = itertools.count()  # TorchScript needs a separate class for each sour
 
 @dataclass(frozen=True)
 class Input:
-    """Describes a seeded random tensor, which can be made in other shapes."""
+    """A seeded random tensor, which can be created in other shapes."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -30,10 +30,10 @@ class Input:
     seed: int = 0
 
     def tensor(self, shape: tuple[int, ...] | None = None, draw: int = 0) -> torch.Tensor:
-        """Makes the tensor; each `draw` gives other numbers in the same range."""
+        """Creates the tensor; each `draw` returns other numbers in the same range."""
         shape = self.shape if shape is None else shape
         tensor = self._random(shape, draw)
-        for attempt in range(1, 20 if draw else 0):  # a few small integers often repeat
+        for attempt in range(1, 20 if draw else 0):  # a short draw of small integers often equals the first
             if not same(tensor, self._random(shape, 0)):
                 break
             tensor = self._random(shape, draw + attempt)
@@ -52,7 +52,7 @@ class Input:
 
 @dataclass(frozen=True)
 class FixedInput:
-    """A tensor of fixed numbers, which is traced, and a second one for another run."""
+    """A tensor of fixed numbers for the trace, and a second tensor for another run."""
 
     first: torch.Tensor
     second: torch.Tensor
@@ -70,10 +70,10 @@ class FixedInput:
 
 
 def fixed(tensor: torch.Tensor) -> FixedInput:
-    """Adds a second tensor with the same numbers at other positions, or nearby numbers if all are equal."""
-    moved = tensor.flatten().roll(1).reshape(tensor.shape) if tensor.numel() else tensor
-    if not same(moved, tensor):
-        return FixedInput(tensor, moved)
+    """Adds a second tensor: the same numbers at other positions, or nearby numbers if all are equal."""
+    rolled = tensor.flatten().roll(1).reshape(tensor.shape) if tensor.numel() else tensor
+    if not same(rolled, tensor):
+        return FixedInput(tensor, rolled)
     if tensor.dtype == torch.bool:
         return FixedInput(tensor, ~tensor)
     if tensor.is_floating_point():
@@ -81,8 +81,8 @@ def fixed(tensor: torch.Tensor) -> FixedInput:
     return FixedInput(tensor, torch.where(tensor > 1, tensor - 1, tensor + 1))
 
 
-def two(first: torch.Tensor, second: torch.Tensor) -> FixedInput:
-    """Uses `second` in the second run, for numbers with a required order (bounds, lengths) or a single index."""
+def per_run(first: torch.Tensor, second: torch.Tensor) -> FixedInput:
+    """Specifies both tensors, for numbers with a required order (bounds, lengths) or a single index."""
     return FixedInput(first, second)
 
 
@@ -127,7 +127,7 @@ def boolean(*shape: int, seed: int = 0) -> Input:
     return Input(torch.bool, shape, seed=seed)
 
 
-def plain(result):
+def as_tuple(result):
     """Converts named results (torch.return_types.sort), which torch.export cannot save, to tuples."""
     return tuple(result) if type(result).__module__ == "torch.return_types" else result
 
@@ -155,7 +155,7 @@ class Case:
     not_at: dict[str, str] = field(default_factory=dict)
     finite: str = ""
     not_as: dict[str, str] = field(default_factory=dict)
-    family: str = ""  # the table with the case
+    family: str = ""  # the table that contains the case
 
     @functools.cached_property
     def argument_names(self) -> list[str]:
@@ -166,11 +166,12 @@ class Case:
 
     def axes(self) -> dict[str, dict[int, str]]:
         """Parses `dynamic` to {argument: {axis: symbol}}."""
-        named: dict[str, dict[int, str]] = {}
+        axes_by_argument: dict[str, dict[int, str]] = {}
         for group in self.dynamic.split():
             argument, axes = group.split(":")
-            named[argument] = {int(axis): symbol for axis, symbol in (pair.split("=") for pair in axes.split(","))}
-        return named
+            pairs = (pair.split("=") for pair in axes.split(","))
+            axes_by_argument[argument] = {int(axis): symbol for axis, symbol in pairs}
+        return axes_by_argument
 
     def symbols(self) -> list[str]:
         """Returns the names of the dynamic sizes."""
@@ -186,7 +187,7 @@ class Case:
         return {symbol: size + growth * (1 + self.symbols().index(symbol)) for symbol, size in self.sizes().items()}
 
     def tensors(self, sizes: dict[str, int] | None = None, draw: int = 0) -> list[torch.Tensor]:
-        """Makes the example inputs with these dynamic sizes; each `draw` has other values."""
+        """Creates the example inputs with these dynamic sizes; each `draw` has other values."""
         tensors = []
         for name, each in zip(self.argument_names, self.inputs, strict=True):
             shape = list(each.shape)
@@ -204,7 +205,7 @@ class Case:
             module.define(self.function + "\n")
             return module.eval()
         arguments = ", ".join(self.argument_names)
-        scope = {"function": lambda *tensors: plain(self.function(*tensors))}
+        scope = {"function": lambda *tensors: as_tuple(self.function(*tensors))}
         exec(f"def forward(self, {arguments}): return function({arguments})", scope)  # noqa: S102
         return type("Operator", (torch.nn.Module,), {"forward": scope["forward"]})().eval()
 
@@ -233,19 +234,19 @@ def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, 
          refused: str = "", recorded_as: str = "", not_in_archives: str = "", not_in_traces: str = "",
          other_inputs: tuple[tuple[torch.Tensor, ...], ...] = (), one_value: str = "",
          not_at: dict[str, str] | None = None, finite: str = "", not_as: dict[str, str] | None = None) -> Case:
-    """Makes one row of a case table.
+    """Creates one row of a case table.
 
     key        the operator with its overload, as in `whence ops`
     inputs     descriptions of random tensors with different seeds; tensors of fixed numbers (see `fixed`); or
-               two(first, second)
+               per_run(first, second)
     function   called with the inputs while tracing; or a torch.nn.Module; or the source of a TorchScript `forward`,
                "def forward(self, x): ...", for operators that tracing cannot produce
     dynamic    dynamic axes by the function's argument names: "x:0=batch,1=seq mask:0=batch"
     tolerance  (relative, absolute); None compares only dtypes and shapes (random numbers)
     refused    a fragment of the message with which export must refuse the case
-    recorded_as  the operator in the archive, if export converts it to `key`: aten::fill_.Scalar
-    not_in_archives  why the case does not run with torch.export: it fails, or its program has another meaning;
-               TorchScript source needs no reason
+    recorded_as  the operator in the archive if export rewrites it to `key`: aten::fill_.Scalar
+    not_in_archives  why the case does not run with torch.export: it fails, or its program has another meaning. Not
+               needed for TorchScript source
     not_in_traces  why the case is not traced: LibTorch lacks operators that Python registers
     other_inputs  further argument tensors on which the exported file is compared: NaN, infinities, empty axes
     one_value  why an input has the same numbers in every run

@@ -1,4 +1,4 @@
-"""Compares an exported operator with PyTorch: the file must be valid and give PyTorch's results in ONNX Runtime."""
+"""Compares an exported operator with PyTorch: the file must be valid and return PyTorch's results in ONNX Runtime."""
 
 import math
 from pathlib import Path
@@ -11,11 +11,11 @@ import onnxruntime
 import torch
 
 from ops.case import Case
-from ops.runtime_gaps import ABORTS_ON_EMPTY, lacks, refuses_empty
+from ops.runtime_gaps import ABORTS_ON_EMPTY, is_known_gap, refuses_empty
 from results import assert_same_results
 
 NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}  # dtypes of Python's numbers
-GROWTH = 3  # factor of the dynamic sizes in the comparison at larger sizes
+GROWTH = 3  # added to the first dynamic size for the comparison at larger sizes; see Case.larger
 
 
 def flat(result) -> list[torch.Tensor]:
@@ -74,7 +74,7 @@ def required_feeds(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
 
 
 def small_sizes(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Yields each dynamic size at 1 and at 0, each alone, then all together; PyTorch may refuse them."""
+    """Yields inputs with one dynamic size, then all of them, set to 1 and to 0; PyTorch may refuse these."""
     symbols = case.symbols()
     for size in (1, 0):
         for changed in [[symbol] for symbol in symbols] + ([symbols] if len(symbols) > 1 else []):
@@ -93,9 +93,9 @@ def with_special_values(tensor: torch.Tensor, draw: int) -> torch.Tensor:
     return torch.where(torch.rand(tensor.shape, generator=generator) < 0.5, kinds, tensor)
 
 
-# Families whose results copy one element or select the largest or first of several, so that NaN and infinities must
-# equal PyTorch's. Sums of products are excluded: their order and multiplications by 0 (0 * inf is NaN) depend on the
-# kernel, in a runtime as in PyTorch itself.
+# Families whose results copy or select single elements, so that NaN and infinities must equal PyTorch's. Sums of
+# products are excluded: their order and multiplications by 0 (0 * inf is NaN) depend on the kernel, in PyTorch as in
+# ONNX Runtime.
 SPECIAL_VALUE_FAMILIES = {"activation", "arithmetic", "cast", "comparison", "creation", "division", "index", "joining",
                           "padding", "quantile", "rearrange", "reduction", "repeat", "running", "scatter", "shape",
                           "slicing", "softmax", "sorting", "statistics", "unary"}
@@ -110,7 +110,7 @@ def special_values(case: Case) -> Iterator[tuple[str, list[torch.Tensor]]]:
                                                    for index, each in enumerate(case.tensors(draw=draw))]
 
 
-def accepted(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+def results_or_none(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
     """Returns PyTorch's results, or None if PyTorch refuses the inputs."""
     try:
         return run_reference(reference, tensors)
@@ -118,14 +118,15 @@ def accepted(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[torch
         return None
 
 
-def as_in_double(reference: Callable, tensors: Sequence[torch.Tensor], expected: list[torch.Tensor]) -> list[torch.Tensor]:
+def with_double_for_nan(reference: Callable, tensors: Sequence[torch.Tensor],
+                        expected: list[torch.Tensor]) -> list[torch.Tensor]:
     """Replaces NaN in the expected results with float64's results, because PyTorch's vector instructions may create
     NaN: with AVX-512, gelu of infinity is NaN in float32 and infinity in float64."""
-    wide = accepted(reference, [each.double() if each.is_floating_point() else each for each in tensors])
-    if wide is None or [each.shape for each in wide] != [each.shape for each in expected]:
+    in_double = results_or_none(reference, [each.double() if each.is_floating_point() else each for each in tensors])
+    if in_double is None or [each.shape for each in in_double] != [each.shape for each in expected]:
         return expected
     return [torch.where(each.isnan(), other.to(each.dtype), each) if each.is_floating_point() else each
-            for each, other in zip(expected, wide, strict=True)]
+            for each, other in zip(expected, in_double, strict=True)]
 
 
 def open_session(path: Path, optimized: bool = True) -> onnxruntime.InferenceSession:
@@ -139,34 +140,34 @@ def open_session(path: Path, optimized: bool = True) -> onnxruntime.InferenceSes
 
 def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
                  small_size_reference: Callable | None = None) -> None:
-    """Compares the file with the reference on all feeds. If `dtype` differs from the row's, PyTorch may refuse every
-    feed except the traced one, and the gaps in runtime_gaps.py are accepted. `small_size_reference` replaces the
-    reference at sizes 0 and 1, if the reference may accept sizes that the file excludes."""
+    """Compares the file with the reference on all feeds. If `dtype` is not the row's, PyTorch may refuse every feed
+    except the traced one, and the gaps in runtime_gaps.py are accepted. `small_size_reference` replaces the reference
+    at sizes 0 and 1, if the reference accepts sizes that the file excludes."""
     model, session = check_file(path), open_session(path)
-    failed = []
+    failures = []
 
     def check(what: str, expected: list[torch.Tensor], tensors: list[torch.Tensor]) -> None:
         try:
             compare(case, expected, model, session, tensors)
         except Exception as error:  # noqa: BLE001, one run reports all feeds that fail
-            if not (what.endswith("=0") and refuses_empty(error)) and not (dtype and lacks(error, dtype)):
-                failed.append(f"with {what}: {error}")
+            if not (what.endswith("=0") and refuses_empty(error)) and not (dtype and is_known_gap(error, dtype)):
+                failures.append(f"with {what}: {error}")
 
     for what, tensors in required_feeds(case):
-        expected = accepted(reference, tensors) if dtype else run_reference(reference, tensors)
+        expected = results_or_none(reference, tensors) if dtype else run_reference(reference, tensors)
         if expected is not None:
             check(what, expected, tensors)
     aborts = any(node.op_type in ABORTS_ON_EMPTY for node in model.graph.node)
     for what, tensors in small_sizes(case):
         if aborts and what.endswith("=0"):
             continue
-        if (expected := accepted(small_size_reference or reference, tensors)) is not None:
+        if (expected := results_or_none(small_size_reference or reference, tensors)) is not None:
             check(what, expected, tensors)
     for what, tensors in special_values(case):
-        if (expected := accepted(reference, tensors)) is not None:
-            failures = len(failed)
+        if (expected := results_or_none(reference, tensors)) is not None:
+            count = len(failures)
             check(what, expected, tensors)
-            if len(failed) > failures:
-                failed.pop()
-                check(what, as_in_double(reference, tensors, expected), tensors)
-    assert not failed, "\n".join(failed)
+            if len(failures) > count:
+                failures.pop()
+                check(what, with_double_for_nan(reference, tensors, expected), tensors)
+    assert not failures, "\n".join(failures)

@@ -1,4 +1,4 @@
-"""Additional forms of each row of the tables: other opsets and other dtypes."""
+"""Further forms of each table row: other opsets and other dtypes."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -10,8 +10,8 @@ from ops.case import Case, FixedInput, Input, Tolerance
 OPSETS = (13, 18, 20, 23, 28)  # the oldest, one before the default, the default, the first with Attention, the newest
 DEFAULT_OPSET = 20
 
-# The replacement of each dtype of a row, and the tolerance: double is compared more strictly, half with a hundred times
-# the row's tolerance, because its unit of rounding is about a thousand times float32's, integers exactly.
+# The replacement of each dtype of a row, and the tolerance. double is compared more strictly. half has a hundred times
+# the row's tolerance, because its unit of rounding is about a thousand times float32's. Integers are compared exactly.
 DTYPES = {
     "double": ({torch.float32: torch.float64}, Tolerance(1e-7, 1e-7)),
     "half": ({torch.float32: torch.float16}, Tolerance(4e-3, 4e-3)),
@@ -20,7 +20,7 @@ DTYPES = {
 }
 
 
-# The first opset in which ONNX can express an operator, whatever the arguments; export refuses earlier ones.
+# The first opset in which ONNX can express an operator, whatever the arguments; export refuses earlier opsets.
 OLDEST = {key: opset for opset, keys in {
     14: "aten::tril aten::triu",
     15: "prim::Optional",
@@ -50,27 +50,27 @@ class Form:
         return f"opset {self.opset}{f' {self.dtype}' if self.dtype else ''}"
 
 
-def can_convert(tensor: torch.Tensor, to: dict[torch.dtype, torch.dtype]) -> bool:
+def can_convert(tensor: torch.Tensor, dtypes: dict[torch.dtype, torch.dtype]) -> bool:
     """Returns false if NaN or infinities would become integers."""
-    return to.get(tensor.dtype, tensor.dtype).is_floating_point or bool(tensor.isfinite().all())
+    return dtypes.get(tensor.dtype, tensor.dtype).is_floating_point or bool(tensor.isfinite().all())
 
 
-def takes_form(case: Case, dtype: str) -> bool:
-    """Returns true if a row has inputs to convert, and all their values can be converted."""
-    to, _ = DTYPES[dtype]
-    convertible = [each for each in case.inputs if each.dtype in to]
+def has_form(case: Case, dtype: str) -> bool:
+    """Returns true if a row has inputs of a dtype to convert, and all their values can be converted."""
+    dtypes, _ = DTYPES[dtype]
+    convertible = [each for each in case.inputs if each.dtype in dtypes]
     tensors = [tensor for each in convertible if isinstance(each, FixedInput) for tensor in (each.first, each.second)]
-    return bool(convertible) and dtype not in case.not_as and all(can_convert(tensor, to) for tensor in tensors)
+    return bool(convertible) and dtype not in case.not_as and all(can_convert(tensor, dtypes) for tensor in tensors)
 
 
 def forms(case: Case) -> list[Form]:
     """Returns the forms that test_ops.py does not run."""
     return ([Form(opset) for opset in OPSETS if opset not in case.opsets]
-            + [Form(DEFAULT_OPSET, dtype) for dtype in DTYPES if takes_form(case, dtype)])
+            + [Form(DEFAULT_OPSET, dtype) for dtype in DTYPES if has_form(case, dtype)])
 
 
-def converted_input(input: Input | FixedInput, to: dict[torch.dtype, torch.dtype]) -> Input | FixedInput:
-    dtype = to.get(input.dtype)
+def converted_input(input: Input | FixedInput, dtypes: dict[torch.dtype, torch.dtype]) -> Input | FixedInput:
+    dtype = dtypes.get(input.dtype)
     if dtype is None:
         return input
     if isinstance(input, FixedInput):
@@ -81,23 +81,24 @@ def converted_input(input: Input | FixedInput, to: dict[torch.dtype, torch.dtype
     return replace(input, dtype=dtype)
 
 
-def converted_inputs(case: Case, to: dict[torch.dtype, torch.dtype]) -> tuple[Input | FixedInput, ...]:
-    return tuple(converted_input(each, to) for each in case.inputs)
+def converted_inputs(case: Case, dtypes: dict[torch.dtype, torch.dtype]) -> tuple[Input | FixedInput, ...]:
+    return tuple(converted_input(each, dtypes) for each in case.inputs)
 
 
 def in_form(case: Case, form: Form) -> Case:
     """Converts the row, and its modules, to the dtype of the form."""
     if not form.dtype:
         return replace(case, opsets=(form.opset,))
-    to, closest = DTYPES[form.dtype]
-    function, dtype = case.function, to.get(torch.float32)
+    dtypes, form_tolerance = DTYPES[form.dtype]
+    function, dtype = case.function, dtypes.get(torch.float32)
     if isinstance(function, torch.nn.Module) and dtype is not None and dtype.is_floating_point:
         function = copy.deepcopy(function).to(dtype)
     tolerance = case.tolerance
-    if tolerance and closest:
-        tolerance = closest if closest.relative < 1e-5 else Tolerance(max(closest.relative, 100 * tolerance.relative),
-                                                                      max(closest.absolute, 100 * tolerance.absolute))
-    other_inputs = tuple(tuple(tensor.to(to.get(tensor.dtype, tensor.dtype)) for tensor in tensors)
-                         for tensors in case.other_inputs if all(can_convert(tensor, to) for tensor in tensors))
-    return replace(case, function=function, inputs=converted_inputs(case, to), opsets=(form.opset,),
+    if tolerance and form_tolerance:
+        tolerance = form_tolerance if form_tolerance.relative < 1e-5 else Tolerance(
+            max(form_tolerance.relative, 100 * tolerance.relative),
+            max(form_tolerance.absolute, 100 * tolerance.absolute))
+    other_inputs = tuple(tuple(tensor.to(dtypes.get(tensor.dtype, tensor.dtype)) for tensor in tensors)
+                         for tensors in case.other_inputs if all(can_convert(tensor, dtypes) for tensor in tensors))
+    return replace(case, function=function, inputs=converted_inputs(case, dtypes), opsets=(form.opset,),
                    tolerance=tolerance, other_inputs=other_inputs)

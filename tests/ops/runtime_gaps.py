@@ -1,5 +1,5 @@
-"""Operators that ONNX allows but ONNX Runtime's CPU provider does not run, each with a reason why whence writes them.
-Tests accept no other failures; the lists have a maximum length, so that they do not grow unnoticed."""
+"""Operators that ONNX allows but ONNX Runtime's CPU provider does not run, with the reasons why whence writes them.
+Tests accept no other failures. The lists have a maximum length, so that they do not grow unnoticed."""
 
 import re
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ UP_TO_27 = "ONNX Runtime 1.32 has kernels up to opset 27; the operator is unchan
 
 @dataclass(frozen=True)
 class Gap:
-    """An operator that ONNX Runtime does not run for a dtype, or from an opset; test_runtime_gaps.py proves it with a
-    file of one node."""
+    """An operator that ONNX Runtime does not run for a dtype, or from an opset on. test_runtime_gaps.py tests it with a
+    model of one node."""
 
     operator: str
     dtype: str  # a key of matrix.DTYPES, or "" if every dtype has the gap
@@ -87,26 +87,26 @@ GAPS = (
 )
 MAX_GAPS = 32
 
-# Operators that refuse an empty tensor although PyTorch computes a result, with the reason why whence accepts this.
+# Operators that refuse an empty tensor although PyTorch computes a result, and why whence accepts this.
 REFUSES_EMPTY = {
     "Attention": "its kernel requires a batch, queries and keys",
     "ConvTranspose": "its kernel computes the sizes of the result backwards",
     "GlobalAveragePool": "its kernel refuses the mean of no pixels, which is NaN in PyTorch",
-    "Reshape": "a 0 next to a -1 makes the -1 ambiguous; to compute every size would add nodes to every model",
+    "Reshape": "a 0 next to a -1 makes the -1 ambiguous; computing every size would add nodes to every model",
 }
 MAX_REFUSES_EMPTY = 4
 
-# Operators that abort the process in ONNX Runtime 1.32 on an empty tensor; they are not run with one.
+# Operators that abort the process in ONNX Runtime 1.32 on an empty tensor; never run with one.
 ABORTS_ON_EMPTY = {"Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
 
 
-def lacks(error: Exception, dtype: str) -> bool:
+def is_known_gap(error: Exception, dtype: str) -> bool:
     """Returns true if a listed gap explains why ONNX Runtime does not load or run a file."""
     return any(gap.dtype in ("", dtype) and re.search(gap.error, str(error), re.DOTALL) for gap in GAPS)
 
 
 def refuses_empty(error: Exception) -> bool:
-    """Returns true if a listed operator stopped a run. A node without a name comes from ONNX Runtime's fusion to an
-    Attention without a kernel, because whence names every node."""
-    found = re.search(r"while running (\w+) node\. Name:'([^']*)'", str(error))
-    return found is not None and (found[1] in REFUSES_EMPTY or not found[2])
+    """Returns true if a listed operator stopped a run. whence names every node, so a node without a name is
+    ONNX Runtime's fusion to an Attention without a kernel."""
+    match = re.search(r"while running (\w+) node\. Name:'([^']*)'", str(error))
+    return match is not None and (match[1] in REFUSES_EMPTY or not match[2])

@@ -21,11 +21,12 @@ CASES = [case for cases in FAMILIES.values() for case in cases]
 
 
 def faults(case: Case) -> list[str]:
-    """Returns reasons why a row could pass with a wrong converter: exchanged operands, or values fixed at export."""
+    """Returns reasons why a wrong converter could pass: exchanged operands, or values fixed at export."""
     first, second = case.tensors(), case.tensors(draw=1)
-    found = [f"inputs {i} and {j} are equal, so that exchanging them would pass"
-             for i, one in enumerate(first) for j, other in enumerate(first[:i]) if same(one, other)]
+    reasons = [f"inputs {i} and {j} are equal, so that exchanging them would pass"
+               for i, one in enumerate(first) for j, other in enumerate(first[:i]) if same(one, other)]
     if not case.one_value:
-        found += [f"input {i} has the same numbers twice"
-                  for i, (one, other) in enumerate(zip(first, second, strict=True)) if one.numel() and same(one, other)]
-    return found
+        reasons += [f"input {i} has the same numbers in both runs"
+                    for i, (one, other) in enumerate(zip(first, second, strict=True))
+                    if one.numel() and same(one, other)]
+    return reasons

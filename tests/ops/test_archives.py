@@ -18,7 +18,7 @@ PARAMETERS = [pytest.param(case, number, id=f"{family}-{case}")
               if not isinstance(case.function, str)]
 
 
-def kept_archive(case: Case, number: int) -> Path:
+def cached_archive(case: Case, number: int) -> Path:
     """Returns the archive of row `number` of the case's table; exports it if it is missing."""
     sources = HERE / "case.py", HERE / "table.py", HERE / "cases" / f"{case.family}.py"
     folder = kept.folder(f"operators/{case.family}", *sources)
@@ -29,7 +29,7 @@ def kept_archive(case: Case, number: int) -> Path:
 def test_operator(case: Case, number: int, tmp_path):
     if case.not_in_archives:
         pytest.skip(case.not_in_archives)
-    archive, target = kept_archive(case, number), tmp_path / "operator.onnx"
+    archive, target = cached_archive(case, number), tmp_path / "operator.onnx"
     result = run("export", archive, "-o", target, "--opset", case.opsets[-1], code=4 if case.refused else 0)
     if case.refused:
         assert case.refused in result.stderr

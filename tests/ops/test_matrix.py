@@ -1,7 +1,7 @@
-"""Every row of the tables in the forms of matrix.py: other opsets and dtypes, each with the values, sizes and
-exceptional numbers of test_ops.py. `--matrix SHARD/OF` selects a part of these many exports.
+"""Runs every table row in the forms of matrix.py (other opsets and dtypes), with the values, sizes and special numbers
+of test_ops.py. `--matrix SHARD/OF` selects a part of these exports.
 
-A form exists if PyTorch accepts it. It is right if ONNX Runtime's results equal PyTorch's, or if the export refuses it
+A form exists if PyTorch accepts it. It passes if ONNX Runtime's results equal PyTorch's, or if the export refuses it
 with a code and a remedy; runtime_gaps.py lists the operators without a kernel in ONNX Runtime.
 """
 
@@ -14,9 +14,9 @@ import torch
 
 from command import run
 from ops.case import Case
-from ops.comparing import accepted, check_export
+from ops.comparing import check_export, results_or_none
 from ops.matrix import OLDEST, OPSETS, Form, forms, in_form
-from ops.runtime_gaps import lacks
+from ops.runtime_gaps import is_known_gap
 from ops.table import CASES, FAMILIES
 from ops.test_ops import export_arguments
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 REFUSED = re.compile(r"E030[123] .*; try: ", re.DOTALL)
 
 
-def archive(case: Case, folder: Path) -> tuple[Path, Callable] | None:
+def save_archive(case: Case, folder: Path) -> tuple[Path, Callable] | None:
     """Saves the archive; returns it with PyTorch's module, or None if PyTorch refuses the form."""
     path = folder / ("operator.pt2" if case.not_in_traces else "operator.pt")
     try:
@@ -50,7 +50,7 @@ def check_form(case: Case, form: Form, path: Path, reference: Callable, folder: 
     try:
         check_export(case, reference, folder / "operator.onnx", form.dtype)
     except Exception as error:  # noqa: BLE001, ONNX Runtime's exceptions have no common class
-        if not lacks(error, form.dtype):
+        if not is_known_gap(error, form.dtype):
             raise
 
 
@@ -61,25 +61,25 @@ PARAMETERS = [pytest.param(case, id=f"{family}-{case}")
 @pytest.mark.matrix
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_other_forms(case: Case, tmp_path):
-    failed, archives = [], {}
+    failures, archives = [], {}
     for form in forms(case):
         row = in_form(case, form)
         if form.dtype not in archives:
             folder = tmp_path / (form.dtype or "own")
             folder.mkdir()
-            archives[form.dtype] = archive(row, folder)
-        if (saved := archives[form.dtype]) is None or accepted(saved[1], row.tensors()) is None:
+            archives[form.dtype] = save_archive(row, folder)
+        if (saved := archives[form.dtype]) is None or results_or_none(saved[1], row.tensors()) is None:
             assert form.dtype, "PyTorch refuses the row itself"
             continue
         try:
             check_form(row, form, *saved, tmp_path)
         except Exception as error:  # noqa: BLE001, one run reports all forms that fail
-            failed.append(f"---- {form}\n{error}")
-    assert not failed, "\n".join(failed)
+            failures.append(f"---- {form}\n{error}")
+    assert not failures, "\n".join(failures)
 
 
-def test_forms_cover_every_supported_opset_range_and_dtype():
-    """The forms include the command's oldest and newest opset, and more than a hundred rows for each dtype."""
+def test_forms_include_the_opset_limits_and_every_dtype():
+    """The forms include the command's oldest and newest opset, and more than a hundred rows of each dtype."""
     for opset, code in ((OPSETS[0], 0), (OPSETS[-1], 0), (OPSETS[0] - 1, 2), (OPSETS[-1] + 1, 2)):
         stderr = run("export", "no such file.pt2", "-o", "never.onnx", "--opset", opset, code=None).stderr
         assert ("--opset" in stderr) == bool(code), stderr

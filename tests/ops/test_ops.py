@@ -1,4 +1,4 @@
-"""Compares every operator converter with PyTorch in ONNX Runtime: the tables in cases/, one per family."""
+"""Compares every operator converter, in ONNX Runtime, with PyTorch. The cases are in cases/, one table per family."""
 
 from pathlib import Path
 
@@ -16,16 +16,16 @@ HERE = Path(__file__).parent
 
 def operators(block) -> set[str]:
     """Returns the operators of a TorchScript graph, such as "aten::add.Tensor", including nested blocks."""
-    found = set()
+    names = set()
     for node in block.nodes():
         schema = node.schema()
-        found.add(node.kind() if schema == "(no schema)" else schema.split("(")[0])
+        names.add(node.kind() if schema == "(no schema)" else schema.split("(")[0])
         for inner in node.blocks():
-            found |= operators(inner)
-    return found
+            names |= operators(inner)
+    return names
 
 
-def saved(case: Case, folder: Path) -> Path:
+def save_archive(case: Case, folder: Path) -> Path:
     archive = case.archive()
     graph = archive.inlined_graph
     recorded = case.recorded_as or case.key
@@ -51,19 +51,19 @@ PARAMETERS = [pytest.param(case, opset, id=f"{family}-{case}-opset{opset}")
 
 @pytest.mark.parametrize("case, opset", PARAMETERS)
 def test_operator(case: Case, opset: int, tmp_path):
-    archive = saved(case, tmp_path)
+    archive = save_archive(case, tmp_path)
     result = run(*export_arguments(case, archive, tmp_path, opset), code=4 if case.refused else 0)
     if case.refused:
         assert case.refused in result.stderr
         return
-    # The reference is the loaded archive, which may differ from the traced function: a Python number becomes a tensor
-    # in it, with a tensor's type promotion.
+    # The reference is the loaded archive. It may differ from the traced function, because a Python number becomes a
+    # tensor in it, with a tensor's type promotion.
     check_export(case, torch.jit.load(archive), tmp_path / "operator.onnx")
 
 
 def test_every_row_has_distinct_inputs():
-    found = [f"{case}: {fault}" for case in CASES for fault in faults(case)]
-    assert not found, "\n".join(found)
+    reasons = [f"{case}: {fault}" for case in CASES for fault in faults(case)]
+    assert not reasons, "\n".join(reasons)
 
 
 def table_keys() -> set[str]:
@@ -83,7 +83,7 @@ def test_every_case_has_a_converter():
 def test_operators_of_common_models_have_converters():
     """priority_a.txt lists the operators of common models, and those that need no converter with the reason."""
     lines = (HERE / "priority_a.txt").read_text().splitlines()
-    needed = {line.split()[0] for line in lines if line and not line.startswith("#")}
-    assert needed, "priority_a.txt lists nothing"
-    missing = needed - table_keys()
+    required = {line.split()[0] for line in lines if line and not line.startswith("#")}
+    assert required, "priority_a.txt lists nothing"
+    missing = required - table_keys()
     assert not missing, f"no converter for {sorted(missing)}"

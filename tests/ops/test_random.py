@@ -13,7 +13,7 @@ from command import run
 from ops.case import Case, between, case, f32, i64
 from ops.comparing import check_file, open_session, run_file, run_reference
 from ops.table import CASES, FAMILIES
-from ops.test_ops import export_arguments, saved
+from ops.test_ops import export_arguments, save_archive
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.jit", "ignore::torch.jit.TracerWarning")
 aten = torch.ops.aten
@@ -21,8 +21,8 @@ MANY = 100_000
 ONES = torch.ones(MANY)
 THREE = torch.tensor([0.2, 0.5, 0.3])  # probabilities
 
-# A bound on the distance between the distribution functions of two samples of one distribution (Kolmogorov-Smirnov):
-# chance exceeds it once in 2e7 comparisons. A standard deviation that is wrong by 5 % exceeds it.
+# Bounds the distance between the distribution functions of two samples (Kolmogorov-Smirnov). Two samples of the same
+# distribution exceed it once in 2e7 comparisons. A standard deviation that is wrong by 5 % exceeds it.
 LARGEST_DISTANCE = 3 * math.sqrt(2 / MANY)
 
 
@@ -89,24 +89,24 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{number}-{row}") for number, row in enumerate(ROWS)])
 def test_distribution(row: Case, tmp_path):
-    archive = saved(row, tmp_path)
+    archive = save_archive(row, tmp_path)
     run(*export_arguments(row, archive, tmp_path, row.opsets[-1]))
     check_file(tmp_path / "operator.onnx")
     session, tensors = open_session(tmp_path / "operator.onnx", row.key not in REMOVED), row.tensors()
-    (expected,), (drawn,), (again,) = (run_reference(torch.jit.load(archive), tensors),
-                                       *(run_file(row, session, tensors) for _ in range(2)))
-    assert drawn.dtype == expected.dtype and drawn.shape == expected.shape == (MANY,)
-    assert not torch.equal(drawn, again), "two runs draw the same numbers"
-    for sample in (drawn, again):
+    (expected,), (first,), (second,) = (run_reference(torch.jit.load(archive), tensors),
+                                         *(run_file(row, session, tensors) for _ in range(2)))
+    assert first.dtype == expected.dtype and first.shape == expected.shape == (MANY,)
+    assert not torch.equal(first, second), "two runs draw the same numbers"
+    for sample in (first, second):
         assert distance(sample.numpy(), expected.numpy()) < LARGEST_DISTANCE
 
 
-def test_the_comparison_detects_wrong_distributions():
+def test_distance_detects_wrong_distributions():
     """Detects a standard deviation, mean or probability that is a few percent off, and constant numbers."""
     numbers = np.random.default_rng(0).normal(size=(2, MANY))
     assert distance(*numbers) < LARGEST_DISTANCE
-    for wrong in (1.05 * numbers[1], numbers[1] + 0.05, 0 * numbers[1]):
-        assert distance(numbers[0], wrong) > LARGEST_DISTANCE
+    for sample in (1.05 * numbers[1], numbers[1] + 0.05, 0 * numbers[1]):
+        assert distance(numbers[0], sample) > LARGEST_DISTANCE
     samples = [np.random.default_rng(1).random(MANY) < probability for probability in (0.3, 0.3, 0.32)]
     assert distance(samples[0] * 1, samples[1] * 1) < LARGEST_DISTANCE < distance(samples[0] * 1, samples[2] * 1)
 
@@ -115,4 +115,4 @@ def test_every_random_operator_has_a_distribution():
     drawn = {row.key for row in ROWS}
     unchecked = {row.key for row in CASES if row.tolerance is None} | {row.key for row in FAMILIES["random"]}
     assert unchecked - UNINITIALISED, "no row is random"
-    assert not unchecked - UNINITIALISED - drawn, "no row of test_random.py draws from these"
+    assert not unchecked - UNINITIALISED - drawn, "rows are missing in test_random.py"

@@ -1,5 +1,5 @@
-"""stft and istft with random parameters, traced and scripted: frames, hops, windows, padding, sides, lengths. Each is
-compared at other lengths of the signal and the batch that PyTorch accepts."""
+"""Tests stft and istft with random parameters, traced and scripted: frames, hops, windows, padding, sides, lengths.
+Compares each at other signal lengths and batch sizes that PyTorch accepts."""
 
 import random
 
@@ -8,7 +8,7 @@ import torch
 
 from command import run
 from ops.case import Case, case, f32
-from ops.comparing import accepted, check_export
+from ops.comparing import check_export, results_or_none
 from ops.test_ops import export_arguments
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -28,19 +28,19 @@ class RoundTrip(torch.nn.Module):
         self.normalized = draw.random() < 0.5
         self.onesided = draw.choice([True, False])
         self.to_complex = not self.onesided and draw.random() < 0.5
-        self.more = draw.choice([None, -3, 0, 5])  # requested samples beyond the signal's length
+        self.extra_samples = draw.choice([None, -3, 0, 5])  # requested beyond the signal's length
         window = draw.choice([None, torch.hann_window(self.length), torch.rand(self.length)])
         self.register_buffer("window", window)
         # Positive everywhere, so that the sum of squared windows is never 0.
-        self.register_buffer("other", None if draw.random() < 0.3 else torch.rand(self.length) + 0.2)
+        self.register_buffer("inverse_window", None if draw.random() < 0.3 else torch.rand(self.length) + 0.2)
 
     def forward(self, x):
         z = torch.stft(x, self.frame, self.hop, self.length, self.window, self.center, self.pad_mode, self.normalized,
                        self.onesided, return_complex=True)
         z = torch.polar(z.abs() * 0.5, z.angle() + 0.1) + z * z.mean()
-        length = None if self.more is None else x.size(-1) + self.more
-        y = torch.istft(z, self.frame, self.hop, self.length, self.other, self.center, self.normalized, self.onesided,
-                        length, self.to_complex)
+        length = None if self.extra_samples is None else x.size(-1) + self.extra_samples
+        y = torch.istft(z, self.frame, self.hop, self.length, self.inverse_window, self.center, self.normalized,
+                        self.onesided, length, self.to_complex)
         return torch.view_as_real(y) if self.to_complex else y
 
 
@@ -52,7 +52,7 @@ def random_case(seed: int) -> Case:
         batched = draw.random() < 0.7
         row = case("aten::istft", model, f32(2, 48) if batched else f32(48), tolerance=(2e-4, 2e-4),
                    dynamic="x:0=b,1=t" if batched else "x:0=t")
-        if accepted(model, row.tensors()) and accepted(model, row.tensors(row.larger(3))):
+        if results_or_none(model, row.tensors()) and results_or_none(model, row.tensors(row.larger(3))):
             return row
 
 

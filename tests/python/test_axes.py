@@ -142,8 +142,8 @@ def test_a_contradicted_output_axis_gives_a_warning(backend):
 WRONG_AXES = [
     ({"nope": {0: "n"}}, "nope", "its tensors are: x"),
     ({"x": {2: "n"}}, "no axis 2", "from 0 to 1"),
-    ({"x": {-1: "n"}}, "no axis -1", "give axis 1"),
-    ({"x": [0, 0]}, "axis 0 is given twice", "once"),
+    ({"x": {-1: "n"}}, "no axis -1", "use axis 1"),
+    ({"x": [0, 0]}, "axis 0 is specified twice", "once"),
     ({"x": ["0"]}, "'0' is not an integer", "[0]"),
     ({"x": {0: "a,b"}}, "'a,b'", "commas"),
     ({"x": "n"}, "is a str", "[0]"),
@@ -168,9 +168,9 @@ WRONG_SHAPES = [
     (({0: "n"}, {0: "n"}, None), "'pair' is a dict", "nest it"),
     ((None, None, None, None), "4 entries", "x, pair, table"),
     (({2: "n"}, None, None), "no axis 2", "from 0 to 1"),
-    (({-2: "n"}, None, None), "no axis -2", "give axis 0"),
-    ((["n"], None, None), "holds 1 sizes", "None for a fixed one"),
-    (({0: 8}, None, None), "at 8, the example has 3", "example of that size"),
+    (({-2: "n"}, None, None), "no axis -2", "use axis 0"),
+    ((["n"], None, None), "has 1 sizes", "None for a fixed one"),
+    (({0: 8}, None, None), "at 8, but the example has 3", "example of that size"),
     ("n", "is a str", "dict by argument"),
 ]
 

@@ -132,7 +132,7 @@ def test_a_value_fixed_in_the_file_rejects_other_values(backend):
     base = (a, (b, [c]), {"Key one": d})
     program = whence.export(Takes(), (*base, 4), backend=backend)
     program(*base, 4)
-    for wrong, name in ((base, "fixed in the file at 4"), ((*base, 5), "5 is given"), ((*base, 4, "once"), "'word'"),
+    for wrong, name in ((base, "fixed in the file at 4"), ((*base, 5), "call has 5"), ((*base, 4, "once"), "'word'"),
                         ((a, (b, [c, c]), {"Key one": d}, 4), "pair_1_1"),
                         ((a, (b, [c]), {"Key two": d}, 4), "Key_two|key_two")):
         with pytest.raises(whence.WhenceError, match=name) as raised:

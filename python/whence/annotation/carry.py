@@ -25,7 +25,7 @@ Tool = Union[Function, Command]
 # and exits with the function's status.
 _SCRIPT = """printf '%s\\0' {number} "$1" "$2" > '{folder}/ask' && read -r status < '{folder}/answer' && exit "$status"
 """
-_FIELDS = 3  # of a request: the tool's index, the model's path and the output path
+_FIELDS = 3  # fields of a request: the tool's index, the model's path and the output path
 
 
 @takes_models("model", written="output")
@@ -37,15 +37,15 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
         whence.carry("bert.onnx", ["onnxslim", "{in}", "{out}"], "bert.slim.onnx")
 
     tool     a function of two paths that reads a model from the first and writes one to the second, or changes the
-             first; or a command as a list of words, in which {in} and {out} become these paths. A command without {out}
-             changes {in}. A list of several tools runs them one after the other.
-    output   the file to write; model.carried.onnx beside model.onnx by default. ``model`` itself is never written to.
+             first; or a command as a list of words, in which {in} and {out} are replaced with these paths. A command
+             without {out} changes {in}. Several tools in a list run one after the other.
+    output   the file to write; model.carried.onnx next to model.onnx by default. ``model`` itself is never written to.
     timeout  time limit of a command in seconds; none by default.
     overwrite  replace existing files at the paths of the output's weights.
 
-    Names, order and weights are the tool's. Raises WhenceError: E0210 if a tool fails or leaves no ONNX file, with its
-    output or caused by the function's exception; E0203 if ``model`` has no origins; E0102 for a missing program; what
-    ``annotate`` raises.
+    The result has the tool's names, order and weights. Raises WhenceError: E0210 if a tool fails or writes no ONNX
+    file, with the command's output, or raised from the function's exception; E0203 if ``model`` has no origins; E0102
+    for a missing program; the errors of ``annotate``.
     """
     require_path(model, "the model")
     tools = _tools(tool)
@@ -53,12 +53,12 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
     options = ["--timeout", timeout] if timeout is not None else []
     options += ["--overwrite"] if overwrite else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        functions = _Functions(Path(folder))
-        words = functions.command_of(tools[0])
-        for each in tools[1:]:
-            words += ["--then", *functions.command_of(each)]
+        server = _FunctionServer(Path(folder))
+        words = server.command_of(tools[0])
+        for next_tool in tools[1:]:
+            words += ["--then", *server.command_of(next_tool)]
         arguments = ("carry", model, "-o", target, *options, "--", *words)
-        report = functions.serve(lambda: run_json(*arguments)) if functions.all else run_json(*arguments)
+        report = server.serve(lambda: run_json(*arguments)) if server.functions else run_json(*arguments)
     return AnnotateReport.from_json(target, report)
 
 
@@ -73,24 +73,24 @@ def _tools(tool: Tool | Sequence[Tool]) -> list[Tool]:
                for each in tool):
             return list(tool)
     raise error("E0101", "usage", f"{tool!r} is not a tool",
-                "give a function of two paths, words such as ['onnxslim', '{in}', '{out}'], or a list of such tools")
+                "pass a function of two paths, a command such as ['onnxslim', '{in}', '{out}'], or a list of tools")
 
 
-class _Functions:
+class _FunctionServer:
     """Python functions as tools of the command. The command runs on another thread and sends requests through a pipe in
     ``folder``; the functions run on the caller's thread."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.all: list[Function] = []
+        self.functions: list[Function] = []
 
     def command_of(self, tool: Tool) -> list[str]:
         if not callable(tool):
             return list(tool)
-        script = self.folder / f"{len(self.all)}" / self._name(tool)
+        script = self.folder / f"{len(self.functions)}" / self._name(tool)
         script.parent.mkdir()
-        script.write_text(_SCRIPT.format(number=len(self.all), folder=self.folder))
-        self.all.append(tool)
+        script.write_text(_SCRIPT.format(number=len(self.functions), folder=self.folder))
+        self.functions.append(tool)
         return ["sh", str(script), "{in}", "{out}"]
 
     @staticmethod
@@ -99,7 +99,7 @@ class _Functions:
         return re.sub(r"\W+", "", name) or "function"
 
     def serve(self, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Runs the command by ``run`` and returns its result. Raises E0210 if a function raised an exception."""
+        """Calls ``run``, which runs the command, and returns its result. Raises E0210 if a function raised."""
         for name in ("ask", "answer"):
             os.mkfifo(self.folder / name)
         # Opens both ends, so that opening and writing never block, even if the command dies.
@@ -112,7 +112,7 @@ class _Functions:
                 while (request := self._next_request(requests))[0]:
                     number, source, target = request
                     try:
-                        _call(self.all[int(number)], source, target)
+                        _call(self.functions[int(number)], source, target)
                     except BaseException as raised:
                         failure = raised
                         break
@@ -141,14 +141,14 @@ class _Functions:
             raise WhenceError([self._readable(each) for each in reported.diagnostics]) from None
 
     def _readable(self, diagnostic: Diagnostic) -> Diagnostic:
-        """Replaces the paths of scripts by the names of their functions."""
+        """Replaces the paths of scripts with the names of their functions."""
         return replace(diagnostic, message=re.sub(rf"sh {re.escape(str(self.folder))}/\d+/", "", diagnostic.message))
 
 
 def _call(function: Function, source: str, target: str) -> None:
     before = _state(source)
     function(source, target)
-    if not os.path.lexists(target) and _state(source) != before:  # it changed its input, like a tool without {out}
+    if not os.path.lexists(target) and _state(source) != before:  # changed in place
         shutil.copyfile(source, target)
 
 

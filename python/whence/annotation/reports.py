@@ -1,4 +1,4 @@
-"""annotate, validate and compare: the output of these commands as objects."""
+"""``annotate``, ``validate`` and ``compare``: run these commands and return their output as objects."""
 
 from __future__ import annotations
 
@@ -66,22 +66,22 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              values: Values | str | os.PathLike[str] | None = None,
              outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
-    """Writes the origin of every node into an ONNX file; in place, atomically, unless ``output`` is given.
+    """Writes the origin of every node into an ONNX file, atomically; in place by default.
 
     model    a path, an ONNXProgram, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
     sidecar  the sidecar of the model. Alternatively ``source``: the annotated file from which a tool made ``model``.
-             Without both, the sidecar beside the file is used, or else the file's own names.
+             By default, the sidecar next to the file is used, or else the names in the file.
     weights  alternatively, the published weights of the model: safetensors, an index of shards, a file from
-             ``torch.save``, or a folder with one. Nodes are identified by the parameters that they read.
-    keys     write only these metadata keys, given in full or by their last part: ["module", "source", "namespace"].
+             ``torch.save``, or a folder that contains one. Nodes are identified by the parameters that they read.
+    keys     write only these metadata keys, in full or only their last part: ["module", "source", "namespace"].
     names    name nodes after their modules.
     carry    also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim.
     functions  modules to turn into ONNX functions, one for each unique block: "auto", "types=BertLayer",
              "modules=encoder.layer.*" or "depth=2".
-    minima   minimum shares, as for ``validate``: ["covered=95"]; the report lists missed ones as ``shortfalls``.
+    minima   minimum shares, as for ``validate``: ["covered=95"]; the report lists unmet minima as ``shortfalls``.
     allow_different_weights  match by structure even if the weights differ from the sidecar's.
     overwrite  replace existing files at the paths of the output's weights.
-    copy_data  give an ``output`` in the model's folder its own weight files; otherwise it refers to the model's.
+    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
     values   values of the sidecar's model from ``record_values``, or their file: ``model`` runs in ONNX Runtime, and a
              value that equals the result of a recorded operation is attributed to that operation, whatever its name.
     outputs  values from another runtime, instead of running the file, as for ``accuracy``.
@@ -157,14 +157,15 @@ class ValidationReport(Printed):
         return model_structure.write_report(self.path, "the page", path, text)
 
     def _headline(self) -> str:
-        found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
+        verdict = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
         return (f"{self.path.name}: {self.coverage.covered:,} of {self.coverage.nodes:,} nodes "
-                f"({self.coverage.percent:.1f} %) have a module, {found}")
+                f"({self.coverage.percent:.1f} %) have a module, {verdict}")
 
     def _details(self) -> list[str]:
         shown = [f"  {each['code']} {each['message']}" for each in self.findings[:_FINDINGS_SHOWN]]
-        left = len(self.findings) - len(shown)
-        return shown + ([f"  and {counted(left, 'finding')} more"] if left else []) + ([str(self.proof)] if self.proof else [])
+        more = len(self.findings) - len(shown)
+        return shown + ([f"  and {counted(more, 'finding')} more"] if more else []) + (
+            [str(self.proof)] if self.proof else [])
 
     def _table(self) -> Table:
         rows = [row for row in self.raw["modules"] if row["nodes"]]
@@ -183,21 +184,21 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
              config: str | os.PathLike[str] | None = None, conformance: Model | None = None, full: bool = False,
              values: Any = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> ValidationReport:
-    """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check found a fault.
+    """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check fails.
 
     min_covered  minimum percentage of nodes that must have a module.
     minima       minimum shares of one confidence, of modules or of an operator type: ["exact=95",
                  "covered=99@encoder.*", "covered=90@op:MatMul"].
-    required     globs: modules that must have nodes, all of them covered.
-    baseline     the earlier file, or its output of `whence validate --json`: coverage must not fall.
-    allowed      codes or names of checks whose findings do not count: ["V101"].
+    required     globs of modules that must have nodes, all of them covered.
+    baseline     an earlier file, or its `whence validate --json` output: coverage must not drop below it.
+    allowed      codes or names of checks to ignore: ["V101"].
     tolerances   numbers of findings to ignore: ["3"] for each check, ["0.5%"] of the nodes, ["V503=2"] for one check.
     config       a JSON file with these settings: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
     conformance  the file from which a tool made ``model``: also checks that the tool kept origins by the rules of
                  docs/metadata-spec.md (V6xx).
-    full         also run onnx's own checker and shape inference; loads the weights.
+    full         also run onnx's checker and shape inference, which loads the weights.
     values       values from ``record_values``, or their file: runs the file, counts the modules whose results equal the
-                 recorded ones (``proved``), and finds values that belong to another module than the file states.
+                 recorded ones (``proved``), and finds values of other modules than the file states.
     input_names, extra_inputs  inputs of that run, as for ``accuracy``.
 
     Raises WhenceError for unreadable files, E0101 for an invalid share, check or setting.
@@ -248,7 +249,7 @@ def compare(baseline: Model, enhanced: Model,
             sidecar: str | os.PathLike[str] | None = None) -> Comparison:
     """Compares two exports of one model: kinds of node names, confidence, size, and changes of the nodes.
 
-    ``sidecar`` is the model's and applies to both files. "bytes" is the size of the ONNX file without external weights.
+    ``sidecar`` applies to both files. "bytes" is the size of the ONNX file without external weights.
     Raises WhenceError for unreadable files.
     """
     options = ["--sidecar", sidecar] if sidecar else []

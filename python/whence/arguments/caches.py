@@ -1,9 +1,9 @@
-"""transformers' caches: which objects they are, and the names of the tensors in them.
+"""Recognises transformers' caches and names the tensors in them.
 
-The names are those that runtimes and Optimum use: the inputs past_key_values.0.key and past_key_values.0.value, the
-outputs present.0.key and present.0.value, and past_key_values.0.decoder.key and past_key_values.0.encoder.key for an
+Runtimes and Optimum use the same names: past_key_values.0.key and past_key_values.0.value for inputs, present.0.key and
+present.0.value for outputs, and past_key_values.0.decoder.key and past_key_values.0.encoder.key for an
 EncoderDecoderCache. Other tensors of a layer are named by attribute, as in past_key_values.0.cumulative_length.
-This module needs neither transformers itself nor a registration of its classes with pytree.
+transformers need not be installed, and its classes need not be registered with pytree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_fixed(value: Any, attribute: str) -> bool:
 
 
 def grows(layer: Any) -> bool:
-    """Returns true if the layer's keys and values get longer with each call; a static layer has its full length."""
+    """Returns true if the layer's keys and values get longer with each call; a static layer has a fixed length."""
     return getattr(layer, "keys", None) is not None and not hasattr(layer, "max_cache_len")
 
 
@@ -47,33 +47,33 @@ def counts_in_python(layer: Any) -> bool:
 
 
 def has_dropped(layer: Any) -> bool:
-    """Returns true for a layer with a sliding window that holds fewer tokens than it has received."""
+    """Returns true for a sliding-window layer that stores fewer tokens than it has received."""
     return is_window(layer) and grows(layer) and layer.keys.shape[-2] != layer.cumulative_length
 
 
 def keep_all(layer: Any) -> bool:
     """Makes a sliding-window layer keep every key, like a layer of a DynamicCache() without a config.
 
-    A window counts its tokens in a Python number, which would be fixed in a file. A layer without a window has the
-    length of its tensors, and the model masks the tokens before the window. Returns false for any other layer.
+    A sliding-window layer counts its tokens in a Python number, which a file would fix. A layer without a window uses
+    the length of its tensors, and the model masks the tokens before the window. Returns false for any other layer.
     """
     if not is_window(layer) or not grows(layer):
         return False
-    plain = type(layer).__bases__[0]
-    if getattr(plain, "is_sliding", True):
+    base_class = type(layer).__bases__[0]
+    if getattr(base_class, "is_sliding", True):
         return False
-    layer.__class__ = plain
+    layer.__class__ = base_class
     for name in set(vars(layer)) & {"cumulative_length", "sliding_window", "_sliding_window_tensor", "record_past"}:
         del layer.__dict__[name]
     return True
 
 
-def words(path: Sequence[Any]) -> Iterator[str]:
-    """Returns the parts of the name of the tensor at ``path`` in a cache: its layer first."""
+def name_parts(path: Sequence[Any]) -> Iterator[str]:
+    """Returns the parts of the name of the tensor at ``path`` in a cache, the layer first."""
     words = [_WORDS.get(str(key), str(key)) for key in path if not (isinstance(key, Key) and key == "layers")]
-    part = words[:1] if len(words) > 2 and words[0] in ("decoder", "encoder") else []
-    words = words[len(part):]
-    return iter([*words[:1], *part, *words[1:]])
+    side = words[:1] if len(words) > 2 and words[0] in ("decoder", "encoder") else []
+    words = words[len(side):]
+    return iter([*words[:1], *side, *words[1:]])
 
 
 def head_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -88,7 +88,7 @@ def tail_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def as_results(paths: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Returns paths of results: "present", "present_1" and so on replace the part that leads to each cache."""
+    """Yields the paths of results. "present", "present_1" and so on replace the part that leads to each cache."""
     head_names: dict[tuple[Any, ...], str] = {}
     for path in paths:
         head = head_of(path)
@@ -105,11 +105,11 @@ def is_output(name: str) -> bool:
     return re.match(r"present(_\d+)?\.\d+\.", name) is not None
 
 
-def tree(names: Mapping[tuple[Any, ...], str]) -> dict[Any, Any]:
+def names_by_layer(names: Mapping[tuple[Any, ...], str]) -> dict[Any, Any]:
     """Returns the names of a cache's tensors nested by layer: {0: {"key": name, "value": name}}."""
     layers: dict[Any, Any] = {}
     for path, name in names.items():
-        *outer, last = words(path)
+        *outer, last = name_parts(path)
         position = layers
         for word in outer:
             position = position.setdefault(int(word) if word.isdigit() else word, {})
@@ -117,8 +117,8 @@ def tree(names: Mapping[tuple[Any, ...], str]) -> dict[Any, Any]:
     return layers
 
 
-def by_layer(shape: Any) -> Any:
-    """Returns a cache's shapes nested by layer; PyTorch's exporter takes two lists, of all keys and of all values."""
+def shapes_by_layer(shape: Any) -> Any:
+    """Returns a cache's shapes nested by layer; PyTorch's exporter takes a list of all keys and one of all values."""
     if isinstance(shape, Mapping) and set(shape) == {"key_cache", "value_cache"}:
         shape = list(shape.values())
     if isinstance(shape, (list, tuple)) and len(shape) == 2 and all(_is_list_of_shapes(each) for each in shape):

@@ -30,12 +30,12 @@ from .hidden_frames import leave_out_of_stacks
 class Call:
     """The arguments of one call of ``forward``, flattened to their leaves."""
 
-    arguments: dict[str, Any]           # by name, in the order of forward's signature; *args is one of them, a tuple
-    names: dict[trees.Path, str]       # names of all leaves, in order
+    arguments: dict[str, Any]           # by name, in the order of forward's signature; *args is a tuple
+    names: dict[trees.Path, str]        # names of all leaves, in order
     tensors: dict[str, torch.Tensor]    # the inputs of the exported file
     constants: dict[str, Any]           # leaves that are fixed in the file
-    changeable: dict[str, Any]          # the constants that forward may modify
-    close: trees.Close
+    mutable_constants: dict[str, Any]   # the constants that forward may modify
+    rebuild: trees.Rebuild
     signature: inspect.Signature
 
     @property
@@ -58,14 +58,13 @@ class Call:
         return trees.copied_apart(tuple(self.tensors.values()))
 
     def with_tensors(self, tensors: Sequence[Any]) -> dict[str, Any]:
-        """Returns ``arguments`` with other tensors, and with copies of the other objects that forward may modify."""
-        filled = {**dict(zip(self.tensors, tensors)), **self.constants}
-        if self.changeable:
-            filled |= trees.copied(self.changeable)
-        return self.close(iter([filled[name] for name in self.names.values()]))
+        """Returns ``arguments`` with these tensors, and with copies of the constants that forward may modify."""
+        leaves = {**dict(zip(self.tensors, tensors)), **self.constants}
+        if self.mutable_constants:
+            leaves |= trees.copied(self.mutable_constants)
+        return self.rebuild(iter([leaves[name] for name in self.names.values()]))
 
-    def as_passed(self, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments as args and kwargs."""
+    def args_and_kwargs(self, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         remaining = dict(arguments)
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
@@ -74,7 +73,7 @@ class Call:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 positional += remaining.pop(name, ())
             elif name not in remaining:
-                by_position = False  # omitted, so the later ones are passed by name
+                by_position = False  # omitted, so later arguments are passed by name
             elif parameter.kind is parameter.POSITIONAL_ONLY or by_position and self._before_variadic(name):
                 positional.append(remaining.pop(name))
             else:
@@ -94,7 +93,7 @@ class Call:
 
 
 def split(args: Any, kwargs: Mapping[str, Any] | None, signature: inspect.Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns args and kwargs; a dict at the end of args holds keyword arguments, as in torch.onnx.export."""
+    """Returns args and kwargs. A dict at the end of args contains keyword arguments, as in torch.onnx.export."""
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     keywords = dict(kwargs or {})
     if not keywords and positional and type(positional[-1]) is dict:
@@ -113,7 +112,7 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
 
 
 def bound_to(signature: inspect.Signature, positional: tuple[Any, ...], keywords: Mapping[str, Any]) -> Call:
-    """Returns the call, as ``opened`` does; a dict at the end of ``positional`` stays a positional argument."""
+    """Like ``opened``, but a dict at the end of ``positional`` stays a positional argument."""
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as failure:
@@ -126,9 +125,9 @@ def bound_to(signature: inspect.Signature, positional: tuple[Any, ...], keywords
         else:
             arguments[name] = value
     arguments = trees.with_tensors(arguments)
-    found, close = trees.flatten(arguments)
-    names = dict(zip((path for path, _ in found), trees.named(path for path, _ in found)))
-    by_name = dict(zip(names.values(), (leaf for _, leaf in found)))
+    leaves, rebuild = trees.flatten(arguments)
+    names = dict(zip((path for path, _ in leaves), trees.unique_names(path for path, _ in leaves)))
+    by_name = dict(zip(names.values(), (leaf for _, leaf in leaves)))
     tensors = {name: leaf for name, leaf in by_name.items() if isinstance(leaf, torch.Tensor)}
     constants = {name: leaf for name, leaf in by_name.items() if name not in tensors}
     for name, tensor in tensors.items():
@@ -137,8 +136,8 @@ def bound_to(signature: inspect.Signature, positional: tuple[Any, ...], keywords
             raise error("E0104", "input_mismatch", f"the argument '{name}' is a tensor of layout {layout}, but inputs "
                         "of ONNX models are dense", f"pass it as a dense tensor: {name}.to_dense()")
     trees.refuse_hidden_tensors(arguments)
-    changeable = {name: leaf for name, leaf in constants.items() if trees.copied(leaf) is not leaf}
-    return Call(arguments, names, tensors, constants, changeable, close, signature)
+    mutable_constants = {name: leaf for name, leaf in constants.items() if trees.copied(leaf) is not leaf}
+    return Call(arguments, names, tensors, constants, mutable_constants, rebuild, signature)
 
 
 _SIGNATURE = "_whence_signature"  # attribute of a module made from a scripted function
@@ -146,7 +145,7 @@ _SIGNATURE = "_whence_signature"  # attribute of a module made from a scripted f
 
 def as_module(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any, Any]:
     """Converts a scripted function to a module, as torch.jit.save does. The module loses the defaults, so they are
-    added to the arguments and to the stored Python signature. Returns anything else unchanged."""
+    added to the arguments and to the stored Python signature. Returns any other model unchanged."""
     if not isinstance(model, torch.jit.ScriptFunction):
         return model, args, kwargs
     archive = io.BytesIO()
@@ -173,7 +172,7 @@ def _signature(arguments: Sequence[torch._C.Argument]) -> inspect.Signature:
         for each in arguments])
 
 
-def plain(output: Any, inputs: Iterable[trees.Path] = ()) -> Any:
+def tracer_output(output: Any, inputs: Iterable[trees.Path] = ()) -> Any:
     """Returns a result in a form that tracers accept: a tensor, a tuple of tensors, or a dict of named tensors.
 
     Leaves out None, as PyTorch does. Converts numbers to tensors; leaves out anything else with a warning. ``inputs``
@@ -182,33 +181,34 @@ def plain(output: Any, inputs: Iterable[trees.Path] = ()) -> Any:
     if dataclasses.is_dataclass(output) and not isinstance(output, dict):
         output = {each.name: getattr(output, each.name) for each in dataclasses.fields(output)}
     if isinstance(output, Mapping):
-        kept = {key: plain(value) for key, value in output.items() if value is not None}
-        if all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in kept.items()):
-            return kept
+        entries = {key: tracer_output(value) for key, value in output.items() if value is not None}
+        if all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in entries.items()):
+            return entries
     if trees.container_of(output) is None:
-        return _plain_leaf(output)
-    found = trees.flatten(output)[0]
-    if any(caches.head_of(path) is not None for path, _ in found):
-        return _named_results(found, set(map(caches.tail_of, inputs)))
-    return tuple(each for each in map(_plain_leaf, (leaf for _, leaf in found)) if each is not None)
+        return _leaf_as_tensor(output)
+    leaves = trees.flatten(output)[0]
+    if any(caches.head_of(path) is not None for path, _ in leaves):
+        return _named_results(leaves, set(map(caches.tail_of, inputs)))
+    return tuple(each for each in map(_leaf_as_tensor, (leaf for _, leaf in leaves)) if each is not None)
 
 
-def _named_results(found: list[tuple[trees.Path, Any]], input_paths: set[trees.Path | None]) -> dict[str, torch.Tensor]:
-    """Names results by their paths, as needed if a cache is among them.
+def _named_results(leaves: list[tuple[trees.Path, Any]],
+                   input_paths: set[trees.Path | None]) -> dict[str, torch.Tensor]:
+    """Names results by their paths, which is necessary if a cache is among them.
 
     During a trace, a number computed from sizes is a tensor. A scalar of a cache is a real tensor only if the call also
     passed a tensor at the same path of the cache; otherwise it is left out.
     """
     results = {}
-    for path, leaf in found:
+    for path, leaf in leaves:
         of_cache = caches.head_of(path) is not None
         is_number = not isinstance(leaf, torch.Tensor) or leaf.dim() == 0 and caches.tail_of(path) not in input_paths
-        if not (of_cache and is_number) and (kept_leaf := _plain_leaf(leaf)) is not None:
-            results[path] = kept_leaf
-    return dict(zip(trees.named(caches.as_results(results)), results.values()))
+        if not (of_cache and is_number) and (tensor := _leaf_as_tensor(leaf)) is not None:
+            results[path] = tensor
+    return dict(zip(trees.unique_names(caches.as_results(results)), results.values()))
 
 
-def _plain_leaf(leaf: Any) -> Any:
+def _leaf_as_tensor(leaf: Any) -> Any:
     if leaf is None or isinstance(leaf, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
         return leaf
     if isinstance(leaf, (bool, int, float, complex)):
@@ -230,16 +230,16 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     is_nested = any(trees.container_of(each) is not None for each in call.arguments.values())
     tensor_paths = [path for path, name in call.names.items() if name in call.tensors]
 
-    def forward(*given: Any, **by_name: Any) -> Any:
-        tensors = {**dict(zip(identifiers, given)), **by_name}
+    def forward(*by_position: Any, **by_name: Any) -> Any:
+        tensors = {**dict(zip(identifiers, by_position)), **by_name}
         arguments = call.with_tensors([tensors[name] for name in identifiers])
         compares = is_nested and not torch.compiler.is_dynamo_compiling()  # Dynamo would trace this code
         before = _tensors_by_path(arguments) if compares else {}
-        positional, keywords = call.as_passed(arguments)
+        positional, keywords = call.args_and_kwargs(arguments)
         result = original(*positional, **keywords)
         if compares:
-            _warn_of_lost(before, _tensors_by_path(arguments), result)
-        return plain(result, tensor_paths)
+            _warn_of_lost_tensors(before, _tensors_by_path(arguments), result)
+        return tracer_output(result, tensor_paths)
 
     leave_out_of_stacks(forward)
     forward.__signature__ = inspect.Signature(
@@ -261,7 +261,7 @@ def _tensors_by_path(arguments: dict[str, Any]) -> dict[trees.Path, torch.Tensor
     return {path: leaf for path, leaf in trees.flatten(arguments)[0] if isinstance(leaf, torch.Tensor)}
 
 
-def _warn_of_lost(before: Mapping[trees.Path, Any], after: Mapping[trees.Path, Any], result: Any) -> None:
+def _warn_of_lost_tensors(before: Mapping[trees.Path, Any], after: Mapping[trees.Path, Any], result: Any) -> None:
     """Warns if forward replaced tensors in lists, dicts or objects of the call without returning them."""
     returned = {id(each) for each in trees.tensors_in(result)}
     lost = dict.fromkeys(path[0] for path in (*before, *after)
@@ -287,7 +287,7 @@ def reloaded(traced: torch.jit.ScriptModule, tensors: Iterable[str]) -> Callable
     torch.jit.save(traced, archive)
     archive.seek(0)
     module, names = torch.jit.load(archive), list(map(trees.identifier, tensors))
-    return lambda *given: module(**dict(zip(names, given)))
+    return lambda *values: module(**dict(zip(names, values)))
 
 
 def by_identifier(tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,8 +295,8 @@ def by_identifier(tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def save_inputs(inputs: Mapping[str, Any], path: Path) -> None:
-    """Saves copies of the inputs for LibTorch, which has no Python classes, and which loads newer dtypes (float8) only
-    from its own pickler."""
+    """Saves copies of the inputs for LibTorch, without Python classes. LibTorch loads newer dtypes (float8) only from
+    its own pickler."""
     plain_inputs = trees.without_classes(trees.copied_apart(by_identifier(inputs)))
     storages = torch.storage._dtype_to_storage_type_map()
     if all(tensor.dtype in storages for tensor in trees.tensors_in(plain_inputs)):

@@ -1,4 +1,4 @@
-"""Compares values that are not tensors, and are therefore fixed in a file, as far as Python can inspect them."""
+"""Compares non-tensor values, which are fixed in a file, as far as Python can inspect them."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ _COMPARED_BY_IDENTITY = (type, torch.dtype, torch.layout, torch.memory_format, t
                          functools.partial)
 
 
-def shown(value: Any) -> str:
+def one_line(value: Any) -> str:
     """Returns the value as text on one line."""
     if isinstance(value, torch.nn.Module):
         return f"a {type(value).__qualname__}"
     return " ".join(reprlib.repr(value).split()) if len(repr(value)) > 200 else repr(value)
 
 
-def same(a: Any, b: Any) -> bool:
-    """Returns true if both values are equal. Objects without an ``==`` of their own are equal if their contents are;
+def is_equal(a: Any, b: Any) -> bool:
+    """Returns true if both values are equal. Objects whose class does not define ``==`` are compared by content;
     objects that cannot be inspected are equal only to themselves."""
-    return _Comparison().same(a, b)
+    return _Comparison().is_equal(a, b)
 
 
 class _Comparison:
     def __init__(self) -> None:
-        self._open: set[tuple[int, int]] = set()  # pairs under comparison: objects may refer to each other
+        self._in_progress: set[tuple[int, int]] = set()  # pairs under comparison: objects may refer to each other
 
-    def same(self, a: Any, b: Any) -> bool:
+    def is_equal(self, a: Any, b: Any) -> bool:
         if a is b or type(a) is not type(b) or isinstance(a, _COMPARED_BY_IDENTITY):
             return a is b
-        if (id(a), id(b)) in self._open:
+        if (id(a), id(b)) in self._in_progress:
             return True
-        self._open.add((id(a), id(b)))
+        self._in_progress.add((id(a), id(b)))
         try:
-            return self._same_content(a, b)
+            return self._has_equal_content(a, b)
         finally:
-            self._open.discard((id(a), id(b)))
+            self._in_progress.discard((id(a), id(b)))
 
-    def _same_content(self, a: Any, b: Any) -> bool:
+    def _has_equal_content(self, a: Any, b: Any) -> bool:
         if isinstance(a, torch.Tensor):
             return a.dtype == b.dtype and torch.equal(a, b)
         if isinstance(a, torch.Generator):
             return True  # a file does not contain the state of generators
         if isinstance(a, Mapping):
-            return list(a) == list(b) and self._same_items(a.values(), b.values())
+            return list(a) == list(b) and self._has_equal_items(a.values(), b.values())
         if isinstance(a, (list, tuple)):
-            return self._same_items(a, b)
+            return self._has_equal_items(a, b)
         structural = dataclasses.is_dataclass(a) or isinstance(a, types.SimpleNamespace)  # their == compares contents
         if type(a).__eq__ is not object.__eq__ and not structural:
             return bool(a == b)
         states = [trees.state_of(each) for each in (a, b)]
-        if not states[0] and not _is_of_python(type(a)):
+        if not states[0] and not _stores_data_in_python(type(a)):
             return False
         return states[0].keys() == states[1].keys() and all(
-            self.same(states[0][name], states[1][name]) for name in states[0])
+            self.is_equal(states[0][name], states[1][name]) for name in states[0])
 
-    def _same_items(self, first: Any, second: Any) -> bool:
+    def _has_equal_items(self, first: Any, second: Any) -> bool:
         first, second = list(first), list(second)
-        return len(first) == len(second) and all(map(self.same, first, second))
+        return len(first) == len(second) and all(map(self.is_equal, first, second))
 
 
-def _is_of_python(kind: type) -> bool:
+def _stores_data_in_python(kind: type) -> bool:
     """Returns true if objects of this class store their data in Python attributes."""
     return any("__dict__" in each.__dict__ or "__slots__" in each.__dict__ for each in kind.__mro__)

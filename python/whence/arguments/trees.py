@@ -2,8 +2,8 @@
 
 Containers are tuples, lists, dicts, classes registered with PyTorch's pytree, dataclasses, and any object that holds
 tensors in its attributes at any depth, such as a cache or a state. Leaves are named as torch.export names its inputs:
-d["key"][0] is d_key_0. ``caches`` names the leaves of transformers' caches. A tensor that cannot be reached, such as
-one in a closure or a set, is an error: otherwise it would be fixed in the file silently.
+d["key"][0] becomes d_key_0. ``caches`` names the leaves of transformers' caches. A tensor that cannot be reached, such
+as one in a closure or a set, is an error: otherwise the file would silently fix it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..errors import error
 from . import caches
 
 Path = tuple[Any, ...]  # the keys from the outermost value to a leaf
-Close = Callable[[Iterator[Any]], Any]
+Rebuild = Callable[[Iterator[Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Container:
     children: list[tuple[Any, Any]]
     build: Callable[..., Any]           # called with children; for an object, with the shell and children
     shell: Callable[[], Any] | None = None
-    rest: Any = None                    # the value's other contents, shared by all copies
+    rest: Any = None                    # other contents of the value, shared by all copies
 
 
 def container_of(value: Any) -> Container | None:
@@ -65,7 +65,7 @@ def _registered(value: Any) -> Container:
     keys = range(len(children))
     if node.flatten_with_keys_fn is not None:
         keys = [_key(entry) for entry, _ in node.flatten_with_keys_fn(value)[0]]
-    return Container(list(zip(keys, children)), lambda given: node.unflatten_fn(given, context), rest=context)
+    return Container(list(zip(keys, children)), lambda values: node.unflatten_fn(values, context), rest=context)
 
 
 def _key(entry: Any) -> Any:
@@ -76,26 +76,26 @@ def _key(entry: Any) -> Any:
 
 
 def _mapping(value: Mapping[Any, Any]) -> Container:
-    """Opens a subclass of dict, such as a BatchEncoding. An immutable mapping is rebuilt as a dict."""
-    def build(given: list[Any]) -> Any:
-        other = _shell(value) if isinstance(value, MutableMapping) else {}
-        for key, each in zip(value, given):
-            other[key] = each
-        return other
+    """Accepts a subclass of dict, such as a BatchEncoding. An immutable mapping is rebuilt as a dict."""
+    def build(children: list[Any]) -> Any:
+        rebuilt = _shell(value) if isinstance(value, MutableMapping) else {}
+        for key, child in zip(value, children):
+            rebuilt[key] = child
+        return rebuilt
 
     return Container(list(value.items()), build, rest=state_of(value))
 
 
 def _sequence(value: list[Any] | tuple[Any, ...]) -> Container:
-    """Opens a subclass of list or tuple, such as torch.Size."""
-    def build(given: list[Any]) -> Any:
+    """Accepts a subclass of list or tuple, such as torch.Size."""
+    def build(children: list[Any]) -> Any:
         if isinstance(value, tuple):
-            return type(value)(given)
-        other = _shell(value)
-        if other is None:
-            return given
-        other[:] = given
-        return other
+            return type(value)(children)
+        rebuilt = _shell(value)
+        if rebuilt is None:
+            return children
+        rebuilt[:] = children
+        return rebuilt
 
     return Container(list(enumerate(value)), build, rest=state_of(value))
 
@@ -112,12 +112,12 @@ def _object(value: Any) -> Container | None:
         return None
     names = [name for name in state if not caches.is_fixed(value, name)]
 
-    def build(shell: Any, given: list[Any]) -> Any:
-        for name, each in zip(names, given):
+    def build(shell: Any, children: list[Any]) -> Any:
+        for name, child in zip(names, children):
             if name in getattr(shell, "__dict__", ()):
-                shell.__dict__[name] = each
+                shell.__dict__[name] = child
             else:
-                object.__setattr__(shell, name, each)  # a slot, even if the object is frozen
+                object.__setattr__(shell, name, child)  # a slot, even if the object is frozen
         return shell
 
     in_cache = caches.is_cache(value)
@@ -139,10 +139,10 @@ def _names(slots: str | Iterable[str]) -> Iterable[str]:
 def _shell(value: Any) -> Any:
     """Returns a shallow copy of an object; None if it cannot be copied, or if copying returns the object itself."""
     try:
-        other = copy.copy(value)
-    except Exception:  # a class's own copy method may raise any exception
+        shallow = copy.copy(value)
+    except Exception:  # the class's copy method may raise any exception
         return None
-    return None if other is value else other
+    return None if shallow is value else shallow
 
 
 class _Walk:
@@ -160,11 +160,11 @@ class _Walk:
         """Returns a function that rebuilds ``value`` from an iterator of leaves, and registers the objects it makes."""
         if id(value) in self._seen:
             self._references += 1
-            return lambda given, made: made[id(value)]
+            return lambda leaves, objects: objects[id(value)]
         container = container_of(value)
         if container is None:
             self.leaves.append((path, value))
-            return lambda given, made: next(given)
+            return lambda leaves, objects: next(leaves)
         if container.shell is not None:
             return self._object(value, container, path)
         if id(value) in self._inside:
@@ -174,35 +174,35 @@ class _Walk:
         self._inside.pop()
         if container.rest is not None:
             self.hidden.append((path, container.rest))
-        return lambda given, made: container.build([part(given, made) for part in parts])
+        return lambda leaves, objects: container.build([part(leaves, objects) for part in parts])
 
     def _object(self, value: Any, container: Container, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
         """Walks an object. An object without tensors is a leaf, unless ``every_object`` is set."""
-        first, seen, references = len(self.leaves), len(self._seen), self._references
+        leaf_count, object_count, references = len(self.leaves), len(self._seen), self._references
         self._seen[id(value)] = value
         parts = [self.walk(child, (*path, key)) for key, child in container.children]
-        holds_tensors = any(isinstance(leaf, torch.Tensor) or is_array(leaf) for _, leaf in self.leaves[first:])
-        if self._every_object or holds_tensors or self._references > references:
-            def close(given: Iterator[Any], made: dict[int, Any]) -> Any:
-                shell = made[id(value)] = container.shell()
-                return container.build(shell, [part(given, made) for part in parts])
-            return close
-        del self.leaves[first:]
+        has_tensors = any(isinstance(leaf, torch.Tensor) or is_array(leaf) for _, leaf in self.leaves[leaf_count:])
+        if self._every_object or has_tensors or self._references > references:
+            def rebuild(leaves: Iterator[Any], objects: dict[int, Any]) -> Any:
+                shell = objects[id(value)] = container.shell()
+                return container.build(shell, [part(leaves, objects) for part in parts])
+            return rebuild
+        del self.leaves[leaf_count:]
         self.leaves.append((path, value))
-        while len(self._seen) > seen + 1:
+        while len(self._seen) > object_count + 1:
             self._seen.popitem()
 
-        def close_leaf(given: Iterator[Any], made: dict[int, Any]) -> Any:
-            made[id(value)] = next(given)
-            return made[id(value)]
-        return close_leaf
+        def rebuild_leaf(leaves: Iterator[Any], objects: dict[int, Any]) -> Any:
+            objects[id(value)] = next(leaves)
+            return objects[id(value)]
+        return rebuild_leaf
 
 
-def flatten(value: Any, every_object: bool = False) -> tuple[list[tuple[Path, Any]], Close]:
+def flatten(value: Any, every_object: bool = False) -> tuple[list[tuple[Path, Any]], Rebuild]:
     """Returns the leaves with their paths, and a function that rebuilds the value from an iterator of leaves."""
     walk = _Walk(every_object)
-    close = walk.walk(value, ())
-    return walk.leaves, lambda given: close(given, {})
+    rebuild = walk.walk(value, ())
+    return walk.leaves, lambda leaves: rebuild(leaves, {})
 
 
 def leaves(value: Any) -> list[Any]:
@@ -218,10 +218,10 @@ def is_array(value: Any) -> bool:
 def with_tensors(value: Any) -> Any:
     """Returns the value with each numpy array converted to a tensor. Raises WhenceError E0104 for a dtype that PyTorch
     lacks."""
-    found, close = flatten(value)
-    if not any(is_array(leaf) for _, leaf in found):
+    items, rebuild = flatten(value)
+    if not any(is_array(leaf) for _, leaf in items):
         return value
-    return close(iter([_tensor_of(leaf, path) if is_array(leaf) else leaf for path, leaf in found]))
+    return rebuild(iter([_tensor_of(leaf, path) if is_array(leaf) else leaf for path, leaf in items]))
 
 
 def _tensor_of(array: Any, path: Path) -> torch.Tensor:
@@ -229,7 +229,8 @@ def _tensor_of(array: Any, path: Path) -> torch.Tensor:
         # A copy in the machine's byte order: arrays may be read-only or have negative strides, unlike tensors.
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
     except TypeError:
-        raise error("E0104", "input_mismatch", f"'{_joined(path)}' is a numpy array of {array.dtype}, which no tensor has",
+        raise error("E0104", "input_mismatch",
+                    f"'{_joined(path)}' is a numpy array of {array.dtype}, which PyTorch lacks",
                     "pass a tensor, or an array of another dtype") from None
 
 
@@ -238,19 +239,19 @@ def copied(value: Any) -> Any:
 
     Tensors that share memory in ``value`` also share memory in the copy.
     """
-    found, close = flatten(value, every_object=True)
-    return close(iter(_copied_leaves([leaf for _, leaf in found])))
+    items, rebuild = flatten(value, every_object=True)
+    return rebuild(iter(_copied_leaves([leaf for _, leaf in items])))
 
 
 def copied_apart(value: Any) -> Any:
     """Returns a copy in which each tensor has its own memory, like the inputs of a file. Tracers distinguish inputs by
-    object identity, and would take a tensor that is passed twice for one input."""
-    found, close = flatten(value, every_object=True)
-    return close(iter([_copied_leaf(leaf) for _, leaf in found]))
+    object identity, and would treat a tensor that is passed twice as one input."""
+    items, rebuild = flatten(value, every_object=True)
+    return rebuild(iter([_copied_leaf(leaf) for _, leaf in items]))
 
 
-def sharing(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
-    """Returns groups of positions of tensors that share memory."""
+def sharing_memory(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
+    """Returns the positions of tensors that share memory, in groups."""
     groups: dict[int, list[int]] = {}
     for index, tensor in enumerate(tensors):
         storage = _storage(tensor)
@@ -259,9 +260,9 @@ def sharing(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """Returns the storage of a plain tensor; None if views of it cannot be made."""
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
-    if not plain or tensor.is_quantized or tensor.device.type == "meta" or tensor.is_conj() or tensor.is_neg():
+    """Returns the storage of a tensor; None if it does not support views."""
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+    if not is_plain or tensor.is_quantized or tensor.device.type == "meta" or tensor.is_conj() or tensor.is_neg():
         return None
     with contextlib.suppress(NotImplementedError, RuntimeError):  # tensors of torch.func have no data
         storage = tensor.untyped_storage()
@@ -269,40 +270,40 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     return None
 
 
-def _copied_leaves(found: list[Any]) -> list[Any]:
-    tensors = [(index, leaf) for index, leaf in enumerate(found) if isinstance(leaf, torch.Tensor)]
+def _copied_leaves(items: list[Any]) -> list[Any]:
+    tensors = [(index, leaf) for index, leaf in enumerate(items) if isinstance(leaf, torch.Tensor)]
     copies: dict[int, Any] = {}
-    for group in sharing(leaf for _, leaf in tensors):
+    for group in sharing_memory(leaf for _, leaf in tensors):
         storage = _storage(tensors[group[0]][1])
         memory = None if storage is None else storage.clone()
         copies_by_id: dict[int, torch.Tensor] = {}
         for index, leaf in (tensors[each] for each in group):
             if id(leaf) not in copies_by_id:
-                copies_by_id[id(leaf)] = _copied_leaf(leaf) if memory is None else _within(memory, leaf)
+                copies_by_id[id(leaf)] = _copied_leaf(leaf) if memory is None else _view_in(memory, leaf)
             copies[index] = copies_by_id[id(leaf)]
-    return [copies[index] if index in copies else _copied_leaf(leaf) for index, leaf in enumerate(found)]
+    return [copies[index] if index in copies else _copied_leaf(leaf) for index, leaf in enumerate(items)]
 
 
-def _within(memory: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the part of ``memory`` that corresponds to the tensor's part of its own memory."""
+def _view_in(memory: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a view of ``memory`` with the tensor's offset, sizes and strides."""
     empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _copied_leaf(leaf: Any) -> Any:
-    """Returns a copy of a leaf that can be changed in place; returns the leaf itself if it cannot be copied."""
+    """Copies a leaf that can be changed in place; returns any other leaf itself."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone()
     if is_array(leaf):
         return leaf.copy()
     if isinstance(leaf, torch.Generator):
         return leaf.clone_state()
-    other = _shell(leaf) if isinstance(leaf, (set, bytearray, Iterator)) else None
-    return leaf if other is None else other
+    shallow = _shell(leaf) if isinstance(leaf, (set, bytearray, Iterator)) else None
+    return leaf if shallow is None else shallow
 
 
 def without_classes(value: Any) -> Any:
-    """Returns the value with named tuples as plain tuples and with plain dicts."""
+    """Converts named tuples and subclasses of dict to plain tuples and dicts."""
     if isinstance(value, Mapping):
         return {key: without_classes(each) for key, each in value.items()}
     if isinstance(value, (tuple, list)):
@@ -319,7 +320,7 @@ def identifier(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
-def named(paths: Iterable[Path]) -> list[str]:
+def unique_names(paths: Iterable[Path]) -> list[str]:
     """Returns a name for each path, unique even as an identifier."""
     names: dict[str, str] = {}
     for path in paths:
@@ -335,22 +336,22 @@ def named(paths: Iterable[Path]) -> list[str]:
 def _joined(path: Path) -> str:
     head = caches.head_of(path)
     name = "_".join(identifier(str(key)) for key in (path if head is None else head))
-    return name if head is None else ".".join([name, *caches.words(path[len(head):])])
+    return name if head is None else ".".join([name, *caches.name_parts(path[len(head):])])
 
 
 def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
-    """Raises WhenceError E0104 if tensors are hidden outside the leaves: they would become constants."""
+    """Raises WhenceError E0104 if tensors are hidden outside the leaves, because they would become constants."""
     walk = _Walk(every_object=False)
     walk.walk(arguments, ())
     leaf_ids = {id(leaf) for _, leaf in walk.leaves}
     hidden = [(path, _hidden_in(leaf)) for path, leaf in walk.leaves if not isinstance(leaf, torch.Tensor)]
-    hidden += [(path, [each for each in _hidden_in(held) if id(each) not in leaf_ids]) for path, held in walk.hidden]
+    hidden += [(path, [each for each in _hidden_in(rest) if id(each) not in leaf_ids]) for path, rest in walk.hidden]
     for path, tensors in hidden:
         if not any(True for _ in tensors):
             continue
         name, kind = _joined(path), type(at(arguments, path))
         raise error("E0104", "input_mismatch",
-                    f"'{name}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that whence cannot find",
+                    f"'{name}' is a {kind.__module__}.{kind.__qualname__}, with tensors that whence cannot find",
                     "pass them as tensors, in tuples, lists, dicts, dataclasses or attributes of objects, or register "
                     "the class with torch.utils._pytree.register_pytree_node")
 
@@ -374,12 +375,12 @@ def at(value: Any, path: Path) -> Any:
     """Returns the part of a value at a path."""
     for key in path:
         container = container_of(value)
-        value = next(child for each, child in container.children if each == key)
+        value = next(child for child_key, child in container.children if child_key == key)
     return value
 
 
 def _hidden_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yields tensors that Python can reach from a value, except through modules: those tensors belong to the model."""
+    """Yields tensors that Python can reach from a value, except tensors of modules, which belong to the model."""
     seen: dict[int, Any] = {}
     pending = [value]
     while pending:

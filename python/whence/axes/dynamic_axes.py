@@ -1,7 +1,7 @@
 """Reads and checks PyTorch's ``dynamic_axes`` and ``dynamic_shapes``: input axes that may differ at run time.
 
-PyTorch ignores some mistakes or only warns of them. Here each one raises WhenceError E0104 with the fix: names that are
-not inputs, axes out of range, negative axes, repeated axes, and shapes that are not nested like the inputs.
+PyTorch ignores some mistakes or only warns about them. This module raises WhenceError E0104 with a remedy for names
+that are not inputs, axes out of range, negative axes, repeated axes, and shapes that are not nested like the inputs.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Axis:
     name: str | None = None
     dim: Any = None
     optional: bool = False          # fixed if the model requires it
-    proposed: bool = False          # proposed by whence: if the export is wrong for other sizes, the axis is fixed
+    proposed: bool = False          # proposed by whence; fixed if the export is wrong for other sizes
     parts: tuple[tuple[str, int], ...] = ()  # of a sum of two axes: their names and example sizes
     plus: int = 0                   # a constant added to the parts
     smallest: int | None = None     # a size to try because models often branch on it
 
     @property
-    def word(self) -> str:
-        """The name in the syntax of the command, which parses sizes such as 2*batch and past+sequence; any other name
-        that is not an identifier is quoted."""
+    def command_name(self) -> str:
+        """Returns the name in the command's syntax. The command parses sizes such as 2*batch and past+sequence; other
+        names that are not identifiers are quoted."""
         if self.parts:
             return self.name or ""
         return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
@@ -50,12 +50,12 @@ class Axis:
         """Returns true if the model may fix the axis: it is optional, or Dim.AUTO."""
         return self.optional or _is_hint(self.dim) and self.dim.type.name == "AUTO"
 
-    def limited_to(self, known: Collection[str]) -> Axis | None:
-        """Returns the axis with all other sizes fixed: past+sequence may become past+3, or None if none is dynamic."""
+    def limited_to(self, dynamic_names: Collection[str]) -> Axis | None:
+        """Returns the axis with all other sizes fixed, such as past+3 for past+sequence; None if no part is dynamic."""
         if not self.parts:
             return self
-        remaining = tuple(part for part in self.parts if part[0] in known)
-        plus = self.plus + sum(size for part, size in self.parts if part not in known)
+        remaining = tuple(part for part in self.parts if part[0] in dynamic_names)
+        plus = self.plus + sum(size for part, size in self.parts if part not in dynamic_names)
         name = "+".join([*(part for part, _ in remaining), *([str(plus)] if plus else [])])
         return replace(self, name=name, parts=remaining, plus=plus) if remaining else None
 
@@ -74,34 +74,34 @@ def _refuse(message: str, remedy: str) -> WhenceError:
     return error("E0104", "input_mismatch", message, remedy)
 
 
-def _checked_axis(what: str, axis: Any, rank: int, known: Mapping[int, Any]) -> int:
+def _checked_axis(what: str, axis: Any, rank: int, seen_axes: Mapping[int, Any]) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise _refuse(f"{what}: the axis {axis!r} is not an integer", "give {0: 'batch'} or [0]")
+        raise _refuse(f"{what}: the axis {axis!r} is not an integer", "pass {0: 'batch'} or [0]")
     if not 0 <= axis < rank:
-        fix = f"give axis {axis + rank}" if -rank <= axis < 0 else \
-            f"give axes from 0 to {rank - 1}" if rank else "it is a scalar"
+        fix = f"use axis {axis + rank}" if -rank <= axis < 0 else \
+            f"use axes from 0 to {rank - 1}" if rank else "leave it out: a scalar has no axes"
         raise _refuse(f"{what} has no axis {axis}: its rank is {rank}", fix)
-    if axis in known:
-        raise _refuse(f"{what}: axis {axis} is given twice", "give it once")
+    if axis in seen_axes:
+        raise _refuse(f"{what}: axis {axis} is specified twice", "specify it once")
     return axis
 
 
 def _checked_name(what: str, name: str) -> str:
     if not re.fullmatch(r"[^',:\s]([^',:]*[^',:\s])?", name):
-        raise _refuse(f"{what}: '{name}' cannot be the name of a size", "a name without quotes, commas and colons")
+        raise _refuse(f"{what}: '{name}' cannot be the name of a size", "use a name without quotes, commas or colons")
     return name
 
 
 def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapping[str, Any],
                       input_names: Sequence[str], output_names: Sequence[str]) -> Axes:
-    """Reads ``{"x": {0: "batch"}}`` or ``{"x": [0]}``. Names are from ``input_names``, as in PyTorch, or forward's.
+    """Reads ``{"x": {0: "batch"}}`` or ``{"x": [0]}``. Tensors are named as in ``input_names`` or in forward.
 
     Entries of outputs are skipped: sizes of outputs follow from the inputs.
     """
     tensors = {**{name: name for name in list(call_tensors)[len(input_names):]}, **dict(zip(input_names, call_tensors))}
     tensors = {**{name: name for name in call_tensors if name not in tensors}, **tensors}
     if not isinstance(dynamic_axes, (Mapping, type(None))):
-        raise _refuse(f"dynamic_axes is a {type(dynamic_axes).__name__}", "give {'x': {0: 'batch'}} or {'x': [0]}")
+        raise _refuse(f"dynamic_axes is a {type(dynamic_axes).__name__}", "pass {'x': {0: 'batch'}} or {'x': [0]}")
     axes: Axes = {}
     for name, entry in (dynamic_axes or {}).items():
         if name not in tensors:
@@ -109,35 +109,35 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapp
                 continue
             raise _refuse(f"dynamic_axes names '{name}', but forward has no such tensor",
                           f"its tensors are: {', '.join(tensors)}"
-                          + ("" if output_names else "; for an output, give its name in output_names too"))
-        own = axes.setdefault(tensors[name], {})
+                          + ("" if output_names else "; for an output, add its name to output_names"))
+        tensor_axes = axes.setdefault(tensors[name], {})
         rank = call_tensors[tensors[name]].dim()
         if isinstance(entry, Mapping):
             for axis, symbol in entry.items():
-                checked = _checked_axis(f"'{name}'", axis, rank, own)
-                own[checked] = Axis(_checked_name(f"'{name}'", symbol) if isinstance(symbol, str) else
+                checked = _checked_axis(f"'{name}'", axis, rank, tensor_axes)
+                tensor_axes[checked] = Axis(_checked_name(f"'{name}'", symbol) if isinstance(symbol, str) else
                                     _name_of_dim(name, symbol), None if isinstance(symbol, str) else symbol, True)
         elif isinstance(entry, (list, tuple)):
             for number, axis in enumerate(entry, 1):
-                own[_checked_axis(f"'{name}'", axis, rank, own)] = \
+                tensor_axes[_checked_axis(f"'{name}'", axis, rank, tensor_axes)] = \
                     Axis(f"{name}_dynamic_axes_{number}", optional=True)
         elif entry is not None:
-            raise _refuse(f"dynamic_axes of '{name}' is a {type(entry).__name__}", "give {0: 'batch'} or [0]")
+            raise _refuse(f"dynamic_axes of '{name}' is a {type(entry).__name__}", "pass {0: 'batch'} or [0]")
     return _with_sums(axes, call_tensors)
 
 
 def _with_sums(axes: Axes, tensors: Mapping[str, Any]) -> Axes:
-    """Returns the axes with names such as "past + sequence" as sums, if other axes have the names of both parts."""
-    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
-             if what.name and what.dim is None}
+    """Converts names such as "past + sequence" to sums if other axes have the names of both parts."""
+    sizes = {spec.name: tensors[name].shape[axis] for name, specs in axes.items() for axis, spec in specs.items()
+             if spec.name and spec.dim is None}
 
-    def read(what: Axis) -> Axis:
-        found = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", what.name or "") if what.dim is None else None
-        if found is None or not all(part in sizes and part.isidentifier() for part in found.groups()):
-            return what
-        return replace(what, name="+".join(found.groups()), parts=tuple((part, sizes[part]) for part in found.groups()))
+    def parsed(spec: Axis) -> Axis:
+        match = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", spec.name or "") if spec.dim is None else None
+        if match is None or not all(part in sizes and part.isidentifier() for part in match.groups()):
+            return spec
+        return replace(spec, name="+".join(match.groups()), parts=tuple((part, sizes[part]) for part in match.groups()))
 
-    return {name: {axis: read(what) for axis, what in each.items()} for name, each in axes.items()}
+    return {name: {axis: parsed(spec) for axis, spec in specs.items()} for name, specs in axes.items()}
 
 
 def _is_hint(dim: Any) -> bool:
@@ -161,7 +161,7 @@ def _name_of_dim(what: str, dim: Any) -> str | None:
         return _derived_name(dim)
     name = getattr(dim, "__name__", None)
     if not isinstance(name, str):
-        raise _refuse(f"{what}: {dim!r} is not a name of a size", "give a string, a torch.export.Dim, or Dim.DYNAMIC")
+        raise _refuse(f"{what}: {dim!r} is not a name of a size", "pass a string, a torch.export.Dim, or Dim.DYNAMIC")
     return name if name.isidentifier() else None
 
 
@@ -182,22 +182,22 @@ def _check_range(what: str, dim: Any, size: int) -> None:
                       "use an example within the range, or change the range")
 
 
-def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
+def _axes_of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
     if isinstance(shape, Mapping):
         pairs = list(shape.items())
     elif isinstance(shape, (list, tuple)):
         if len(shape) != tensor.dim():
-            raise _refuse(f"dynamic_shapes of '{name}' holds {len(shape)} sizes, its rank is {tensor.dim()}",
-                          "give one size for each axis, None for a fixed one, or a dict by axis")
+            raise _refuse(f"dynamic_shapes of '{name}' has {len(shape)} sizes, but its rank is {tensor.dim()}",
+                          "pass one size for each axis, None for a fixed one, or a dict by axis")
         pairs = list(enumerate(shape))
     else:
         raise _refuse(f"dynamic_shapes of '{name}' is a {type(shape).__name__}, but '{name}' is a tensor",
-                      "give {axis: Dim}, a sequence with one entry for each axis, or None")
+                      "pass {axis: Dim}, a sequence with one entry for each axis, or None")
     axes: dict[int, Axis] = {}
     for axis, dim in pairs:
         checked = _checked_axis(f"'{name}'", axis, tensor.dim(), axes)
         if isinstance(dim, int) and not isinstance(dim, bool) and dim != tensor.shape[checked]:
-            raise _refuse(f"dynamic_shapes fixes axis {axis} of '{name}' at {dim}, the example has "
+            raise _refuse(f"dynamic_shapes fixes axis {axis} of '{name}' at {dim}, but the example has "
                           f"{tensor.shape[axis]}", "use an example of that size, or None")
         if _is_static(dim):
             continue
@@ -215,25 +215,25 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
     def set_axes(shape: Any, name: str) -> None:
         if name in call.tensors:
             if shape is not None:
-                axes[name] = _of_tensor(name, shape, call.tensors[name])
+                axes[name] = _axes_of_tensor(name, shape, call.tensors[name])
         elif not _all_static(shape):
             raise _refuse(f"'{name}' is a {type(call.constants[name]).__name__}, which is fixed in the file, but "
                           "dynamic_shapes makes it dynamic",
-                          "give it as a tensor, torch.tensor(3), or None in dynamic_shapes")
+                          "pass it as a tensor, torch.tensor(3), or set it to None in dynamic_shapes")
 
-    def walk_cache(shape: Any, held: Any, what: str) -> None:
-        if isinstance(held, str):
-            return set_axes(shape, held)
-        for key, each in held.items():
-            walk_cache(_part(shape, key, list(held.items()), what), each, f"{what}[{key!r}]")
+    def walk_cache(shape: Any, names: Any, what: str) -> None:
+        if isinstance(names, str):
+            return set_axes(shape, names)
+        for key, child in names.items():
+            walk_cache(_part(shape, key, list(names.items()), what), child, f"{what}[{key!r}]")
 
     def walk(shape: Any, value: Any, path: trees.Path, what: str) -> None:
         if path in call.names:
             set_axes(shape, call.names[path])
         elif caches.is_cache(value):
-            held = {each[len(path):]: name for each, name in call.names.items()
-                    if each[:len(path)] == path and name in call.tensors}
-            walk_cache(caches.by_layer(shape), caches.tree(held), what)
+            names = {leaf[len(path):]: name for leaf, name in call.names.items()
+                     if leaf[:len(path)] == path and name in call.tensors}
+            walk_cache(caches.shapes_by_layer(shape), caches.names_by_layer(names), what)
         elif path in prefixes:
             children = trees.container_of(value).children
             for key, child in children:
@@ -242,11 +242,11 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
     arguments = call.arguments
     if isinstance(dynamic_shapes, (list, tuple)):
         if len(dynamic_shapes) > len(arguments):
-            raise _refuse(f"dynamic_shapes has {len(dynamic_shapes)} entries, the call {len(arguments)} arguments",
-                          f"the arguments are: {', '.join(arguments)}")
+            raise _refuse(f"dynamic_shapes has {len(dynamic_shapes)} entries, but the call has {len(arguments)} "
+                          "arguments", f"the arguments are: {', '.join(arguments)}")
         dynamic_shapes = dict(zip(arguments, dynamic_shapes))
     elif not isinstance(dynamic_shapes, Mapping):
-        raise _refuse(f"dynamic_shapes is a {type(dynamic_shapes).__name__}", "give a dict by argument, or a tuple")
+        raise _refuse(f"dynamic_shapes is a {type(dynamic_shapes).__name__}", "pass a dict by argument, or a tuple")
     dynamic_shapes = _with_keywords(dynamic_shapes, call)
     unknown = [name for name in dynamic_shapes if name not in arguments]
     if unknown:
@@ -254,11 +254,11 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
                       f"the arguments are: {', '.join(arguments)}")
     for name, value in arguments.items():
         walk(dynamic_shapes.get(name), value, (name,), name)
-    return _with_sums({name: each for name, each in axes.items() if each}, call.tensors)
+    return _with_sums({name: specs for name, specs in axes.items() if specs}, call.tensors)
 
 
 def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:
-    """Moves shapes of forward's **kwargs to the top level; torch.export allows them there or under that name."""
+    """Moves shapes of forward's **kwargs to the top level. torch.export also accepts them below that parameter."""
     flat = dict(shapes)
     for name, parameter in call.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD and name not in call.arguments:
@@ -279,11 +279,11 @@ def _part(shape: Any, key: Any, children: list[Any], what: str) -> Any:
         return shape.get(key)
     if isinstance(shape, (list, tuple)):
         if len(shape) != len(keys):
-            raise _refuse(f"dynamic_shapes of '{what}' has {len(shape)} entries, '{what}' has {len(keys)}",
-                          "nest it as the argument is nested")
+            raise _refuse(f"dynamic_shapes of '{what}' has {len(shape)} entries, but '{what}' has {len(keys)}",
+                          "nest it like the argument")
         return shape[keys.index(key)]
-    raise _refuse(f"dynamic_shapes of '{what}' is a {type(shape).__name__}, but '{what}' holds several values",
-                  "nest it as the argument is nested")
+    raise _refuse(f"dynamic_shapes of '{what}' is a {type(shape).__name__}, but '{what}' contains several values",
+                  "nest it like the argument")
 
 
 def check_outputs(dynamic_axes: Mapping[str, Any] | None, dims_of: Mapping[str, Sequence[Any]],

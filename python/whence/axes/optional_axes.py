@@ -18,13 +18,12 @@ _MAX_CHOICES = 40  # limit of attempts to fix some sizes; each attempt runs the 
 
 def export_with_optional_axes(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
     """Exports with as many optional axes dynamic as the model allows, and returns them. Axes with the same name are
-    kept or fixed together. Sizes whose ``length`` in the example is 1 are fixed first, as they are usually broadcast.
-    Not needed
-    for torch.export, which finds dynamic axes itself."""
-    axes_by_size: dict[Any, list[Any]] = {}  # by name; each axis without a name is a size of its own
-    for name, axis, what in fixable(axes):
-        axes_by_size.setdefault(what.name or (name, axis), []).append((name, axis))
-    sizes = dict(sorted(axes_by_size.items(), key=lambda each: all(length(*axis) != 1 for axis in each[1])))
+    kept or fixed together. Sizes whose ``length`` in the example is 1 are fixed first: they are usually broadcast.
+    Not needed for torch.export, which finds dynamic axes itself."""
+    axes_by_size: dict[Any, list[Any]] = {}  # by name; an axis without a name counts as a separate size
+    for name, axis, spec in fixable(axes):
+        axes_by_size.setdefault(spec.name or (name, axis), []).append((name, axis))
+    sizes = dict(sorted(axes_by_size.items(), key=lambda size: all(length(*axis) != 1 for axis in size[1])))
 
     try:
         export(axes)
@@ -55,18 +54,18 @@ def export_with_optional_axes(axes: Axes, export: Callable[[Axes], None], length
 
 
 def fixable(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
-    for name, each in axes.items():
-        yield from ((name, axis, what) for axis, what in each.items() if what.may_be_fixed)
+    for name, specs in axes.items():
+        yield from ((name, axis, spec) for axis, spec in specs.items() if spec.may_be_fixed)
 
 
 def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
-    """Returns the axes without the fixed ones. A fixed size in a sum becomes a number: past+sequence, then past+3."""
-    remaining = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()
+    """Returns the axes without the fixed ones. A fixed size in a sum becomes a number: past+sequence becomes past+3."""
+    remaining = [(name, axis, spec) for name, specs in axes.items() for axis, spec in specs.items()
                  if (name, axis) not in fixed]
-    known = {what.name for _, _, what in remaining if not what.parts and what.name}
+    dynamic_names = {spec.name for _, _, spec in remaining if not spec.parts and spec.name}
     chosen: Axes = {name: {} for name in axes}
-    for name, axis, what in remaining:
-        if (limited := what.limited_to(known)) is not None:
+    for name, axis, spec in remaining:
+        if (limited := spec.limited_to(dynamic_names)) is not None:
             chosen[name][axis] = limited
     return chosen
 
@@ -76,17 +75,17 @@ def with_required(axes: Axes, chosen: Collection[tuple[str, int]]) -> Axes:
     import torch
 
     required = torch.export.Dim.DYNAMIC
-    return {name: {axis: replace(what, dim=required) if (name, axis) in chosen else what for axis, what in each.items()}
-            for name, each in axes.items()}
+    return {name: {axis: replace(spec, dim=required) if (name, axis) in chosen else spec
+                   for axis, spec in specs.items()} for name, specs in axes.items()}
 
 
 def correct_subset(axes: Axes, is_correct: Callable[[Axes], bool]) -> Axes:
-    """Returns a large subset of the axes for which ``is_correct`` returns true: tries to fix one optional size, then
+    """Returns a large subset of the axes for which ``is_correct`` returns true. Tries to fix one optional size, then
     two, and so on."""
     sizes: dict[str, list[tuple[str, int]]] = {}
-    for name, axis, what in fixable(axes):
-        if not what.parts:
-            sizes.setdefault(what.name or f"{name}:{axis}", []).append((name, axis))
+    for name, axis, spec in fixable(axes):
+        if not spec.parts:
+            sizes.setdefault(spec.name or f"{name}:{axis}", []).append((name, axis))
     choices = (fixed for count in range(1, len(sizes)) for fixed in combinations(reversed(sizes), count))
     for fixed in islice(choices, _MAX_CHOICES):
         chosen = without(axes, [axis for size in fixed for axis in sizes[size]])
@@ -96,9 +95,9 @@ def correct_subset(axes: Axes, is_correct: Callable[[Axes], bool]) -> Axes:
 
 
 def report_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
-    """Warns of fixed axes that the caller requested. Axes with Dim.AUTO are only logged."""
+    """Warns about fixed axes that the caller requested. Axes with Dim.AUTO are only logged."""
     requested = [f"axis {axis} of '{name}'" for name, axis in fixed
-                 if axes[name][axis].optional and not axes[name][axis].proposed]  # proposed ones: see ``proposed_axes``
+                 if axes[name][axis].optional and not axes[name][axis].proposed]  # ``proposed_axes`` reports these
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
     if requested:

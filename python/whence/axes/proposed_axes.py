@@ -29,14 +29,14 @@ BATCH, SEQUENCE, PAST, TOTAL, ENCODED, MASKED = \
     "batch", "sequence", "past", "past+sequence", "encoder_sequence", "mask"
 
 # Axes of transformers' arguments whose length is the number of tokens in this call.
-_OF_TOKENS = {"input_ids": 1, "inputs_embeds": 1, "position_ids": -1, "token_type_ids": 1, "cache_position": 0,
+_TOKEN_AXES = {"input_ids": 1, "inputs_embeds": 1, "position_ids": -1, "token_type_ids": 1, "cache_position": 0,
               "decoder_input_ids": 1, "decoder_inputs_embeds": 1, "decoder_position_ids": -1}
 _POSITIONS = ("position_ids", "decoder_position_ids")
 # Masks over past tokens and this call's tokens: the dynamic axis is the last one; in four dimensions also the third.
 _MASKS = ("attention_mask", "decoder_attention_mask")
 # Axes as long as an encoder's input. The second table applies only to a call with arguments of a decoder.
 _ENCODED = {"encoder_outputs": 1, "encoder_hidden_states": 1, "encoder_attention_mask": -1}
-_ENCODED_BESIDE_DECODER = {"input_ids": 1, "inputs_embeds": 1, "attention_mask": -1}
+_ENCODED_WITH_DECODER = {"input_ids": 1, "inputs_embeds": 1, "attention_mask": -1}
 
 
 def is_requested(dynamic_shapes: Any, dynamic_axes: Any, call: Call) -> bool:
@@ -46,10 +46,10 @@ def is_requested(dynamic_shapes: Any, dynamic_axes: Any, call: Call) -> bool:
     return isinstance(dynamic_shapes, str) and dynamic_shapes == AUTO and not dynamic_axes
 
 
-def proposed(call: Call) -> Axes:
+def propose(call: Call) -> Axes:
     """Returns the axes of the call's tensors that may differ at run time, all of them optional."""
     roles = _Roles(call)
-    axes = {name: roles.of(path, tensor) for path, name in call.names.items()
+    axes = {name: roles.roles_of(path, tensor) for path, name in call.names.items()
             if (tensor := call.tensors.get(name)) is not None}
     return {name: {axis: roles.axis(role) for axis, role in each.items()} for name, each in axes.items() if each}
 
@@ -76,17 +76,17 @@ class _Roles:
         return Axis(role, optional=True, proposed=True, parts=parts, smallest={PAST: 0, SEQUENCE: 1}.get(role))
 
     def _tokens_axis(self, argument: Any, tensor: torch.Tensor) -> int | None:
-        if self._has_decoder and argument in _ENCODED_BESIDE_DECODER or argument not in _OF_TOKENS:
+        if self._has_decoder and argument in _ENCODED_WITH_DECODER or argument not in _TOKEN_AXES:
             return None
-        axis = _OF_TOKENS[argument]
+        axis = _TOKEN_AXES[argument]
         return axis % tensor.dim() if -tensor.dim() <= axis < tensor.dim() else None
 
-    def of(self, path: trees.Path, tensor: torch.Tensor) -> dict[int, str]:
+    def roles_of(self, path: trees.Path, tensor: torch.Tensor) -> dict[int, str]:
         if not tensor.dim():
             return {}
-        # Positions of several kinds (time, height, width) have their own axis before the batch.
-        first = 1 if path[0] in _POSITIONS and tensor.dim() == 3 else 0
-        roles = {first: BATCH} if tensor.shape[first] == self._batch else {}
+        # Positions of several kinds (time, height, width) have an axis for the kind before the batch.
+        batch_axis = 1 if path[0] in _POSITIONS and tensor.dim() == 3 else 0
+        roles = {batch_axis: BATCH} if tensor.shape[batch_axis] == self._batch else {}
         if self._has_dropped:  # the layer counts its tokens in a Python number, which the file fixes
             return roles
         if caches.head_of(path) is not None:
@@ -94,18 +94,18 @@ class _Roles:
                 roles[2] = ENCODED if caches.of_encoder(path) else PAST
             return roles
         argument, last = path[0], tensor.dim() - 1
-        encoded = {**_ENCODED, **(_ENCODED_BESIDE_DECODER if self._has_decoder else {})}
+        encoded = {**_ENCODED, **(_ENCODED_WITH_DECODER if self._has_decoder else {})}
         if argument in encoded:
             axis = encoded[argument] % tensor.dim() if tensor.dim() > 1 else 0
             return {**roles, axis: ENCODED} if axis else roles
         if argument in _MASKS:
-            return roles | self._of_mask(tensor, last)
+            return roles | self._mask_roles(tensor, last)
         axis = self._tokens_axis(argument, tensor)
         if axis is not None and (axis or argument == "cache_position"):
             roles[axis] = SEQUENCE
         return roles
 
-    def _of_mask(self, tensor: torch.Tensor, last: int) -> dict[int, str]:
+    def _mask_roles(self, tensor: torch.Tensor, last: int) -> dict[int, str]:
         sizes: dict[int, str] = {}
         if last == 3 and tensor.shape[2] == self._sequence:
             sizes[2] = SEQUENCE
@@ -125,7 +125,7 @@ class _Roles:
 
 
 def axes_text(axes: Mapping[str, Mapping[int, Any]]) -> str:
-    """Returns "input_ids [0: batch, 1: sequence]; ...", with one entry for tensors that have the same axes."""
+    """Returns "input_ids [0: batch, 1: sequence]; ...", with one entry for all tensors with the same axes."""
     names_by_sizes: dict[str, list[str]] = {}
     for name, each in axes.items():
         names_by_sizes.setdefault(", ".join(f"{axis}: {size}" for axis, size in each.items()), []).append(name)
@@ -137,15 +137,15 @@ def _joined_names(names: Iterable[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]}, ... {names[-1]} ({len(names)} tensors)"
 
 
-def report(call: Call, input_names: Sequence[str], in_file: Mapping[str, Mapping[int, str]]) -> None:
-    """Logs which sizes are dynamic in the file, and warns of proposed axes that the model fixes."""
+def report(call: Call, input_names: Sequence[str], file_axes: Mapping[str, Mapping[int, str]]) -> None:
+    """Logs which sizes are dynamic in the file, and warns about proposed axes that the model fixes."""
     file_names = dict(zip(call.tensors, [*input_names, *list(call.tensors)[len(input_names):]]))
-    requested = {file_names[name]: {axis: what.name for axis, what in axes.items()}
-                 for name, axes in proposed(call).items()}
+    requested = {file_names[name]: {axis: spec.name for axis, spec in axes.items()}
+                 for name, axes in propose(call).items()}
     fixed = {name: missing for name, axes in requested.items()
-             if (missing := {axis: size for axis, size in axes.items() if axis not in in_file.get(name, {})})}
+             if (missing := {axis: size for axis, size in axes.items() if axis not in file_axes.get(name, {})})}
     log.warning("proposed dynamic axes: %s (pass dynamic_axes or dynamic_shapes to choose others, dynamic_axes={} for "
-                "none)", axes_text(in_file) or "none")
+                "none)", axes_text(file_axes) or "none")
     if fixed:
         warnings.warn(f"the model fixes some of the proposed dynamic axes, which have the example's sizes in the file: "
                       f"{axes_text(fixed)}", WhenceWarning, stacklevel=4)

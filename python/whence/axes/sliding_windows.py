@@ -1,9 +1,8 @@
 """Adapts cache layers with a sliding window for a file that accepts keys of any length.
 
-Such a layer counts its tokens in a Python number, which would be fixed in a file, and drops keys before its window. So
-if the length of the keys is dynamic, the layer is made to keep every key, like a layer of a DynamicCache() without a
-config. The model masks keys before the window, so results are the same. Keys that a cache has already dropped cannot be
-restored.
+A sliding-window layer counts its tokens in a Python number, which a file would fix, and drops keys before its window.
+If the length of the keys is dynamic, the layer therefore keeps every key, like a layer of a DynamicCache() without a
+config. The model masks keys before the window, so the results do not change. Dropped keys cannot be restored.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from .dynamic_axes import Axes
 
 
 def keep_all_keys(call: Call, axes: Axes) -> None:
-    """Changes layers of ``call`` whose keys have a dynamic length, in place. Raises WhenceError E0304 for a layer that
-    has dropped keys."""
+    """Changes the layers of ``call`` whose keys have a dynamic length, in place. Raises WhenceError E0304 for a layer
+    that has dropped keys."""
     for path, name in call.names.items():
         if caches.head_of(path) is None or 2 not in axes.get(name, {}):
             continue
@@ -40,7 +39,7 @@ def counts_in_python(call: Call) -> Diagnostic | None:
 
 
 def as_exported(exported: Call, arguments: Any) -> Any:
-    """Returns the arguments of another call with layers that keep every key, if the file was exported with such layers.
+    """Returns the arguments of another call. Its layers keep every key if the file was exported with layers that do so.
     Raises WhenceError E0104 for a layer that has dropped keys, because the file would miscount its tokens."""
     if any(map(caches.is_window, _layers(exported.arguments))) or not any(map(caches.is_window, _layers(arguments))):
         return arguments
@@ -57,7 +56,7 @@ def _layers(arguments: Any) -> list[Any]:
 
 def _refused(name: str, layer: Any, code: str, kind: str) -> WhenceError:
     return error(code, kind, f"'{name}' belongs to a layer with a sliding window ({type(layer).__name__}) that "
-                 f"has seen {layer.cumulative_length} tokens and holds {layer.keys.shape[-2]}; the file would fix the "
-                 "number of seen tokens",
+                 f"has received {layer.cumulative_length} tokens and stores {layer.keys.shape[-2]}; the file would fix "
+                 "the number of received tokens",
                  "pass transformers.DynamicCache() without a config, which keeps every key; the model masks the keys "
                  "before the window")

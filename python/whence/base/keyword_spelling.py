@@ -1,4 +1,4 @@
-"""Keywords have American spelling, as in PyTorch; this module makes a function accept British spelling too."""
+"""Makes functions accept keywords in British spelling, in addition to American spelling as in PyTorch."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..errors import error
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def also_spelled(**others: str) -> Callable[[_Function], _Function]:
+def also_spelled(**alternatives: str) -> Callable[[_Function], _Function]:
     """Returns a decorator that accepts other spellings of keywords: ``optimized="optimised"`` accepts both. Raises
     WhenceError E0101 if a call passes both."""
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            for name, other in others.items():
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            for name, other in alternatives.items():
                 if name in kwargs and other in kwargs:
                     raise error("E0101", "usage", f"{name} and {other} are the same option", "pass only one of them")
                 if other in kwargs:
                     kwargs[name] = kwargs.pop(other)
             return function(*args, **kwargs)
 
-        return called  # type: ignore[return-value]
+        return wrapper  # type: ignore[return-value]
 
     return decorate

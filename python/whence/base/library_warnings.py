@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Warnings of coming changes, hidden whatever module raises them: PyTorch's exporters use deprecated names of PyTorch.
+# Warnings about future changes, hidden for all modules: PyTorch's exporters use deprecated names of PyTorch.
 _CATEGORIES = (FutureWarning, DeprecationWarning, PendingDeprecationWarning)
 _LIBRARIES = ("torch", "functorch", "onnx", "onnx_ir", "onnxscript", "onnxruntime", "openvino", "safetensors", "google")
 # A library's warning is attributed to its caller, often a decorator or context manager of the standard library.

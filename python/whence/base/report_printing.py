@@ -48,10 +48,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the first ``texts`` columns hold text, left-aligned; the others hold numbers and bars."""
+    """A table. The first ``texts`` columns contain left-aligned text; the others contain numbers and bars."""
 
     columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]]  # leading blanks indent a text
+    rows: Sequence[tuple[object, ...]]  # leading spaces indent a cell
     texts: int = 1
 
     def lines(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""Captures a model as a trace or a program of torch.export, and finds what the capture lost."""
+"""Captures a model as a trace or a program of torch.export, and detects losses."""

@@ -15,21 +15,21 @@ LONG_FORM = 100
 
 
 def for_refused(failure: WhenceError) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
-    """Returns PyTorch's decompositions of the refused operators, without the operators that have none.
+    """Returns PyTorch's decompositions of the refused operators, if they have one.
 
     A decomposed program is functional, so the name "aten::foo_" also selects "aten::foo".
     """
     refused = {each.where["op"] for each in failure.diagnostics if "op" in each.where}
     refused |= {".".join([target.removesuffix("_"), *overload])
                 for target, *overload in (name.split(".") for name in refused)}
-    return {operator: parts for operator, parts in torch.export.default_decompositions().items()
+    return {operator: function for operator, function in torch.export.default_decompositions().items()
             if operator.name() in refused}
 
 
-def cost(program: torch.export.ExportedProgram, parts: torch.export.ExportedProgram,
+def cost(program: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram,
          failure: WhenceError) -> Diagnostic | None:
     """Returns a warning if decomposition makes the program much longer."""
-    before, after = operations(program), operations(parts)
+    before, after = operations(program), operations(decomposed)
     if after - before < LONG_FORM:
         return None
     reason = failure.diagnostics[0]

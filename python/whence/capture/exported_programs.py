@@ -1,8 +1,8 @@
-"""Records programs that torch.export makes during a recording, from the program itself.
+"""Records programs that torch.export creates during a recording, from the program itself.
 
 torch.export offers no hook to a LibTorch plugin: it runs the model on fake tensors, in Python. Its program contains
-more than a trace, so the program is kept. During the block, the functions that return a program are replaced by
-functions that call them and remember the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
+more than a trace, so the program is stored. During the block, the functions that return a program are replaced with
+functions that call them and store the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from ..errors import Diagnostic, WhenceError, error
 
 @dataclasses.dataclass(eq=False)
 class Captured:
-    """A program that was made during a recording."""
+    """A program that PyTorch created during a recording."""
 
     program: torch.export.ExportedProgram
-    as_made: torch.export.ExportedProgram | None  # a copy from before exporters rewrite it; None if impossible
+    as_made: torch.export.ExportedProgram | None  # copied before exporters rewrite it; None if it cannot be copied
     call: str   # the function of PyTorch that was called: "torch.onnx.export"
     model: str  # the class of the model; "" if the caller passed a program
 
     def __str__(self) -> str:
-        return f"the program that {self.call} made of {self.model}" if self.model else f"the program given to {self.call}"
+        return f"the program that {self.call} made of {self.model}" if self.model else \
+            f"the program passed to {self.call}"
 
     @property
     def remedy(self) -> str:
         """What the caller can do if the program cannot be saved."""
         if self.call == "torch.onnx.export" and self.model:
-            return "the same call with dynamo=False, which makes a trace"
-        return "torch.jit.trace(model, args) inside the block, too: the trace is recorded"
+            return "call it with dynamo=False, which makes a trace"
+        return "also call torch.jit.trace(model, args) inside the block: the trace is recorded"
 
 
 @contextmanager
 def captured() -> Iterator[list[Captured]]:
-    """Yields a list that collects the programs made, or passed to torch.onnx.export, inside the block."""
+    """Yields a list that collects the programs created, or passed to torch.onnx.export, inside the block."""
     programs: list[Captured] = []
     outer: list[str] = []  # running calls of torch.onnx.export, which call torch.export
 
@@ -54,27 +55,27 @@ def captured() -> Iterator[list[Captured]]:
             programs.append(Captured(program, _copied(program), outer[0] if outer else call,
                                      "" if model is None else type(model).__qualname__))
 
-    def returning(function: Callable[..., Any], call: str) -> Callable[..., Any]:
+    def keeping_result(function: Callable[..., Any], call: str) -> Callable[..., Any]:
         @functools.wraps(function)
-        def remember(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             program = function(*args, **kwargs)
             keep(program, call, args[0] if args else kwargs.get("mod"))
             return program
-        return remember
+        return wrapper
 
-    def given(function: Callable[..., Any], call: str) -> Callable[..., Any]:
+    def keeping_argument(function: Callable[..., Any], call: str) -> Callable[..., Any]:
         @functools.wraps(function)
-        def remember(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        def wrapper(model: Any = None, *args: Any, **kwargs: Any) -> Any:
             keep(model, call)
             outer.append(call)
             try:
                 return function(model, *args, **kwargs)
             finally:
                 outer.pop()
-        return remember
+        return wrapper
 
-    replaced = [(torch.export, "export", returning), (torch.export, "draft_export", returning),
-                (torch.onnx, "export", given)]
+    replaced = [(torch.export, "export", keeping_result), (torch.export, "draft_export", keeping_result),
+                (torch.onnx, "export", keeping_argument)]
     originals = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, wrap in replaced:
         setattr(module, name, wrap(getattr(module, name), f"{module.__name__}.{name}"))
@@ -86,13 +87,13 @@ def captured() -> Iterator[list[Captured]]:
 
 
 def _copied(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
-    """Returns a copy with its own graph, which shares tensors: exporters rewrite the graph of their program, and
-    PyTorch may not be able to save the result."""
+    """Returns a copy with a separate graph and shared tensors: exporters rewrite the graph of their program, and
+    PyTorch may be unable to save the result."""
     try:
-        kept = copy.copy(program)
-        kept._graph_module = _graph_copied(program.graph_module)
-        kept._graph_signature = copy.deepcopy(program.graph_signature)
-        return kept
+        snapshot = copy.copy(program)
+        snapshot._graph_module = _graph_copied(program.graph_module)
+        snapshot._graph_signature = copy.deepcopy(program.graph_signature)
+        return snapshot
     except Exception:  # PyTorch raises exceptions of any class; the program itself remains
         return None
 
@@ -108,9 +109,9 @@ def _graph_copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 def save(program: torch.export.ExportedProgram, archive: Path,
          remedy: str = "export with dynamo=False, or register the classes it names with torch.export") -> Path:
-    """Runs torch.export.save; its failures become WhenceError E0303."""
+    """Runs torch.export.save. Raises WhenceError E0303 if it fails."""
     try:
-        program = _made_savable(program)
+        program = _savable(program)
         refuse_constants_without_data(program)
         try:
             torch.export.save(program, archive)
@@ -126,15 +127,15 @@ def save(program: torch.export.ExportedProgram, archive: Path,
 
 def refuse_constants_without_data(program: torch.export.ExportedProgram) -> None:
     """Raises WhenceError E0303 if operations read a constant without data: with strict=True, torch.export leaves one
-    for each ``.data`` of a tensor. An archive would lack its bytes, and decomposing it may crash. Constants that
-    torch.vmap leaves disappear when ``save`` decomposes the program."""
+    for each use of a tensor's ``.data``. The archive would lack its bytes, and decomposing the program may crash.
+    Constants that torch.vmap leaves disappear when ``save`` decomposes the program."""
     if _is_unsavable(program):
         return
-    read = {node.name: node for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    inputs = {node.name: node for node in program.graph.nodes if node.op == "placeholder" and node.users}
     for spec in program.graph_signature.input_specs:
-        if spec.arg.name in read and isinstance(program.constants.get(spec.target), torch._subclasses.FakeTensor):
-            line = next((words for user in read[spec.arg.name].users if (words := _source_line(user))), "")
-            raise error("E0303", "unsupported_feature", "torch.export misses what the model does through .data"
+        if spec.arg.name in inputs and isinstance(program.constants.get(spec.target), torch._subclasses.FakeTensor):
+            line = next((words for user in inputs[spec.arg.name].users if (words := _source_line(user))), "")
+            raise error("E0303", "unsupported_feature", "torch.export does not record what the model does through .data"
                         + (f": {line}" if line else ""), "write to the tensor itself: self.state.add_(x)")
 
 
@@ -151,10 +152,9 @@ def reloaded(program: torch.export.ExportedProgram) -> torch.nn.Module:
         return torch.export.load(save(program, Path(folder) / "model.pt2")).module(check_guards=False)
 
 
-def _made_savable(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Returns a program that can be saved. Decomposes a program that contains torch.vmap, which is calls that switch it
-    on and off, or a library's operators that write to arguments, because an archive does not state to which arguments.
-    """
+def _savable(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Returns a program that can be saved. Decomposes a program that calls torch.vmap, or operators of a library that
+    write to arguments, because an archive does not state which arguments they write to."""
     return _without_fake_constants(program.run_decompositions({})) if _is_unsavable(program) else program
 
 
@@ -169,25 +169,25 @@ def _is_unsavable(program: torch.export.ExportedProgram) -> bool:
 
 
 def _without_fake_constants(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Replaces constants without data that nothing reads by zeros, because an archive needs bytes.
-    torch.export(strict=True) leaves such constants where vmap moves dimensions."""
+    """Replaces unread constants without data with zeros, because an archive needs bytes.
+    torch.export(strict=True) leaves unread constants where vmap moves dimensions."""
     unread = {node.name for node in program.graph.nodes if node.op == "placeholder" and not node.users}
     names = {spec.target for spec in program.graph_signature.input_specs if spec.arg.name in unread}
     saved = copy.copy(program)
-    saved._constants = {name: torch.zeros(held.shape, dtype=held.dtype) if name in names and isinstance(
-        held, torch._subclasses.FakeTensor) else held for name, held in program.constants.items()}
+    saved._constants = {name: torch.zeros(value.shape, dtype=value.dtype) if name in names and isinstance(
+        value, torch._subclasses.FakeTensor) else value for name, value in program.constants.items()}
     return saved
 
 
 def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Returns the program with tuples in place of containers that an archive cannot name.
 
-    ONNX inputs and outputs are flat, so nothing is lost: the order of the leaves stays.
+    Nothing is lost: inputs and outputs of an ONNX model are flat, and the order of the leaves does not change.
     """
-    def plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:
+    def savable(spec: pytree.TreeSpec) -> pytree.TreeSpec:
         if spec.is_leaf():
             return spec
-        children = [plain(child) for child in spec.children()]
+        children = [savable(child) for child in spec.children()]
         try:  # the children become leaves, so that only this container can fail
             pytree.treespec_dumps(pytree.TreeSpec(spec.type, spec.context, [pytree.LeafSpec()] * len(children)))
             return pytree.TreeSpec(spec.type, spec.context, children)
@@ -197,7 +197,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
     saved = copy.copy(program)
     saved._module_call_graph = [
         entry if entry.signature is None else dataclasses.replace(entry, signature=dataclasses.replace(
-            entry.signature, in_spec=plain(entry.signature.in_spec), out_spec=plain(entry.signature.out_spec)))
+            entry.signature, in_spec=savable(entry.signature.in_spec), out_spec=savable(entry.signature.out_spec)))
         for entry in program.module_call_graph]
     return saved
 

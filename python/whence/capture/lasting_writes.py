@@ -1,12 +1,12 @@
-"""Finds effects of a call that last in the model: a file cannot have them, and the caller must know.
+"""Finds effects of a call that persist in the model. A file cannot reproduce them, so the caller is warned.
 
-PyTorch's tracers miss some of them: an attribute that is set, a write through ``data``, or a write to a view made
-before the call. So for every backend, the model runs by itself, and its state is compared before and after. Reports of
-the exporter join the same warnings (E0308). The model runs a second time from its recorded state: if the results
-differ, it keeps state elsewhere, as in a global or an iterator.
+PyTorch's tracers miss some effects: an attribute that is set, a write through ``data``, or a write to a view created
+before the call. So for every backend, the model first runs without a tracer, and its state before and after is
+compared. The exporter's reports are merged into these warnings (E0308). The model then runs again from its recorded
+state: if the results differ, it keeps state elsewhere, for example in a global or an iterator.
 
-Cases that are known to give wrong results are refused (E0303): the model writes to two arguments that share memory,
-because inputs of a file are separate; or a captured program's results on the example differ from the model's.
+Two cases that give wrong results are refused (E0303): the model writes to two arguments that share memory, which
+inputs of a file cannot do; or a captured program's results on the example differ from the model's.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..arguments import trees
 from ..errors import Diagnostic, WhenceError, WhenceWarning, error
 from ..state.export_settings import log
 from ..state.model_state import Change, changes, refuse_results_without_data, state_restored
-from .comparisons import alike, computed
+from .comparisons import all_close, reproducible_outputs
 
 TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
 
 _NEXT_RUN = "each run of the ONNX file starts from the value before"
 _AS_OUTPUT = "return the new value as an output and take it as an input, if later runs need it"
-_NAMES_AT_MOST = 8
+_MAX_NAMES = 8
 
 
 @dataclass(frozen=True)
-class Observed:
+class Observation:
     """The result and the effects of one run of the model."""
 
     result: Any
@@ -49,8 +49,8 @@ class Observed:
         return [each.name for each in self.changes if each.in_place]
 
 
-def observed(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor]) -> Observed | None:
-    """Observes one run. ``run`` takes copies of the tensors; ``holder`` holds the state, and is restored afterwards.
+def observe(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor]) -> Observation | None:
+    """Observes one run. ``run`` takes copies of the tensors. The state of ``holder`` is compared and then restored.
 
     Returns None if the model does not run; the exporter then reports why.
     Raises WhenceError E0303 if the model writes to tensors that share memory, E0207 if an earlier export left the model
@@ -60,24 +60,24 @@ def observed(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.T
     try:
         result, changed = _run(holder, run, copies)
     except Exception as failure:  # the model may raise any exception
-        log.info("the model does not run by itself: %s", failure)
+        log.info("the model does not run: %s", failure)
         return None
     refuse_results_without_data(trees.tensors_in(result), holder, copies)
     written = frozenset(name for (name, before), after in zip(tensors.items(), copies) if _is_changed(before, after))
-    _refuse_shared(holder, run, tensors, copies, result, written)
-    returned = {_place(each) for each in trees.tensors_in(result)}
-    return Observed(result, changed, tuple(tensors), written,
-                    frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned),
+    _refuse_shared_memory(holder, run, tensors, copies, result, written)
+    returned = {_memory_key(each) for each in trees.tensors_in(result)}
+    return Observation(result, changed, tuple(tensors), written,
+                    frozenset(name for name, each in zip(tensors, copies) if _memory_key(each) in returned),
                     _is_repeatable(holder, run, tensors, result))
 
 
-def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
+def observe_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observation | None:
     """Observes a copy, because a script's attributes are not in Python. Compares only its parameters and buffers."""
     copied = copy.deepcopy(model)
-    return _observed_call(copied, lambda given: copied(**given), dict(tensors), trees.named)
+    return _observe_call(copied, lambda arguments: copied(**arguments), dict(tensors), trees.unique_names)
 
 
-def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
+def observe_program(program: torch.export.ExportedProgram) -> Observation | None:
     def call(arguments: tuple[Any, ...]) -> Any:
         positional, keywords = arguments
         return program.module(check_guards=False)(*positional, **keywords)
@@ -86,23 +86,23 @@ def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
         names = program.graph_signature.user_inputs
         return names if len(names) == len(paths) else range(len(paths))
 
-    return _observed_call({**program.state_dict, **program.constants}, call, program.example_inputs or ((), {}),
+    return _observe_call({**program.state_dict, **program.constants}, call, program.example_inputs or ((), {}),
                           names_of)
 
 
-def _observed_call(holder: Any, call: Callable[..., Any], arguments: Any,
-                   names_of: Callable[[list[trees.Path]], Iterable[Any]]) -> Observed | None:
+def _observe_call(holder: Any, call: Callable[..., Any], arguments: Any,
+                   names_of: Callable[[list[trees.Path]], Iterable[Any]]) -> Observation | None:
     """Observes ``call``, which takes the arguments with copied tensors. ``names_of`` names tensors by the paths of
     leaves."""
-    leaves, close = trees.flatten(arguments)
+    leaves, rebuild = trees.flatten(arguments)
     names = names_of([path for path, _ in leaves])
     tensors = {str(name): leaf for name, (_, leaf) in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
 
-    def run(*given: torch.Tensor) -> Any:
-        remaining = iter(given)
-        return call(close(iter([next(remaining) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves])))
+    def run(*values: torch.Tensor) -> Any:
+        remaining = iter(values)
+        return call(rebuild(iter([next(remaining) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves])))
 
-    return observed(holder, run, tensors)
+    return observe(holder, run, tensors)
 
 
 def _run(holder: Any, run: Callable[..., Any], copies: tuple[Any, ...]) -> tuple[Any, list[Change]]:
@@ -115,7 +115,7 @@ def _run(holder: Any, run: Callable[..., Any], copies: tuple[Any, ...]) -> tuple
 def _is_repeatable(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor], result: Any) -> bool:
     before = trees.tensors_in(result)
     try:
-        return alike(trees.tensors_in(_run(holder, run, trees.copied(tuple(tensors.values())))[0]), before)
+        return all_close(trees.tensors_in(_run(holder, run, trees.copied(tuple(tensors.values())))[0]), before)
     except (NotImplementedError, RuntimeError):  # dtypes and layouts that cannot be compared
         return True
     except Exception as failure:  # any exception, for example because an iterator has ended
@@ -130,54 +130,54 @@ def _is_changed(before: torch.Tensor, after: torch.Tensor) -> bool:
         return False
 
 
-def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _memory_key(tensor: torch.Tensor) -> tuple[Any, ...]:
     try:
         return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
     except (NotImplementedError, RuntimeError):  # a layout without one memory
         return (id(tensor),)
 
 
-def _refuse_shared(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor],
+def _refuse_shared_memory(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor],
                    copies: tuple[Any, ...], result: Any, written: Iterable[str]) -> None:
     names = list(tensors)
-    shared = [[names[each] for each in group] for group in trees.sharing(tensors.values())]
+    shared = [[names[each] for each in group] for group in trees.sharing_memory(tensors.values())]
     shared = [group for group in shared if set(group) & set(written)]
     if not shared:
         return
     separate = trees.copied_apart(tuple(tensors.values()))
     other = _run(holder, run, separate)[0]
-    if alike(trees.tensors_in(other), trees.tensors_in(result)) and alike(list(separate), list(copies)):
+    if all_close(trees.tensors_in(other), trees.tensors_in(result)) and all_close(list(separate), list(copies)):
         return  # they do not overlap
     raise error("E0303", "unsupported_feature", f"{' and '.join(repr(name) for name in shared[0])} share memory, and "
                 "the model writes to it, but the inputs of a file are separate tensors",
                 "pass clones, if the model expects separate tensors; otherwise pass the tensor once")
 
 
-def refuse_missed_writes(observed: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+def refuse_missed_writes(observed: Observation | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
                          programs: Iterable[Callable[[], Callable[..., Any]]], what: str) -> None:
     """Raises WhenceError E0303 if the model writes to its state and a captured program differs from the model on the
-    example, because it lacks the write. ``programs`` make these programs. Models that draw random numbers are not
+    example, because it lacks the write. ``programs`` return these programs. Models that draw random numbers are not
     compared."""
     if observed is None or not observed.in_place:
         return
     tensors = tuple(tensors)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model has already raised these warnings
-        with _said_to_be_captured(what):
+        with _as_if_exporting(what):
             expected, again = (_results(model, lambda: model, tensors, seed) for seed in (0, 1))
-        results = [] if expected is None or again is None or not alike(expected, again) else \
+        results = [] if expected is None or again is None or not all_close(expected, again) else \
             [_results(model, each, tensors) for each in programs]
-    if not all(each is None or alike(each, expected) for each in results):
+    if not all(each is None or all_close(each, expected) for each in results):
         raise error("E0303", "unsupported_feature", f"the {what} lacks a write to {_list(observed.in_place)}: its "
-                    "results differ from the model's, and so would those of its file",
-                    "write to the tensor itself: self.state.add_(x), not through .data or to a view that was made "
+                    "results differ from the model's, and the file's results would differ, too",
+                    "write to the tensor itself: self.state.add_(x), not through .data or to a view that was created "
                     "before the call")
 
 
-def warn_of_other_results(observed: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+def warn_of_different_results(observed: Observation | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
                           program: Callable[[], Callable[..., Any]], what: str) -> None:
-    """Warns, E0303, if a captured program differs from the model on the example: libraries check whether a model is
-    being captured, and then take another branch. Models that draw random numbers are not compared."""
+    """Warns (E0303) if a captured program differs from the model on the example: libraries take another branch if a
+    model is being captured. Models that draw random numbers are not compared."""
     if observed is None or observed.in_place or not observed.repeatable:
         return
     tensors, expected = tuple(tensors), trees.tensors_in(observed.result)
@@ -199,20 +199,20 @@ def warn_of_other_results(observed: Observed | None, model: torch.nn.Module, ten
 def _near(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
     """Returns true if results agree up to rounding, relative to the largest number: captured programs call other
     kernels."""
-    def one(a: torch.Tensor, b: torch.Tensor) -> bool:
+    def agree(a: torch.Tensor, b: torch.Tensor) -> bool:
         if a.shape != b.shape or a.is_complex() != b.is_complex():
             return False
         a, b = (torch.nan_to_num(each.to(torch.complex128 if each.is_complex() else torch.float64)) for each in (a, b))
         return not a.numel() or bool((a - b).abs().max() <= 0.02 * b.abs().max() + 1e-4)
 
     try:
-        return len(results) == len(expected) and all(map(one, results, expected))
+        return len(results) == len(expected) and all(map(agree, results, expected))
     except (NotImplementedError, RuntimeError):  # layouts that cannot be compared
         return True
 
 
 @contextmanager
-def _said_to_be_captured(what: str) -> Iterator[None]:
+def _as_if_exporting(what: str) -> Iterator[None]:
     """Sets torch.compiler.is_exporting(), so that the model takes the same branches as during torch.export."""
     before = getattr(torch.compiler, "_is_exporting_flag", None)
     if before is None or what != EXPORTED:
@@ -228,35 +228,35 @@ def _said_to_be_captured(what: str) -> Iterator[None]:
 def _results(model: torch.nn.Module, program: Callable[[], Callable[..., Any]], tensors: tuple[Any, ...],
              seed: int = 0) -> list[torch.Tensor] | None:
     try:
-        return computed(model, program(), tensors, seed)
-    except Exception as failure:  # any exception: the exporter reports what cannot run
-        log.info("writes are not compared with the model's: %s", failure)
+        return reproducible_outputs(model, program(), tensors, seed)
+    except Exception as failure:  # any exception; the exporter reports models that do not run
+        log.info("the results are not compared with the model's: %s", failure)
         return None
 
 
-def diagnostics_of(observed: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
-                   differs: Callable[[], bool]) -> list[Diagnostic]:
-    """Returns the warnings of an export: the exporter's, which have source lines, and the effects that it missed.
+def diagnostics_of(observed: Observation | None, exporter_diagnostics: Sequence[Diagnostic],
+                   input_names: Mapping[str, str], differs: Callable[[], bool]) -> list[Diagnostic]:
+    """Returns the warnings of an export: the exporter's, which have source lines, and warnings about missed effects.
 
     ``input_names``: the file's names of the call's tensors. ``differs`` runs the file and compares it, if possible.
     """
     if observed is None:
-        return list(by_exporter)
+        return list(exporter_diagnostics)
     diagnostics, named = [], set()
     unnamed: list[int] = []  # positions of diagnostics about tensors whose names the exporter lacks
-    for each in by_exporter:
-        if "its input '" in each.message:
-            name = next((name for name in input_names if _names(each, name) or _names(each, trees.identifier(name))),
+    for entry in exporter_diagnostics:
+        if "its input '" in entry.message:
+            name = next((name for name in input_names if _names(entry, name) or _names(entry, trees.identifier(name))),
                         None)
             named.add(name)
             if name not in observed.returned_inputs:
-                diagnostics.append(each if name is None else replace(each, message=_of_input(input_names[name])))
+                diagnostics.append(entry if name is None else replace(entry, message=_of_input(input_names[name])))
             continue
         reported = {change.name for change in observed.changes
-                    if any(_names(each, name) for name in (change.name, *change.others))}
+                    if any(_names(entry, name) for name in (change.name, *change.others))}
         named |= reported
         unnamed += [] if reported else [len(diagnostics)]
-        diagnostics.append(each)
+        diagnostics.append(entry)
     unreported = [change for change in observed.changes if change.name not in named]
     constants = [change.name for change in unreported if change.in_place and not change.registered]
     registered = [change.name for change in unreported if change.in_place and change.registered]
@@ -305,12 +305,12 @@ def _warning(message: str, remedy: str = _AS_OUTPUT) -> Diagnostic:
 
 
 def _list(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES_AT_MOST
-    return ", ".join(f"'{name}'" for name in names[:_NAMES_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(f"'{name}'" for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def differs_in_runtime(verify: Callable[[], Any]) -> bool:
-    """Returns true if the file differs from the model; false if that is unknown, as without ONNX Runtime."""
+    """Returns true if the file differs from the model; false if that is unknown, for example without ONNX Runtime."""
     try:
         return not verify().ok
     except WhenceError:
@@ -318,5 +318,5 @@ def differs_in_runtime(verify: Callable[[], Any]) -> bool:
 
 
 def warn(diagnostics: Iterable[Diagnostic]) -> None:
-    for each in diagnostics:
-        warnings.warn(str(each), WhenceWarning, stacklevel=5)
+    for diagnostic in diagnostics:
+        warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)

@@ -1,8 +1,8 @@
 """Finds the sizes at which a condition in Python changes its result: a trace contains only one branch of each
 condition.
 
-When the tracer warns that Python made a bool, the comparison is the last operation of the trace. It compares a number
-computed from sizes with a constant, so the sizes for the other branch can be computed.
+When the tracer warns that Python converted a tensor to a bool, the comparison is the last operation of the trace. It
+compares a number computed from sizes with a constant, so the sizes for the other branch can be computed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MAX_DEPTH = 12
 
 @dataclass(frozen=True)
 class TurningPoint:
-    """A condition changes when the number that is ``value`` on the example is ``target``. The number depends on
-    ``sizes`` of the example."""
+    """A condition on a number: the number is ``value`` on the example and depends on the example's ``sizes``; the
+    condition changes when it reaches ``target``."""
 
     value: float
     target: float
@@ -58,8 +58,8 @@ class _Number:
 
 
 def of_last_condition() -> list[TurningPoint]:
-    """Returns the turning points of the comparison that is the last operation of the current trace; none for another
-    one."""
+    """Returns the turning points of the last operation of the current trace; an empty list if it is not a
+    comparison."""
     state = torch._C._get_tracing_state()
     last = None if state is None else state.graph().return_node().prev()
     if last is None or last.kind() not in _COMPARED:
@@ -107,6 +107,6 @@ def _constant(value: Any) -> _Number | None:
 def sizes_of_axes(points: Sequence[TurningPoint], axes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yields (axis, size) for each axis that a condition may depend on, judged by the example's sizes."""
     for name, size in axes.items():
-        concern = [each for each in points if size in each.sizes or not each.sizes.intersection(axes.values())]
+        relevant = [each for each in points if size in each.sizes or not each.sizes.intersection(axes.values())]
         yield from ((name, other) for other in dict.fromkeys(
-            other for point in concern for other in point.sizes_of_axis(size)) if other != size)
+            other for point in relevant for other in point.sizes_of_axis(size)) if other != size)

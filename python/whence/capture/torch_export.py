@@ -1,4 +1,4 @@
-"""Captures a module by torch.export: handles small sizes, bounds of the model, and models that need tensors with
+"""Captures a module with torch.export. Handles small sizes, bounds of the model, and models that need tensors with
 data."""
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from ..errors import WhenceWarning, error
 from ..state.export_settings import log, quiet
-from .comparisons import alike, computed
+from .comparisons import all_close, reproducible_outputs
 from .other_inputs import stretched
 
 
-def captured(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> Any:
+def capture(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> Any:
     """Runs torch.export.export so that sizes 0 and 1 can be dynamic; warns of the model's bounds and applies them."""
     small = [dim for tensor, axes in zip(tensors, shapes) for axis, dim in (axes or {}).items()
              if tensor.shape[axis] < 2]
@@ -26,7 +26,7 @@ def captured(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> A
         with _small_sizes_may_be_dynamic():
             program = _with_bounds(model, tensors, shapes)
         _check_small(model, program, tensors, dynamic_axes_of(program, shapes))
-    except Exception:  # PyTorch raises exceptions of any class if the model broadcasts such an axis
+    except Exception:  # PyTorch raises exceptions of any class if the model broadcasts a small axis
         if any(dim is not torch.export.Dim.AUTO for dim in small):
             raise
         return _with_bounds(model, tensors, shapes)  # torch.export fixes the small sizes
@@ -52,17 +52,17 @@ def bounds(program: Any, shapes: tuple[Any, ...]) -> list[tuple[str, int, str]]:
 
     torch.export infers bounds from conditions on sizes. Omits bounds that the user's Dim already has.
     """
-    found = []
+    bounded_axes = []
     for name, axes in zip(program.graph_signature.user_inputs, _dynamic_sizes(program, shapes)):
         for axis, (dim, size) in axes.items():
-            if size.node.expr.is_Add:  # the bounds of a sum are those of its parts
+            if size.node.expr.is_Add:  # a sum has the bounds of its parts
                 continue
             within = program.range_constraints.get(size.node.expr)
             lowest, highest = (None, None) if within is None else (_finite(within.lower), _finite(within.upper))
-            given_min, given_max = getattr(dim, "min", None) or 2, getattr(dim, "max", None)
-            if lowest is not None and lowest > given_min or highest is not None and highest != given_max:
-                found.append((name, axis, f"{lowest} or more" if highest is None else f"{lowest} to {highest}"))
-    return found
+            user_min, user_max = getattr(dim, "min", None) or 2, getattr(dim, "max", None)
+            if lowest is not None and lowest > user_min or highest is not None and highest != user_max:
+                bounded_axes.append((name, axis, f"{lowest} or more" if highest is None else f"{lowest} to {highest}"))
+    return bounded_axes
 
 
 def _finite(bound: Any) -> int | None:
@@ -77,7 +77,7 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) 
         bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
         if bounded is None:
             return _from_source(model, tensors, shapes, failure)
-        warnings.warn(f"torch.export limits the dynamic sizes, and so does the file: {bounded}", WhenceWarning,
+        warnings.warn(f"torch.export limits the dynamic sizes, also in the file: {bounded}", WhenceWarning,
                       stacklevel=7)
         return torch.export.export(model, tensors, dynamic_shapes=bounded)
 
@@ -101,10 +101,11 @@ def _check_small(model: torch.nn.Module, program: Any, tensors: tuple[Any, ...],
     """Raises WhenceError E0304 if the program differs from the model at the example's sizes or at larger ones."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     outputs = [each for each in map(values.get, program.graph_signature.user_outputs) if isinstance(each, torch.Tensor)]
-    for given in tensors, _grown(tensors, shapes):
+    for inputs in tensors, _grown(tensors, shapes):
         try:
-            expected, actual = (computed(model, run, given) for run in (model, program.module(check_guards=False)))
-            same = alike(actual, expected)
+            expected, actual = (reproducible_outputs(model, run, inputs)
+                                for run in (model, program.module(check_guards=False)))
+            same = all_close(actual, expected)
         except Exception:  # one of the two does not run at these sizes
             same = False
         if not same or any(a.dim() != b.dim() for a, b in zip(outputs, expected)):

@@ -20,9 +20,10 @@ from ..arguments import calls, trees
 from ..errors import WhenceError, WhenceWarning, error
 
 _LIBRARIES = ("torch", "functorch", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
-# Files that are not the model's: PyTorch, whence, and the standard library, but not site-packages inside its folder.
+# Files that do not belong to the model: PyTorch, whence, and the standard library except its site-packages folder.
 _PACKAGES = Path(torch.__file__).parents[1]
-_NOT_OF_THE_MODEL = tuple(f"{folder}/" for folder in (*(_PACKAGES / name for name in _LIBRARIES), Path(__file__).parents[1]))
+_OTHER_FOLDERS = tuple(f"{folder}/" for folder in (*(_PACKAGES / name for name in _LIBRARIES),
+                                                      Path(__file__).parents[1]))
 _STANDARD = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _MAX_LENGTH = 600  # characters of PyTorch's text that a message repeats
 
@@ -31,23 +32,23 @@ _OTHER_BACKENDS = "another backend may export it (native, native-export, torch-t
 # Kinds of failures: (words in PyTorch's text, code, name, remedy).
 _KINDS = (
     (r"Constraints violated|specialized", "E0304", "baked_size",
-     "leave that axis out of dynamic_shapes, or give it torch.export.Dim.AUTO, which allows the model to fix it"),
+     "leave that axis out of dynamic_shapes, or set it to torch.export.Dim.AUTO, which allows the model to fix it"),
     (r"data-dependent|data dependent|guard on", "E0303", "unsupported_feature",
      "write the branch with torch.where or torch.cond, or script the module: torch.jit.script keeps branches"),
     (r"fake (impl|kernel|tensor)|register_fake|[Mm]eta kernel", "E0303", "unsupported_feature",
      "register the operator's results with torch.library.register_fake, or export a trace with backend='native'"),
     (r"No ONNX function found|operator .* is not supported|UnsupportedOperator", "E0301", "no_converter",
-     "give a converter in custom_translation_table, or use whence's own with backend='native'"),
+     "pass a converter in custom_translation_table, or use whence's converter with backend='native'"),
     (r"FakeTensor|\.numpy\(\)|data pointer|[Cc]annot access data", "E0303", "unsupported_feature",
      "compute only with tensors, without numpy and .tolist(), or export a trace with backend='native'"),
 )
 
 
-def translated(failure: Exception, model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Exception:
+def as_whence_error(failure: Exception, model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Exception:
     """Returns ``failure`` itself if whence or the model raised it; otherwise a WhenceError to raise from it: E0207 if
-    the model does not run on the arguments either, E0304 for a size that it fixes, E0301 for an operator, E0303 for the
-    rest."""
-    if isinstance(failure, WhenceError) or not _is_of_pytorch(failure):
+    the model does not run on the arguments either, E0304 for a size that it fixes, E0301 for an operator, otherwise
+    E0303."""
+    if isinstance(failure, WhenceError) or not _is_raised_by_pytorch(failure):
         return failure
     own = own_failure(model, args, kwargs)
     if own is not None:
@@ -56,7 +57,7 @@ def translated(failure: Exception, model: Any, args: Any, kwargs: Mapping[str, A
     text = _text(root)
     code, name, remedy = next((kind[1:] for kind in _KINDS if re.search(kind[0], f"{type(root).__name__}: {root}")),
                               ("E0303", "unsupported_feature", _OTHER_BACKENDS))
-    return error(code, name, f"PyTorch cannot export the model: {text}", remedy, **_place(failure, model))
+    return error(code, name, f"PyTorch cannot export the model: {text}", remedy, **_location(failure, model))
 
 
 def warn_of_own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> None:
@@ -66,8 +67,8 @@ def warn_of_own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None)
 
 
 def own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Exception | None:
-    """Runs a module on copies of the arguments and returns its exception; None if it runs, or for other kinds of
-    models."""
+    """Runs a module on copies of the arguments and returns its exception; None if it runs, or if the model is not a
+    Python module."""
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         return None
     try:
@@ -81,23 +82,23 @@ def own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Exce
 
 def _does_not_run(own: Exception, failure: Exception, model: Any, args: Any,
                   kwargs: Mapping[str, Any] | None) -> WhenceError:
-    doubles = any(tensor.dtype is torch.float64 for tensor in trees.tensors_in(trees.with_tensors((args, kwargs))))
+    has_float64 = any(tensor.dtype is torch.float64 for tensor in trees.tensors_in(trees.with_tensors((args, kwargs))))
     remedy = "pass float32, for example x.astype('float32') or x.float(): some arguments are float64" \
-        if doubles and re.search("dtype|Double", str(own)) else "pass arguments that the model accepts"
+        if has_float64 and re.search("dtype|Double", str(own)) else "pass arguments that the model accepts"
     return error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {_text(own)}", remedy,
-                 **(_place(own, model) or _place(failure, model)))
+                 **(_location(own, model) or _location(failure, model)))
 
 
-def _is_of_pytorch(failure: Exception) -> bool:
-    """Returns true for an exception of PyTorch's code, in Python or C++. The model's own exceptions stay as they are,
-    except a RuntimeError, which becomes a WhenceError, because that is also a RuntimeError."""
+def _is_raised_by_pytorch(failure: Exception) -> bool:
+    """Returns true for an exception of PyTorch's code, in Python or C++. The model's own exceptions are not
+    converted, except a RuntimeError, because a WhenceError is a RuntimeError, too."""
     kind = type(failure)
     if isinstance(failure, (MemoryError, torch.OutOfMemoryError)):
         return False
     if kind is RuntimeError or kind.__module__.partition(".")[0] in _LIBRARIES:
         return True
     frames = [frame for frame, _ in traceback.walk_tb(failure.__traceback__)]
-    return bool(frames) and not _is_of_the_model(frames[-1])
+    return bool(frames) and not _is_model_code(frames[-1])
 
 
 def _root(failure: BaseException) -> BaseException:
@@ -115,30 +116,30 @@ def _text(failure: BaseException) -> str:
     return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH - 3] + "..."
 
 
-def _place(failure: Exception, model: Any) -> dict[str, str]:
+def _location(failure: Exception, model: Any) -> dict[str, str]:
     """Returns the innermost module that was running, and the innermost line of the model's code."""
     root = _root(failure)
     frames = [entry for each in {id(each): each for each in (failure, root)}.values()
               for entry in traceback.walk_tb(each.__traceback__)]
     names = {id(module): path for path, module in model.named_modules()} if isinstance(model, torch.nn.Module) else {}
-    place: dict[str, str] = {}
+    location: dict[str, str] = {}
     running = [names[id(frame.f_locals["self"])] for frame, _ in frames if id(frame.f_locals.get("self")) in names]
     if running:
-        place["module"] = running[-1]
-    lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in frames if _is_of_the_model(frame)]
+        location["module"] = running[-1]
+    lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in frames if _is_model_code(frame)]
     lines = lines or list(_lines_in(str(root)))
     if lines:
         file, line, function = lines[-1]
-        place["source"] = f"{Path(file).name}:{line} {function}"
-    return place
+        location["source"] = f"{Path(file).name}:{line} {function}"
+    return location
 
 
-def _is_of_the_model(frame: FrameType) -> bool:
-    return _is_file_of_the_model(frame.f_code.co_filename)
+def _is_model_code(frame: FrameType) -> bool:
+    return _is_model_file(frame.f_code.co_filename)
 
 
-def _is_file_of_the_model(file: str) -> bool:
-    if file.startswith(("<frozen", *_NOT_OF_THE_MODEL)):
+def _is_model_file(file: str) -> bool:
+    if file.startswith(("<frozen", *_OTHER_FOLDERS)):
         return False
     return "/site-packages/" in file or not file.startswith(_STANDARD)
 
@@ -147,5 +148,5 @@ def _lines_in(text: str) -> Iterator[tuple[str, int, str]]:
     """Yields lines of the model that dynamo names in its message: dynamo interprets the source, so there are no
     frames."""
     for file, line, function in re.findall(r'File "([^"]+)", line (\d+), in (\w+)', text):
-        if _is_file_of_the_model(file):
+        if _is_model_file(file):
             yield file, int(line), function

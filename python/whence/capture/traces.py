@@ -1,4 +1,4 @@
-"""Traces a model and detects what the trace lost: Python code that used values or sizes ran only for the example."""
+"""Traces a model and detects losses: Python code that used values or sizes ran only for the example."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..errors import Diagnostic, WhenceWarning
 from ..recorder.plugin import listening
 from . import size_conditions
 from .comparisons import Outcome, baked_size, compared_with_model
-from .other_inputs import (DATA_CHANGES, OTHER_DATA, Tensors, at_other_sizes, at_turning_points, reordered,
-                           sizes_of, with_other_elements)
+from .other_inputs import (DATA_CHANGES, OTHER_DATA, Tensors, at_other_sizes, at_turning_points, sizes_of,
+                           with_exchanged_sizes, with_other_elements)
 from .size_conditions import SizeUse
 
 # Namespaces of operators that LibTorch itself has.
@@ -37,7 +37,7 @@ _CONVERSIONS = ("to a NumPy array", "to a Python list")
 class Trace:
     """A trace and its losses.
 
-    baked_size  E0304 if the trace differs from the model at other sizes, of dynamic axes or of data-dependent sizes.
+    baked_size  E0304 if the trace differs from the model at other dynamic or data-dependent sizes.
     fails       true if the trace fails at sizes just above the example's, at which the model runs.
     size_uses   lines of Python that used a size as a number.
     values      E0309 for each line that used a tensor's value.
@@ -62,7 +62,7 @@ class Trace:
 def traced(model: torch.nn.Module, tensors: Tensors, axes: Axes) -> Trace:
     """Makes a trace, and finds each line of Python that used a tensor's value.
 
-    The plugin distinguishes values from sizes; PyTorch gives one warning for both. Without the plugin, and for
+    The plugin distinguishes values from sizes; PyTorch's warning is the same for both. Without the plugin, and for
     conversions to other libraries, PyTorch's warnings are used.
     """
     messages, turning_points = [], []
@@ -80,7 +80,7 @@ def traced(model: torch.nn.Module, tensors: Tensors, axes: Axes) -> Trace:
     for each, points in zip(messages, turning_points, strict=True):
         if not issubclass(each.category, torch.jit.TracerWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        elif recorded is None or any(words in str(each.message) for words in _CONVERSIONS):
+        elif recorded is None or any(fragment in str(each.message) for fragment in _CONVERSIONS):
             values.append(_baked_value(each))
         else:
             size_uses.append(SizeUse(each.filename, each.lineno, points))
@@ -107,8 +107,8 @@ def library_options(scripted: torch.jit.ScriptModule) -> list[str]:
 
 
 def possibly_renamed_operators(trace: torch.jit.ScriptModule) -> set[str]:
-    """Returns operators that the model may have called under other names, because a trace has one operator
-    for all convolutions."""
+    """Returns operators that the model may have called under other names: a trace has one operator for all
+    convolutions."""
     if all(node.kind() != "aten::_convolution" for node in _nodes(trace.inlined_graph)):
         return set()
     return {"aten::convolution"} | {f"aten::conv{kind}{number}d" for kind in ("", "_transpose") for number in (1, 2, 3)}
@@ -135,21 +135,23 @@ def find_baked_size(model: torch.nn.Module, trace: torch.jit.ScriptModule, tenso
 
 def _compared(model: torch.nn.Module, trace: torch.jit.ScriptModule, tensors: Tensors, axes: Axes,
               size_uses: Sequence[SizeUse], must_run: bool) -> tuple[Diagnostic | None, bool]:
-    """Returns E0304 if the trace differs from the model at other sizes, or with other data, or if it fails with other
-    data or with permuted sizes. If it fails at longer sizes, returns E0304 with ``must_run``; otherwise returns true as
-    the second value, so that the export can report the operation that fails."""
+    """Returns E0304 if the trace differs from the model at other sizes or with other data, or if it fails with other
+    data or with permuted sizes. A failure at longer sizes gives E0304 with ``must_run``. Without it, the second value
+    becomes true, so that the export can report the operation that fails."""
     contents = with_other_elements(tensors, axes)
-    others = [(sizes_of(given, axes), given) for given in at_other_sizes(contents, axes)]
-    may_fail = {what for what, _ in others} if not must_run else set()
-    others += [(sizes_of(given, axes), given) for given in at_turning_points(model, contents[-1], axes, size_uses)]
-    others += [(sizes_of(given, axes), given) for given in reordered(contents, axes)]
+    variants = [(sizes_of(inputs, axes), inputs) for inputs in at_other_sizes(contents, axes)]
+    may_fail = {what for what, _ in variants} if not must_run else set()
+    variants += [(sizes_of(inputs, axes), inputs)
+                 for inputs in at_turning_points(model, contents[-1], axes, size_uses)]
+    variants += [(sizes_of(inputs, axes), inputs) for inputs in with_exchanged_sizes(contents, axes)]
     if size_uses and any(node.kind() in _SIZED_BY_DATA for node in _nodes(trace.inlined_graph)):
-        others += [(OTHER_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in DATA_CHANGES]
-    for what, given in others:
-        found = compared_with_model(model, run_of(trace, tensors), given)
-        if found is Outcome.FAILS and what in may_fail:
+        variants += [(OTHER_DATA, {name: change(tensor) for name, tensor in tensors.items()})
+                     for change in DATA_CHANGES]
+    for what, inputs in variants:
+        outcome = compared_with_model(model, run_of(trace, tensors), inputs)
+        if outcome is Outcome.CAPTURE_FAILS and what in may_fail:
             return None, True
-        if found in (Outcome.FAILS, Outcome.DIFFERS):
+        if outcome in (Outcome.CAPTURE_FAILS, Outcome.DIFFERS):
             return baked_size(what, size_uses), False
     return None, False
 

@@ -33,10 +33,10 @@ def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -
     except WhenceError as failure:
         if "--json" in arguments:
             print(json.dumps({"diagnostics": [
-                {"code": each.code, "name": each.name, "severity": each.severity, "message": each.message,
-                 "remedy": each.remedy, "where": each.where} for each in failure.diagnostics]}, indent=2))
-        for each in failure.diagnostics:
-            print(each, file=sys.stderr)
+                {"code": entry.code, "name": entry.name, "severity": entry.severity, "message": entry.message,
+                 "remedy": entry.remedy, "where": entry.where} for entry in failure.diagnostics]}, indent=2))
+        for entry in failure.diagnostics:
+            print(entry, file=sys.stderr)
         return _exit_code(failure.code)
 
 

@@ -50,7 +50,7 @@ DEVICES = {
     "onnxruntime": "import onnxruntime; print('\\n'.join(onnxruntime.get_available_providers()))",
     "openvino": "import openvino; print('\\n'.join(openvino.Core().available_devices))",
 }
-# Prints the environment variables that name the fitting recorder.
+# Prints the environment variables with the path of the recorder that fits.
 RECORDER = "import json; from whence.command.recorder_library import for_command; print(json.dumps(for_command()))"
 
 
@@ -65,11 +65,11 @@ def version_of(distributions: Iterable[str]) -> tuple[str | None, str | None]:
 
 def folder_of(module: str) -> str | None:
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):  # a package whose parent fails to load
         return None
-    places = list(found.submodule_search_locations or ()) if found else []
-    return places[0] if places else None
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return folders[0] if folders else None
 
 
 def start_devices(name: str) -> subprocess.Popen[str]:
@@ -95,7 +95,7 @@ def devices(process: subprocess.Popen[str]) -> tuple[list[str], str | None]:
 def packages() -> list[dict[str, Any]]:
     running = {name: start_devices(name) for _, name, distributions, module in PACKAGES
                if name in DEVICES and version_of(distributions)[1] and folder_of(module)}
-    found = []
+    entries = []
     for kind, name, distributions, module in PACKAGES:
         distribution, version = version_of(distributions)
         if version is None or folder_of(module) is None:
@@ -105,8 +105,8 @@ def packages() -> list[dict[str, Any]]:
             entry["devices"], problem = devices(running[name])
             if problem:
                 entry["problem"] = problem
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def torch() -> dict[str, Any] | None:
@@ -137,8 +137,8 @@ def package() -> dict[str, Any] | None:
 def recorder() -> dict[str, str]:
     """Returns the environment variables with which this environment's whence package passes its recorder to the
     command."""
-    done = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, stdin=subprocess.DEVNULL, text=True)
-    return json.loads(done.stdout) if done.returncode == 0 else {}
+    result = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, stdin=subprocess.DEVNULL, text=True)
+    return json.loads(result.stdout) if result.returncode == 0 else {}
 
 
 if __name__ == "__main__":

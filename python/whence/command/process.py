@@ -18,13 +18,13 @@ from .binary import binary
 
 
 def environment() -> dict[str, str]:
-    """Returns the command's environment: it names this Python's LibTorch and recorder, unless the caller's
-    environment names others."""
+    """Returns the command's environment, with the paths of this Python's LibTorch and recorder unless the caller's
+    environment sets them."""
     values = dict(os.environ) | recorder_library.for_command()
     if not values.get("TORCH_DIR") and not values.get("WHENCE_TORCH_DIR"):
-        found = importlib.util.find_spec("torch")
-        if found is not None and found.submodule_search_locations:
-            values["WHENCE_TORCH_DIR"] = str(next(iter(found.submodule_search_locations)))
+        spec = importlib.util.find_spec("torch")
+        if spec is not None and spec.submodule_search_locations:
+            values["WHENCE_TORCH_DIR"] = str(next(iter(spec.submodule_search_locations)))
     return values
 
 

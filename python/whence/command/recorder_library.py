@@ -36,7 +36,7 @@ def built_folder() -> Path:
 
 def candidates() -> list[Path]:
     """Returns possible paths of the library, in order of preference."""
-    paths = [binary().resolve().parents[1] / "lib" / LIBRARY]  # a build has its recorder beside the command
+    paths = [binary().resolve().parents[1] / "lib" / LIBRARY]  # a build puts its recorder next to the command
     version = torch_version()
     if version:
         paths.append(built_folder() / "lib" / LIBRARY)
@@ -77,14 +77,14 @@ def is_installed() -> bool:
 
 
 def for_command() -> dict[str, str]:
-    """Returns environment variables for the command: the recorder's path, if it is not beside the command, or two lines
-    with the reason why there is none and a remedy. A static command cannot search Python packages."""
+    """Returns environment variables for the command: the recorder's path unless it is next to the command, or two lines
+    with the reason why it is missing and a remedy. A static command cannot search Python packages."""
     if os.environ.get("WHENCE_RECORDER"):
         return {}
-    found = fitting()
-    if found is None:
+    library = fitting()
+    if library is None:
         return {MISSING: "\n".join(why_missing())}
-    return {} if found == candidates()[0] else {"WHENCE_RECORDER": str(found)}
+    return {} if library == candidates()[0] else {"WHENCE_RECORDER": str(library)}
 
 
 def why_missing() -> tuple[str, str]:

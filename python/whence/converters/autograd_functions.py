@@ -1,6 +1,6 @@
 """Exports torch.autograd.Function: inlines it, so that its forward is exported, or keeps it as its own operator.
 
-A tracer records the call of such a function as a Python call, which no archive can contain. Inside ``inlined``,
+A tracer records a call of the function as a Python call, which archives cannot contain. Inside ``inlined``,
 ``apply`` runs the forward directly. Inside ``functions_kept_as_operators``, it calls an operator
 ``whence_autograd::Name``, which torch.export records and for which the user provides a translation.
 """
@@ -29,7 +29,7 @@ def is_function(kind: type) -> bool:
 
 
 def operator_of(function: type) -> str:
-    """Returns "whence_autograd::Name", the operator for calls of a function that is kept."""
+    """Returns "whence_autograd::Name", the operator of a kept function."""
     return f"{NAMESPACE}::{function.__name__}"
 
 
@@ -44,36 +44,36 @@ def _forward(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any
 
 
 class _Replacements(threading.local):
-    """The functions that replace ``apply`` in this thread, the innermost last; other threads keep ``apply``."""
+    """The functions that replace ``apply`` in this thread, innermost last. Other threads keep ``apply``."""
 
     lock = threading.Lock()
     threads = 0
 
     def __init__(self):
-        self.by: list[Callable[[type, tuple[Any, ...], dict[str, Any]], Any]] = []
+        self.stack: list[Callable[[type, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 _replacements = _Replacements()
 
 
 def _apply(function: type, *args: Any, **keywords: Any) -> Any:
-    if _replacements.by:
-        return _replacements.by[-1](function, args, keywords)
+    if _replacements.stack:
+        return _replacements.stack[-1](function, args, keywords)
     return super(torch.autograd.function._SingleLevelFunction, function).apply(*args, **keywords)
 
 
 @contextmanager
-def _applied(by: Callable[[type, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
-    # Replaces the base class's apply: a model may hold a bound Function.apply from before, self.clip = Clip.apply.
+def _apply_replaced(replacement: Callable[[type, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
+    # Replaces the base class's apply, because a model may already store a bound one: self.clip = Clip.apply.
     base = torch.autograd.function._SingleLevelFunction
     with _Replacements.lock:
         _Replacements.threads += 1
         base.apply = classmethod(_apply)
-    _replacements.by.append(by)
+    _replacements.stack.append(replacement)
     try:
         yield
     finally:
-        _replacements.by.pop()
+        _replacements.stack.pop()
         with _Replacements.lock:
             _Replacements.threads -= 1
             if _Replacements.threads == 0:
@@ -81,7 +81,7 @@ def _applied(by: Callable[[type, tuple[Any, ...], dict[str, Any]], Any]) -> Iter
 
 
 def inlined() -> AbstractContextManager[None]:
-    return _applied(_forward)
+    return _apply_replaced(_forward)
 
 
 @contextmanager
@@ -98,9 +98,9 @@ def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
         operators[function] = _operator(function, args, keywords, results)
         return results
 
-    with torch.no_grad(), _applied(record):
+    with torch.no_grad(), _apply_replaced(record):
         run()
-    with _applied(lambda function, args, _: operators[function](*args)):
+    with _apply_replaced(lambda function, args, _: operators[function](*args)):
         yield
 
 
@@ -111,14 +111,14 @@ def _operator(function: type, arguments: tuple[Any, ...], keywords: dict[str, An
     returned = "Tensor" if isinstance(results, torch.Tensor) else f"({', '.join('Tensor' for _ in results)})"
     schema = f"{function.__name__}({_parameters(function, arguments)}) -> {returned}"
     if (function, schema) not in _operators:
-        if any(known.__name__ == function.__name__ for known, _ in _operators):
+        if any(other.__name__ == function.__name__ for other, _ in _operators):
             raise error("E0303", "unsupported_feature",
                         f"two functions are called {function.__name__}, or one takes different kinds of arguments",
-                        "give each a unique name, or export with autograd_inlining=True")
+                        "use a unique name for each, or export with autograd_inlining=True")
         if not _library:
             _library.append(torch.library.Library(NAMESPACE, "DEF"))
         _library[0].define(schema)
-        _library[0].impl(function.__name__, lambda *given: _forward(function, given, {}), "CompositeExplicitAutograd")
+        _library[0].impl(function.__name__, lambda *args: _forward(function, args, {}), "CompositeExplicitAutograd")
         _operators[function, schema] = getattr(getattr(torch.ops, NAMESPACE), function.__name__)
     return _operators[function, schema]
 
@@ -126,12 +126,12 @@ def _operator(function: type, arguments: tuple[Any, ...], keywords: dict[str, An
 def _parameters(function: type, arguments: tuple[Any, ...]) -> str:
     with_context = function.setup_context is torch.autograd.function._SingleLevelFunction.setup_context
     names = list(inspect.signature(function.forward).parameters)[1 if with_context else 0:]
-    written = []
+    declarations = []
     for name, value in zip(names, arguments):
         kind = next((text for kind, text in _KINDS if isinstance(value, kind)), None)
         if kind is None:
             raise error("E0303", "unsupported_feature",
                         f"{function.__name__} takes a {type(value).__name__}, but operators cannot",
                         "export with autograd_inlining=True")
-        written.append(f"{kind} {name}")
-    return ", ".join(written)
+        declarations.append(f"{kind} {name}")
+    return ", ".join(declarations)

@@ -1,8 +1,8 @@
-"""Replaces single calls in a file by the nodes that Python makes of them.
+"""Replaces single calls in a file with the nodes that Python creates for them.
 
-A symbolic function or a translation makes the nodes of one operator call in Python, from the call's arguments. So the
-command writes such calls as nodes that contain their arguments (`--keep-operator`), and this module replaces each node
-by a part: an ONNX model of only this call. The part's nodes are named after the replaced node and have its metadata.
+A symbolic function or a translation creates the nodes of one operator call in Python, from the call's arguments. The
+command writes these calls as nodes that contain their arguments (`--keep-operator`), and this module replaces each node
+with a part: an ONNX model of only this call. The part's nodes are named after the replaced node and have its metadata.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Call:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The names by which a table may refer to the operator, the most specific first."""
+        """The names that a table may use for the operator, the most specific first."""
         return f"{self.operator}.{self.overload or 'default'}", self.operator
 
     @property
@@ -67,7 +67,7 @@ Maker = Callable[[Call], Any]  # returns an onnx.ModelProto with the node's inpu
 
 
 def expand(path: Path, makers: Mapping[str, Maker], custom_opsets: Mapping[str, int]) -> None:
-    """Replaces the calls in the file by the parts of ``makers``, {"aten::gelu": ..., "aten::add.Tensor": ...}.
+    """Replaces the calls in the file with parts from ``makers``, {"aten::gelu": ..., "aten::add.Tensor": ...}.
 
     Raises WhenceError E0302 if a maker fails.
     """
@@ -81,7 +81,7 @@ def expand(path: Path, makers: Mapping[str, Maker], custom_opsets: Mapping[str, 
             make = call and next((makers[key] for key in call.keys if key in makers), None)
             if make:
                 parts.append(make(call))
-                nodes += _placed(node, parts[-1], graph)
+                nodes += _inserted_nodes(node, parts[-1], graph)
                 replaced_inputs.update(node.input)
             else:
                 nodes.append(node)
@@ -107,10 +107,10 @@ def _types(model: Any) -> dict[str, Any]:
 
 
 def _call(node: Any, types: Mapping[str, Any]) -> Call | None:
-    written = next((each.s for each in node.attribute if each.name == "arguments"), None)
-    if not node.domain.startswith(_PREFIX) or not written:
+    text = next((each.s for each in node.attribute if each.name == "arguments"), None)
+    if not node.domain.startswith(_PREFIX) or not text:
         return None
-    arguments = json.loads(written, object_hook=_argument)
+    arguments = json.loads(text, object_hook=_argument)
     return Call(node, arguments, tuple(map(types.get, node.input)), tuple(map(types.get, node.output)))
 
 
@@ -135,93 +135,93 @@ class Keyword(str):
     """A device, layout or memory format."""
 
 
-def _placed(node: Any, part: Any, graph: Any) -> list[Any]:
+def _inserted_nodes(node: Any, part: Any, graph: Any) -> list[Any]:
     """Returns the part's nodes, named after the node that they replace, with its metadata."""
     import onnx
 
     names = dict(zip((each.name for each in part.graph.input), node.input))
-    made = {name for each in part.graph.node for name in each.output}
+    produced = {name for each in part.graph.node for name in each.output}
     for result, output in zip(part.graph.output, node.output):
         if not output:
             continue
-        if result.name in made and result.name not in names:
+        if result.name in produced and result.name not in names:
             names[result.name] = output
         else:  # an argument returned unchanged, or a result returned twice
             part.graph.node.append(onnx.helper.make_node("Identity", [result.name], [f"{result.name}.{output}"]))
             names[f"{result.name}.{output}"] = output
 
-    def placed(name: str) -> str:
+    def renamed(name: str) -> str:
         return names.setdefault(name, f"{node.name}/{name}") if name else ""
 
-    _take_values(part.graph, graph, placed)
-    return [_moved(each, node, placed, len(part.graph.node) > 1) for each in part.graph.node]
+    _copy_values(part.graph, graph, renamed)
+    return [_annotated(each, node, renamed, len(part.graph.node) > 1) for each in part.graph.node]
 
 
-def _take_values(part: Any, graph: Any, placed: Callable[[str], str]) -> None:
+def _copy_values(part: Any, graph: Any, renamed: Callable[[str], str]) -> None:
     for value in part.initializer:
         graph.initializer.add().CopyFrom(value)
-        graph.initializer[-1].name = placed(value.name)
-    known = {each.name for each in (*graph.value_info, *graph.input, *graph.output)}
+        graph.initializer[-1].name = renamed(value.name)
+    existing = {each.name for each in (*graph.value_info, *graph.input, *graph.output)}
     for value in part.value_info:
-        if placed(value.name) not in known:
+        if renamed(value.name) not in existing:
             graph.value_info.add().CopyFrom(value)
-            graph.value_info[-1].name = placed(value.name)
+            graph.value_info[-1].name = renamed(value.name)
 
 
-def _moved(new: Any, node: Any, placed: Callable[[str], str], several: bool) -> Any:
-    new.name = f"{node.name}/{new.op_type}" if several else node.name
-    _rename(new, placed)
-    for each in (new, *(inner for graph in bodies(new) for inner in graph.node)):
-        del each.metadata_props[:]
-        each.metadata_props.extend(node.metadata_props)
-    return new
+def _annotated(new_node: Any, node: Any, renamed: Callable[[str], str], several: bool) -> Any:
+    new_node.name = f"{node.name}/{new_node.op_type}" if several else node.name
+    _rename(new_node, renamed)
+    for inserted in (new_node, *(inner for graph in bodies(new_node) for inner in graph.node)):
+        del inserted.metadata_props[:]
+        inserted.metadata_props.extend(node.metadata_props)
+    return new_node
 
 
-def _rename(node: Any, placed: Callable[[str], str]) -> None:
+def _rename(node: Any, renamed: Callable[[str], str]) -> None:
     """Renames the node's values, also inside branches and loops, which may read renamed values of the graph around
     them."""
-    node.input[:] = map(placed, node.input)
-    node.output[:] = map(placed, node.output)
+    node.input[:] = map(renamed, node.input)
+    node.output[:] = map(renamed, node.output)
     for graph in bodies(node):
-        for each in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
-            each.name = placed(each.name)
+        for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+            value.name = renamed(value.name)
         for inner in graph.node:
-            inner.input[:] = map(placed, inner.input)
-            inner.output[:] = map(placed, inner.output)
+            inner.input[:] = map(renamed, inner.input)
+            inner.output[:] = map(renamed, inner.output)
 
 
 def _drop_unread(outermost: Any, candidates: set[str]) -> None:
-    """Removes nodes, initializers and types that nothing reads any more. ``candidates`` are the inputs of replaced
-    nodes; the function adds the values from which these were computed."""
-    read: dict[str, int] = {}
+    """Removes nodes, initializers and types that are no longer read. ``candidates`` are the inputs of replaced nodes;
+    adds the values from which they were computed."""
+    readers: dict[str, int] = {}
     for graph in graphs(outermost):
         for name in (*(each.name for each in graph.output), *(name for node in graph.node for name in node.input)):
-            read[name] = read.get(name, 0) + 1
+            readers[name] = readers.get(name, 0) + 1
     for graph in reversed(list(graphs(outermost))):
         for node in reversed(list(graph.node)):
-            if candidates.issuperset(node.output) and not any(read.get(name) for name in node.output) and not any(
+            if candidates.issuperset(node.output) and not any(readers.get(name) for name in node.output) and not any(
                     each.HasField("g") for each in node.attribute):
                 candidates.update(node.input)
                 for name in node.input:
-                    read[name] -= 1
+                    readers[name] -= 1
                 graph.node.remove(node)
         inputs = {each.name for each in graph.input}
-        for value in [each for each in graph.initializer if each.name in candidates and not read.get(each.name)]:
+        for value in [each for each in graph.initializer if each.name in candidates and not readers.get(each.name)]:
             if value.name not in inputs:
                 graph.initializer.remove(value)
-        kept = [each for each in graph.value_info if each.name not in candidates or read.get(each.name)]
-        if len(kept) < len(graph.value_info):
-            kept = [type(each).FromString(each.SerializeToString()) for each in kept]
+        value_infos = [each for each in graph.value_info if each.name not in candidates or readers.get(each.name)]
+        if len(value_infos) < len(graph.value_info):
+            value_infos = [type(each).FromString(each.SerializeToString()) for each in value_infos]
             del graph.value_info[:]
-            graph.value_info.extend(kept)
+            graph.value_info.extend(value_infos)
 
 
 def _declare(model: Any, parts: list[Any], custom_opsets: Mapping[str, int]) -> None:
     """Declares the domains and functions of the parts, and removes domains that are no longer used."""
-    known = {(each.domain, each.name) for each in model.functions}
+    declared = {(each.domain, each.name) for each in model.functions}
     for function in (each for part in parts for each in part.functions):
-        if (function.domain, function.name) not in known:
-            known.add((function.domain, function.name))
+        if (function.domain, function.name) not in declared:
+            declared.add((function.domain, function.name))
             model.functions.add().CopyFrom(function)
     used = {node.domain for graph in graphs(model.graph) for node in graph.node}
     used |= {node.domain for function in model.functions for node in function.node} | {""}

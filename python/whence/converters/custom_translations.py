@@ -34,8 +34,8 @@ def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST
     operator  torch.ops.mylib.op.default, its name "mylib::op", or a torch.autograd.Function
     function  a Python function that calls onnxscript's operators; an onnxscript function or a FunctionProto of an opset
               up to ``opset_version``; or several Python functions, chosen by their annotations
-    Of several registrations, the one with the latest start applies, as in torch.onnx; one with the same start replaces
-    an earlier one. Raises WhenceError E0104; E0101 for opsets outside 13-28.
+    If several registrations apply, the one with the latest start is used, as in torch.onnx; a registration with the
+    same start replaces the earlier one. Raises WhenceError E0104; E0101 for opsets outside 13-28.
     """
     if not OLDEST_OPSET <= opset_version <= until <= NEWEST_OPSET:
         raise error("E0101", "usage", f"opsets {opset_version} to {until} cannot be exported",
@@ -46,8 +46,8 @@ def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST
 
 
 def unregister_custom_op(operator: Any, opset_version: int | None = None) -> None:
-    """Removes the operator's registration that starts at ``opset_version``, or all of them. Raises E0101 if there is
-    none."""
+    """Removes the operator's registration that starts at ``opset_version``, or all of them. Raises E0101 if none
+    exists."""
     name = operator_name(operator)
     remaining = [each for each in _registered.get(name, ()) if opset_version not in (None, each.since)]
     if len(remaining) == len(_registered.get(name, ())):
@@ -82,10 +82,10 @@ def operator_name(operator: Any) -> str:
         name = "aten" + name
     if not name or not re.fullmatch(r"[\w-]+::[A-Za-z_][\w-]*(\.\w+)?", name):
         raise error("E0104", "input_mismatch", f"{operator!r} is not an operator",
-                    "give torch.ops.mylib.op.default, or its name: 'mylib::op'")
+                    "pass torch.ops.mylib.op.default, or its name: 'mylib::op'")
     overload = getattr(operator, "_overloadname", None)
-    several = [each for each in _schemas(name) if not any(argument.is_out for argument in each.arguments)]
-    return f"{name}.{overload}" if overload and len(several) > 1 else name
+    overloads = [each for each in _schemas(name) if not any(argument.is_out for argument in each.arguments)]
+    return f"{name}.{overload}" if overload and len(overloads) > 1 else name
 
 
 def _schemas(name: str) -> list[Any]:
@@ -104,7 +104,7 @@ def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
     """
     if not isinstance(table, (Mapping, type(None))):
         raise error("E0101", "usage", f"custom_translation_table is a {type(table).__name__}",
-                    "give {torch.ops.mylib.op.default: function}")
+                    "pass {torch.ops.mylib.op.default: function}")
     return {operator_name(operator): _translation(operator_name(operator), function)
             for operator, function in (table or {}).items()}
 
@@ -112,11 +112,12 @@ def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
 def _translation(name: str, translation: Any) -> Any:
     several = isinstance(translation, (list, tuple))
     functions = tuple(translation) if several else (translation,)
-    wrong = [each for each in functions if type(each).__name__ != "FunctionProto" and not callable(each)]
-    if wrong or not functions:
-        problem = f"holds a {type(wrong[0]).__name__}" if wrong and several else f"is a {type(translation).__name__}"
+    invalid = [each for each in functions if type(each).__name__ != "FunctionProto" and not callable(each)]
+    if invalid or not functions:
+        problem = f"contains a {type(invalid[0]).__name__}" if invalid and several else \
+            f"is a {type(translation).__name__}"
         raise error("E0104", "input_mismatch", f"the translation of {name} {problem}",
-                    "give a function of onnxscript's operators, several of them, or an onnx.FunctionProto")
+                    "pass one or more functions of onnxscript's operators, or an onnx.FunctionProto")
     if not several and hasattr(translation, "to_function_proto"):
         translation = translation.to_function_proto()
     if type(translation).__name__ == "FunctionProto":
@@ -124,13 +125,13 @@ def _translation(name: str, translation: Any) -> Any:
         return translation
     if any(type(each).__name__ == "FunctionProto" for each in functions):
         raise error("E0104", "input_mismatch", f"several functions translate {name}, and one is a FunctionProto",
-                    "give Python functions, which are chosen by their annotations")
+                    "pass only Python functions, which are chosen by their annotations")
     import_optional("onnxscript", "a translation that is a Python function")
     return PythonTranslation(functions)
 
 
 def _check_inputs(name: str, function: Any) -> None:
-    """Refuses a function with fewer inputs than the operator's tensors: it would silently drop some of them."""
+    """Refuses a function with fewer inputs than the operator has tensors: it would silently drop some of them."""
     counts = []
     for schema in _schemas(name):
         kinds = [str(each.type) for each in schema.arguments]

@@ -1,4 +1,4 @@
-"""Records the nodes that a Python function makes from symbolic values when it calls onnxscript's operators.
+"""Records the nodes that a Python function creates when it calls onnxscript's operators on symbolic values.
 
 The recorder is an onnxscript evaluator (``onnxscript.evaluator.default_as``) that computes nothing: each operator
 becomes a node of one ONNX graph. Python numbers and arrays become constants with the dtype of the tensor arguments.
@@ -87,11 +87,11 @@ class NodeRecorder:
 
     def input(self, name: str, type: onnx.TypeProto | None) -> Symbolic:
         value = Symbolic(self.opset, name)
-        self._know(value, type)
+        self._set_type(value, type)
         return value
 
     def constant(self, value: Any, dtype: ir.DataType | None = None) -> Symbolic:
-        """Returns an initializer; equal values share one."""
+        """Returns an initializer; equal values share one initializer."""
         if isinstance(value, torch.Tensor):
             value = ir.tensor(value.detach().cpu().contiguous())
         elif isinstance(value, complex):  # a pair, like complex tensors in the file
@@ -112,20 +112,20 @@ class NodeRecorder:
 
     def eval_op(self, op: values.Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if op.domain == "" and op.name == "Constant" and not args:
-            return self._given_constant(kwargs)
+            return self._constant_node(kwargs)
         schema = self._schema(op)
         if schema is None:  # onnx lacks the domain
             self.opset_imports[op.domain] = op.opset.version
             return self._node(op.domain, op.name, [self.operand(each, None) for each in args], kwargs, 1)
         signature = ir.schemas.OpSignature.from_op_schema(schema)
-        inputs, attributes = _bound(signature, args, kwargs)
+        inputs, attributes = _bind(signature, args, kwargs)
         self.opset_imports.setdefault(op.domain, op.opset.version)
         operands = self._operands(signature, inputs)
         return self._node(op.domain, op.name, operands, attributes, _count(signature, attributes, operands), schema)
 
     def eval_function(self, function: values.OnnxFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         signature = function.op_signature
-        inputs, attributes = _bound(signature, args, kwargs)
+        inputs, attributes = _bind(signature, args, kwargs)
         if function.traceable:
             return function.function(**inputs, **attributes)
         for each in (*function.function_ir.get_called_functions().values(), function):
@@ -137,7 +137,7 @@ class NodeRecorder:
     # ---- nodes ----
 
     def _schema(self, op: values.Op) -> onnx.defs.OpSchema | None:
-        """Returns the schema in the export's opset: a function may be written for another one. Raises ValueError."""
+        """Returns the schema in the export's opset, because a function may use another opset. Raises ValueError."""
         version = self.opset.version
         if op.domain != "" or op.op_schema is None or op.opset.version == version:
             return op.op_schema
@@ -149,7 +149,7 @@ class NodeRecorder:
                              f"{version}: use onnxscript.opset{version}, or opset_version={op.opset.version}")
         return onnx.defs.get_schema(op.name, version, "")
 
-    def _given_constant(self, attributes: Mapping[str, Any]) -> Symbolic:
+    def _constant_node(self, attributes: Mapping[str, Any]) -> Symbolic:
         (name, value), = ((name, value) for name, value in attributes.items() if value is not None)
         kinds = {"value_int": ir.DataType.INT64, "value_ints": ir.DataType.INT64, "value_float": ir.DataType.FLOAT,
                  "value_floats": ir.DataType.FLOAT, "value_string": ir.DataType.STRING,
@@ -159,21 +159,21 @@ class NodeRecorder:
     def _operands(self, signature: ir.schemas.OpSignature, inputs: Mapping[str, Any]) -> list[Symbolic | None]:
         """Returns the inputs of a node. Python values get the dtype of a tensor with the same type variable."""
         tensors: dict[str, Symbolic] = {}
-        for name, given in inputs.items():
-            for each in given if isinstance(given, (list, tuple)) else (given,):
+        for name, argument in inputs.items():
+            for each in argument if isinstance(argument, (list, tuple)) else (argument,):
                 if isinstance(each, ir.Value):
                     tensors.setdefault(signature.params_map[name].type_constraint.name, each)
         operands: list[Symbolic | None] = []
-        for name, given in inputs.items():
+        for name, argument in inputs.items():
             parameter = signature.params_map[name]
             like = tensors.get(parameter.type_constraint.name)
             allowed = parameter.type_constraint.allowed_types
             if parameter.variadic:
-                operands += [self.operand(each, like, allowed) for each in given]
-            elif isinstance(given, (list, tuple)) and all(isinstance(each, ir.SequenceType) for each in allowed):
-                operands.append(self.opset.SequenceConstruct(*given))
+                operands += [self.operand(each, like, allowed) for each in argument]
+            elif isinstance(argument, (list, tuple)) and all(isinstance(each, ir.SequenceType) for each in allowed):
+                operands.append(self.opset.SequenceConstruct(*argument))
             else:
-                operands.append(self.operand(given, like, allowed))
+                operands.append(self.operand(argument, like, allowed))
         while operands and operands[-1] is None:
             operands.pop()
         return operands
@@ -195,7 +195,7 @@ class NodeRecorder:
         if like is not None and like.dtype is not None:
             return self.constant(value, like.dtype)
         constant = self.constant(value, ir.DataType.INT64 if isinstance(value, (list, tuple)) and not value else
-                                _natural(value, allowed))
+                                _natural_dtype(value, allowed))
         return constant if like is None else self.opset.CastLike(constant, like)
 
     def _node(self, domain: str, op_type: str, inputs: list[Any], attributes: Mapping[str, Any], outputs: int,
@@ -231,9 +231,9 @@ class NodeRecorder:
         except Exception:  # onnx raises several classes; types that it cannot infer stay unknown
             return
         for output in node.outputs:
-            self._know(output, types_by_name.get(output.name))
+            self._set_type(output, types_by_name.get(output.name))
 
-    def _know(self, value: ir.Value, type: onnx.TypeProto | None) -> None:
+    def _set_type(self, value: ir.Value, type: onnx.TypeProto | None) -> None:
         if type is None or type.WhichOneof("value") is None:
             return
         if type.HasField("tensor_type") and not type.tensor_type.elem_type:
@@ -244,21 +244,20 @@ class NodeRecorder:
 
 
 def at_opset(function: onnx.FunctionProto, version: int) -> onnx.FunctionProto:
-    """Returns the function with another opset's operators. Raises ValueError if some of its nodes change their
-    meaning."""
+    """Converts the function to another opset. Raises ValueError if the meaning of a node changes."""
     for imported in function.opset_import:
         if imported.domain or imported.version == version:
             continue
         for node in (*function.node, *(inner for node in function.node for graph in bodies(node)
                                        for inner in graph.node)):
-            if not _means_the_same(node, imported.version, version):
+            if not _has_same_meaning(node, imported.version, version):
                 raise ValueError(f"the function {function.name} has opset {imported.version}, but the export has "
                                  f"{version}, where {node.op_type} has another meaning: use onnxscript.opset{version}")
         imported.version = version
     return function
 
 
-def _means_the_same(node: onnx.NodeProto, opset: int, version: int) -> bool:
+def _has_same_meaning(node: onnx.NodeProto, opset: int, version: int) -> bool:
     if node.domain:
         return True
     old, new = (onnx.defs.get_schema(node.op_type, each, "") for each in (opset, version))
@@ -271,10 +270,10 @@ def _means_the_same(node: onnx.NodeProto, opset: int, version: int) -> bool:
     return not old.since_version < _CHANGED_AT.get(node.op_type, 0) <= version
 
 
-def _bound(signature: ir.schemas.OpSignature, args: Sequence[Any],
+def _bind(signature: ir.schemas.OpSignature, args: Sequence[Any],
            kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Pairs arguments with inputs and attributes, by position or by name. Raises TypeError."""
-    remaining, named = list(args), dict(kwargs)
+    remaining, keywords = list(args), dict(kwargs)
     inputs: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
     for parameter in signature.params:
@@ -283,8 +282,8 @@ def _bound(signature: ir.schemas.OpSignature, args: Sequence[Any],
             continue
         if remaining:
             value = remaining.pop(0)
-        elif parameter.name in named:
-            value = named.pop(parameter.name)
+        elif parameter.name in keywords:
+            value = keywords.pop(parameter.name)
         elif parameter.required:
             raise TypeError(f"{signature.name} needs {parameter.name}")
         else:
@@ -292,10 +291,10 @@ def _bound(signature: ir.schemas.OpSignature, args: Sequence[Any],
         if isinstance(parameter, ir.schemas.Parameter):
             inputs[parameter.name] = value
         elif value is not None:
-            is_whole = isinstance(value, int) and parameter.type == ir.AttributeType.FLOAT
-            attributes[parameter.name] = float(value) if is_whole else value
-    if remaining or named:
-        raise TypeError(f"{signature.name} does not take " + (", ".join(named) or f"{len(args)} arguments"))
+            needs_float = isinstance(value, int) and parameter.type == ir.AttributeType.FLOAT
+            attributes[parameter.name] = float(value) if needs_float else value
+    if remaining or keywords:
+        raise TypeError(f"{signature.name} does not take " + (", ".join(keywords) or f"{len(args)} arguments"))
     return inputs, attributes
 
 
@@ -303,7 +302,7 @@ def _count(signature: ir.schemas.OpSignature, attributes: Mapping[str, Any], ope
     if signature.name == "Split":
         sizes = operands[1].const_value if len(operands) > 1 and operands[1] is not None else None
         if sizes is None and not attributes.get("num_outputs"):
-            raise ValueError("the number of results of Split is unknown: give num_outputs, or a constant split")
+            raise ValueError("the number of results of Split is unknown: pass num_outputs, or a constant split")
         return attributes.get("num_outputs") or sizes.size
     if signature.name == "BatchNormalization" and not attributes.get("training_mode"):
         return 1
@@ -314,7 +313,7 @@ def _count(signature: ir.schemas.OpSignature, attributes: Mapping[str, Any], ope
     return len(signature.outputs)
 
 
-def _natural(value: Any, allowed: frozenset[Any]) -> ir.DataType:
+def _natural_dtype(value: Any, allowed: frozenset[Any]) -> ir.DataType:
     if len(allowed) == 1:
         return next(iter(allowed)).dtype
     for element in value if isinstance(value, (list, tuple)) else (value,):

@@ -33,10 +33,10 @@ def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
 
     recorder = NodeRecorder(opset)
     inputs = [recorder.input(f"input_{index}", each or _scalar(call, index)) for index, each in enumerate(call.inputs)]
-    function = _chosen(translation, call, inputs)
+    function = _choose(translation, call, inputs)
     name = f"the translation '{getattr(function, '__name__', function)}' of {call.operator}"
     try:
-        args, kwargs = _bound(function, call, inputs)
+        args, kwargs = _bind(function, call, inputs)
         with onnxscript.evaluator.default_as(recorder):
             result = function(*args, **kwargs)
             results = _results(result, call, recorder)
@@ -44,8 +44,8 @@ def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
     except WhenceError:
         raise
     except Exception as failure:  # the function is the user's
-        raise call.failed(name, failure, "fix the function: it gets the arguments of the operator's schema, tensors as "
-                          "symbolic values, and must return the operator's results") from failure
+        raise call.failed(name, failure, "fix the function: it gets the operator's arguments, tensors as symbolic "
+                          "values, and must return the operator's results") from failure
 
 
 def _scalar(call: Call, index: int) -> Any:
@@ -64,24 +64,24 @@ def _scalar(call: Call, index: int) -> Any:
 # ---- choice of the function and its arguments ------------------------------------------------------------------------
 
 
-def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -> Callable[..., Any]:
+def _choose(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -> Callable[..., Any]:
     if len(translation.functions) == 1:
         return translation.functions[0]
     for function in translation.functions:
         try:
-            args, kwargs = _bound(function, call, inputs)
+            args, kwargs = _bind(function, call, inputs)
             bound = inspect.signature(function).bind(*args, **kwargs).arguments
             hints = typing.get_type_hints(getattr(function, "function", function))
         except (TypeError, ValueError, NameError):
             continue  # its arguments do not fit
-        if all(_takes(hints.get(name), value) for name, value in bound.items()):
+        if all(_accepts(hints.get(name), value) for name, value in bound.items()):
             return function
     dtypes = ", ".join(str(getattr(each.dtype, "name", "of unknown dtype")) for each in inputs)
     raise call.failed(f"the translation of {call.operator}", f"none of its {len(translation.functions)} functions "
                       f"takes tensors of {dtypes}", "annotate them with the types that they accept, such as FLOAT")
 
 
-def _takes(annotation: Any, value: Any) -> bool:
+def _accepts(annotation: Any, value: Any) -> bool:
     dtype, allowed = getattr(value, "dtype", None), _dtypes(annotation)
     return dtype is None or allowed is None or int(dtype) in allowed
 
@@ -95,11 +95,11 @@ def _dtypes(annotation: Any) -> set[int] | None:
     else:
         dtype = getattr(annotation, "dtype", None)
         return None if dtype is None else {int(dtype)}
-    found = [_dtypes(each) for each in parts]
-    return None if not found or None in found else set().union(*found)
+    dtypes = [_dtypes(each) for each in parts]
+    return None if not dtypes or None in dtypes else set().union(*dtypes)
 
 
-def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+def _bind(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Returns the arguments in the order of the operator's schema. Trailing arguments with default values are passed
     only if the function has no default for them, as in a torch.export program."""
     schema = call.schema
@@ -107,11 +107,11 @@ def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> t
     by_name = {each.name: each for each in schema.arguments} if schema else {}
     values, is_default = {}, {}
     for name in names:
-        has_one = name in by_name and by_name[name].has_default_value()
-        default = by_name[name].default_value if has_one else inspect._empty
+        has_default = name in by_name and by_name[name].has_default_value()
+        default = by_name[name].default_value if has_default else inspect._empty
         value = call.arguments.get(name, None if default is inspect._empty else default)
         values[name] = _value(value, inputs)
-        is_default[name] = default is not inspect._empty and (name not in call.arguments or _same(value, default))
+        is_default[name] = default is not inspect._empty and (name not in call.arguments or _equals(value, default))
     positional = [name for name in names if name not in by_name or not by_name[name].kwarg_only]
     required, keyword_names = _requirements(function)
     count = len(positional)
@@ -124,13 +124,13 @@ def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> t
     return [values[name] for name in positional[:count]], keywords
 
 
-def _same(value: Any, default: Any) -> bool:
+def _equals(value: Any, default: Any) -> bool:
     return not isinstance(value, Input) and (value is default or type(value) is type(default) and value == default)
 
 
 def _requirements(function: Callable[..., Any]) -> tuple[int, set[str]]:
-    """Returns the number of arguments that the function requires by position, and the names of those required by
-    name."""
+    """Returns the number of arguments that the function requires by position, and the names of required arguments that
+    can be passed by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -209,7 +209,7 @@ def _inlined(model: Any) -> Any:
 
     for function in model.functions:
         for each in function.opset_import:
-            if not any(each.domain == known.domain for known in model.opset_import):
+            if not any(each.domain == opset.domain for opset in model.opset_import):
                 model.opset_import.add(domain=each.domain, version=each.version)
     return onnx.inliner.inline_local_functions(model)
 
@@ -218,32 +218,32 @@ def _drop_unread(graph: Any) -> None:
     """Removes nodes, constants, types and optional results that nothing reads."""
     import onnx
 
-    read, kept = {each.name for each in graph.output}, []
+    read_names, kept_nodes = {each.name for each in graph.output}, []
     for node in reversed(graph.node):  # readers come after the nodes that they read
-        if read.isdisjoint(node.output):
+        if read_names.isdisjoint(node.output):
             continue
-        read |= _read_by(node)
-        kept.append(type(node).FromString(node.SerializeToString()))
-        node = kept[-1]
+        read_names |= _read_by(node)
+        kept_nodes.append(type(node).FromString(node.SerializeToString()))
+        node = kept_nodes[-1]
         if onnx.defs.has(node.op_type, node.domain):
             formal = onnx.defs.get_schema(node.op_type, domain=node.domain).outputs
             optional = onnx.defs.OpSchema.FormalParameterOption.Optional
-            node.output[:] = ["" if name not in read and index < len(formal) and formal[index].option == optional
+            node.output[:] = ["" if name not in read_names and index < len(formal) and formal[index].option == optional
                               else name for index, name in enumerate(node.output)]
             while node.output and not node.output[-1]:
                 node.output.pop()
     del graph.node[:]
-    graph.node.extend(reversed(kept))
-    for value in [each for each in graph.initializer if each.name not in read]:
+    graph.node.extend(reversed(kept_nodes))
+    for value in [each for each in graph.initializer if each.name not in read_names]:
         graph.initializer.remove(value)
-    made = {name for node in graph.node for name in node.output}
-    for value in [each for each in graph.value_info if each.name not in made]:
+    produced = {name for node in graph.node for name in node.output}
+    for value in [each for each in graph.value_info if each.name not in produced]:
         graph.value_info.remove(value)
 
 
 def _read_by(node: Any) -> set[str]:
-    read = set(node.input)
+    names = set(node.input)
     for graph in bodies(node):
-        read.update(name for inner in graph.node for name in inner.input)
-        read.update(each.name for each in graph.output)
-    return read
+        names.update(name for inner in graph.node for name in inner.input)
+        names.update(each.name for each in graph.output)
+    return names

@@ -1,4 +1,4 @@
-"""Converts calls by symbolic functions that a user registered with torch.onnx.register_custom_op_symbolic, for traces.
+"""Converts calls in traces with a user's symbolic functions (torch.onnx.register_custom_op_symbolic).
 
 Each call becomes a PyTorch graph of one node, which PyTorch converts with the user's function.
 """
@@ -14,30 +14,31 @@ from .call_expansion import Call, Input, Keyword
 
 
 def registered(opset: int) -> frozenset[str]:
-    """Returns the operators whose symbolic function at this opset is the user's: {"aten::gelu"}.
+    """Returns the operators for which the user registered a symbolic function at this opset: {"aten::gelu"}.
 
     Skips functions that torchvision registers when it is imported: whence has converters for its operators.
     """
     from torch.onnx._internal.torchscript_exporter import registration
 
-    found = set()
+    operators = set()
     for name in registration.registry.all_functions():
         group = registration.registry.get_function_group(name)
         if group is None or name.startswith(("torchvision::", "prim::")):
             continue
         version = registration._dispatch_opset_version(opset, group._functions)
         if version is not None and group._functions.overridden(version):
-            found.add(name)
-    return frozenset(found)
+            operators.add(name)
+    return frozenset(operators)
 
 
 def part_of(call: Call, opset: int, custom_opsets: Mapping[str, int]) -> Any:
-    """Returns an ONNX model of only this call, made by PyTorch with the user's function. Raises WhenceError E0302."""
+    """Returns an ONNX model of only this call, which PyTorch creates with the user's function. Raises E0302."""
     import onnx
     from torch.onnx._internal.torchscript_exporter import _globals, onnx_proto_utils
 
     kind = torch.onnx.OperatorExportTypes.ONNX
-    state, kept = _globals.GLOBALS, (_globals.GLOBALS.export_onnx_opset_version, _globals.GLOBALS.operator_export_type)
+    state = _globals.GLOBALS
+    original = state.export_onnx_opset_version, state.operator_export_type
     state.export_onnx_opset_version, state.operator_export_type = opset, kind
     try:
         graph = _graph(call)
@@ -50,7 +51,7 @@ def part_of(call: Call, opset: int, custom_opsets: Mapping[str, int]) -> Any:
         raise call.failed(f"the function registered for {call.operator}", failure,
                           "fix it, or remove it with torch.onnx.unregister_custom_op_symbolic") from failure
     finally:
-        state.export_onnx_opset_version, state.operator_export_type = kept
+        state.export_onnx_opset_version, state.operator_export_type = original
 
 
 def _graph(call: Call) -> torch._C.Graph:
@@ -80,15 +81,15 @@ def _argument(graph: torch._C.Graph, value: Any, inputs: list[Any], kind: Any) -
     return graph.insertConstant(None if isinstance(value, Keyword) else value)
 
 
-def _type(known: Any) -> torch._C.TensorType:
-    """Returns TorchScript's type for an ONNX tensor type; a general tensor type if it is unknown."""
+def _type(onnx_type: Any) -> torch._C.TensorType:
+    """Returns TorchScript's type for an ONNX type; the general tensor type if the ONNX type is unknown."""
     from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
     kind = torch._C.TensorType.get()
-    if known is None or not known.tensor_type.elem_type:
+    if onnx_type is None or not onnx_type.tensor_type.elem_type:
         return kind
-    known = known.tensor_type
-    kind = kind.with_dtype(JitScalarType.from_onnx_type(known.elem_type).dtype())
-    if known.HasField("shape"):
-        kind = kind.with_sizes([each.dim_value if each.HasField("dim_value") else None for each in known.shape.dim])
+    tensor_type = onnx_type.tensor_type
+    kind = kind.with_dtype(JitScalarType.from_onnx_type(tensor_type.elem_type).dtype())
+    if tensor_type.HasField("shape"):
+        kind = kind.with_sizes([dim.dim_value if dim.HasField("dim_value") else None for dim in tensor_type.shape.dim])
     return kind

@@ -60,7 +60,7 @@ class PlaceReport(Printed):
 
     @property
     def clean(self) -> bool:
-        """True if ONNX Runtime assigned no node to another device, or without ``assigned``."""
+        """True if ONNX Runtime assigned no node to another device, or if ``assigned`` was not passed."""
         return not self.differences
 
     def _headline(self) -> str:
@@ -72,9 +72,9 @@ class PlaceReport(Printed):
         return lines + [f"{counted(each.values, 'value')} from {each.source} to {each.target}" for each in self.crossings]
 
     def _table(self) -> Table:
-        most = sum(each.nodes for each in self.devices) or 1
+        total = sum(each.nodes for each in self.devices) or 1
         return Table(("device", "nodes", "weights", "bytes", "microseconds", ""), [
-            (each.device, each.nodes, each.weights, each.bytes, each.microseconds, Bar.of(each.nodes / most))
+            (each.device, each.nodes, each.weights, each.bytes, each.microseconds, Bar.of(each.nodes / total))
             for each in self.devices])
 
 
@@ -90,7 +90,7 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
           output: str | os.PathLike[str] | None = None, assigned: Any = None,
           profile: str | os.PathLike[str] | None = None, optimized: Model | None = None,
           sidecar: str | os.PathLike[str] | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
-    """Assigns modules of an annotated ONNX file to devices. Writes a file only if ``output`` is given.
+    """Assigns modules of an annotated ONNX file to devices. Writes a file only if ``output`` is set.
 
     rules    "gpu=encoder.**": a device and a glob over qualified names. The first rule that matches a node's module
              decides. Without rules, the file's own devices are used. ``default``: the device of all other nodes.
@@ -98,28 +98,28 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
     profile  a runtime's profile, for the time of each device; ``optimized``: the model that the session saved.
     sidecar  for an exported file that is not annotated yet.
     overwrite  replace existing files at the paths of the output's weights.
-    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
+    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
 
     Raises WhenceError E0101 for a glob that matches nothing, a rule that places no node, an unknown device, and nodes
     without a device.
     """
     require_list(rules)
-    chosen = [word for rule in rules for word in ("--rule", rule)]
+    options = [word for rule in rules for word in ("--rule", rule)]
     for option, value in [("--default", default), ("-o", output), ("--profile", profile),
                           ("--optimized", optimized), ("--sidecar", sidecar)]:
-        chosen += [option, value] if value is not None else []
-    chosen += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
+        options += [option, value] if value is not None else []
+    options += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
     with tempfile.TemporaryDirectory() as folder:
         if hasattr(assigned, "get_provider_graph_assignment_info"):
             providers_file = Path(folder) / "providers.json"
             providers_file.write_text(json.dumps(providers_of(assigned)))
             assigned = providers_file
-        chosen += ["--assigned", assigned] if assigned is not None else []
-        report = run_json("place", model, *chosen, accepted=(0, 1))
-    compared = report.get("assigned")
+        options += ["--assigned", assigned] if assigned is not None else []
+        report = run_json("place", model, *options, accepted=(0, 1))
+    comparison = report.get("assigned")
     return PlaceReport(
         tuple(DeviceShare(**each) for each in report["devices"]),
         tuple(Crossing(each["from"], each["to"], each["values"]) for each in report["crossings"]), report["settings"],
-        compared["as_placed"] if compared else None,
-        tuple(PlacementDifference(**each) for each in compared["differences"]) if compared else (),
+        comparison["as_placed"] if comparison else None,
+        tuple(PlacementDifference(**each) for each in comparison["differences"]) if comparison else (),
         tuple(map(Diagnostic.from_json, report["diagnostics"])))

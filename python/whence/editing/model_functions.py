@@ -48,22 +48,22 @@ class FunctionsReport(Printed):
 def functions(model: Model, *, output: str | os.PathLike[str] | None = None, modules: Sequence[str] = (),
               types: Collection[str] = (), depth: int | None = None, overwrite: bool = False,
               copy_data: bool = False) -> FunctionsReport:
-    """Turns modules of an annotated ONNX file into functions; in place unless ``output`` is given.
+    """Turns modules of an annotated ONNX file into functions, in place by default.
 
     modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
-             to this many calls below the root. Without any of them, the repeated blocks that save the most nodes.
+             to this many calls below the root. By default, the repeated blocks that save the most nodes.
     overwrite  replace existing files at the paths of the output's weights.
-    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
+    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
 
     Writes a file only if inlining the functions gives the original graph. Raises WhenceError: E0101 if a choice matches
     nothing, E0302 if no chosen module is a single part of the graph.
     """
     target = Path(output or model)
-    chosen = [word for glob in modules for word in ("--modules", glob)]
-    chosen += ["--types", ",".join(types)] if types else []
-    chosen += ["--depth", depth] if depth is not None else []
-    chosen += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
-    report = run_json("functions", model, "-o", target, *chosen)
+    options = [word for glob in modules for word in ("--modules", glob)]
+    options += ["--types", ",".join(types)] if types else []
+    options += ["--depth", depth] if depth is not None else []
+    options += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
+    report = run_json("functions", model, "-o", target, *options)
     return FunctionsReport(
         target, tuple(Function(each["name"], each["calls"], each["nodes"], tuple(each["modules"]))
                       for each in report["functions"]),

@@ -1,7 +1,7 @@
-"""Moves the weights of several models in one folder into one file: an encoder and a decoder, a model and a part of it.
+"""Moves the weights of several models in one folder into one file, such as an encoder and a decoder.
 
-A weight of two models is stored once. The models refer to the file as ONNX external data, which every runtime reads;
-nothing else in the models changes.
+A weight that models share is stored once. The models refer to the file as ONNX external data, which every runtime
+reads; nothing else in the models changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SharedWeights(Printed):
     bytes: int                 # the length of the file
     shared: tuple[str, ...]    # weights in more than one model, by their name in the first model
     saved: int                 # bytes saved by storing shared weights once
-    unused: tuple[Path, ...]   # files of weights that no model reads any more
+    unused: tuple[Path, ...]   # weight files that are no longer read
 
     def _headline(self) -> str:
         return f"{self.path}: {self.bytes:,} bytes, {self.saved:,} bytes less by {len(self.shared)} shared weights"
@@ -45,9 +45,9 @@ def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathL
     """Moves the weights of ``models``, all in one folder, into ``data``, a file name in that folder. Stores equal
     weights once.
 
-    Replaces all files or none. Files of weights that are not read any more stay and are reported. Raises WhenceError:
-    E0101 for models in several folders, E0401 if ``data`` exists or has weights of other models, unless ``overwrite``
-    is given, E0502 for weights outside the folder, E0102 for a missing file."""
+    Replaces all files or none. Keeps and reports weight files that are no longer read. Raises WhenceError:
+    E0101 for models in several folders, E0401 if ``data`` exists or contains weights of other models, without
+    ``overwrite``, E0502 for weights outside the folder, E0102 for a missing file."""
     paths = _paths(models)
     target = _target(data, paths)
     onnx = import_optional("onnx", "share_weights")
@@ -55,14 +55,14 @@ def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathL
     with draft_folder(folder_of(target)) as draft:
         with (draft / target.name).open("wb") as file:
             store = _WeightFile(file, target.name, onnx.numpy_helper)
-            read = {source for path, model in zip(paths, loaded) for source in store.add(path, model)}
-        if target in read and not overwrite:
+            sources = {source for path, model in zip(paths, loaded) for source in store.add(path, model)}
+        if target in sources and not overwrite:
             _require_no_other_reader(onnx, target, paths)
         for path, model in zip(paths, loaded):
             (draft / path.name).write_bytes(model.SerializeToString())
-        move_together(draft, [target], paths, overwrite or target in read)
+        move_together(draft, [target], paths, overwrite or target in sources)
     return SharedWeights(target, target.stat().st_size, tuple(store.shared), store.saved,
-                         tuple(sorted(read - {target})))
+                         tuple(sorted(sources - {target})))
 
 
 def _paths(models: Any) -> list[Path]:
@@ -83,7 +83,7 @@ def _target(data: Any, paths: Sequence[Path]) -> Path:
     if target.parent != paths[0].parent or target in paths or "\0" in str(name) \
             or len(os.fsencode(target.name)) > _MAX_NAME:
         raise error("E0101", "usage", f"{data!r} is not a new name in the folder of the models",
-                    "give a name without a folder, such as 'weights.data'", file=str(target))
+                    "pass a name without a folder, such as 'weights.data'", file=str(target))
     return target
 
 
@@ -97,8 +97,8 @@ def _require_no_other_reader(onnx: Any, target: Path, paths: Sequence[Path]) -> 
             continue
         if any(entry.key == "location" and entry.value == target.name
                for tensor in _tensors(model) for entry in tensor.external_data):
-            raise error("E0401", "cannot_write", f"{other.name} reads its weights from {target}, too",
-                        f"name {other.name} among the models, or give another name than {target.name}",
+            raise error("E0401", "cannot_write", f"{other.name} also reads its weights from {target}",
+                        f"add {other.name} to the models, or choose another name than {target.name}",
                         file=str(target))
 
 
@@ -110,7 +110,7 @@ def _model(onnx: Any, path: Path) -> Any:
         if not model.HasField("graph"):
             raise ValueError("it has no graph")
         return model
-    except Exception as failure:  # protobuf raises exceptions of its own for unreadable files
+    except Exception as failure:  # protobuf raises its own exceptions for unreadable files
         raise error("E0204", "corrupt_file", f"{path} is not an ONNX model: {failure}", "check the file",
                     file=str(path)) from failure
 
@@ -140,7 +140,7 @@ class _WeightFile:
         return sources
 
     def _embedded_content(self, tensor: Any) -> bytes:
-        """Returns the content of an embedded weight; nothing for strings, which cannot be external data."""
+        """Returns the content of an embedded weight; b"" for strings, which cannot be external data."""
         if tensor.raw_data or tensor.data_type == tensor.STRING:
             return tensor.raw_data
         numbers = self._numpy_helper.from_array(self._numpy_helper.to_array(tensor))
@@ -180,7 +180,7 @@ def _external_content(path: Path, tensor: Any) -> tuple[memoryview, Path]:
     if ".." in file.parts or os.path.isabs(entries.get("location", "")) \
             or Path(os.path.realpath(file)).parent != Path(os.path.realpath(path.parent)):
         raise error("E0502", "outside_folder", f"the weight '{tensor.name}' of {path} is outside the model's folder",
-                    "copy its file beside the model", file=str(path))
+                    "copy its file next to the model", file=str(path))
     try:
         size = file.stat().st_size
         offset = int(entries.get("offset", 0))
@@ -191,10 +191,10 @@ def _external_content(path: Path, tensor: Any) -> tuple[memoryview, Path]:
         raise _damaged(path, tensor, f"{file} has {size} bytes")
     if not length:
         return memoryview(b""), file
-    with file.open("rb") as opened:
-        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))[offset:offset + length], file
+    with file.open("rb") as data:
+        return memoryview(mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ))[offset:offset + length], file
 
 
 def _damaged(path: Path, tensor: Any, why: str) -> WhenceError:
     return error("E0102", "missing_file", f"the weight '{tensor.name}' of {path} cannot be read: {why}",
-                 "copy the file of weights beside the model", file=str(path))
+                 "copy the weight file next to the model", file=str(path))

@@ -19,20 +19,20 @@ _TITLE = "# Export"
 
 @dataclass
 class Artifacts:
-    """The paths of these files: ``onnx_export_TIME_RESULT.md`` and ``onnx_export_TIME.pt2``, as in torch.onnx."""
+    """Paths of the report, ``onnx_export_TIME_RESULT.md``, and the archive, ``onnx_export_TIME.pt2``."""
 
     folder: Path
     report: bool | Path = False  # True: in the folder, with a name that contains the result
     dump: bool = False
-    before: str | None = None    # the earlier report at the path
+    earlier_report: str | None = None  # the text of a report that was at the path before
     time: str = field(default_factory=lambda: datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f"))
 
     @classmethod
-    def requested(cls, folder: str | os.PathLike[str], report: bool | str | os.PathLike[str] | None,
-                  dump: bool) -> Artifacts:
+    def from_request(cls, folder: str | os.PathLike[str], report: bool | str | os.PathLike[str] | None,
+                     dump: bool) -> Artifacts:
         artifacts = cls(Path(folder), Path(report) if report and not isinstance(report, bool) else bool(report), dump)
         if isinstance(artifacts.report, Path) and _is_report(artifacts.report):
-            artifacts.before = artifacts.report.read_text(encoding="utf-8")
+            artifacts.earlier_report = artifacts.report.read_text(encoding="utf-8")
         if artifacts.report is True or dump:
             try:
                 artifacts.folder.mkdir(parents=True, exist_ok=True)
@@ -57,22 +57,22 @@ class Artifacts:
 
     def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "",
                in_memory: Path | None = None) -> Path | None:
-        """Completes the report and renames it. ``in_memory``: the path of a temporary file, replaced by "in memory".
+        """Completes the report and renames it. ``in_memory``: the path of a temporary file, replaced with "in memory".
 
         If the export was refused because of a file at the report's path, removes the report or restores an earlier one.
         """
         draft = self.draft()
         if draft is None:
             return None
-        if failure is not None and _concerns(failure, draft):
+        if failure is not None and _is_about(failure, draft):
             self._restore_earlier(draft)
             return None
         text = draft.read_text(encoding="utf-8") if draft.exists() else ""
         text = text.replace(f"`{in_memory}`", "in memory") if in_memory else text
         result = _result(failure, verification, captured=bool(text))
         if not text:  # the export ended before the command ran
-            said = "".join(traceback.format_exception(failure)) if failure else ""
-            text = f"{_TITLE}\n\nNothing was written: the program could not be captured.\n\n```\n{said}```\n"
+            failure_text = "".join(traceback.format_exception(failure)) if failure else ""
+            text = f"{_TITLE}\n\nNothing was written: the program could not be captured.\n\n```\n{failure_text}```\n"
         if verification is not None:
             text += f"\n## Verification\n\nONNX Runtime against PyTorch.\n\n```\n{verification}\n```\n"
         if archive:
@@ -87,17 +87,17 @@ class Artifacts:
 
     def _restore_earlier(self, draft: Path) -> None:
         """Restores the earlier report, or removes the one that the command wrote about the failure."""
-        if self.before is not None:
-            write_atomically(draft, lambda path: path.write_text(self.before, encoding="utf-8"))
+        if self.earlier_report is not None:
+            write_atomically(draft, lambda path: path.write_text(self.earlier_report, encoding="utf-8"))
         elif _is_report(draft):
             draft.unlink()
 
 
-def require_report_place(report: Path, target: Path, overwrite: bool) -> None:
-    """Raises WhenceError E0401 if the report would replace another file beside ``target``: a name that starts with the
-    model's name may belong to weights of an earlier export. A report may be replaced."""
-    is_beside = report.parent.resolve() == target.parent.resolve() and report.name.startswith(target.name + ".")
-    if is_beside and report.is_file() and not overwrite and not _is_report(report):
+def require_report_path(report: Path, target: Path, overwrite: bool) -> None:
+    """Raises WhenceError E0401 if the report would replace another file next to ``target`` whose name starts with the
+    model's name, because it may contain weights of an earlier export. A report may be replaced."""
+    may_be_weights = report.parent.resolve() == target.parent.resolve() and report.name.startswith(target.name + ".")
+    if may_be_weights and report.is_file() and not overwrite and not _is_report(report):
         raise error("E0401", "cannot_write", f"the report would replace another file: {report}",
                     "choose another name for the report, or overwrite=True to replace that file", file=str(report))
 
@@ -106,11 +106,11 @@ def _is_report(file: Path) -> bool:
     """Returns true for a report of an export, written by this package or by the command."""
     if not file.is_file():
         return False
-    with file.open("rb") as opened:
-        return opened.read(len(_TITLE)) == _TITLE.encode()
+    with file.open("rb") as content:
+        return content.read(len(_TITLE)) == _TITLE.encode()
 
 
-def _concerns(failure: BaseException, file: Path) -> bool:
+def _is_about(failure: BaseException, file: Path) -> bool:
     """Returns true if a diagnostic of ``failure`` is about the file, or states that the file would be overwritten."""
     diagnostics = failure.diagnostics if isinstance(failure, WhenceError) else ()
     return any(os.path.realpath(each.where.get("file") or "") == os.path.realpath(file)

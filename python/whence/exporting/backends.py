@@ -39,7 +39,7 @@ def export_by(backend: str, job: Job) -> Exported:
         job.call = call
         axes = job.axes_of(call)
         job.options = replace(job.options, input_names=call.input_names(job.options.input_names))
-        job.observed = lasting_writes.observed(job.request.model, job.request.model, call.tensors)
+        job.observed = lasting_writes.observe(job.request.model, job.request.model, call.tensors)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # recorded with source lines
         if backend == "native":
             return export_trace(job, call, axes)
@@ -56,14 +56,14 @@ def export_by(backend: str, job: Job) -> Exported:
 
 
 def _exported_program(backend: str, job: Job) -> Exported:
-    """Exports a torch.export.ExportedProgram, which has its arguments and dynamic sizes already."""
+    """Exports a torch.export.ExportedProgram, which already contains its arguments and dynamic sizes."""
     if backend not in ("native-export", "torch-dynamo"):
         raise error("E0303", "unsupported_feature", f"backend='{backend}' exports modules, not exported programs",
                     "use backend='native-export' or 'torch-dynamo'")
     exported_programs.refuse_constants_without_data(job.request.model)
     if backend == "native-export":
         return export_program(job, job.request.model, {}, {})
-    job.observed = lasting_writes.observed_program(job.request.model)
+    job.observed = lasting_writes.observe_program(job.request.model)
     with record(job.sidecar), torch.no_grad():
         torch.onnx.export(job.request.model, (), str(job.target),
                           **job.options.for_torch({}, {}, True) | job.request.for_torch_dynamo())
@@ -79,7 +79,7 @@ def _scripted(backend: str, job: Job) -> Exported:
     job.call = call = calls.opened(calls.signature_of(job.request.model), job.request.args, job.request.kwargs)
     arguments = call.arguments
     axes = named_by_pytorch(job.axes_of(call))
-    job.observed = lasting_writes.observed_script(job.request.model, arguments)
+    job.observed = lasting_writes.observe_script(job.request.model, arguments)
     if backend == "native":
         return export_archive(job, job.request.model, arguments, axes)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:

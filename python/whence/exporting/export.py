@@ -19,7 +19,7 @@ from ..editing.model_functions import FunctionsReport, functions
 from ..errors import WhenceError, WhenceWarning, error
 from ..files.atomic_files import require_sidecar_path
 from ..state.export_settings import Training, exporting, log, onnx_export_flag
-from .artifacts import Artifacts, require_report_place
+from .artifacts import Artifacts, require_report_path
 from .backends import Job, export_by
 from .options import Options, log_decisions, options_of
 from .program import Folder, ONNXProgram, Source
@@ -45,47 +45,47 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
     """Exports ``model`` called with ``args`` and ``kwargs``; every node of the file states its origin.
 
     model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or
-             torch.onnx.ExportableModule, which have their arguments already.
+             torch.onnx.ExportableModule, which already contain their arguments.
     args, kwargs  the arguments of forward: tensors, nested in tuples, lists, dicts, dataclasses, transformers' caches
              and any objects that hold them in attributes. Tensors become inputs: x["key"][0] is x_key_0, a tensor of a
-             cache is past_key_values.0.key. Everything else is fixed in the file. Caches that forward returns become
-             outputs such as present.0.key. The arguments and the model are restored afterwards (python/README.md).
+             cache is past_key_values.0.key. All other arguments are fixed in the file. Caches that forward returns
+             become outputs such as present.0.key. The arguments and the model are restored (python/README.md).
     f        the path, or a binary stream such as a BytesIO; None exports in memory, see ONNXProgram.
     backend  "native": whence exports a trace of the model. It uses torch.export instead if the model cannot be traced,
              if the trace cannot be converted or contains sizes of the example, and for operators registered in Python;
              ``program.backend`` names the result. "native-export": whence exports a program of torch.export.
              "torch-torchscript": torch.onnx.export(dynamo=False), recorded during its trace. "torch-dynamo":
-             torch.onnx.export(dynamo=True); its record is that of the program that torch.export made for it. A list is
+             torch.onnx.export(dynamo=True); records the program that torch.export creates for it. A list is
              a chain: if one backend fails, the next one is tried, with a WhenceWarning. dynamo=True means
              "native-export", dynamo=False means "native".
     dynamic_shapes  nested like the arguments: {"x": {0: "batch"}}; names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
-             These axes are required: if the model fixes one, the export is refused (E0304). A branch that no run at
-             another size took is warned of. "auto" lets whence propose the axes of batch, sequence and past; this is
+             These axes are required: if the model fixes one, the export is refused (E0304). Warns about branches that
+             no run at another size takes. "auto" lets whence propose the axes of batch, sequence and past; this is
              the default for a call that takes a cache. Proposals are reported, and program.dynamic_axes has the result.
              dynamic_axes={} fixes every size.
     dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} gives PyTorch's names, x_dynamic_axes_1 and so on. These axes are
              optional: if the model fixes one, the file fixes it, with a WhenceWarning.
-    training the mode in which the model is exported; its own mode is restored, also after an error. A traced or frozen
-             module keeps its mode.
-    input_names, output_names  in order; further inputs have forward's names.
+    training the mode in which the model is exported; the original mode is restored, also after an error. A traced or
+             frozen module keeps its mode.
+    input_names, output_names  names in order; the remaining inputs have forward's names.
     keep_bfloat16  keeps bfloat16 also for operators that ONNX Runtime cannot compute in bfloat16 on the CPU. By default
              they compute in float32 between casts, with a WhenceWarning. Weights stay bfloat16 in either case.
-    external_data  True stores the weights beside the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}
+    external_data  True stores the weights next to the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}
              sets the smallest size in bytes, the alignment in bytes, and one file for each tensor (native backends).
-    sidecar  the path of the record; by default ``model.whence.json`` beside the file, which replaces only another
+    sidecar  the path of the record; by default ``model.whence.json`` next to the file, which replaces only another
              record.
-    overwrite  allows replacing weight files beside ``f`` with other contents, even those of an earlier export with
+    overwrite  allows replacing weight files next to ``f`` with other contents, even those of an earlier export with
              other weights, and any file at the default path of the record. Without it, they stay and E0401 is raised.
-    verify   compares ONNX Runtime with the model; a difference is warned of and located in ``program.verification``.
-    report   True: a Markdown report in ``artifacts_dir`` with torch.onnx's name for it; or its path. It is also written
-             on failure, unless the failure concerns the file at that path. A file named like weights of ``f`` is
-             replaced only if it is a report, or with ``overwrite``.
+    verify   compares ONNX Runtime with the model; warns about a difference and locates it in ``program.verification``.
+    report   the path of a Markdown report; True writes it to ``artifacts_dir`` under torch.onnx's name for it. It is
+             also written on failure, unless the failure concerns the file at that path. A file named like weights
+             of ``f`` is replaced only if it is a report, or with ``overwrite``.
     dump_exported_program  keeps the exported archive in ``artifacts_dir``.
     profile, verbose  log the time of each stage, or each stage, to standard error through the logger "whence".
     custom_translation_table  {torch.ops.mylib.op.default: function}: your own converters, which take precedence over
              whence's. A Python function is called for each call of the operator, with its arguments: symbolic tensors,
              which have ``shape`` and ``dtype``, and Python values. It calls onnxscript's operators. Of a list [f, g],
-             the first function is used whose annotations allow the dtypes. onnxscript functions and FunctionProtos stay
+             the first function whose annotations allow the dtypes is used. onnxscript functions and FunctionProtos stay
              functions in the file (native backends): they take the operator's tensors in the order of its schema, and
              their attributes have the names of its arguments. "mylib::op" means all overloads. If an operator
              writes to arguments, the function returns their new contents after the operator's own results; an ONNX
@@ -101,7 +101,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
 
     Raises WhenceError with the command's codes: E0301 for operators without a converter, E0104 for arguments that do
     not fit, E0101 for invalid options, E0303 for features that the backend lacks, E0106 if the sidecar is incomplete
-    (``f`` then holds the export without annotation). PyTorch's exceptions become E0207 if the model does not run on the
+    (``f`` then has the export without annotation). PyTorch's exceptions become E0207 if the model does not run on the
     arguments, E0304 or E0303; exceptions of the model's own code propagate unchanged.
     """
     model, args, kwargs = as_module(model, args, kwargs)
@@ -131,7 +131,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
                 proposed_axes.report(job.call, job.options.input_names, program.dynamic_axes)
             if function_modules:
                 with job.stage("functions"):
-                    program.functions = _cut(program.path, request.model, function_modules)
+                    program.functions = _extract_functions(program.path, request.model, function_modules)
             if request.verify:
                 _verify(program, job)
         except BaseException as raised:
@@ -175,8 +175,8 @@ def _job(request: ExportRequest, options: Options, folder: Folder | None) -> Job
     check_apart(f=target, sidecar=record_file, report=report_file,
                 external_data=target.with_name(target.name + ".data") if one_file else None)
     if report_file is not None:
-        require_report_place(report_file, target, request.overwrite)
-    artifacts = Artifacts.requested(request.artifacts_dir, request.report, request.dump_exported_program)
+        require_report_path(report_file, target, request.overwrite)
+    artifacts = Artifacts.from_request(request.artifacts_dir, request.report, request.dump_exported_program)
     return Job(request, target, record_file, options, artifacts, lambda call: _axes(request, options, call))
 
 
@@ -185,9 +185,9 @@ def _axes(request: ExportRequest, options: Options, call: Call) -> Axes:
         raise error("E0104", "input_mismatch", f"input_names has {len(options.input_names)} names, but the call has "
                     f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
     if proposed_axes.is_requested(request.dynamic_shapes, request.dynamic_axes, call):
-        return proposed_axes.proposed(call)
+        return proposed_axes.propose(call)
     if request.dynamic_shapes is not None and request.dynamic_axes:
-        raise error("E0101", "usage", "dynamic_shapes and dynamic_axes exclude each other", "give one of them")
+        raise error("E0101", "usage", "dynamic_shapes and dynamic_axes exclude each other", "pass only one of them")
     if request.dynamic_shapes is not None:
         return from_dynamic_shapes(request.dynamic_shapes, call)
     return from_dynamic_axes(request.dynamic_axes, call.tensors, options.input_names, options.output_names)
@@ -196,45 +196,45 @@ def _axes(request: ExportRequest, options: Options, call: Call) -> Axes:
 def _export_by_chain(chain: Sequence[str], job: Job, folder: Folder | None) -> ONNXProgram:
     request = job.request
     fell_back: list[tuple[str, str]] = []
-    for each in chain:
+    for backend in chain:
         try:
             with onnx_export_flag():
-                done = export_by(each, job)
+                exported = export_by(backend, job)
             source = Source(request.model, request.args, request.kwargs, job.call, request.training,
                             tuple(job.options.input_names))
-            program = ONNXProgram(done, source, each, fell_back, folder)
+            program = ONNXProgram(exported, source, backend, fell_back, folder)
             job.warn_of_writes(program.verify)
             if job.call and job.observed is None:
                 torch_failures.warn_of_own_failure(request.model, request.args, request.kwargs)
             return program
         except Exception as raised:  # PyTorch's exporters raise exceptions of any class
-            failure = torch_failures.translated(raised, request.model, request.args, request.kwargs)
-            if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
+            failure = torch_failures.as_whence_error(raised, request.model, request.args, request.kwargs)
+            if backend == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
                 if failure is raised:
                     raise
                 raise failure from raised
-            fell_back.append((each, str(failure)))
-            log.info("the backend %s failed: %s", each, failure)
-            warnings.warn(f"the backend {each} failed, so the next is tried: {failure}", WhenceWarning, stacklevel=3)
+            fell_back.append((backend, str(failure)))
+            log.info("the backend %s failed: %s", backend, failure)
+            warnings.warn(f"the backend {backend} failed, so the next is tried: {failure}", WhenceWarning, stacklevel=3)
     raise AssertionError("the last backend returns or raises")
 
 
-def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | None:
-    """Moves modules of the file into functions, except classes without any node in it, such as Dropout.
+def _extract_functions(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | None:
+    """Turns modules of the file into functions, except classes without nodes in the file, such as Dropout.
 
-    Warns of a class that has weights but no node: its work was fused into nodes of another module.
+    Warns about a class that has weights but no nodes: it was fused into nodes of another module.
     """
     if "types" in chosen:
         modules = list(getattr(model, "modules", list)())
-        absent = set(chosen["types"]) & {type(module).__name__ for module in modules} - _classes_in(path)
+        classes_without_nodes = set(chosen["types"]) & {type(module).__name__ for module in modules} - _classes_in(path)
         with_weights = {type(module).__name__ for module in modules if any(True for _ in module.parameters(False))}
-        for name in sorted(absent):
+        for name in sorted(classes_without_nodes):
             log.info("export_modules_as_functions: the file has no node of a %s", name)
             if name in with_weights:
                 warnings.warn(f"export_modules_as_functions: no function for {name}, because no node belongs only to "
-                              "such a module: its work was fused with another module's, like Conv with BatchNorm; "
+                              "such a module: it was fused with another module, like Conv with BatchNorm; "
                               "optimize=False keeps the two apart", WhenceWarning, stacklevel=3)
-        chosen = {"types": [name for name in chosen["types"] if name not in absent]}
+        chosen = {"types": [name for name in chosen["types"] if name not in classes_without_nodes]}
         if not chosen["types"]:
             return None
     return functions(path, **chosen)
@@ -251,7 +251,7 @@ def _classes_in(path: Path) -> set[str]:
 
 
 def _verify(program: ONNXProgram, job: Job) -> None:
-    """Verifies the program. Warns if ONNX Runtime cannot run the file or differs; the file stays in either case."""
+    """Verifies the program. Warns if ONNX Runtime cannot run the file or differs; keeps the file in either case."""
     try:
         with job.stage("verify"):
             program.verification = program.verify()
@@ -265,7 +265,7 @@ def _verify(program: ONNXProgram, job: Job) -> None:
 
 
 def _warn_of_outputs(program: ONNXProgram, request: ExportRequest, options: Options) -> None:
-    """Warns of entries of dynamic_axes that name outputs, whose sizes cannot be chosen."""
+    """Warns about entries of dynamic_axes that name outputs, whose sizes cannot be chosen."""
     if not any(name in options.output_names or caches.is_output(name) for name in request.dynamic_axes or ()):
         return
     from ..base.optional_packages import import_optional

@@ -36,7 +36,7 @@ class Job:
     artifacts: Artifacts
     axes_of: Callable[[calls.Call], Axes]
     call: calls.Call | None = None
-    observed: lasting_writes.Observed | None = None
+    observed: lasting_writes.Observation | None = None
     lost_writes: list[Diagnostic] = field(default_factory=list)  # as the exporter reported them
     archive: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class Job:
         self.lost_writes = [in_python(entry) for entry in entries if entry.code == "E0308"]
         for entry in entries:
             # torch.onnx registers symbolics for the whole process, so this model may lack the operator.
-            of_any_model = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
-            if entry.severity == "warning" and entry.code != "E0308" and not of_any_model:
+            may_be_unrelated = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
+            if entry.severity == "warning" and entry.code != "E0308" and not may_be_unrelated:
                 warnings.warn(str(_without_own_archive(in_python(entry), archive)), WhenceWarning, stacklevel=2)
 
     def warn_of_writes(self, verify: Callable[[], Any]) -> None:
-        """Warns of writes that the file loses. ``verify`` compares the file, in ONNX Runtime, with the model."""
+        """Warns about writes that the file loses. ``verify`` compares the file, in ONNX Runtime, with the model."""
         inputs = self.observed.inputs if self.observed else ()
         tensors = list(self.call.tensors) if self.call else list(inputs)
         names = dict(zip(tensors, [*self.options.input_names, *tensors[len(self.options.input_names):]]))
@@ -101,8 +101,8 @@ def _without_own_archive(diagnostic: Diagnostic, archive: Path) -> Diagnostic:
 
 @contextmanager
 def _staged(job: Job, is_staged: bool) -> Iterator[tuple[Path, Path]]:
-    """Yields the paths to write to. If the command's output still needs changes, they are in draft folders, from which
-    the files are moved on success, so that a failure leaves older files unchanged."""
+    """Yields the paths to write to. If the command's output still needs changes, they are in draft folders. The files
+    are moved from there on success, so that a failure leaves older files unchanged."""
     target, sidecar = job.target, job.sidecar
     if not is_staged or not target.parent.is_dir() or not sidecar.parent.is_dir():
         yield target, sidecar

@@ -42,10 +42,10 @@ class Options:
     symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators with a user's function in torch.onnx
 
     def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike[str] | None) -> list[Any]:
-        """Returns the arguments of the command; files that it needs are written to ``folder``."""
+        """Returns the arguments of the command; writes the files that it needs to ``folder``."""
         arguments: list[Any] = ["--opset", self.opset]
-        for name, each in axes.items():
-            axis_names = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
+        for name, specs in axes.items():
+            axis_names = ",".join(f"{axis}={spec.command_name}" for axis, spec in specs.items() if spec.name)
             arguments += ["--dynamic", f"{identifier(name)}:{axis_names}"] if axis_names else []
         arguments += ["--input-names", ",".join(self.input_names)] if self.input_names else []
         arguments += ["--output-names", ",".join(self.output_names)] if self.output_names else []
@@ -87,8 +87,8 @@ class Options:
             options |= {"external_data": self.external_data is not None, "optimize": self.optimize and self.fold}
             if axes:
                 options["dynamic_shapes"] = tuple(
-                    {axis: what.name if what.dim is None and what.name and not what.parts else what.for_torch_export()
-                     for axis, what in axes[name].items()} if name in axes else None for name in tensors)
+                    {axis: spec.name if spec.dim is None and spec.name and not spec.parts else spec.for_torch_export()
+                     for axis, spec in axes[name].items()} if name in axes else None for name in tensors)
         else:
             options |= {"do_constant_folding": self.optimize and self.fold,
                         "training": torch.onnx.TrainingMode.PRESERVE,
@@ -96,22 +96,22 @@ class Options:
             new_name = dict(zip(tensors, names))
             if axes:
                 options["dynamic_axes"] = {
-                    new_name[name]: {axis: what.name or f"{name}_dynamic_axes_{number}"
-                                     for number, (axis, what) in enumerate(each.items(), 1)}
-                    for name, each in axes.items()}
+                    new_name[name]: {axis: spec.name or f"{name}_dynamic_axes_{number}"
+                                     for number, (axis, spec) in enumerate(specs.items(), 1)}
+                    for name, specs in axes.items()}
         return options
 
 
 def shapes_for_torch_export(tensors: Mapping[Any, Any], axes: Axes) -> tuple[Any, ...]:
     """Returns dynamic_shapes for a forward that takes only these tensors."""
-    return tuple({axis: what.for_torch_export() for axis, what in axes[name].items()} if name in axes else None
+    return tuple({axis: spec.for_torch_export() for axis, spec in axes[name].items()} if name in axes else None
                  for name in tensors)
 
 
 def check_opset(opset: Any) -> int:
     if not isinstance(opset, int) or isinstance(opset, bool) or not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise error("E0101", "usage", f"opset_version={opset!r} cannot be exported",
-                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter makes files of older opsets")
+                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter writes older opsets")
     return opset
 
 
@@ -124,17 +124,17 @@ def check_external_data(external_data: Any) -> dict[str, Any] | None:
     if not isinstance(external_data, Mapping) or any(
             type(value) is not kinds.get(name) for name, value in external_data.items()):
         raise error("E0101", "usage", f"external_data={external_data!r} is not a valid setting",
-                    "give True, or a dict with any of: threshold and alignment in bytes, per_tensor=True")
+                    "pass True, or a dict with any of: threshold and alignment in bytes, per_tensor=True")
     return {name: value for name, value in external_data.items() if value is not False}
 
 
 def check_custom_opsets(custom_opsets: Mapping[str, int] | None) -> dict[str, int]:
     if not isinstance(custom_opsets, (Mapping, type(None))):
-        raise error("E0101", "usage", f"custom_opsets is a {type(custom_opsets).__name__}", "give {'mylib': 1}")
+        raise error("E0101", "usage", f"custom_opsets is a {type(custom_opsets).__name__}", "pass {'mylib': 1}")
     for domain, version in (custom_opsets or {}).items():
         if not isinstance(version, int) or version < 1 or domain in ("", "ai.onnx"):
             raise error("E0101", "usage", f"custom_opsets={{{domain!r}: {version!r}}} is not a domain with a version",
-                        "give {'mylib': 1}; the version of ONNX's own operators is opset_version")
+                        "pass {'mylib': 1}; the version of ONNX's own operators is opset_version")
     return dict(custom_opsets or {})
 
 
@@ -147,17 +147,17 @@ def check_operators(operators: str | None) -> str | None:
 
 def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
     names = (names,) if isinstance(names, str) else tuple(names or ())
-    twice = [name for name in names if names.count(name) > 1]
-    wrong = [name for name in names if not isinstance(name, str) or not name or "," in name]
-    if twice or wrong:
-        raise error("E0101", "usage", f"{what} holds {(twice or wrong)[0]!r}" + (" twice" if twice else ""),
-                    "give each value a unique name without commas")
+    repeated = [name for name in names if names.count(name) > 1]
+    invalid = [name for name in names if not isinstance(name, str) or not name or "," in name]
+    if repeated or invalid:
+        raise error("E0101", "usage", f"{what} contains {(repeated or invalid)[0]!r}" + (" twice" if repeated else ""),
+                    "use unique names without commas")
     return names
 
 
 def unsupported_as_domain(operator_export_type: Any) -> bool:
-    """Returns true if operators without a converter become nodes of another domain, for torch.onnx.OperatorExportTypes
-    or the name of one."""
+    """Returns true if operators without a converter become nodes of another domain. Accepts a
+    torch.onnx.OperatorExportTypes or its name."""
     word = getattr(operator_export_type, "name", operator_export_type)
     if word in ("ONNX", None):
         return False

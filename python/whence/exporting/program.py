@@ -31,14 +31,14 @@ from . import program_edits
 
 @dataclass(frozen=True)
 class Exported:
-    """The files and reports that a backend made."""
+    """The files and reports of one export."""
 
     path: Path
     sidecar: Path
     annotated: AnnotateReport
     validation: ValidationReport
-    exported_program: Any = None  # the torch.export.ExportedProgram, if the backend made one
-    backend: str = ""             # the backend that made it, if that is not the requested one
+    exported_program: Any = None  # the torch.export.ExportedProgram, if the backend creates one
+    backend: str = ""             # the backend that was used, if it is not the requested one
     archive: str = ""             # readable text: the program's code, or a trace's graph
 
 
@@ -66,11 +66,11 @@ class ONNXProgram:
     """An exported, annotated and validated model.
 
     path       the file; for an export without ``f``, a temporary file that is deleted with the object
-    sidecar    its record
-    annotated, validation  the reports of both
-    backend    the backend that made it; ``fell_back`` lists the backends that failed before, with the reasons
+    sidecar    the record of the model
+    annotated, validation  the reports of annotate and validate
+    backend    the backend that created it; ``fell_back`` lists the backends that failed before it, with the reasons
     exported_program  torch.export's program, if the backend has one; its inputs are the call's tensors
-    seconds    by stage
+    seconds    duration of each stage
     verification  result of ``verify=True``; ``functions`` is the result of ``export_modules_as_functions``
     """
 
@@ -115,7 +115,7 @@ class ONNXProgram:
             return ort_session.run(self._session, self._feed(self._session, args, kwargs))
 
     def initialize_inference_session(self, initializer: Any = ort_session.session) -> None:
-        """Starts the session. ``initializer`` makes an onnxruntime.InferenceSession from the path."""
+        """Starts the session. ``initializer`` creates an onnxruntime.InferenceSession from the path."""
         self._session = initializer(str(self.path))
 
     def release(self) -> None:
@@ -126,14 +126,15 @@ class ONNXProgram:
                        kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
         """Returns values inside the graph by name, in the order of ``value_names``, with the dtypes of the graph.
 
-        ``args`` and ``kwargs`` are those of a call of the model: a tuple or list of arguments, or the single argument.
+        ``args`` and ``kwargs`` are the arguments of a call of the model; a single argument need not be in a tuple.
         ONNX Runtime runs without optimisations, which would remove values.
-        Raises WhenceError E0105 for a name that the graph does not have, E0104 for arguments as a call does.
+        Raises WhenceError E0105 for a name that the graph does not have, E0104 like a call.
         """
         model = self.model_proto
-        known = {name for node in model.graph.node for name in node.output} | {each.name for each in model.graph.input}
+        available = {name for node in model.graph.node for name in node.output} | {
+            each.name for each in model.graph.input}
         for name in value_names:
-            if name not in known:
+            if name not in available:
                 raise error("E0105", "unknown_node", f"the graph has no value '{name}'",
                             "use the name of a node's output: whence show lists nodes")
         value_info = type(model.graph.output[0])
@@ -160,7 +161,7 @@ class ONNXProgram:
             return ort_session.inputs_of(session, tensors, str(self.path), self._source.model)
         try:
             tensors = _tensors_of_call(exported, args, kwargs)
-        except WhenceError:  # perhaps the arguments of exported_program: a flat list of tensors
+        except WhenceError:  # the arguments may be those of exported_program, a flat list of tensors
             if self.exported_program is None or kwargs or len(args) != len(exported.tensors) or not all(
                     isinstance(each, torch.Tensor) for each in args):
                 raise
@@ -172,7 +173,7 @@ class ONNXProgram:
                atol: float = 1e-4) -> Verification:
         """Compares ONNX Runtime with the model, on the arguments of the export by default.
 
-        An output agrees if its shape is the model's and |got - wanted| <= atol + rtol * |wanted| for each element.
+        An output agrees if shapes are equal and |actual - expected| <= atol + rtol * |expected| for each element.
         Raises WhenceError E0104 for arguments that do not fit the file, E0207 if ONNX Runtime cannot run it.
         """
         if args is None and kwargs is None:
@@ -213,14 +214,15 @@ class ONNXProgram:
              overwrite: bool = False) -> None:
         """Writes the model to another path, or as one file to a binary stream.
 
-        include_initializers=False leaves out all weights; with keep_initializers_as_inputs they become inputs, without
-        it they must be added by hand. external_data stores the weights beside the model, in ``destination`` plus
-        ``.data``; None keeps the export's setting. Existing files with other contents are replaced only with
+        include_initializers=False leaves out all weights. With keep_initializers_as_inputs they become inputs;
+        without it, they must be added by hand. external_data stores the weights in ``destination`` plus ``.data``; None
+        keeps the export's setting. Existing files with other contents are replaced only with
         ``overwrite`` (E0401).
         """
         if hasattr(destination, "write"):
             if external_data:
-                raise error("E0101", "usage", "a stream holds only one file", "leave external_data out, or give a path")
+                raise error("E0101", "usage", "a stream can contain only one file",
+                            "leave external_data out, or pass a path")
             with tempfile.TemporaryDirectory(prefix="whence-") as folder:
                 self.save(Path(folder) / "model.onnx", include_initializers=include_initializers,
                           keep_initializers_as_inputs=keep_initializers_as_inputs, external_data=False)
@@ -228,12 +230,12 @@ class ONNXProgram:
             return
         if not isinstance(destination, (str, os.PathLike)) or Path(destination).is_dir():
             raise error("E0101", "usage", f"{destination!r} is neither a file's path nor a binary stream",
-                        "give 'model.onnx', or a BytesIO")
+                        "pass 'model.onnx', or a BytesIO")
         target = Path(destination)
         require_model_name(target)
         data_files = self._data_files()
         if any(target.exists() and target.samefile(self.path.with_name(name)) for name in data_files):
-            raise error("E0101", "usage", f"{target} holds the weights of this program", "choose another name",
+            raise error("E0101", "usage", f"{target} contains the weights of this program", "choose another name",
                         file=str(target))
         has_data_files = bool(data_files)
         external = has_data_files if external_data is None else external_data
@@ -243,10 +245,10 @@ class ONNXProgram:
         onnx = ort_session.import_optional("onnx", "saving with other options")
         model = self.model_proto
         if keep_initializers_as_inputs:
-            known = {each.name for each in model.graph.input}
+            input_names = {each.name for each in model.graph.input}
             model.graph.input.extend(
                 onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims)
-                for each in model.graph.initializer if each.name not in known)
+                for each in model.graph.initializer if each.name not in input_names)
         if not include_initializers:
             del model.graph.initializer[:]
         if not external or not include_initializers:
@@ -257,15 +259,15 @@ class ONNXProgram:
             place(folder, target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Replaces weights by others of the same shapes, by name. The file ``f`` stays unchanged: save again."""
+        """Replaces weights by name with others of the same shapes. Does not change the file ``f``: save again."""
         self._change(lambda model: program_edits.replace_weights(model, state_dict))
 
     def rename_axes(self, rename_mapping: Mapping[Any, str]) -> None:
-        """Renames sizes: {"s77": "batch"}. The file ``f`` stays unchanged: save again."""
+        """Renames sizes: {"s77": "batch"}. Does not change the file ``f``: save again."""
         self._change(lambda model: program_edits.rename_sizes(model, rename_mapping))
 
     def optimize(self) -> None:
-        """Raises WhenceError E0303: only the export optimises, because it knows the provenance."""
+        """Raises WhenceError E0303: only the export optimises, because it tracks origins."""
         raise error("E0303", "unsupported_feature", "a program is optimised only during its export",
                     "use whence.export(..., optimize=True)")
 
@@ -283,16 +285,17 @@ class ONNXProgram:
         self.path, self._folder = path, folder
 
     def _data_files(self) -> set[str]:
-        """Returns the names of the files beside the model that hold its weights."""
+        """Returns the names of the files next to the model that contain its weights."""
         def candidates() -> Iterator[Path]:
             return (each for each in self.path.parent.iterdir() if each.name.startswith(self.path.name + "."))
 
         if not self.path.exists() or not any(candidates()):
             return set()
-        graph = ort_session.import_optional("onnx", "weights beside a model").load(str(self.path),
+        graph = ort_session.import_optional("onnx", "weights next to a model").load(str(self.path),
                                                                                     load_external_data=False).graph
-        named = {entry.value for each in graph.initializer for entry in each.external_data if entry.key == "location"}
-        return {each.name for each in candidates() if each.name in named}
+        locations = {entry.value for each in graph.initializer for entry in each.external_data
+                     if entry.key == "location"}
+        return {each.name for each in candidates() if each.name in locations}
 
 
 def _tensors_of_call(exported: calls.Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
@@ -303,10 +306,11 @@ def _tensors_of_call(exported: calls.Call, args: Sequence[Any], kwargs: Mapping[
         raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),
                     f"the exported call had: {', '.join(exported.tensors)}")
     for name in dict.fromkeys([*exported.constants, *call.constants]):
-        was, value = (each.constants.get(name, each.default_of(name)) for each in (exported, call))
-        if not fixed_values.same(was, value):
-            raise error("E0104", "input_mismatch", f"'{name}' is fixed in the file at {fixed_values.shown(was)}, and "
-                        + ("another one" if fixed_values.shown(value) == fixed_values.shown(was)
-                           else fixed_values.shown(value)) + " is given",
+        exported_value, value = (each.constants.get(name, each.default_of(name)) for each in (exported, call))
+        if not fixed_values.is_equal(exported_value, value):
+            raise error("E0104", "input_mismatch",
+                        f"'{name}' is fixed in the file at {fixed_values.one_line(exported_value)}, but the call has "
+                        + ("another one" if fixed_values.one_line(value) == fixed_values.one_line(exported_value)
+                           else fixed_values.one_line(value)),
                         "export again with this value, or make it a tensor")
     return call.tensors

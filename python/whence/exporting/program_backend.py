@@ -1,4 +1,4 @@
-"""Exports programs of torch.export: made from a model, or passed by the caller."""
+"""Exports programs of torch.export, created from a model or passed by the caller."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, min_dynamic: 
     lasting_writes.refuse_missed_writes(job.observed, job.request.model, call.tensors.values(),
                                         [lambda: program.module(check_guards=False),
                                          lambda: exported_programs.reloaded(program)], lasting_writes.EXPORTED)
-    lasting_writes.warn_of_other_results(job.observed, job.request.model, call.tensors.values(),
-                                         lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
+    lasting_writes.warn_of_different_results(job.observed, job.request.model, call.tensors.values(),
+                                             lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     fixed = _fixed_optional(program, shapes, call, axes)
     optional_axes.report_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
@@ -65,13 +65,13 @@ def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, min_dynamic: 
                                      f"'{name_in_model[name]}' is {sizes}: the model has a condition on that size",
                                      "script the module to keep the condition")), WhenceWarning, stacklevel=5)
     return export_program(job, program, name_in_program, dynamic,
-                          lambda parts: baked_by_export(job.request.model, parts, call.tensors, dynamic) is not None)
+                          lambda result: baked_by_export(job.request.model, result, call.tensors, dynamic) is not None)
 
 
 @dataclass(frozen=True)
 class _Captured:
-    """The program of torch.export, its requested shapes, E0304 if it is wrong at other sizes (``baked``), and E0304 if
-    it would have been without fixing optional axes (``why_fixed``)."""
+    """The program of torch.export and its requested shapes. ``baked``: E0304 if it is wrong at other sizes.
+    ``why_fixed``: E0304 of the program before optional axes were fixed."""
 
     program: Any
     shapes: tuple[Any, ...]
@@ -80,12 +80,12 @@ class _Captured:
 
 
 def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
-    """Captures a program with as many dynamic axes as possible. PyTorch fixes some optional axes that it would keep if
-    they were required (float(x.shape[1])), so these are tried as required. Optional axes at which the program is wrong
-    are fixed."""
+    """Captures a program with as many dynamic axes as possible. PyTorch fixes some optional axes that it would keep
+    dynamic if they were required (float(x.shape[1])), so tries these as required. Fixes optional axes at which the
+    program is wrong."""
     def attempt(chosen: Axes) -> tuple[Any, tuple[Any, ...]]:
         shapes = shapes_for_torch_export(call.tensors, chosen)
-        return torch_export.captured(job.request.model, call.copies_apart(), shapes), shapes
+        return torch_export.capture(job.request.model, call.copies_apart(), shapes), shapes
 
     program, shapes = attempt(axes)
     fixed = _fixed_optional(program, shapes, call, axes)
@@ -99,10 +99,10 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     dynamic = optional_axes.without(axes, fixed)
     baked = _baked_anywhere(job, program, call, dynamic)
     if baked and any(True for _ in optional_axes.fixable(dynamic)):
-        right = optional_axes.correct_subset(
+        correct_axes = optional_axes.correct_subset(
             dynamic, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
-        program, shapes = attempt(right)
-        return _Captured(program, shapes, _baked_anywhere(job, program, call, right), baked)
+        program, shapes = attempt(correct_axes)
+        return _Captured(program, shapes, _baked_anywhere(job, program, call, correct_axes), baked)
     return _Captured(program, shapes, baked)
 
 
@@ -113,25 +113,26 @@ def _fixed_optional(program: Any, shapes: tuple[Any, ...], call: calls.Call, axe
 
 def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Diagnostic | None:
     return (baked_by_export(job.request.model, program, call.tensors, axes)
-            or baked_at_long_sizes(job.request.model, without_guards(program), call.tensors, axes, holder="exported program",
+            or baked_at_long_sizes(job.request.model, without_guards(program), call.tensors, axes,
+                                   captured_as="exported program",
                                    excluded=partial(excludes, program)))
 
 
 def export_program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes,
-                   is_wrong: Callable[[Any], bool] = lambda parts: False) -> Exported:
+                   is_wrong: Callable[[Any], bool] = lambda decomposed: False) -> Exported:
     job.archive = str(program)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         axes = {name_in_program[name]: each for name, each in axes.items()}
         try:
-            _saved(job, program, axes, Path(folder))
+            _export_archive(job, program, axes, Path(folder))
         except WhenceError as failure:
             if not concerns_operators(failure):
                 raise
-            _decomposed(job, program, axes, Path(folder), failure, is_wrong)
+            _export_decomposed(job, program, axes, Path(folder), failure, is_wrong)
     return job.finish(program)
 
 
-def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
+def _export_archive(job: Job, program: Any, axes: Axes, folder: Path) -> None:
     with job.stage("torch.export.save"):
         saved = exported_programs.save(program, folder / "model.pt2")
     inputs = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
@@ -143,33 +144,33 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
     optional_axes.export_with_optional_axes(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
 
 
-def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,
+def _export_decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,
                 is_wrong: Callable[[Any], bool]) -> None:
-    """Exports an operator that cannot be converted as the operators into which PyTorch decomposes it.
+    """Exports the program with unconvertible operators decomposed by PyTorch.
 
     First decomposes only the refused operators, so that for example a recurrent network stays one node; if that is not
-    enough, all operators. PyTorch decides by the example's sizes which parts share memory. If the parts are wrong at
-    other sizes, raises the first refusal.
+    enough, all operators. PyTorch uses the example's sizes to decide which results share memory. If the decomposed
+    program is wrong at other sizes, raises the first refusal.
     """
-    refused, table = failure, {}
+    refusal, table = failure, {}
     try:
         while True:
             count = len(table)
-            table |= decompositions.for_refused(refused)
+            table |= decompositions.for_refused(refusal)
             is_complete = len(table) == count
             with job.stage("run_decompositions"):
-                parts = program.run_decompositions(None if is_complete else dict(table))
-            if is_wrong(parts):
+                decomposed = program.run_decompositions(None if is_complete else dict(table))
+            if is_wrong(decomposed):
                 raise failure
             try:
-                _saved(job, parts, axes, folder)
+                _export_archive(job, decomposed, axes, folder)
                 break
             except WhenceError as second:
                 if is_complete or not concerns_operators(second):
                     raise
-                refused = second
+                refusal = second
     except Exception:  # any class: the user can act only on the model's own operators
         raise failure from None
-    job.archive = str(parts)
-    if warning := decompositions.cost(program, parts, failure):
+    job.archive = str(decomposed)
+    if warning := decompositions.cost(program, decomposed, failure):
         warnings.warn(str(warning), WhenceWarning, stacklevel=5)

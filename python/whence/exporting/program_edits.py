@@ -29,8 +29,8 @@ def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
                         "export with optimize=False, which keeps each weight unchanged, under its name in state_dict()")
         if list(initializers[name].dims) != list(tensor.shape):
             raise error("E0104", "input_mismatch",
-                        f"'{name}' has the shape {list(initializers[name].dims)} in the file, but {list(tensor.shape)} is given",
-                        "give weights of the same module; export with optimize=False, which keeps each unchanged")
+                        f"'{name}' has the shape {list(initializers[name].dims)} in the file, not {list(tensor.shape)}",
+                        "pass weights of the same module; export with optimize=False, which keeps weights unchanged")
         new[name] = helper.from_array(tensor.detach().cpu().contiguous().numpy(), name)
     for name, tensor in new.items():
         initializers[name].CopyFrom(tensor)
@@ -43,12 +43,12 @@ def rename_sizes(model: Any, names: Mapping[Any, str]) -> None:
     words = {word for dim in dims for word in re.findall(r"\w+", dim.dim_param)}
     for old in by_name:
         if old not in words:
-            raise error("E0105", "unknown_node", f"there is no size '{old}'",
+            raise error("E0105", "unknown_node", f"the model has no size '{old}'",
                         "the sizes are: " + ", ".join(sorted({dim.dim_param for dim in dims if dim.dim_param})))
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, by_name)) + r")\b")
 
     def renamed(text: str) -> str:
-        return pattern.sub(lambda found: by_name[found.group()], text)
+        return pattern.sub(lambda match: by_name[match.group()], text)
 
     for dim in dims:
         if dim.dim_param:

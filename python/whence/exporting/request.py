@@ -1,6 +1,6 @@
 """The arguments of ``whence.export``, and which backends support them.
 
-The options have the names of torch.onnx.export's. None is ignored: a backend refuses options that it does not support.
+The options have the names of torch.onnx.export's. A backend refuses options that it does not support.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ class ExportRequest:
         if isinstance(model, torch.nn.DataParallel):
             raise error("E0104", "input_mismatch", "the model is a torch.nn.DataParallel", "export its model.module")
         if dynamo is not None and backend != "native":
-            raise error("E0101", "usage", "dynamo and backend exclude each other", "give one of them")
+            raise error("E0101", "usage", "dynamo and backend exclude each other", "pass only one of them")
         if dynamo or dynamo is None and backend == "native" and isinstance(model, torch.export.ExportedProgram):
             return ("native-export",)
         chain = (backend,) if isinstance(backend, str) else tuple(backend)
-        for each in chain:
-            if each not in BACKENDS:
-                raise error("E0101", "usage", f"there is no backend '{each}'", "one of " + ", ".join(BACKENDS))
+        for name in chain:
+            if name not in BACKENDS:
+                raise error("E0101", "usage", f"unknown backend '{name}'", "choose from " + ", ".join(BACKENDS))
         if not chain:
-            raise error("E0101", "usage", "there is no backend in the chain", "one or more of " + ", ".join(BACKENDS))
+            raise error("E0101", "usage", "the list of backends is empty", "choose from " + ", ".join(BACKENDS))
         return chain
 
     def completed(self) -> ExportRequest:
@@ -88,11 +88,11 @@ class ExportRequest:
         return replace(request, dynamic_shapes=request._nested_shapes())
 
     def _with_example(self) -> ExportRequest:
-        """Returns the request with a torch.onnx.ExportableModule's example, and its names and shapes if none are
-        given."""
+        """Returns the request with a torch.onnx.ExportableModule's example, and with its names and shapes unless they
+        are set."""
         model, args = self.model, self.args
-        args_given = isinstance(args, torch.Tensor) or trees.is_array(args) or args or self.kwargs
-        if args_given or not isinstance(model, torch.onnx.ExportableModule):
+        has_args = isinstance(args, torch.Tensor) or trees.is_array(args) or args or self.kwargs
+        if has_args or not isinstance(model, torch.onnx.ExportableModule):
             return self
         args, kwargs = model.example_arguments()
         defaults = {name: getattr(model, name)() for name in ("input_names", "output_names", "dynamic_shapes")
@@ -115,7 +115,7 @@ class ExportRequest:
                 "custom_translation_table": self.custom_translation_table, "report": bool(self.report)}
 
 
-# Options that only some backends support: the value that requests nothing, and the backends.
+# Options that only some backends support: the default, and the backends.
 _BACKENDS_WITH = {
     "report": (None, "native", "native-export", "torch-dynamo"),
     "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),
@@ -130,18 +130,18 @@ _BACKENDS_WITH = {
 
 def refuse_unsupported_options(chain: Sequence[str], request: ExportRequest) -> None:
     """Raises WhenceError E0101 for options that a backend of the chain does not support."""
-    for name, (nothing, *backends) in _BACKENDS_WITH.items():
+    for name, (default, *backends) in _BACKENDS_WITH.items():
         value = getattr(request, name)
         value = getattr(value, "name", value)
-        lacking = [each for each in chain if each not in backends]
-        if value and value != nothing and lacking or nothing is True and not value and lacking:
-            raise error("E0101", "usage", f"the backend {lacking[0]} does not support {name}",
+        unsupporting = [each for each in chain if each not in backends]
+        if value and value != default and unsupporting or default is True and not value and unsupporting:
+            raise error("E0101", "usage", f"the backend {unsupporting[0]} does not support {name}",
                         "use one of these: " + ", ".join(backends))
     if isinstance(request.model, torch.export.ExportedProgram):
         for name, is_set, why in (
-                ("dynamic_shapes", request.dynamic_shapes, "give them to torch.export.export"),
-                ("dynamic_axes", request.dynamic_axes, "give dynamic_shapes to torch.export.export"),
-                ("training", request.training == "train", "export the module in that mode to a program"),
+                ("dynamic_shapes", request.dynamic_shapes, "pass them to torch.export.export"),
+                ("dynamic_axes", request.dynamic_axes, "pass dynamic_shapes to torch.export.export"),
+                ("training", request.training == "train", "export the module to a program in that mode"),
                 ("autograd_inlining", not request.autograd_inlining, "torch.export has already inlined them")):
             if is_set:
                 raise error("E0101", "usage", f"{name} of a torch.export.ExportedProgram cannot be changed", why)
@@ -168,10 +168,10 @@ _REMEDIES = {
 }
 
 
-def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
+def refuse_unknown(unknown: Mapping[str, Any], option_names: Sequence[str]) -> None:
     for name in unknown:
-        near = difflib.get_close_matches(name, known, 1)
-        raise error("E0101", "usage", f"there is no option '{name}'",
+        near = difflib.get_close_matches(name, option_names, 1)
+        raise error("E0101", "usage", f"unknown option '{name}'",
                     _REMEDIES.get(name) or (f"did you mean {near[0]}?" if near else "help(whence.export) lists them"))
 
 
@@ -183,16 +183,16 @@ def check_file(f: Any) -> None:
     if is_path and Path(f).name or f is None or not is_path and hasattr(f, "write") and not isinstance(f, io.TextIOBase):
         return
     raise error("E0101", "usage", f"f={f!r} is neither a file's path nor a binary stream",
-                "give 'model.onnx', a BytesIO, open(path, 'wb'), or nothing for a program in memory")
+                "pass 'model.onnx', a BytesIO, open(path, 'wb'), or nothing for a program in memory")
 
 
 def check_apart(**files: str | os.PathLike[str] | None) -> None:
     """Raises WhenceError E0101 if two options name the same file."""
-    seen: dict[str, str] = {}
+    option_by_path: dict[str, str] = {}
     for option, file in files.items():
         if file is None or Path(file).exists() and not Path(file).is_file():
             continue
-        other = seen.setdefault(os.path.realpath(file), option)
+        other = option_by_path.setdefault(os.path.realpath(file), option)
         if other != option:
             raise error("E0101", "usage", f"{other} and {option} would be one file: {file}",
                         "name another file for one of them", file=str(file))
@@ -204,8 +204,8 @@ def check_function_modules(classes: Any) -> dict[str, Any] | None:
         return {"modules": ["**"]}
     if not classes:
         return None
-    wrong = [each for each in classes if not isinstance(each, type)] if not isinstance(classes, str) else [classes]
-    if wrong:
-        raise error("E0101", "usage", f"export_modules_as_functions contains {wrong[0]!r}, which is not a class",
-                    "give True, or the classes of modules: {torch.nn.Linear}")
+    invalid = [each for each in classes if not isinstance(each, type)] if not isinstance(classes, str) else [classes]
+    if invalid:
+        raise error("E0101", "usage", f"export_modules_as_functions contains {invalid[0]!r}, which is not a class",
+                    "pass True, or the classes of modules: {torch.nn.Linear}")
     return {"types": sorted({each.__name__ for each in classes})}

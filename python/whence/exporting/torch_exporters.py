@@ -1,4 +1,4 @@
-"""Runs PyTorch's own two exporters; a recording gives their files their origins."""
+"""Runs PyTorch's two exporters; a recording provides the origins for their files."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def output_names_of(job: Job) -> Sequence[str]:
 
 
 def _bypass_identities(graph: Any) -> bool:
-    """Makes inputs that the model returns unchanged outputs of the graph; returns true if there were any. When input
-    names are set, PyTorch gives such an input and the Identity after it the same name, which ONNX Runtime refuses."""
+    """Connects inputs that the model returns unchanged directly to the graph's outputs; returns true if there were any.
+    If input names are set, PyTorch gives the input and its Identity the same name, which ONNX Runtime refuses."""
     inputs = {value.name: value for value in graph.inputs}
     identities = [node for node in graph
                   if node.op_type == "Identity" and node.inputs[0] is inputs.get(node.outputs[0].name)]

@@ -1,5 +1,5 @@
-"""Exports a trace of a model. torch.export is used instead if a trace cannot be made or converted, or is correct only
-for the example."""
+"""Exports a trace of a model. Uses torch.export instead if the model cannot be traced, or if the trace cannot be
+converted or is correct only for the example."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def export_trace(job: Job, call: calls.Call, axes: Axes) -> Exported:
             lasting_writes.TRACE)
     except WhenceError as failure:
         return _by_torch_export(job, call, axes, failure)
-    lasting_writes.warn_of_other_results(job.observed, job.request.model, call.tensors.values(),
-                                         lambda: run_of(trace.module, call.tensors), lasting_writes.TRACE)
+    lasting_writes.warn_of_different_results(job.observed, job.request.model, call.tensors.values(),
+                                             lambda: run_of(trace.module, call.tensors), lasting_writes.TRACE)
     if not trace.baked_size:
         trace = replace(trace, baked_size=_wrong_at_other_sizes(job, call, axes, trace))
     if trace.baked_size:
@@ -103,51 +103,52 @@ def _keeping_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | No
 
 
 def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
-    """Returns an example and its trace. If the given example has one token or an empty past and its trace is wrong at
-    other sizes, uses an example of usual sizes instead, provided that its trace is correct at the given sizes."""
+    """Returns an example and its trace. If the caller's example has one token or an empty past and its trace is wrong
+    at other sizes, uses an example of usual sizes, provided that its trace is correct at the caller's sizes."""
     usual = at_usual_sizes(call.tensors, axes)
     if usual is None or not find_baked_size(job.request.model, trace.module, call.tensors, axes):
         return call.tensors, trace
     try:
         with job.stage("trace"), autograd_functions.inlined():
-            other = traced(job.request.model, usual, axes)
-        if find_baked_size(job.request.model, other.module, call.tensors, axes) is None:
-            return usual, other
+            usual_trace = traced(job.request.model, usual, axes)
+        if find_baked_size(job.request.model, usual_trace.module, call.tensors, axes) is None:
+            return usual, usual_trace
     except Exception as failure:  # the model may raise any exception at these sizes
         log.info("the model is not traced at other sizes than the example's: %s", failure)
     return call.tensors, trace
 
 
-# Failures of a trace that torch.export may not have: a size that the trace contains, its run in LibTorch, and defects.
+# Failures of a trace that torch.export may avoid: fixed sizes, failed runs in LibTorch, and defects.
 _TRACE_FAILURES = ("E0304", "E0207", "E0901")
 
 
 def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
                  example: Mapping[str, torch.Tensor]) -> Exported:
     """Exports a model whose trace contains a size of the example. torch.export may keep the size dynamic or report that
-    the model fixes it. If it does neither, raises its error if any axis is required; otherwise exports the trace with
-    those optional axes fixed at which it is wrong, and warns of them."""
-    def wrong(chosen: Axes) -> Diagnostic | None:
+    the model fixes it. If it does neither, raises its error if any axis is required; otherwise exports the trace, fixes
+    the optional axes at which it is wrong, and warns about them."""
+    def baked_size(chosen: Axes) -> Diagnostic | None:
         return (find_baked_size(job.request.model, trace.module, call.tensors, chosen, trace.size_uses)
                 or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, chosen))
 
-    right = optional_axes.correct_subset(axes, lambda chosen: wrong(chosen) is None) if _all_optional(axes) else {}
-    is_right = _all_optional(axes) and wrong(right) is None
+    correct = {} if not _all_optional(axes) else \
+        optional_axes.correct_subset(axes, lambda chosen: baked_size(chosen) is None)
+    is_correct = _all_optional(axes) and baked_size(correct) is None
     try:
         return _by_torch_export(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]),
-                                 min_dynamic=count_dynamic(right) + 1 if is_right and count_dynamic(right) else 0)
+                                 min_dynamic=count_dynamic(correct) + 1 if is_correct and count_dynamic(correct) else 0)
     except WhenceError:
         if not _all_optional(axes):
             raise
-    fixed = [(name, axis) for name, each in axes.items() for axis in each if axis not in right[name]]
+    fixed = [(name, axis) for name, each in axes.items() for axis in each if axis not in correct[name]]
     optional_axes.report_fixed(axes, fixed, WhenceError([trace.baked_size]))
-    if not is_right:
+    if not is_correct:
         warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
-    return export_archive(job, trace.module, example, named_by_pytorch(right))
+    return export_archive(job, trace.module, example, named_by_pytorch(correct))
 
 
 def _all_optional(axes: Axes) -> bool:
-    return all(what.may_be_fixed for each in axes.values() for what in each.values())
+    return all(spec.may_be_fixed for specs in axes.values() for spec in specs.values())
 
 
 def _by_torch_export(job: Job, call: calls.Call, axes: Axes, failure: Exception, min_dynamic: int = 0) -> Exported:
@@ -160,27 +161,27 @@ def _by_torch_export(job: Job, call: calls.Call, axes: Axes, failure: Exception,
     try:
         with warnings.catch_warnings(record=True) as warnings_of_export, quiet():
             warnings.simplefilter("always", WhenceWarning)
-            done = replace(export_by_torch_export(job, call, axes, min_dynamic), backend="native-export")
+            exported = replace(export_by_torch_export(job, call, axes, min_dynamic), backend="native-export")
     except Exception as second:  # any class
         raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
-    for each in warnings_of_export:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return done
+    for warning in warnings_of_export:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return exported
 
 
 def _symbolics(job: Job) -> frozenset[str]:
-    """Returns operators that a user's symbolic functions convert, without those that a translation converts."""
+    """Returns the operators that a user's symbolic functions convert, except those with a translation."""
     return torch_symbolics.registered(job.options.opset) - set(job.options.translations)
 
 
 def named_by_pytorch(axes: Axes) -> Axes:
     """Returns the axes with torch.onnx.export's names for unnamed ones: a trace has no names for sizes."""
-    return {name: {axis: what if what.name else replace(what, name=f"{name}_dynamic_axes_{number}")
-                   for number, (axis, what) in enumerate(each.items(), 1)} for name, each in axes.items()}
+    return {name: {axis: spec if spec.name else replace(spec, name=f"{name}_dynamic_axes_{number}")
+                   for number, (axis, spec) in enumerate(specs.items(), 1)} for name, specs in axes.items()}
 
 
 def export_archive(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
-    """Exports an archive with those optional axes that the model does not fix."""
+    """Exports an archive with the optional axes that the model does not fix."""
     job.options = replace(job.options, symbolics=_symbolics(job))
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, input_file = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
@@ -195,6 +196,6 @@ def export_archive(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[st
 
 
 def default_dtype_words() -> list[str]:
-    """Returns the option for the default dtype, which the command, another process, does not know."""
+    """Returns the option that passes this process's default dtype to the command."""
     dtype = torch.get_default_dtype()
     return [] if dtype is torch.float32 else ["--default-dtype", str(dtype).removeprefix("torch.")]

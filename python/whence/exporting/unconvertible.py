@@ -38,25 +38,25 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
     """
     check_opset(opset_version)
     if backend not in ("native", "native-export"):
-        raise error("E0101", "usage", f"backend='{backend}' is not whence's own", "use 'native' or 'native-export'")
+        raise error("E0101", "usage", f"backend='{backend}' is not a native backend", "use 'native' or 'native-export'")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the export itself warns
         with exporting(model, training, shown=False), onnx_export_flag():
             try:
                 archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
             except Exception as raised:  # PyTorch raises exceptions of any class
-                failure = torch_failures.translated(raised, model, args, kwargs)
+                failure = torch_failures.as_whence_error(raised, model, args, kwargs)
                 if failure is raised:
                     raise
                 raise failure from raised
         words = ["--inputs", inputs] if inputs else []
         if isinstance(model, torch.jit.ScriptModule):
             words += library_options(model)
-        found = run_json("ops", "--missing", archive, "--opset", opset_version, *words, accepted=(0, 4))
-    if "missing" not in found:  # the archive could not be read
-        raise WhenceError([Diagnostic.from_json(entry) for entry in found["diagnostics"]])
+        report = run_json("ops", "--missing", archive, "--opset", opset_version, *words, accepted=(0, 4))
+    if "missing" not in report:  # the archive could not be read
+        raise WhenceError([Diagnostic.from_json(entry) for entry in report["diagnostics"]])
     operators = []
-    for entry in map(Diagnostic.from_json, found["missing"]):
+    for entry in map(Diagnostic.from_json, report["missing"]):
         name = UnconvertibleOp(entry.where.get("op") or entry.message)
         name.diagnostic = entry
         operators.append(name)
@@ -72,8 +72,8 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
         calls.save_inputs(calls.opened(calls.signature_of(model), args, kwargs).arguments, inputs)
         return archive, inputs
     with calls.tensors_only(model, args, kwargs) as call, autograd_functions.inlined():
-        traces = backend == "native" and recorder_library.is_installed()
-        trace = calls.trace(model, call.tensors) if traces else None
+        can_trace = backend == "native" and recorder_library.is_installed()
+        trace = calls.trace(model, call.tensors) if can_trace else None
         if trace is None or operators_of_libraries(trace):
             with torch.no_grad():
                 program = torch.export.export(model, call.copies_apart())

@@ -19,12 +19,12 @@ from .registry import models_of
 from .summary import Totals, to_html, totals_of
 
 JOURNAL, PAGE = "fleet.jsonl", "index.html"
-_BETWEEN_PAGES = 30.0  # seconds, so that the page of a long run is up to date
+_PAGE_INTERVAL = 30.0  # seconds, so that the page of a long run is up to date
 
 
 def _jobs(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models; 1 to 4096")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 4096")
     return int(text)
 
 
@@ -54,20 +54,20 @@ def main(arguments: Sequence[str]) -> int:
     models = models_of(args.registry, out)
     model_options = ModelOptions(tuple(args.min), not args.no_reports)
     files = [model.file for model in models]
-    with journal.opened(out / JOURNAL) as opened_journal:
-        pending = [model for model in models if not opened_journal.has_done(model, model_options)]
+    with journal.open_locked(out / JOURNAL) as run_journal:
+        pending = [model for model in models if not run_journal.has_done(model, model_options)]
         progress = _Progress(len(models), len(models) - len(pending))
-        page_at = time.monotonic()
-        rows = ENGINES[args.engine](((model, opened_journal.wrote(model)) for model in pending), model_options,
+        last_page = time.monotonic()
+        rows = ENGINES[args.engine](((model, run_journal.wrote(model)) for model in pending), model_options,
                                     args.jobs) if pending else ()
         for row in rows:
-            opened_journal.add(row)
+            run_journal.add(row)
             progress.add(row)
-            if time.monotonic() - page_at > _BETWEEN_PAGES:
-                _write_page(args.registry, out, files, opened_journal.rows)
-                page_at = time.monotonic()
-        totals = totals_of(files, opened_journal.rows)
-        _write_page(args.registry, out, files, opened_journal.rows)
+            if time.monotonic() - last_page > _PAGE_INTERVAL:
+                _write_page(args.registry, out, files, run_journal.rows)
+                last_page = time.monotonic()
+        totals = totals_of(files, run_journal.rows)
+        _write_page(args.registry, out, files, run_journal.rows)
     print(json.dumps({**totals.to_json(), "new": len(pending), "page": str(out / PAGE),
                       "journal": str(out / JOURNAL)}, indent=2)
           if args.json else _summary(totals, len(pending), out))

@@ -1,6 +1,6 @@
 """Engines process models and yield their rows, in the order in which the models finish; at most ``jobs`` run at a time.
 
-An engine is a generator with the parameters (tasks, wishes, jobs). A task is a model, and whether its earlier results
+An engine is a generator with the parameters (tasks, options, jobs). A task is a model, and whether its earlier results
 may be replaced."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ..errors import error
-from .one_model import ModelOptions, Row, failed, process
+from .one_model import ModelOptions, Row, process, row_of_lost_worker
 from .registry import Model
 
 Task = tuple[Model, bool]
@@ -29,14 +29,14 @@ def run_in_processes(tasks: Iterable[Task], options: ModelOptions, jobs: int | N
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 running |= {pool.submit(process, model, options, replace)
                             for model, replace in islice(pending, len(ended))}
-                for each in ended:
-                    yield each.result()
-        finally:  # if interrupted, running commands get the signal too and end
+                for future in ended:
+                    yield future.result()
+        finally:  # if interrupted, running commands also get the signal and end
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-# Ray restarts a task by itself if its node is lost. If a worker dies for another reason, the model may be the cause.
-_RETRIES_OF_NODES, _ATTEMPTS = 10, 3
+# Ray restarts a task if its node is lost. If a worker dies for another reason, the model may be the cause.
+_NODE_RETRIES, _ATTEMPTS = 10, 3
 
 
 def run_on_ray(tasks: Iterable[Task], options: ModelOptions, jobs: int | None) -> Iterator[Row]:
@@ -51,20 +51,20 @@ def run_on_ray(tasks: Iterable[Task], options: ModelOptions, jobs: int | None) -
     else:
         ray.init(num_cpus=jobs or os.cpu_count(), include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
-        yield from _rows_of_ray(ray, iter(tasks), options, jobs)
+        yield from _rows_from_ray(ray, iter(tasks), options, jobs)
     finally:
         ray.shutdown()
 
 
-def _rows_of_ray(ray: Any, pending: Iterator[Task], options: ModelOptions, jobs: int | None) -> Iterator[Row]:
-    remote = ray.remote(num_cpus=1, max_retries=_RETRIES_OF_NODES)(process)
+def _rows_from_ray(ray: Any, pending: Iterator[Task], options: ModelOptions, jobs: int | None) -> Iterator[Row]:
+    remote = ray.remote(num_cpus=1, max_retries=_NODE_RETRIES)(process)
     running: dict[str, Any] = {}
 
     def start(model: Model, replace: bool, attempt: int) -> None:
         running[remote.remote(model, options, replace)] = (model, replace, attempt)
 
     def fill() -> None:
-        """Starts tasks up to the limit, which follows the cluster's cores unless ``jobs`` is given."""
+        """Starts tasks up to the limit: ``jobs``, or the current number of the cluster's cores."""
         limit = jobs or max(int(ray.cluster_resources().get("CPU", 1)), 1)
         for model, replace in islice(pending, max(limit - len(running), 0)):
             start(model, replace, 1)
@@ -79,8 +79,9 @@ def _rows_of_ray(ray: Any, pending: Iterator[Task], options: ModelOptions, jobs:
             if attempt < _ATTEMPTS:
                 start(model, replace, attempt + 1)
             else:
-                yield failed(model, options, f"its worker was lost {attempt} times: {type(failure).__name__}",
-                             "check the memory of the nodes, or use fewer --jobs")
+                yield row_of_lost_worker(
+                    model, options, f"its worker was lost {attempt} times: {type(failure).__name__}",
+                    "check the memory of the nodes, or use fewer --jobs")
         fill()
 
 

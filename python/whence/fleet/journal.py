@@ -17,12 +17,12 @@ from .registry import Model
 
 
 class Journal:
-    """The last row of each model, by file. Takes one row per model in memory, whatever the models' sizes."""
+    """The last row of each model, by file. Keeps only these rows in memory, whatever the sizes of the models."""
 
     def __init__(self, path: Path, file: IO[str]):
         self._file = file
         self.rows: dict[str, Row] = {}
-        self._own_outputs: set[str] = set()  # results of earlier runs
+        self._own_outputs: set[str] = set()  # results of this run and earlier ones
         for row in _rows(path):
             self._remember(row)
 
@@ -37,7 +37,7 @@ class Journal:
         return model.output in self._own_outputs
 
     def has_done(self, model: Model, options: ModelOptions) -> bool:
-        """Returns true if the model finished with these wishes, its input files did not change, and its results
+        """Returns true if the model finished with these options, its input files did not change, and its results
         exist."""
         row = self.rows.get(model.file)
         if row is None or not row["ok"] or row["wishes"] != json.loads(json.dumps(asdict(options))):
@@ -52,7 +52,7 @@ class Journal:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Journal]:
+def open_locked(path: Path) -> Iterator[Journal]:
     """Opens and locks the journal. Raises WhenceError E0401 if another run has it open, or if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,10 +74,10 @@ def opened(path: Path) -> Iterator[Journal]:
 
 def _end_line(path: Path, file: IO[str]) -> None:
     """Ends a line that a killed run left incomplete, so that the next row starts a new line."""
-    with path.open("rb") as opened_file:
-        size = opened_file.seek(0, os.SEEK_END)
-        opened_file.seek(max(size - 1, 0))
-        if size and opened_file.read(1) != b"\n":
+    with path.open("rb") as content:
+        size = content.seek(0, os.SEEK_END)
+        content.seek(max(size - 1, 0))
+        if size and content.read(1) != b"\n":
             file.write("\n")
             file.flush()
 

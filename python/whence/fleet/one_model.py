@@ -29,11 +29,11 @@ class ModelOptions:
 
 
 def process(model: Model, options: ModelOptions, replace: bool) -> Row:
-    """Processes one model and returns its row. Never raises, so that a failing model does not stop the others.
+    """Processes one model and returns its row. Does not raise, so that a failing model does not stop the others.
 
     ``replace``: results of an earlier run, including weights, may be replaced.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     row: Row = {**asdict(model), "wishes": asdict(options), "ok": False}
     try:
         row.update(_results(model, options, replace), ok=True)
@@ -41,19 +41,18 @@ def process(model: Model, options: ModelOptions, replace: bool) -> Row:
         row["errors"] = [{"code": each.code, "message": each.message, "remedy": each.remedy} for each in failure.diagnostics]
     except OSError as failure:
         row["errors"] = [{"code": "E0401", "message": str(failure), "remedy": "name another folder with --output"}]
-    row["seconds"] = round(time.monotonic() - began, 3)
+    row["seconds"] = round(time.monotonic() - start, 3)
     return row
 
 
-def failed(model: Model, options: ModelOptions, message: str, remedy: str) -> Row:
+def row_of_lost_worker(model: Model, options: ModelOptions, message: str, remedy: str) -> Row:
     """Returns the row of a model whose worker was lost."""
     return {**asdict(model), "wishes": asdict(options), "ok": False, "seconds": 0.0,
             "errors": [{"code": "", "message": message, "remedy": remedy}]}
 
 
 def stamps(model: Model) -> dict[str, list[int]]:
-    """Returns sizes and modification times of the model's input files by name. They show whether a file changed
-    later."""
+    """Returns the sizes and modification times of the model's input files by name, which change with the files."""
     file = Path(model.file)
     used = [file, sidecar_beside(file), weights_beside(file)]
     return {str(each): [each.stat().st_size, each.stat().st_mtime_ns] for each in used if each is not None and each.exists()}
@@ -73,11 +72,11 @@ def _results(model: Model, options: ModelOptions, replace: bool) -> Row:
             **{word: coverage[word] for word in CONFIDENCES}, "clean": validated["clean"],
             "findings": [*({"code": each["code"], "severity": each["severity"], "message": each["summary"],
                             "remedy": each["remedy"]} for each in validated["findings"]),
-                         *({"code": each["code"], "severity": "error", "message": _at(each), "remedy": ""}
+                         *({"code": each["code"], "severity": "error", "message": _shortfall_text(each), "remedy": ""}
                            for each in validated["shortfalls"])]}
 
 
-def _at(shortfall: dict[str, Any]) -> str:
+def _shortfall_text(shortfall: dict[str, Any]) -> str:
     return (f"{shortfall['subject']}: " if shortfall["subject"] else "") + shortfall["message"]
 
 
@@ -101,7 +100,7 @@ def _annotate(file: Path, output: Path, replace: bool) -> tuple[str, list[str]]:
             raise
         run()
         return "its own metadata and names", [
-            f"the weights beside it belong to another model: {failure.diagnostics[0].message}"]
+            f"the weights next to it belong to another model: {failure.diagnostics[0].message}"]
 
 
 def _is_complete(file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""show, explain, diff, extract and profile: the output of these commands as objects.
+"""``show``, ``explain``, ``diff``, ``extract`` and ``profile``: run these commands and return their output as objects.
 
 Rows are lists of frozen dataclasses, which ``pandas.DataFrame`` accepts directly.
 """
@@ -18,8 +18,8 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """One module of a tree, in depth-first order. ``nodes`` counts the nodes of the module and all modules below it, or
-    for a sidecar or an archive the recorded operations; ``own_nodes`` counts those of the module alone."""
+    """One module of a tree, in depth-first order. ``nodes`` counts the nodes of the module and all modules below it;
+    ``own_nodes`` only those of the module. For a sidecar or an archive, both count recorded operations."""
 
     path: str                    # qualified name; the root is ""
     type: str | None             # class
@@ -37,9 +37,9 @@ class ModuleRows(Printed, list[ModuleRow]):
     """The rows of a tree as a list."""
 
     def _headline(self) -> str:
-        named = [f"{each.path or '(root)'} ({each.nodes:,})" for each in self[:_MODULES_NAMED]]
-        more = len(self) - len(named)
-        return f"{counted(len(self), 'module')}: " + ", ".join(named) + (f" and {more} more" if more else "")
+        labels = [f"{each.path or '(root)'} ({each.nodes:,})" for each in self[:_MAX_LABELS]]
+        more = len(self) - len(labels)
+        return f"{counted(len(self), 'module')}: " + ", ".join(labels) + (f" and {more} more" if more else "")
 
     def _table(self) -> Table:
         most = max((each.nodes for each in self), default=0) or 1
@@ -48,7 +48,7 @@ class ModuleRows(Printed, list[ModuleRow]):
             for label, each in zip(module_labels([each.path for each in self]), self)], texts=2)
 
 
-_MODULES_NAMED = 4
+_MAX_LABELS = 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,9 +80,9 @@ class Explanation(Printed):
 
 @dataclass(frozen=True)
 class ModuleChange:
-    """One module in two files: numbers (before, after), and numbers of nodes by kind of change."""
+    """One module in two files: counts (before, after), and counts of nodes by kind of change."""
 
-    path: str | None             # None: nodes of unknown module
+    path: str | None             # None for nodes of unknown modules
     nodes: tuple[int, int]
     own_nodes: tuple[int, int]
     parameters: tuple[int, int]
@@ -122,7 +122,7 @@ class ModuleTime:
     type: str | None
     own: int
     total: int                   # time of the module and all modules below it
-    at_most: int                 # ``total`` and operators fused from nodes of this module and others
+    at_most: int                 # ``total`` and operators that fuse nodes of this module and others
     share: float                 # share of the time of all operators, 0 to 1
 
 
@@ -133,7 +133,7 @@ class Profile(Printed):
     unit: str                    # "microseconds", "cycles", "bytes" or "nodes"
     runs: int                    # number of counted runs
     operator_time: int
-    unattributed: int            # amount of operators of unknown module
+    unattributed: int            # amount spent in operators of unknown modules
     modules: list[ModuleTime]
     raw: dict[str, Any]
 
@@ -154,7 +154,7 @@ def show(path: Model, sidecar: str | os.PathLike[str] | None = None, *, depth: i
 
     path     a path, or an ONNX model in memory: ONNXProgram, onnx.ModelProto or onnx_ir.Model.
     sidecar  the sidecar of an ONNX file, which adds types, aliases, and modules without nodes.
-    depth    levels to show below the first one; ``select``: a glob, shows only matching modules and those below them.
+    depth    levels to show below the first; ``select``: a glob, to show only matching modules and those below.
 
     Raises WhenceError: E0105 for a glob that matches nothing, E02xx for unreadable files.
     """
@@ -172,7 +172,7 @@ def show(path: Model, sidecar: str | os.PathLike[str] | None = None, *, depth: i
 def explain(model: Model, node: str, sidecar: str | os.PathLike[str] | None = None, *,
             source_root: str | os.PathLike[str] | None = None) -> Explanation:
     """Explains where a node comes from. ``node`` is its name, or the name of one of its outputs; ``sidecar`` adds the
-    recorded operations. ``Explanation.file`` is relative to ``source_root``, by default the working folder. Raises
+    recorded operations. ``Explanation.file`` is relative to ``source_root``, by default the working directory. Raises
     WhenceError: E0105 for a name that the file does not have, E02xx."""
     raw = run_json("explain", model, node, *(["--sidecar", sidecar] if sidecar else []),
                    *(["--source-root", source_root] if source_root else []))
@@ -196,21 +196,22 @@ def diff(before: Model, after: Model, sidecar: str | os.PathLike[str] | None = N
 @takes_models("model")
 def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike[str], *, call: int | None = None,
             partial: bool = False, overwrite: bool = False, copy_data: bool = False) -> Path:
-    """Writes a model of one call of one module, or of several together, and returns its path.
+    """Extracts one call of a module, or of several modules together, to a model, and returns its path.
 
     module   a qualified name, or a list of names and globs: ["layers.[0-1]"].
-    call     number of the call; 0, the first one, by default.
-    partial  write the known nodes of the module even if it may have more.
+    call     number of the call; by default 0, the first call.
+    partial  write the known nodes of the module, even if there may be more.
     overwrite  replace existing files at the paths of the output's weights.
-    copy_data  give an ``output`` in the model's folder its own files of weights; otherwise it refers to the model's.
+    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
 
     Raises WhenceError: E0105 for a module that the file does not have, E0302 if it is not a single part of the graph.
     """
     options = ["--call", call] if call is not None else []
     flags = (("--partial", partial), ("--overwrite", overwrite), ("--copy-data", copy_data))
     options += [flag for flag, is_set in flags if is_set]
-    chosen = ["--module", module] if isinstance(module, str) else [word for each in module for word in ("--modules", each)]
-    run_json("extract", model, *chosen, "-o", output, *options)
+    module_options = ["--module", module] if isinstance(module, str) else [
+        word for each in module for word in ("--modules", each)]
+    run_json("extract", model, *module_options, "-o", output, *options)
     return Path(output)
 
 
@@ -222,7 +223,7 @@ def profile(model: Model, measured: str | os.PathLike[str], *further: str | os.P
     measured   the profile from ONNX Runtime, OpenVINO, TensorRT or QNN, recognised by its content; ``further``:
                TensorRT's layer information, QNN's operator trace.
     optimized  the model as ONNX Runtime saved it: a fused operator counts for the nodes that it replaced.
-    warmup     number of first runs to leave out; by default 1 if there are several.
+    warmup     number of initial runs to skip; by default 1 if there are several.
 
     Raises WhenceError: E0203 for a file that is not a profile, other E02xx.
     """

@@ -16,8 +16,8 @@ from ..files.model_files import Model, takes_models
 
 @dataclass(frozen=True)
 class SelectedNode:
-    """One node with its module and the confidence of that. ``modules`` are all modules of a fused node; ``nested`` is
-    true if the node is in the body of another node."""
+    """One node, its module and the confidence in it. ``modules`` are all modules of a fused node; ``nested`` is true if
+    the node is in the body of another node."""
 
     name: str
     op_type: str
@@ -29,7 +29,7 @@ class SelectedNode:
 
 @dataclass(frozen=True, repr=False)
 class Selection(Printed):
-    """Nodes in the file's order. ``text`` has them in the requested format; empty without one."""
+    """Nodes in the file's order. ``text`` has them in the requested format; it is empty without a format."""
 
     nodes: tuple[SelectedNode, ...]
     text: str
@@ -68,8 +68,8 @@ def select(model: Model, modules: Sequence[str] = (), *, types: Collection[str] 
            sidecar: str | os.PathLike[str] | None = None) -> Selection:
     """Selects the nodes of modules of an annotated ONNX file.
 
-    modules  globs over qualified names, each for a module and all modules below it; all by default. ``types``: also
-             modules of these classes. ``exclude``: globs of modules to leave out.
+    modules  globs over qualified names, each with all modules below it; all modules by default. ``types``: also modules
+             of these classes. ``exclude``: globs of modules to leave out.
     ops      only nodes of these operator types; the file need not have all of them.
     format   a tool's format: "ort-quant", "olive", "trt-precisions", "trt-devices", "polygraphy", "nncf",
              "nncf-openvino", "modelopt", "graphsurgeon", "modules", "names". ``setting``: the setting of the nodes, for
@@ -81,14 +81,14 @@ def select(model: Model, modules: Sequence[str] = (), *, types: Collection[str] 
     ignore."""
     for choice in (modules, types, exclude, ops):
         require_list(choice)
-    chosen = [word for glob in modules for word in ("--modules", glob)]
-    chosen += ["--types", ",".join(types)] if types else []
-    chosen += [word for glob in exclude for word in ("--not", glob)]
-    chosen += ["--ops", ",".join(ops)] if ops else []
-    chosen += ["--format", format] if format else []
-    chosen += ["--as", setting] if setting else []
-    chosen += ["--partial"] if partial else []
-    chosen += ["--sidecar", sidecar] if sidecar is not None else []
-    report = run_json("select", model, *chosen)
+    options = [word for glob in modules for word in ("--modules", glob)]
+    options += ["--types", ",".join(types)] if types else []
+    options += [word for glob in exclude for word in ("--not", glob)]
+    options += ["--ops", ",".join(ops)] if ops else []
+    options += ["--format", format] if format else []
+    options += ["--as", setting] if setting else []
+    options += ["--partial"] if partial else []
+    options += ["--sidecar", sidecar] if sidecar is not None else []
+    report = run_json("select", model, *options)
     nodes = tuple(SelectedNode(**{**node, "modules": tuple(node["modules"])}) for node in report["nodes"])
     return Selection(nodes, report.get("text", ""), tuple(map(Diagnostic.from_json, report["diagnostics"])))

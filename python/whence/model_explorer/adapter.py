@@ -23,8 +23,8 @@ class UncopiedList(Sequence[Any]):
     def __deepcopy__(self, memo: dict[str, Any]) -> list[dict[str, Any]]:
         return self._content
 
-    def __getitem__(self, at: Any) -> Any:
-        return self._content[at]
+    def __getitem__(self, index: Any) -> Any:
+        return self._content[index]
 
     def __len__(self) -> int:
         return len(self._content)

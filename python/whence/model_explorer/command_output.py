@@ -31,13 +31,13 @@ def time_of(model: str, profile: str) -> dict[str, Any]:
 def error_of(model: str, values: str) -> dict[str, Any]:
     """Runs the model in ONNX Runtime, in the Python of $WHENCE_PYTHON, else python3."""
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "error.json"
-        run_json("accuracy", model, "--values", values, "--model-explorer", written, accepted=(0, 1))
-        return _only_graph(json.loads(written.read_text(encoding="utf-8")))
+        output = Path(folder) / "error.json"
+        run_json("accuracy", model, "--values", values, "--model-explorer", output, accepted=(0, 1))
+        return _only_graph(json.loads(output.read_text(encoding="utf-8")))
 
 
 def _output(subcommand: str, model: str, *options: str) -> dict[str, Any]:
-    """Runs the subcommand, with the sidecar beside the model if it belongs to the model."""
+    """Runs the subcommand, with the sidecar next to the model if it belongs to the model."""
     sidecar = sidecar_beside(Path(model))
     try:
         return json.loads(run_text(subcommand, model, *options, *(["--sidecar", sidecar] if sidecar else [])))
@@ -51,5 +51,5 @@ def _only_graph(data: dict[str, Any]) -> dict[str, Any]:
     """Returns the node data of an ONNX file's only graph. Raises WhenceError E0105 if it is empty."""
     figures = next(iter(data.values()), None)
     if not figures or not figures["results"]:
-        raise error("E0105", "unknown_node", "no node has data", "give measurements of this file")
+        raise error("E0105", "unknown_node", "no node has data", "pass measurements of this file")
     return figures

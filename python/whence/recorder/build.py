@@ -1,6 +1,6 @@
 """``whence recorder build``: compiles the recorder for the PyTorch of this Python into the user's cache.
 
-pip builds a wheel from the source distribution. Its command and its libraries, which belong together, are kept.
+pip builds a wheel from the source distribution. Only its command and its libraries, which belong together, are kept.
 """
 
 from __future__ import annotations
@@ -71,10 +71,11 @@ def _wheel(source: str | None, folder: Path) -> Path:
     # Builds outside the source, where another build may be running.
     words += ["--config-settings", f"build-dir={folder / 'build'}"]
     torch = importlib.util.find_spec("torch")
-    places = list(torch.submodule_search_locations or []) if torch else []
+    folders = list(torch.submodule_search_locations or []) if torch else []
     process = subprocess.Popen(
         [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder, *words],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "TORCH_DIR": places[0] if places else ""})
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "TORCH_DIR": folders[0] if folders else ""})
     assert process.stdout is not None
     lines = list(_with_progress(process.stdout))
     if process.wait() == 0:
@@ -98,15 +99,16 @@ def _with_progress(output: Iterator[str]) -> Iterator[str]:
 
 def _failure(lines: list[str]) -> WhenceError:
     output = " ".join(" ".join(lines).split())
-    if found := _MISSING.search(output):
-        return error("E0307", "needs_libtorch", f"the recorder cannot be compiled: {found[1]}", f"as root: {found[2]}")
+    if missing := _MISSING.search(output):
+        return error("E0307", "needs_libtorch", f"the recorder cannot be compiled: {missing[1]}",
+                     f"as root: {missing[2]}")
     if "No module named pip" in output:
         return error("E0307", "needs_libtorch", f"{sys.executable} has no pip, which builds the recorder",
                      f"{sys.executable} -m ensurepip")
     log = recorder_library.built_folder().parent / "build.log"
     log.write_text("".join(lines))
-    found = _REASON.search("".join(lines))
-    reason = next(filter(None, found.groups())) if found else lines[-1] if lines else "no output"
+    match = _REASON.search("".join(lines))
+    reason = next(filter(None, match.groups())) if match else lines[-1] if lines else "no output"
     return error("E0307", "needs_libtorch", f"the recorder could not be compiled: {' '.join(reason.split())}",
                  f"the whole output is in {log}")
 

@@ -21,7 +21,7 @@ def library() -> Path:
     return path
 
 
-_load_failures: dict[str, WhenceError] = {}  # by path; loading a failed library again succeeds without operators
+_load_failures: dict[str, WhenceError] = {}  # by path; a second attempt to load succeeds, but without operators
 
 
 def operators() -> Any:
@@ -36,18 +36,18 @@ def operators() -> Any:
     try:
         torch.ops.load_library(path)
     except OSError as failure:
-        failed = from_operator(failure.__cause__ or failure)
-        if not isinstance(failed, WhenceError):
-            failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
+        load_error = from_operator(failure.__cause__ or failure)
+        if not isinstance(load_error, WhenceError):
+            load_error = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {load_error}",
                            "whence recorder build")
-        _load_failures[path] = failed
-        raise failed from failure
+        _load_failures[path] = load_error
+        raise load_error from failure
     return torch.ops.whence
 
 
 class _WithoutPlugin:
     """Replaces ``torch.ops.whence`` if no recorder is installed. Programs of torch.export do not need the recorder;
-    traces do and are refused when they start."""
+    traces need it and are refused when they start."""
 
     _TRACERS = ("trace", "_get_trace_graph")  # torch.jit.trace; torch.onnx.export(dynamo=False)
 
@@ -71,7 +71,7 @@ class _WithoutPlugin:
 
 
 def operators_or_stand_in() -> Any:
-    """Returns ``operators()``, or the stand-in without a recorder. Raises WhenceError E0307 for an unfit recorder."""
+    """Returns ``operators()``, or a stand-in if no recorder is installed. Raises E0307 if the recorder does not fit."""
     if recorder_library.torch_version() is not None and not recorder_library.is_installed():
         return _WithoutPlugin()
     return operators()
@@ -81,7 +81,7 @@ def operators_or_stand_in() -> Any:
 def listening() -> Iterator[list[Diagnostic] | None]:
     """Yields a list that receives the plugin's diagnostics of traces in the block; the recording itself is dropped.
 
-    Yields None without a plugin. The list stays empty during a running recording, which reports them itself.
+    Yields None without a plugin. The list stays empty if a recording is already running, which reports them.
     """
     try:
         whence = operators()

@@ -1,8 +1,8 @@
 """Reports the qualified names of the modules that torch.onnx.export(dynamo=False) calls while a recording runs.
 
 The exporter's trace contains only the last part of a name: ``inner`` for ``a.inner``. If a method of ``a`` that the
-trace does not show calls a module without parameters, the trace alone cannot distinguish that module from a child of
-the caller.
+trace does not show calls a module without parameters, the trace cannot distinguish that module from a child of the
+caller.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..arguments.hidden_frames import leave_out_of_stacks
 
 
 @contextmanager
-def named() -> Iterator[None]:
+def reporting_names() -> Iterator[None]:
     """Reports the name of each module to the plugin before PyTorch opens its scope in the trace.
 
     ``_slow_forward`` opens the scope. A forward hook would be too early if a hook of the module calls another module.

@@ -1,12 +1,12 @@
-"""Attention: additive and boolean masks, fully masked rows, causal, shared key heads; decomposed and, from opset 23, as
-the operator."""
+"""Attention with additive and boolean masks, fully masked rows, causal masks and shared key heads. It is decomposed
+before opset 23, and an operator from then on."""
 
 import torch
 import torch.nn.functional as F
 
 from ops.case import boolean, case, f16, f32, f64
 
-BOTH = (13, 20, 23)
+OPSETS = (13, 20, 23)
 attend = F.scaled_dot_product_attention
 
 QUERY, KEY, VALUE = f32(2, 4, 5, 8), f32(2, 4, 7, 8, seed=1), f32(2, 4, 7, 6, seed=2)
@@ -24,43 +24,43 @@ def with_lowest(q, k, v, keep):
 
 
 CASES = [
-    case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v), QUERY, KEY, VALUE, opsets=BOTH,
+    case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v), QUERY, KEY, VALUE, opsets=OPSETS,
          dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s"),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, scale=0.3), QUERY, KEY, VALUE,
-         opsets=BOTH),
+         opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, scale=1.0), f32(2, 5, 8), f32(2, 7, 8),
-         f32(2, 7, 8), opsets=BOTH),
+         f32(2, 7, 8), opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v), f32(5, 8), f32(7, 8), f32(7, 8)),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
-         boolean(2, 4, 5, 7), opsets=BOTH, dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s m:0=n,2=t,3=s"),
+         boolean(2, 4, 5, 7), opsets=OPSETS, dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s m:0=n,2=t,3=s"),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
-         EMPTY_ROW, opsets=BOTH),
+         EMPTY_ROW, opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
-         ADDITIVE, opsets=BOTH),
+         ADDITIVE, opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
-         f32(5, 7), opsets=BOTH),
+         f32(5, 7), opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), QUERY, KEY, VALUE,
-         f32(2, 1, 1, 7), opsets=BOTH),
+         f32(2, 1, 1, 7), opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=BOOLEAN), QUERY, KEY, VALUE,
-         opsets=BOTH),
+         opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=EMPTY_ROW), QUERY, KEY, VALUE,
-         opsets=BOTH),
+         opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=ADDITIVE), QUERY, KEY, VALUE,
-         opsets=BOTH),
+         opsets=OPSETS),
     *[case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), dtype(1, 2, 5, 8),
-           dtype(1, 2, 7, 8), dtype(1, 2, 7, 6), f32(1, 2, 5, 7), tolerance=close, opsets=BOTH)
+           dtype(1, 2, 7, 8), dtype(1, 2, 7, 6), f32(1, 2, 5, 7), tolerance=close, opsets=OPSETS)
       for dtype, close in ((f64, (1e-9, 1e-9)), (f16, (2e-3, 2e-3)))],
-    case("aten::scaled_dot_product_attention", with_lowest, QUERY, KEY, VALUE, boolean(2, 1, 5, 7), opsets=BOTH),
+    case("aten::scaled_dot_product_attention", with_lowest, QUERY, KEY, VALUE, boolean(2, 1, 5, 7), opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, is_causal=True), QUERY, KEY, VALUE,
-         opsets=BOTH),
+         opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, is_causal=True), QUERY, KEY, VALUE,
-         opsets=BOTH, dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s"),
+         opsets=OPSETS, dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s"),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, enable_gqa=True), QUERY, FEW_KEYS,
-         FEW_VALUES, opsets=BOTH, dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s"),
+         FEW_VALUES, opsets=OPSETS, dynamic="q:0=n,2=t k:0=n,2=s v:0=n,2=s"),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m, enable_gqa=True), QUERY,
-         FEW_KEYS, FEW_VALUES, boolean(2, 1, 5, 7), opsets=BOTH),
+         FEW_KEYS, FEW_VALUES, boolean(2, 1, 5, 7), opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m, enable_gqa=True), QUERY,
-         FEW_KEYS, FEW_VALUES, f32(2, 4, 5, 7), opsets=BOTH),
+         FEW_KEYS, FEW_VALUES, f32(2, 4, 5, 7), opsets=OPSETS),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, enable_gqa=True), QUERY, KEY, VALUE),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, dropout_p=0.5), QUERY, KEY, VALUE,
          tolerance=None),

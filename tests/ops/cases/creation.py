@@ -1,4 +1,4 @@
-"""New tensors. Constant ones are folded before conversion, so sizes, bounds or values depend on inputs here."""
+"""New tensors. Sizes, bounds or values depend on inputs, because constant tensors are folded before conversion."""
 
 import torch
 
@@ -9,8 +9,8 @@ def scripted(expression: str) -> str:
     return f"def forward(self, x):\n  return {expression}\n"
 
 
-FIXED = "torch.export fixes its sizes"
-ENDS = "steps to infinity are undefined"
+FIXED_SIZES = "torch.export fixes its sizes"
+INFINITE_ENDS = "steps to infinity are undefined"
 
 CASES = [
     case("aten::arange", lambda x: torch.arange(x.size(0)), f32(4), dynamic="x:0=n"),
@@ -52,21 +52,21 @@ CASES = [
     case("aten::linspace", scripted("torch.linspace(0, float(x.size(0)), 5)"), f32(4), dynamic="x:0=n"),
     case("aten::logspace", scripted("torch.logspace(0., float(x.size(0)), 5)"), f32(4), dynamic="x:0=n"),
     case("aten::logspace", lambda x: torch.logspace(-1, 2, x.size(0), 2.0), f32(4), dynamic="x:0=n",
-         not_in_archives=FIXED),
+         not_in_archives=FIXED_SIZES),
     case("aten::logspace", lambda x: x + torch.logspace(1, 2, 1), f32(4)),
     case("aten::logspace.Scalar_Tensor", lambda x: torch.logspace(0, x, 5), f32(),
-         finite=ENDS),
+         finite=INFINITE_ENDS),
     case("aten::logspace.Tensor_Scalar", lambda x: torch.logspace(x, 2, 5, 3), f32(),
-         finite=ENDS),
+         finite=INFINITE_ENDS),
     case("aten::logspace.Tensor_Tensor", lambda x, y: torch.logspace(x, y, 4), f32(), f32(seed=1),
-         finite=ENDS),
+         finite=INFINITE_ENDS),
     case("aten::logspace.Tensor_Scalar", lambda x: torch.logspace(x, 2, 3, dtype=torch.int64), f32(),
          refused="logspace of dtype int64"),
     case("aten::linspace.Scalar_Tensor", lambda x: torch.linspace(0, x.size(0), 5), f32(4), dynamic="x:0=n"),
     case("aten::linspace.Tensor_Scalar", lambda x: torch.linspace(x, 2, 5), f32(),
-         finite=ENDS),
+         finite=INFINITE_ENDS),
     case("aten::linspace.Tensor_Tensor", lambda x, y: torch.linspace(x, y, 1), f32(), f32(seed=1),
-         finite=ENDS),
+         finite=INFINITE_ENDS),
     case("aten::new_empty", lambda x: x.new_empty(x.size(0), 2), f16(4), dynamic="x:0=n", tolerance=None),
     case("aten::new_empty_strided", lambda x: x.new_empty_strided((x.size(0), 2), (2, 1)), f32(4), dynamic="x:0=n",
          tolerance=None),
@@ -84,11 +84,11 @@ CASES = [
     case("aten::tensor.float", scripted("torch.tensor(float(x.size(0)))"), f32(4), dynamic="x:0=n"),
     case("aten::tensor.int", scripted("torch.tensor(x.size(0))"), f32(4), dynamic="x:0=n"),
     case("aten::tril_indices", lambda x: torch.tril_indices(x.shape[0], x.shape[1]), f32(3, 4), dynamic="x:0=n,1=m",
-         opsets=(13, 20), not_in_archives=FIXED),
+         opsets=(13, 20), not_in_archives=FIXED_SIZES),
     case("aten::tril_indices", lambda x: torch.tril_indices(x.shape[0], 5, -1, dtype=torch.int32), f32(3, 4),
-         dynamic="x:0=n", not_in_archives=FIXED),
+         dynamic="x:0=n", not_in_archives=FIXED_SIZES),
     case("aten::triu_indices", lambda x: torch.triu_indices(x.shape[0], x.shape[0], 1), f32(4), dynamic="x:0=n",
-         not_in_archives=FIXED),
+         not_in_archives=FIXED_SIZES),
     case("aten::arange.start_step", lambda x: torch.arange(0, x.shape[0], 2, out=torch.zeros(3)), f32(4),
          dynamic="x:0=n", recorded_as="aten::arange.start_out"),
     case("aten::arange", lambda x: torch.arange(x.shape[0], out=torch.zeros(0, dtype=torch.int64)) + 1, f32(4),
@@ -103,7 +103,7 @@ CASES = [
     case("aten::empty_permuted", lambda x: torch.empty_permuted((x.size(0), 3), (1, 0)) * 0, f32(4), dynamic="x:0=n",
          tolerance=None),
     case("aten::linspace", lambda x: torch.linspace(-1, 3, x.size(0)), f32(4), dynamic="x:0=n",
-         not_in_archives=FIXED),
+         not_in_archives=FIXED_SIZES),
     case("aten::linspace.Tensor_Scalar", lambda x: torch.linspace(x[0], 3, x.size(0)), f32(1),
-         finite=ENDS),
+         finite=INFINITE_ENDS),
 ]

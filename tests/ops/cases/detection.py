@@ -1,8 +1,8 @@
-"""torchvision's operators. They are implemented here after its documentation, so that torchvision is not needed."""
+"""torchvision's operators. Implements them from its documentation, so that torchvision is not required."""
 
 import torch
 
-from ops.case import FixedInput, between, case, f32, two
+from ops.case import FixedInput, between, case, f32, per_run
 
 
 def nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
@@ -81,15 +81,15 @@ def deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, 
         along = torch.arange(size[1]) * stride_w - pad_w + point % kernel_w * dilation_w
         y = (rows + shift[:, :, point, 0]).flatten(0, 1) * 2 / (height - 1) - 1
         x = (along + shift[:, :, point, 1]).flatten(0, 1) * 2 / (width - 1) - 1
-        read = torch.nn.functional.grid_sample(images, torch.stack([x, y], -1), align_corners=True)
-        columns.append((read * mask[:, :, point].flatten(0, 1)[:, None]).view(batch, groups, -1, 1, *size))
+        samples = torch.nn.functional.grid_sample(images, torch.stack([x, y], -1), align_corners=True)
+        columns.append((samples * mask[:, :, point].flatten(0, 1)[:, None]).view(batch, groups, -1, 1, *size))
     columns = torch.cat(columns, 3).flatten(2, 3).flatten(3)
     kernels = weight.view(groups, len(weight) // groups, -1)
     return torch.einsum("goc,bgcp->bgop", kernels, columns).reshape(batch, -1, *size) + bias[:, None, None]
 
 
 def register(schema: str, kernel, fake) -> None:
-    """Registers torchvision's operator unless torchvision has done so."""
+    """Registers an operator of torchvision unless torchvision has registered it."""
     name = schema.split("(")[0]
     if torch._C._jit_get_schemas_for_operator(name):
         return
@@ -98,7 +98,7 @@ def register(schema: str, kernel, fake) -> None:
     torch.library.register_fake(name)(fake)
 
 
-def pooled(input, rois, scale, height, width, *rest):
+def pooled_shape(input, rois, scale, height, width, *rest):
     return input.new_empty(len(rois), input.shape[1], height, width)
 
 
@@ -106,10 +106,10 @@ register("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> T
          lambda dets, scores, iou_threshold: dets.new_empty(torch.library.get_ctx().new_dynamic_size(),
                                                             dtype=torch.int64))
 register("torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-         "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor", roi_align, pooled)
+         "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor", roi_align, pooled_shape)
 register("torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
          "SymInt pooled_width) -> (Tensor, Tensor)", roi_pool,
-         lambda *inputs: (pooled(*inputs), pooled(*inputs).to(torch.int32)))
+         lambda *inputs: (pooled_shape(*inputs), pooled_shape(*inputs).to(torch.int32)))
 
 
 def position_sensitive(input, rois, scale, height, width, *rest):
@@ -125,13 +125,13 @@ register("torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset,
          lambda input, weight, offset, *rest: input.new_empty(len(input), len(weight), *offset.shape[2:]))
 
 ROIS = torch.tensor([[0, 0.4, 0.3, 9, 8], [1, 1, 2, 12, 11], [0, 3.2, 3, 9, 15], [1, 20, 3, 60, 15]])
-ROUNDED_POSITIONS = {"half": "grid_sample above rounds its sampling positions to half"}
-REGIONS = two(ROIS, ROIS.flip(0) * torch.tensor([1, 0.5, 0.75, 1, 1]))
+ROUNDED_POSITIONS = {"half": "grid_sample in deform_conv2d rounds its sampling positions to half"}
+REGIONS = per_run(ROIS, ROIS.flip(0) * torch.tensor([1, 0.5, 0.75, 1, 1]))
 
 
 def boxes(count: int) -> FixedInput:
     corners, sizes = between(0, 50, count, 2), between(1, 40, count, 2, seed=1)
-    return two(*(torch.cat([corners.tensor(draw=draw), corners.tensor(draw=draw) + sizes.tensor(draw=draw)], 1)
+    return per_run(*(torch.cat([corners.tensor(draw=draw), corners.tensor(draw=draw) + sizes.tensor(draw=draw)], 1)
                  for draw in (0, 1)))
 
 

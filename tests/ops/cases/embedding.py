@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ops.case import case, f32, i32, i64, two
+from ops.case import case, f32, i32, i64, per_run
 
 OFFSETS = torch.tensor([0, 2, 2, 5])
-STARTS = two(OFFSETS, torch.tensor([0, 1, 4, 5]))
+STARTS = per_run(OFFSETS, torch.tensor([0, 1, 4, 5]))
 bag = torch.embedding_bag
 
 CASES = [

@@ -21,7 +21,7 @@ CASES = [
     sampled("bilinear", "reflection", False),
     sampled("nearest", "zeros", False),
     sampled("bicubic", "border", False, opsets=(18, 20),
-            not_as={"half": "PyTorch rounds the weights of sixteen pixels to half: 0.02 off its own double"}),
+            not_as={"half": "PyTorch rounds the weights of sixteen pixels to half: 0.02 off its float64 result"}),
     sampled("bilinear", "zeros", False, opsets=(15,), refused="grid_sampler over 2 axes"),
     case("aten::grid_sampler", lambda x, g: F.grid_sample(x, g, align_corners=False), VOLUME, POINTS_3D, opsets=(20,),
          tolerance=TOLERANCE),

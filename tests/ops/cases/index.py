@@ -31,7 +31,7 @@ CASES = [
     case("aten::index.Tensor", lambda x, m: x[m], TABLE, boolean(4)),
     case("aten::index.Tensor", lambda x, m: x[:, m], TABLE, boolean(5, 6)),
     case("aten::index.Tensor", lambda x, m, i: x[m, i], TABLE, torch.tensor([True, False, True, True]), COLUMNS,
-         not_in_archives="torch.export cannot prove that the mask selects as many elements"),
+         not_in_archives="torch.export cannot prove that the mask selects as many elements as the index"),
     case("aten::index.Tensor", lambda x, m, i: x[m, i], TABLE, boolean(4), torch.tensor([1])),
     case("aten::index.Tensor_hacked_twin", "def forward(self, x, i):\n  return torch.ops.aten.index(x, [i])", TABLE,
          ROWS),

@@ -1,4 +1,4 @@
-"""Matrix products: modules if the storage of the weight matters, otherwise plain arguments."""
+"""Matrix products. The weight is in a module if its storage matters, otherwise an argument."""
 
 import torch
 import torch.nn.functional as F

@@ -8,7 +8,7 @@ from ops.case import between, case, f32, i64
 SCORES, TARGETS = f32(4, 5), i64(0, 5, 4)
 PLANES, PLANE_TARGETS = f32(2, 5, 3, 2), i64(0, 5, 2, 3, 2)
 LABELS = torch.tensor([[3, 0, -1, 1, 2], [-1, 0, 1, 2, 3], [4, 3, 2, 1, 0], [2, -1, -1, -1, -1]])
-IGNORING = torch.tensor([0, -100, 4, 1])
+IGNORED_TARGETS = torch.tensor([0, -100, 4, 1])
 OTHER = f32(4, 5, seed=1)
 PROBABILITY = between(0.01, 0.99, 4, 5)
 EMPTY_MEAN = "PyTorch's mean of an empty tensor is uninitialised memory"
@@ -50,12 +50,12 @@ CASES = [
          between(0.5, 2, 5)),
     case("aten::kl_div", lambda x, y: F.kl_div(x, y, reduction="sum"), SCORES, torch.eye(5)[:4]),
     case("aten::kl_div", lambda x, y: F.kl_div(x, y, reduction="none", log_target=True), SCORES, OTHER),
-    case("aten::nll_loss_nd", lambda x, y: F.nll_loss(x, y), SCORES, IGNORING),
+    case("aten::nll_loss_nd", lambda x, y: F.nll_loss(x, y), SCORES, IGNORED_TARGETS),
     case("aten::nll_loss_nd", lambda x, y, w: F.nll_loss(x, y, w, reduction="none"), PLANES, PLANE_TARGETS,
          between(0.5, 2, 5)),
     case("aten::nll_loss", lambda x, y: torch.ops.aten.nll_loss(x, y, None, 2, 3), SCORES, TARGETS),
     case("aten::nll_loss2d", lambda x, y: torch.ops.aten.nll_loss2d(x, y), PLANES, PLANE_TARGETS),
-    case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y), SCORES, IGNORING, opsets=(13, 20)),
+    case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y), SCORES, IGNORED_TARGETS, opsets=(13, 20)),
     case("aten::cross_entropy_loss", lambda x, y, w: F.cross_entropy(x, y, w, reduction="sum"), PLANES, PLANE_TARGETS,
          between(0.5, 2, 5)),
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y), f32(5), torch.tensor(2)),
@@ -65,7 +65,7 @@ CASES = [
          lambda x, y, w: F.cross_entropy(x, y, w, label_smoothing=0.1, ignore_index=4), PLANES, PLANE_TARGETS,
          between(0.5, 2, 5)),
     case("aten::cross_entropy_loss",
-         lambda x, y, w: F.cross_entropy(x, y, w, reduction="none", label_smoothing=0.2), SCORES, IGNORING,
+         lambda x, y, w: F.cross_entropy(x, y, w, reduction="none", label_smoothing=0.2), SCORES, IGNORED_TARGETS,
          between(0.5, 2, 5)),
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), f32(5), i64(0, 5)),
     case("aten::cross_entropy_loss", lambda x, y, w: F.cross_entropy(x, y.softmax(1), w, label_smoothing=0.1), SCORES,

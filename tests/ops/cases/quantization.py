@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import between, case, two
+from ops.case import between, case, per_run
 
 aten = torch.ops.aten
 VERBS = (("quantize", "quantize_per_tensor"), ("dequantize", "dequantize.self"))
@@ -35,7 +35,7 @@ CASES = [
          ZEROS.abs().int()),
     case("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
          lambda x, s, z, on: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, on, 0, 255)[0], X,
-         SCALE, ZERO.int(), two(torch.tensor([1]), torch.tensor([0]))),
+         SCALE, ZERO.int(), per_run(torch.tensor([1]), torch.tensor([0]))),
     case("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
          lambda x, s, z, on: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, on, 0, 255)[0], X,
          SCALE, ZERO.int(), torch.tensor([0])),

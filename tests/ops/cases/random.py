@@ -1,5 +1,5 @@
-"""Random numbers. Only dtypes and shapes equal PyTorch's; ranges are checked by comparisons that hold for every draw.
-Dropout in evaluation is the identity."""
+"""Random numbers. Only dtypes and shapes equal PyTorch's; ranges are checked by comparisons that are true for every
+draw. In evaluation, dropout is the identity."""
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def unchecked(key, function, *inputs, **options):
-    """Makes a case that compares only dtype and shape."""
+    """Creates a case that compares only dtype and shape."""
     return case(key, function, *inputs, tolerance=None, **options)
 
 

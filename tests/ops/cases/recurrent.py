@@ -1,13 +1,13 @@
-"""Recurrent layers: several layers, directions, batch first, no bias, initial states; cells; packed sequences, which
-are refused if other operators read packed data."""
+"""Recurrent layers: several layers and directions, batch first, no bias, initial states; cells; packed sequences, which
+are refused if other operators read their data."""
 
 import torch
 from torch import nn
 
-from ops.case import case, f32, two
+from ops.case import case, f32, per_run
 
 TOLERANCE = (1e-4, 1e-4)
-TIMES = "torch.export fixes the number of steps"
+FIXED_STEPS = "torch.export fixes the number of steps"
 
 
 def recurrent(key, function, *inputs, **options):
@@ -71,14 +71,14 @@ def cell(kind, rows, state, arguments, biased=False):
             f"  return torch.{kind}_cell(x, {state}, w_ih, w_hh{biases})\n")
 
 
-LENGTHS = two(torch.tensor([5, 3]), torch.tensor([4, 1]))
-SHORT = two(torch.tensor([4, 2]), torch.tensor([3, 3]))  # shorter than the padded input
+LENGTHS = per_run(torch.tensor([5, 3]), torch.tensor([4, 1]))
+SHORT = per_run(torch.tensor([4, 2]), torch.tensor([3, 3]))  # shorter than the padded input
 
 CASES = [
     recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 2, 4), dynamic="input:0=t,1=n", opsets=(13, 20, 22),
-              not_in_archives=TIMES),
+              not_in_archives=FIXED_STEPS),
     recurrent("aten::lstm.input", nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True), f32(2, 5, 4),
-              dynamic="input:0=n,1=t", not_in_archives=TIMES),
+              dynamic="input:0=n,1=t", not_in_archives=FIXED_STEPS),
     recurrent("aten::lstm.input", nn.LSTM(4, 3, num_layers=2, bias=False), f32(5, 2, 4)),
     recurrent("aten::lstm.input", Sequence(nn.LSTM(4, 3, batch_first=True)), f32(2, 5, 4)),
     recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 4)),

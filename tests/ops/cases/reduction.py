@@ -7,23 +7,23 @@ from ops.case import between, boolean, case, f16, f32, f64, i32, i64, u8
 TIES = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 0.0]])
 SCALAR = torch.tensor(2.5)
 NAN, INF = float("nan"), float("inf")
-SPOILED = torch.tensor([[1, NAN, INF, 2], [-INF, 0, NAN, NAN], [3, -INF, INF, -1]])
-EXTREME = ((SPOILED,), (SPOILED.flip(0),), (SPOILED.flip(1),))
-EMPTY = ((torch.zeros(0, 4),), (torch.zeros(3, 0),), (torch.zeros(0, 0),))
+NAN_AND_INF = torch.tensor([[1, NAN, INF, 2], [-INF, 0, NAN, NAN], [3, -INF, INF, -1]])
+SPECIAL_INPUTS = ((NAN_AND_INF,), (NAN_AND_INF.flip(0),), (NAN_AND_INF.flip(1),))
+EMPTY_INPUTS = ((torch.zeros(0, 4),), (torch.zeros(3, 0),), (torch.zeros(0, 0),))
 
 
-def extreme(key: str, function):
+def with_special_values(key: str, function):
     """Traces finite numbers; compares NaN and infinities at all positions."""
-    return case(key, function, f32(3, 4), other_inputs=EXTREME)
+    return case(key, function, f32(3, 4), other_inputs=SPECIAL_INPUTS)
 
 
-def empty(key: str, function, **options):
+def with_empty_axes(key: str, function, **options):
     """Traces three rows of four; compares empty axes."""
-    return case(key, function, f32(3, 4), dynamic="x:0=n,1=m", other_inputs=EMPTY, **options)
+    return case(key, function, f32(3, 4), dynamic="x:0=n,1=m", other_inputs=EMPTY_INPUTS, **options)
 
 
 CASES = [
-    *(extreme(key, function) for axis in (0, 1) for key, function in {
+    *(with_special_values(key, function) for axis in (0, 1) for key, function in {
         "aten::amax": lambda x, axis=axis: x.amax(axis),
         "aten::amin": lambda x, axis=axis: x.amin(axis, keepdim=True),
         "aten::aminmax": lambda x, axis=axis: tuple(torch.aminmax(x, dim=axis)),
@@ -32,27 +32,27 @@ CASES = [
         "aten::max.dim": lambda x, axis=axis: tuple(x.max(axis)),
         "aten::min.dim": lambda x, axis=axis: tuple(x.min(axis, keepdim=True)),
     }.items()),
-    extreme("aten::amax", lambda x: x.amax((0, 1))),
-    extreme("aten::logsumexp", lambda x: x.logsumexp(1)),
-    extreme("aten::argmax", lambda x: x.argmax()),
-    extreme("aten::argmin", lambda x: x.argmin()),
-    extreme("aten::max", lambda x: x.max()),
-    extreme("aten::min", lambda x: x.min()),
-    case("aten::max.dim", lambda x: tuple(x.max(0)), f16(3, 4), other_inputs=[(SPOILED.flip(1).half(),)]),
-    case("aten::argmin", lambda x: x.argmin(1), f64(3, 4), other_inputs=[(SPOILED.double(),)]),
-    case("aten::argmax", lambda x: x.argmax(1), f16(3, 4), other_inputs=[(SPOILED.flip(1).half(),)]),
-    empty("aten::mean", lambda x: x.mean()),
-    empty("aten::mean.dim", lambda x: x.mean(0)),
-    empty("aten::mean.dim", lambda x: x.mean(1, keepdim=True), opsets=(13, 20)),
-    empty("aten::sum", lambda x: x.sum()),
-    empty("aten::sum.dim_IntList", lambda x: x.sum(1)),
-    empty("aten::prod.dim_int", lambda x: x.prod(1)),
-    empty("aten::any.dim", lambda x: x.any(1)),
-    empty("aten::all.dim", lambda x: x.all(0)),
-    empty("aten::logsumexp", lambda x: x.logsumexp(1)),
-    empty("aten::nansum", lambda x: x.nansum(1)),
-    empty("aten::count_nonzero", lambda x: x.count_nonzero(0)),
-    empty("aten::cumsum", lambda x: x.cumsum(1)),
+    with_special_values("aten::amax", lambda x: x.amax((0, 1))),
+    with_special_values("aten::logsumexp", lambda x: x.logsumexp(1)),
+    with_special_values("aten::argmax", lambda x: x.argmax()),
+    with_special_values("aten::argmin", lambda x: x.argmin()),
+    with_special_values("aten::max", lambda x: x.max()),
+    with_special_values("aten::min", lambda x: x.min()),
+    case("aten::max.dim", lambda x: tuple(x.max(0)), f16(3, 4), other_inputs=[(NAN_AND_INF.flip(1).half(),)]),
+    case("aten::argmin", lambda x: x.argmin(1), f64(3, 4), other_inputs=[(NAN_AND_INF.double(),)]),
+    case("aten::argmax", lambda x: x.argmax(1), f16(3, 4), other_inputs=[(NAN_AND_INF.flip(1).half(),)]),
+    with_empty_axes("aten::mean", lambda x: x.mean()),
+    with_empty_axes("aten::mean.dim", lambda x: x.mean(0)),
+    with_empty_axes("aten::mean.dim", lambda x: x.mean(1, keepdim=True), opsets=(13, 20)),
+    with_empty_axes("aten::sum", lambda x: x.sum()),
+    with_empty_axes("aten::sum.dim_IntList", lambda x: x.sum(1)),
+    with_empty_axes("aten::prod.dim_int", lambda x: x.prod(1)),
+    with_empty_axes("aten::any.dim", lambda x: x.any(1)),
+    with_empty_axes("aten::all.dim", lambda x: x.all(0)),
+    with_empty_axes("aten::logsumexp", lambda x: x.logsumexp(1)),
+    with_empty_axes("aten::nansum", lambda x: x.nansum(1)),
+    with_empty_axes("aten::count_nonzero", lambda x: x.count_nonzero(0)),
+    with_empty_axes("aten::cumsum", lambda x: x.cumsum(1)),
     case("aten::all", lambda x: x.all(), boolean(2, 3)),
     case("aten::all.dim", lambda x: x.all(1), i64(0, 3, 4, 2)),
     case("aten::all.dim", lambda x: x.all(-1, keepdim=True), boolean(4, 2), dynamic="x:0=n"),

@@ -2,12 +2,12 @@
 
 import torch
 
-from ops.case import boolean, case, f32, i32, i64, two
+from ops.case import boolean, case, f32, i32, i64, per_run
 
 TABLE = f32(4, 5, 6)
 ROWS, COLUMNS = torch.tensor([0, -1, 2]), torch.tensor([4, 1, -3])
 REPEATED = torch.tensor([1, 1, 0, 3])
-NULL, ONLY = torch.tensor(0), "0 is the only index"
+ZERO, ONLY_INDEX = torch.tensor(0), "0 is the only index"
 SPECIAL = torch.tensor([float("nan"), 1.0, float("inf"), float("nan")])
 
 CASES = [
@@ -25,14 +25,15 @@ CASES = [
     case("aten::index_add", lambda x, i, y: x.index_add(1, i, y[:, : i.shape[0]]), f32(2, 6, 3), i64(0, 6, 4),
          f32(2, 5, 3, seed=1), dynamic="x:0=b,2=t y:0=b,2=t"),
     case("aten::index_add", lambda x, y: x.index_add(0, REPEATED, y), f32(4), f32(4), opsets=(13,), refused="opset 16"),
-    case("aten::index_add", lambda x, i, y: x.index_add(0, i, y), f32(), two(NULL[None], NULL[None]), f32(seed=1),
-         one_value=ONLY),
-    case("aten::index_add", lambda x, i, y: x.index_add(-1, i, y), f32(), two(NULL, NULL), f32(seed=1), one_value=ONLY),
-    case("aten::index_copy", lambda x, i, y: x.index_copy(0, i, y), f32(), two(NULL, NULL), f32(seed=1),
-         one_value=ONLY),
+    case("aten::index_add", lambda x, i, y: x.index_add(0, i, y), f32(), per_run(ZERO[None], ZERO[None]), f32(seed=1),
+         one_value=ONLY_INDEX),
+    case("aten::index_add", lambda x, i, y: x.index_add(-1, i, y), f32(), per_run(ZERO, ZERO), f32(seed=1),
+         one_value=ONLY_INDEX),
+    case("aten::index_copy", lambda x, i, y: x.index_copy(0, i, y), f32(), per_run(ZERO, ZERO), f32(seed=1),
+         one_value=ONLY_INDEX),
     case("aten::index_copy", lambda x, i, y: x.index_copy(0, i, y), f32(3), torch.tensor(1), f32(seed=1)),
-    case("aten::index_fill.int_Scalar", lambda x, i: x.index_fill(0, i, 7), f32(), two(NULL[None], NULL[None]),
-         one_value=ONLY),
+    case("aten::index_fill.int_Scalar", lambda x, i: x.index_fill(0, i, 7), f32(), per_run(ZERO[None], ZERO[None]),
+         one_value=ONLY_INDEX),
     case("aten::index_copy", lambda x, y: x.index_copy(1, ROWS % 5, y), f32(2, 5), f32(2, 3)),
     case("aten::index_fill.int_Scalar", lambda x: x.index_fill(1, ROWS % 5, 7), f32(2, 5), dynamic="x:0=n"),
     case("aten::index_fill.int_Tensor", lambda x, v: x.index_fill(0, ROWS % 4, v), f32(4, 2), f32()),
@@ -62,11 +63,11 @@ CASES = [
          dynamic="x:0=n m:0=n y:0=k"),
     case("aten::scatter.reduce", lambda x, y: torch.scatter(x, 0, REPEATED, y, reduce="add"), f32(4), f32(4)),
     case("aten::scatter.reduce", lambda x, y: torch.scatter(x, 0, REPEATED, y, reduce="multiply"), f32(4), f32(4)),
-    case("aten::scatter.src", lambda x, i, y: x.scatter(0, i, y), f32(), i64(0, 1), f32(seed=1), one_value=ONLY),
+    case("aten::scatter.src", lambda x, i, y: x.scatter(0, i, y), f32(), i64(0, 1), f32(seed=1), one_value=ONLY_INDEX),
     case("aten::scatter_add", lambda x, i, y: x.scatter_add(-1, i, y), f32(), i64(0, 1, 1), f32(seed=1),
-         one_value=ONLY),
+         one_value=ONLY_INDEX),
     case("aten::index_reduce", lambda x, i, y: x.index_reduce(0, i, y, "prod"), f32(), i64(0, 1), f32(seed=1),
-         one_value=ONLY),
+         one_value=ONLY_INDEX),
     case("aten::scatter.src", lambda x, i, y: x.scatter(1, i, y), f32(3, 4), torch.tensor([[0, 2], [3, 1]]), f32(3, 4)),
     case("aten::scatter.src", lambda x, i, y: x.scatter(1, i, y), f32(3, 4), i64(0, 4, 3, 1), f32(3, 1),
          dynamic="x:0=n i:0=n y:0=n"),
@@ -88,7 +89,7 @@ CASES = [
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
            kind(-99, 99, 4), kind(-99, 99, 4)) for how in ("amax", "amin") for kind in (i64, i32)],
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
-           i64(-99, 99, 4), two(torch.tensor([bound] * 4), torch.arange(4)))
+           i64(-99, 99, 4), per_run(torch.tensor([bound] * 4), torch.arange(4)))
       for how, bound in (("amax", -2 ** 63), ("amin", 2 ** 63 - 1))],
     *[case("aten::scatter_reduce.two", lambda x, i, y, keep=keep: x.scatter_reduce(1, i, y, "mean", include_self=keep),
            kind(2, 5), i64(0, 5, 2, 4), kind(2, 4, seed=1), dynamic="x:0=n i:0=n y:0=n")

@@ -2,10 +2,10 @@
 
 import torch
 
-from ops.case import case, f32, two
+from ops.case import case, f32, per_run
 
-LENGTHS = two(torch.tensor([1, 3, 2]), torch.tensor([4, 0, 2]))
-OFFSETS = two(torch.tensor([0, 1, 4, 6]), torch.tensor([1, 1, 3, 5]))
+LENGTHS = per_run(torch.tensor([1, 3, 2]), torch.tensor([4, 0, 2]))
+OFFSETS = per_run(torch.tensor([0, 1, 4, 6]), torch.tensor([1, 1, 3, 5]))
 REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 
 

@@ -4,7 +4,7 @@ import torch
 
 from ops.case import boolean, case, f32, i64
 
-# With allowzero, ONNX Runtime would not fuse the nodes around such a Reshape, in models that are never empty.
+# With allowzero, ONNX Runtime would not fuse the nodes around a Reshape, even in models without empty tensors.
 COPIED = "Reshape treats a size of 0 next to a -1 as a copied size"
 
 CASES = [

@@ -2,29 +2,29 @@
 
 import torch
 
-from ops.case import boolean, case, f32, i32, i64, two, u8
+from ops.case import boolean, case, f32, i32, i64, per_run, u8
 
 TIES = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.0, 0.0, -1.0, 0.0]])
-HOLES = torch.tensor([[3.0, float("nan"), 1.0, 2.0], [float("nan")] * 4, [0.0, 4.0, 4.0, -1.0]])
-BOUNDS = two(torch.tensor([1, 3, 7]), torch.tensor([0, 0, 5]))
+WITH_NAN = torch.tensor([[3.0, float("nan"), 1.0, 2.0], [float("nan")] * 4, [0.0, 4.0, 4.0, -1.0]])
+BOUNDS = per_run(torch.tensor([1, 3, 7]), torch.tensor([0, 0, 5]))
 RUNS = torch.tensor([2, 2, 1, 1, 1, 2, 0])
 
-SPOILED = torch.tensor([[1.0, float("inf"), float("nan"), 2.0, float("nan")], [4.0, -float("inf"), 3.0, 2.0, 1.0]])
+NAN_AND_INF = torch.tensor([[1.0, float("inf"), float("nan"), 2.0, float("nan")], [4.0, -float("inf"), 3.0, 2.0, 1.0]])
 
 TIED, ASCEND = "PyTorch returns the index of any of several equal elements", "the searched sequence must ascend"
 
 
 def any_of_ties(key: str, function, input, **options):
-    """Makes a case whose indices are unique only without ties, which small integers often have."""
+    """Creates a case whose indices are unique only without ties; small integers often tie."""
     return case(key, function, input, finite=TIED, not_as={"int": TIED}, **options)
 
 
 CASES = [
-    case("aten::median", lambda x: torch.median(x), f32(2, 5), other_inputs=[(SPOILED,)]),
-    case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5), other_inputs=[(SPOILED,)]),
-    case("aten::median.dim", lambda x: torch.median(x, 0, True)[0], f32(2, 5), other_inputs=[(SPOILED,)]),
-    case("aten::sort.stable", lambda x: torch.sort(x, stable=True), f32(2, 5), other_inputs=[(SPOILED,)]),
-    case("aten::topk", lambda x: torch.topk(x, 2, dim=0, largest=False)[0], f32(2, 5), other_inputs=[(SPOILED,)]),
+    case("aten::median", lambda x: torch.median(x), f32(2, 5), other_inputs=[(NAN_AND_INF,)]),
+    case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5), other_inputs=[(NAN_AND_INF,)]),
+    case("aten::median.dim", lambda x: torch.median(x, 0, True)[0], f32(2, 5), other_inputs=[(NAN_AND_INF,)]),
+    case("aten::sort.stable", lambda x: torch.sort(x, stable=True), f32(2, 5), other_inputs=[(NAN_AND_INF,)]),
+    case("aten::topk", lambda x: torch.topk(x, 2, dim=0, largest=False)[0], f32(2, 5), other_inputs=[(NAN_AND_INF,)]),
     case("aten::sort", lambda x: torch.sort(x), f32(2, 5), dynamic="x:0=n,1=t"),
     case("aten::sort", lambda x: torch.sort(x, 0, descending=True), i64(-99, 99, 6, 3)),
     case("aten::sort", lambda x: torch.sort(x), f32()),
@@ -59,20 +59,20 @@ CASES = [
     case("aten::bucketize.Tensor", lambda x, b: torch.bucketize(x, b, right=True, out_int32=True), i64(0, 9, 6),
          BOUNDS, dynamic="x:0=n"),
     *[case("aten::bucketize.Tensor", lambda x, b, right=right: torch.bucketize(x, b, right=right), f32(4),
-           two(torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([-0.5, -0.5, 0.3])), finite=ASCEND,
+           per_run(torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([-0.5, -0.5, 0.3])), finite=ASCEND,
            other_inputs=[(torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0]), torch.tensor([0.0, 0.0, 1.0]))])
       for right in (False, True)],
     case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x),
-         two(torch.tensor([[0.0, 1, 2], [-1, 0, 1]]), torch.tensor([[-2.0, 0, 0], [0.1, 0.5, 3]])),
+         per_run(torch.tensor([[0.0, 1, 2], [-1, 0, 1]]), torch.tensor([[-2.0, 0, 0], [0.1, 0.5, 3]])),
          f32(2, 5), dynamic="x:1=n", finite=ASCEND,
          other_inputs=[(torch.tensor([[0.0, 1, 1], [-1, -1, 2]]), torch.tensor([[0.0, 1, 2], [-1, 2, 0]]))]),
     case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x, side="right"),
-         two(torch.tensor([0.0, 1, 2]), torch.tensor([-1.0, -1, 0.5])),
+         per_run(torch.tensor([0.0, 1, 2]), torch.tensor([-1.0, -1, 0.5])),
          f32(2, 5), finite=ASCEND, other_inputs=[(torch.tensor([0.0, 1, 1]), torch.arange(-1.0, 9).reshape(2, 5))]),
-    case("aten::nanmedian", lambda x: torch.nanmedian(x), HOLES),
+    case("aten::nanmedian", lambda x: torch.nanmedian(x), WITH_NAN),
     case("aten::nanmedian", lambda x: torch.nanmedian(x), i64(0, 9, 5)),
-    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1)[0], HOLES),
-    any_of_ties("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), HOLES[[0, 2]]),
+    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1)[0], WITH_NAN),
+    any_of_ties("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), WITH_NAN[[0, 2]]),
     any_of_ties("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 0, keepdim=True), f32(4, 3), dynamic="x:0=n"),
     case("aten::mode", lambda x: torch.mode(x), TIES,
          finite="the count of NaN depends on the runtime, because NaN equals no number"),
@@ -84,8 +84,8 @@ CASES = [
     case("aten::unique_consecutive",
          lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=0), RUNS[:, None] + RUNS),
     case("aten::searchsorted.Scalar", lambda x: torch.searchsorted(x, 0.3, right=True),
-         two(torch.tensor([0.1, 0.3, 0.5]), torch.tensor([0.3, 0.3, 0.4])), finite=ASCEND),
+         per_run(torch.tensor([0.1, 0.3, 0.5]), torch.tensor([0.3, 0.3, 0.4])), finite=ASCEND),
     case("aten::searchsorted.Tensor", lambda x, s, y: torch.searchsorted(x, y, sorter=s),
-         two(torch.tensor([0.5, 0.1, 0.3]), torch.tensor([-0.3, 0.9, 0.2])),
-         two(torch.tensor([1, 2, 0]), torch.tensor([0, 2, 1])), f32(4), finite=ASCEND),
+         per_run(torch.tensor([0.5, 0.1, 0.3]), torch.tensor([-0.3, 0.9, 0.2])),
+         per_run(torch.tensor([1, 2, 0]), torch.tensor([0, 2, 1])), f32(4), finite=ASCEND),
 ]

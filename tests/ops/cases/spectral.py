@@ -1,4 +1,4 @@
-"""Fourier transforms of real signals, and of complex signals as pairs of real and imaginary parts."""
+"""Fourier transforms of real signals and of complex signals, which are pairs of real and imaginary parts."""
 
 import torch
 from torch import fft
@@ -16,7 +16,7 @@ def stft(x, **options):
 
 
 def spectra(x, *arguments, **options):
-    """Returns the complex spectra of stft, which are istft's input."""
+    """Returns the complex result of stft, the input of istft."""
     return torch.stft(x, *arguments, return_complex=True, **options)
 
 
@@ -35,12 +35,12 @@ def transform(function, *inputs, **options):
 
 
 def spectrum(kernel, name, function, *inputs, **options):
-    """Makes a case of an operator that decomposes to one of PyTorch's three kernels."""
+    """Creates a case of an operator that PyTorch decomposes to one of its three kernels."""
     return case(f"aten::_fft_{kernel}", function, *inputs, tolerance=TOLERANCE, recorded_as=f"aten::{name}", **options)
 
 
 def pairs(name, function):
-    """Makes a case of an operator on complex numbers [batch, 3, 2], which decomposes to operators on pairs."""
+    """Creates a case of an operator on complex numbers [batch, 3, 2], which decomposes to operators on pairs."""
     return case("aten::linalg_vector_norm", lambda x: (function(complex_of(x)), complex_of(x).abs()), f32(4, 3, 2, 2),
                 tolerance=TOLERANCE, dynamic="x:0=b", recorded_as=f"aten::{name}")
 
@@ -91,9 +91,9 @@ CASES = [
     inverse(lambda x: round_trip(x, 16, 5, 16, length=61), f32(2, 64), dynamic="x:0=b"),
     inverse(lambda x: round_trip(x, 16, 4, 16, HANN, length=70), f32(2, 64), dynamic="x:0=b,1=t"),
     inverse(lambda x: round_trip(x, 16, 4, 16, HANN, length=x.size(-1)), f32(2, 64), dynamic="x:0=b,1=t",
-         not_in_archives="torch.export fixes the length, which is no SymInt"),
+         not_in_archives="torch.export fixes the length, which is not a SymInt"),
     inverse(lambda x: round_trip(x, 16, 7, 16, HANN, length=x.size(-1) + 9), f32(64), dynamic="x:0=t",
-         not_in_archives="torch.export fixes the length, which is no SymInt"),
+         not_in_archives="torch.export fixes the length, which is not a SymInt"),
     inverse(lambda z: torch.istft(complex_of(z) + spectra(torch.arange(44.0), 8, 4, window=HANN[::2]), 8, 4,
                                window=HANN[::2]), f32(2, 5, 12, 2), dynamic="z:0=b"),
     inverse("""def forward(self, x, w):

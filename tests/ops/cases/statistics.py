@@ -52,6 +52,6 @@ CASES = [
     case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6)),
     case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6, 2, 3), dynamic="x:0=n"),
     case("aten::one_hot", lambda x, n: F.one_hot(x, n[0]), i64(0, 3, 2, 3), torch.tensor([5]),
-         not_in_archives="torch.export requires a number of classes that is a number"),
+         not_in_archives="torch.export requires the number of classes as a Python number"),
     case("aten::one_hot", lambda x: F.one_hot(x), i64(0, 6, 5), not_in_archives="torch.export cannot count the classes"),
 ]

@@ -12,7 +12,7 @@ def scripted(key: str, arguments: str = "", **options):
     name = key.removeprefix("aten::").split(".")[0]
     source = f"def forward(self, x):\n  return x * torch.{name}(x.size(1){arguments})"
     return case(key, source, f32(2, 5), dynamic="x:1=n",
-                not_as={"double": "the window stays float32 and is rounded in another order"}, **options)
+                not_as={"double": "the window stays float32, and operations round in another order"}, **options)
 
 
 CASES = [
