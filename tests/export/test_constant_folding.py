@@ -1,4 +1,4 @@
-"""Expressions of constants are folded at export: the result equals PyTorch's and only one node remains."""
+"""Expressions of constants are folded at export: one node remains, and its result equals PyTorch's."""
 
 import numpy as np
 import onnx
@@ -86,9 +86,9 @@ class ConstantExpression(torch.nn.Module):
 
     def forward(self, x):
         function = COMPUTED[self.name]
-        # The lambdas read globals; replace them with the buffers.
-        of_buffers = type(function)(function.__code__, {"torch": torch, **dict(self.named_buffers())})
-        return x + of_buffers().to(torch.float32)
+        # The lambda reads globals; replace them with the buffers.
+        expression = type(function)(function.__code__, {"torch": torch, **dict(self.named_buffers())})
+        return x + expression().to(torch.float32)
 
 
 def exported(model: torch.nn.Module, inputs: tuple, folder, *options) -> onnx.ModelProto:
@@ -112,7 +112,7 @@ def test_only_the_addition_remains(name, tmp_path):
 
 
 def test_weight_norm_is_folded_into_the_weight(tmp_path):
-    """The file holds the normalised weight once, named after its parameter, without the two original parameters."""
+    """The file contains the normalised weight, named after its parameter, instead of the two original parameters."""
     model, inputs = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(300, 200)), (torch.randn(2, 300),)
     graph = exported(model, inputs, tmp_path).graph
     assert [node.op_type for node in graph.node] == ["Gemm"]

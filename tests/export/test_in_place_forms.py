@@ -1,5 +1,5 @@
-"""In-place operators of a trace and of an undecomposed torch.export archive: whence finds the functional form by name
-and arguments, or by ATen's own definition."""
+"""In-place operators of traces and undecomposed torch.export archives: whence finds the functional form by name and
+arguments, or by ATen's definition."""
 
 import warnings
 
@@ -12,7 +12,7 @@ import command
 
 F = torch.nn.functional
 ONES = torch.ones(3, 4)
-# Keyed by how the functional form differs from the name without the underscore.
+# The keys state how the functional form differs from the in-place name without the underscore.
 FORMS = {
     "overload": lambda y: y.abs_().pow_(2),
     "overload_of_tensors": lambda y: y.abs_().pow_(ONES * 2).floor_divide_(ONES * 0.25),
@@ -80,26 +80,26 @@ def test_results_equal_pytorch(name, route, tmp_path):
     assert_same(tmp_path, exported(tmp_path, FORMS[name], route, x), x)
 
 
-def test_diagonal_of_a_dynamic_length(tmp_path):
+def test_diagonal_of_dynamic_length_equals_pytorch(tmp_path):
     model = exported(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
     for rows in (6, 11, 5):
         assert_same(tmp_path, model, torch.randn(rows, 4))
 
 
 class Aliased(torch.nn.Module):
-    """An in-place operator returns its own tensor; both names may change the tensor's shape."""
+    """An in-place operator returns its argument, so both names refer to a tensor whose shape may change."""
 
     def forward(self, x):
         y = x.clone().unsqueeze_(0)
-        same = y.mul_(2)
-        same.squeeze_(0)
+        doubled = y.mul_(2)
+        doubled.squeeze_(0)
         transposed = y.add_(1)
         transposed.t_()
         return y, transposed.relu_(), y.sum(0)
 
 
 @pytest.mark.parametrize("scripted", [True, False], ids=["script", "pt2"])
-def test_both_names_of_a_tensor_change_its_shape(scripted, tmp_path):
+def test_either_name_of_a_tensor_may_change_its_shape(scripted, tmp_path):
     model, x = Aliased(), torch.randn(3, 4)
     if scripted:
         torch.jit.script(model).save(str(tmp_path / "m.pt"))

@@ -39,14 +39,14 @@ def expected(name: str, size: str) -> list[tuple]:
     """Returns (PyTorch's float32 result, its largest difference from the float64 result) for each output."""
     entry = zoo.MODELS[name]
     inputs = entry.inputs(getattr(entry, size))
-    wide = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
-    results = zip(zoo.run(model(name), inputs), zoo.run(entry.model().double(), wide), strict=True)
+    float64_inputs = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
+    results = zip(zoo.run(model(name), inputs), zoo.run(entry.model().double(), float64_inputs), strict=True)
     return [(result.numpy(), float((result - truth).abs().max())) for result, truth in results]
 
 
 def assert_equals_pytorch(name: str, shape: str, size: str) -> None:
-    """Compares within float32 tolerances plus PyTorch's own rounding error on this model: fifty layers of ResNet-50
-    with arbitrary weights lose 2e-4 of 3.5 in every runtime."""
+    """Compares within float32 tolerances plus PyTorch's own rounding error on this model: with random weights, the
+    fifty layers of ResNet-50 lose 2e-4 of 3.5 in every runtime."""
     entry = zoo.MODELS[name]
     session = onnxruntime.InferenceSession(exported(name, shape), providers=["CPUExecutionProvider"])
     results = session.run(None, {key: value.numpy() for key, value in entry.inputs(getattr(entry, size)).items()})
@@ -72,7 +72,7 @@ def test_inputs_have_the_argument_names_of_forward(name, shape):
     assert [value.name for value in loaded(name, shape).graph.input] == list(entry.inputs(entry.first))
 
 
-def test_input_shapes_equal_the_requested_ones(name, shape):
+def test_input_shapes_are_as_requested(name, shape):
     entry = zoo.MODELS[name]
     example = entry.inputs(entry.first)
     for value in loaded(name, shape).graph.input:
@@ -97,9 +97,9 @@ def test_another_size_equals_pytorch_or_is_refused(name, shape):
 
 
 def test_node_count_is_near_the_best_exporters(name, shape):
-    ours = baselines.count_nodes(loaded(name, shape).graph)
+    node_count = baselines.count_nodes(loaded(name, shape).graph)
     best = min(count for count in baselines.stored()["nodes"][name][shape].values() if count is not None)
-    assert ours <= 1.1 * best
+    assert node_count <= 1.1 * best
 
 
 def test_weights_are_stored_once(name, shape):
@@ -111,7 +111,7 @@ def test_weights_are_stored_once(name, shape):
 
 
 def test_weights_have_parameter_names(name, shape):
-    """Every initializer of the size of a weight is named after its parameter, with a suffix if it was transformed."""
+    """Every initializer with the size of a weight is named after its parameter, with a suffix if it was transformed."""
     names = [key for key, _ in [*model(name).named_parameters(remove_duplicate=False),
                                 *model(name).named_buffers(remove_duplicate=False)]]
     sizes = {tensor.numel() for tensor in model(name).parameters()}
@@ -124,7 +124,7 @@ def test_weights_have_parameter_names(name, shape):
 
 
 def test_all_constants_are_folded(name, shape):
-    """Rows looked up in a parameter are not: a position embedding keeps its node, its name and its complete table."""
+    """Lookups in a parameter are not folded: a position embedding keeps its node, its name and its complete table."""
     graph = loaded(name, shape).graph
     parameters = {key for key, _ in model(name).named_parameters(remove_duplicate=False)}
     constants = {initializer.name for initializer in graph.initializer}
@@ -133,7 +133,7 @@ def test_all_constants_are_folded(name, shape):
     unfolded = [node.name for node in graph.node
                 if node.op_type != "Constant" and node.input and all(entry in constants for entry in node.input)
                 and not (node.op_type == "Gather" and node.input[0] in parameters)]
-    assert unfolded == [], "every input of these nodes is constant"
+    assert unfolded == [], "all inputs of these nodes are constant"
 
 
 def test_names_are_unique_and_set(name, shape):

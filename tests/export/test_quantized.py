@@ -1,6 +1,6 @@
-"""Quantized models: the same integers and results as PyTorch, with QuantizeLinear and DequantizeLinear between layers.
+"""Quantized models: integers and results equal PyTorch's, with QuantizeLinear and DequantizeLinear between layers.
 
-A quantized input or output becomes three values, as in PyTorch's exporter: its integers, its scale, its zero point."""
+A quantized input or output becomes three values, as in PyTorch's exporter: integers, scale and zero point."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def exported(model, inputs: tuple, folder: Path, *options: str):
 
 
 def compare(model, inputs: tuple, session, levels=0) -> None:
-    """Compares every output, integers within `levels`, because kernels sum in different orders."""
+    """Compares every output. Integers may differ by `levels`, because kernels sum in different orders."""
     expected = [part for tensor in flat(model(*inputs)) for part in unpacked(tensor, numpy.float32, None)]
     values = [part for tensor in inputs for part in unpacked(tensor)]
     actual = session.run(None, dict(zip((value.name for value in session.get_inputs()), values, strict=True)))
@@ -89,14 +89,14 @@ def compare(model, inputs: tuple, session, levels=0) -> None:
 
 
 @pytest.mark.parametrize("backend", ["fbgemm", "qnnpack"])
-def test_statically_quantized_model(backend, tmp_path):
+def test_a_statically_quantized_model_equals_pytorch(backend, tmp_path):
     model = statically_quantized(backend)
     x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     graph, session = exported(model, (x,), tmp_path)
     kinds = [node.op_type for node in graph.node]
     assert kinds.count("Conv") == 2 and kinds.count("QuantizeLinear") >= 5
     weights = {tensor.name: tensor.data_type for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
-    assert len(weights) >= 3, "weights stay 8-bit integers"
+    assert len(weights) >= 3, "weights must stay 8-bit integers"
     actual = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
     step = model.module.head.scale
     assert numpy.abs(actual - model(x).numpy()).max() <= 2.5 * step  # each layer rounds
@@ -113,7 +113,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_quantized_layer_between_quantized_tensors(name, tmp_path):
+def test_a_layer_between_quantized_tensors_equals_pytorch(name, tmp_path):
     layer, x = LAYERS[name]
     torch.manual_seed(0)
     weight, bias = layer._weight_bias()
@@ -142,7 +142,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_operators_on_quantized_tensors(name, tmp_path):
+def test_operators_on_quantized_tensors_equal_pytorch(name, tmp_path):
     class Model(nn.Module):
         def forward(self, x, y):
             return FUNCTIONS[name](x, y)
@@ -174,7 +174,7 @@ def test_a_scale_derived_from_an_input_is_refused(tmp_path):
 
 
 class ByChannel(nn.Module):
-    """A tensor quantized by channel; no attribute names the tensors with its scales and zero points."""
+    """A tensor quantized by channel, whose scales and zero points are not attributes."""
 
     def __init__(self, as_buffer):
         super().__init__()
@@ -191,7 +191,7 @@ class ByChannel(nn.Module):
 
 
 @pytest.mark.parametrize("as_buffer", [False, True])
-def test_an_attribute_quantized_by_channel(as_buffer, tmp_path):
+def test_an_attribute_quantized_by_channel_equals_pytorch(as_buffer, tmp_path):
     model, x = ByChannel(as_buffer), torch.randn(2, 6)
     _, session = exported(model, (x,), tmp_path)
     compare(model, (x,), session)

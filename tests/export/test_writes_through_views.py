@@ -68,7 +68,7 @@ def test_the_base_contains_the_written_values(name, route, tmp_path):
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x), rtol=1e-5, atol=1e-6)
 
 
-def test_dynamic_sizes(tmp_path):
+def test_writes_through_a_reshape_of_dynamic_size(tmp_path):
     class Flat(torch.nn.Module):
         def forward(self, x):
             y = x * 1
@@ -88,7 +88,7 @@ def test_dynamic_sizes(tmp_path):
 
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
-def test_parts_of_a_dynamic_axis(route, tmp_path):
+def test_writes_to_parts_of_a_dynamic_axis(route, tmp_path):
     class Parts(torch.nn.Module):
         def forward(self, x):
             y = x * 1
@@ -111,7 +111,7 @@ def test_parts_of_a_dynamic_axis(route, tmp_path):
         torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), Parts()(x))
 
 
-def test_a_view_that_a_trace_does_not_record(tmp_path):
+def test_a_write_through_atleast_3d(tmp_path):
     model, words = archive(lambda y: torch.atleast_3d(y)[0].add_(1), "pt2", tmp_path)
     command.run("export", *words, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
@@ -119,7 +119,7 @@ def test_a_view_that_a_trace_does_not_record(tmp_path):
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x))
 
 
-SHARED = {  # no schema marks these as views
+SHARED = {  # views that no schema marks as such
     "einsum": lambda y: torch.einsum("ij->ji", y),
     "einsum with a space": lambda y: torch.einsum("ij ->ji", y),
     "diagonal by einsum": lambda y: torch.einsum("ii->i", y[:, :3]),
@@ -142,7 +142,7 @@ class ReadsBoth(torch.nn.Module):
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", SHARED)
-def test_a_view_without_a_schema_shows_the_write(name, route, tmp_path):
+def test_a_view_that_no_schema_marks_shows_the_write(name, route, tmp_path):
     model, words = archive(SHARED[name], route, tmp_path, ReadsBoth)
     command.run("export", *words, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
@@ -212,7 +212,7 @@ BOUNDS = [None, 0, 1, 3, -1, -3]
 
 
 class Ranges(torch.nn.Module):
-    """Writes to ranges with constant bounds, some of them empty, such as `-7:0` for Swin's unshifted windows."""
+    """Writes to ranges with constant bounds, some of them empty, such as `-7:0` in unshifted windows of Swin."""
 
     def forward(self, x):
         rows = []
@@ -272,7 +272,7 @@ class AddsToParts(torch.nn.Module):
 
 @pytest.mark.parametrize("dynamic", [(), ("--dynamic", "x:0=n")], ids=["static", "dynamic"])
 def test_an_augmented_assignment_to_a_slice_is_one_write(dynamic, tmp_path):
-    """Python executes `y[1:] += 1` as two writes: the sum to the slice, and the slice to itself."""
+    """Python executes `y[1:] += 1` as two writes: the in-place sum, and the assignment of the slice to itself."""
     torch.jit.trace(AddsToParts(), torch.zeros(4, 5)).save(str(tmp_path / "m.pt"))
     torch.save((torch.zeros(4, 5),), tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt", *dynamic)
@@ -300,7 +300,7 @@ class WritesToComputedRanges(torch.nn.Module):
 
 @pytest.mark.parametrize("make", [lambda model, inputs: torch.jit.trace(model, inputs),
                                   lambda model, _: torch.jit.script(model)], ids=["traced", "scripted"])
-def test_writes_to_ranges_of_computed_length(make, tmp_path):
+def test_writes_to_ranges_of_computed_length_equal_pytorch(make, tmp_path):
     example = torch.zeros(9, 3), torch.zeros(4, 3)
     make(WritesToComputedRanges(), example).save(str(tmp_path / "m.pt"))
     torch.save(example, tmp_path / "inputs.pt")

@@ -63,9 +63,9 @@ def test_first_names_the_faulty_module(encoder, export_changed, module, fault, w
 def test_a_correct_file_has_no_first_difference(encoder):
     report = measure(encoder, encoder / "encoder.onnx", sidecar=encoder / "encoder.whence.json")
     assert report.first is None and report.beginnings == () and report.clean
-    assert {each.status for each in report.modules} == {"equal"}
+    assert {row.status for row in report.modules} == {"equal"}
     assert report.observable == len(report.modules) == len(whence.record_values(Encoder(), example()).runs[0].calls)
-    assert max(each.relative for each in report.modules) < 1e-5
+    assert max(row.relative for row in report.modules) < 1e-5
     assert "no module differs" in str(report)
 
 
@@ -73,7 +73,7 @@ def test_a_fault_in_the_second_call_of_a_module_is_named(encoder, tmp_path):
     """Only the second call of the shared module reads a wrong weight."""
     model = onnx.load(encoder / "encoder.onnx")
     node = next(node for node in model.graph.node if origin(node).get("call") == "1" and node.op_type in ("MatMul", "Gemm"))
-    weight = next(each for each in model.graph.initializer if each.name == node.input[1])
+    weight = next(initializer for initializer in model.graph.initializer if initializer.name == node.input[1])
     other = numpy_helper.from_array(numpy.roll(numpy_helper.to_array(weight), 1, 1), "other")
     model.graph.initializer.append(other)
     node.input[1] = "other"
@@ -84,14 +84,14 @@ def test_a_fault_in_the_second_call_of_a_module_is_named(encoder, tmp_path):
 
 
 def origin(node) -> dict:
-    return {each.key.removeprefix("pkg.whence."): each.value for each in node.metadata_props}
+    return {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
 
 
 def test_a_fault_between_modules_belongs_to_their_parent(encoder, tmp_path):
     """A Softmax over another axis belongs to the attention module itself, not to one of its children."""
     model = onnx.load(encoder / "encoder.onnx")
     node = next(node for node in model.graph.node if node.op_type == "Softmax" and "layers.1" in origin(node)["module"])
-    next(each for each in node.attribute if each.name == "axis").i = 1
+    next(attribute for attribute in node.attribute if attribute.name == "axis").i = 1
     onnx.save(model, tmp_path / "m.onnx")
     report = measure(encoder, tmp_path / "m.onnx", sidecar=encoder / "encoder.whence.json")
     assert report.first.module == "layers.1.attention" and node.name in report.first.nodes
@@ -138,7 +138,7 @@ def test_an_error_from_a_sketch_is_an_estimate(encoder, export_changed):
     with torch.no_grad():
         model = Encoder()
         expected = whence.record_values(model, example(), full=["layers.0.attention.query"])
-    recorded = next(each for each in expected.runs[0].calls if each.module == "layers.0.attention.query").results[0]
+    recorded = next(call for call in expected.runs[0].calls if call.module == "layers.0.attention.query").results[0]
     tensor = expected.whole(recorded).double()
     assert row.estimated
     assert row.relative == pytest.approx(0.3 * math.sqrt(tensor.numel()) / float(tensor.norm()), rel=0.3)
@@ -155,7 +155,7 @@ def test_integer_results_are_compared_exactly(encoder, export_changed):
     actual = torch.from_numpy(session.run(None, {"ids": example()[0].numpy()})[1])
     unequal = float((actual != expected).double().mean())
     assert unequal > 0
-    argmax = next(each for each in report.modules if each.module == "" and each.status == "differs")
+    argmax = next(row for row in report.modules if row.module == "" and row.status == "differs")
     assert argmax.unequal in (None, unequal) and argmax.relative > 0
     assert "unequal" in report.to_json()["modules"][-1]
 
@@ -299,7 +299,7 @@ def test_an_isolated_module_gets_the_files_values(encoder, export_changed, tmp_p
     input_name = next(node for node in model.graph.node if origin(node).get("call") == "1"
                       and node.op_type == "DynamicQuantizeLinear").input[0]
     for name in (input_name, row.value):
-        if name not in {each.name for each in model.graph.output}:
+        if name not in {output.name for output in model.graph.output}:
             model.graph.output.append(onnx.ValueInfoProto(name=name))
     assert row.value in producers
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -361,12 +361,12 @@ def test_running_isolated_modules_does_not_change_the_model(encoder, export_chan
     other.load_state_dict({**model.state_dict(), "second.bias": model.second.bias + 1})
     with torch.no_grad():
         whence.export(other, (x,), tmp_path / "other.onnx")
-    before = {name: each.clone() for name, each in model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     report = whence.accuracy(tmp_path / "other.onnx", values, model=model)
     assert report.first.module == "second" and report.first.made > 0.1
     after = model.state_dict()
-    assert all(torch.equal(each, after[name]) for name, each in before.items())
-    assert not any(each._forward_pre_hooks or each._forward_hooks for each in model.modules())
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
 
 
 def test_a_model_that_does_not_match_the_values_is_refused(encoder, export_changed, tmp_path, run_main):
@@ -397,7 +397,7 @@ def test_running_in_rounds_gives_equal_results(encoder):
 
 
 @pytest.mark.parametrize("runtime, named", [("reference", "reference evaluator"), ("openvino", "OpenVINO 20")])
-def test_other_runtimes_find_the_fault(encoder, export_changed, runtime, named):
+def test_other_runtimes(encoder, export_changed, runtime, named):
     report = measure(encoder, export_changed(swap("layers.0.up"), ("layers.0.up", swap)), runtime=runtime)
     assert report.first.module == "layers.0.up" and named in report.settings
     assert measure(encoder, export_changed(lambda model: None, "unchanged"), runtime=runtime).first is None
@@ -410,17 +410,17 @@ def dump_values(path) -> dict:
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for node in model.graph.node for name in node.output
                               if name not in outputs)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_outputs()]
+    names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, {"ids": example()[0].numpy()}), strict=True))
 
 
 def test_values_dumped_by_another_runtime(encoder, export_changed, tmp_path):
     path = export_changed(swap("layers.1.up"), ("layers.1.up", swap))
     values = dump_values(path)
-    numpy.savez(tmp_path / "dump.npz", **{name.replace("/", "_"): each for name, each in values.items()})
+    numpy.savez(tmp_path / "dump.npz", **{name.replace("/", "_"): array for name, array in values.items()})
     (tmp_path / "folder").mkdir()
-    for name, each in values.items():
-        numpy.save(tmp_path / "folder" / (name.replace("/", "_").strip("_") + ".npy"), each)
+    for name, array in values.items():
+        numpy.save(tmp_path / "folder" / (name.replace("/", "_").strip("_") + ".npy"), array)
     for dump in ("dump.npz", "folder"):
         report = measure(encoder, path, outputs=tmp_path / dump)
         assert report.first.module == "layers.1.up" and dump in report.settings
@@ -430,7 +430,7 @@ def test_external_weights_are_read(encoder, tmp_path):
     model = onnx.load(encoder / "encoder.onnx")
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     assert measure(encoder, tmp_path / "m.onnx").clean
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.data", "m.onnx"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.data", "m.onnx"]
 
 
 def test_all_runs_are_compared(encoder, export_changed, tmp_path):
@@ -446,7 +446,7 @@ def run(*arguments):
     from whence.command.arguments import run_guarded
     from whence.numerics.command_line import main
 
-    return run_guarded([str(each) for each in arguments], main)
+    return run_guarded([str(argument) for argument in arguments], main)
 
 
 def test_json_follows_its_schema(encoder, export_changed, capsys):
@@ -498,7 +498,7 @@ def test_node_data_for_model_explorer(encoder, export_changed, tmp_path, run_mai
     report = measure(encoder, path)
     for node in graph.node:
         at = (origin(node)["module"], int(origin(node).get("call", "0")))
-        if at in {(each.module, each.call) for each in report.modules}:
+        if at in {(row.module, row.call) for row in report.modules}:
             assert data["results"][node.name]["value"] == pytest.approx(report.of(*at).relative)
     run_main("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", path, code=2)
 

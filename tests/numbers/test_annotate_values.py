@@ -54,7 +54,7 @@ def recorded(tmp_path):
 
 def replace_factors(file: onnx.ModelProto) -> None:
     """Replaces the scalar factors with vectors, because a constant of the model would be stronger evidence."""
-    constants = {each.name: numpy_helper.to_array(each) for each in file.graph.initializer}
+    constants = {initializer.name: numpy_helper.to_array(initializer) for initializer in file.graph.initializer}
     constants |= {node.output[0]: numpy_helper.to_array(node.attribute[0].t) for node in file.graph.node
                   if node.op_type == "Constant"}
     for at, node in enumerate([node for node in file.graph.node if node.op_type == "Mul"]):

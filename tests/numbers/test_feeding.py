@@ -57,7 +57,7 @@ def rename_inputs(**names):
 def lift_bias(graph):
     """Turns the head's bias into an input, as an exporter does with a tensor attribute."""
     head = next(node for node in graph.node if node.op_type == "Gemm" and list(node.output) == [graph.output[0].name])
-    bias = next(each for each in graph.initializer if each.name == head.input[2])
+    bias = next(initializer for initializer in graph.initializer if initializer.name == head.input[2])
     graph.input.append(helper.make_tensor_value_info("held", TensorProto.FLOAT, list(bias.dims)))
     graph.initializer.remove(bias)
     head.input[2] = "held"
@@ -96,7 +96,7 @@ def test_sizes_decide_if_the_file_has_fewer_inputs(weighing, tmp_path):
     def without_y(graph):
         rename_inputs(mask="weights")(graph)
         graph.initializer.append(numpy_helper.from_array(ARGS[1].numpy(), "y"))
-        graph.input.remove(next(each for each in graph.input if each.name == "y"))
+        graph.input.remove(next(value for value in graph.input if value.name == "y"))
 
     path = save_changed(weighing, tmp_path / "m.onnx", without_y)
     # No other recorded input has the mask's size.

@@ -130,7 +130,7 @@ def test_the_error_is_the_largest_over_all_inputs(model):
 
 
 @pytest.mark.parametrize("quantize", ["qdq", "float16"])
-def test_other_quantisers_measure_every_module(model, quantize):
+def test_other_quantisers(model, quantize):
     report = whence.sensitivity(model, sets(2), quantize=quantize, modules=["layers.*"], time=False)
     assert [row.status for row in report.modules] == ["measured", "measured"]
     low, high = {"qdq": (1e-3, 0.3), "float16": (1e-6, 5e-3)}[quantize]
