@@ -88,7 +88,7 @@ def assert_confidence_is_right(before, after) -> None:
 
 @pytest.mark.parametrize("form", ["pt", "pt2"])
 @pytest.mark.parametrize("name", NAMES)
-def test_export_and_annotation_after_tools(name, form, tmp_path):
+def test_results_and_annotations_after_tools_are_right(name, form, tmp_path):
     export = Export(name, form, tmp_path)
     onnx.checker.check_model(tmp_path / "model.onnx", full_check=True)
     assert_equals_pytorch(export, other_values(export.entry.inputs(export.entry.first)))

@@ -25,7 +25,7 @@ class Int8Linear(nn.Module):
 
 
 class TinyInt8Linear(Int8Linear):
-    """A weight so small that float32 would cost little; it must stay int8 all the same."""
+    """A weight so small that float32 would cost little; it must stay int8 anyway."""
 
     def __init__(self):
         super().__init__(12, 8)

@@ -86,7 +86,7 @@ def test_while_loop_trip_count_equals_pytorch(tmp_path, decomposed):
 
 
 @pytest.mark.parametrize("scale", [9.0, 0.1, -5.0])
-def test_while_loop_in_a_branch(tmp_path, scale):
+def test_while_loop_in_a_branch_equals_pytorch(tmp_path, scale):
     x = torch.rand(4) + 0.1
     path = exported(tmp_path, Newton(), {"x": x}, False)
     assert_same(path, Newton(), {"x": x * scale})
@@ -168,7 +168,7 @@ def test_a_loop_over_a_possibly_empty_axis_stays_a_loop(tmp_path):
         assert_same(tmp_path / "m.onnx", OverRows(), {"x": torch.randn(rows, 3)})
 
 
-def test_scan_of_dynamic_length(tmp_path):
+def test_scan_of_dynamic_length_equals_pytorch(tmp_path):
     model = Recurrent()
     length = torch.export.Dim("length", min=2, max=64)
     sizes = [{"state": torch.randn(4, 3), "xs": torch.randn(size, 4, 3)} for size in (5, 9)]
@@ -194,7 +194,7 @@ def keys_in_bodies(path, key: str) -> dict:
     return values
 
 
-def test_modules_of_a_body(tmp_path):
+def test_nodes_in_a_body_get_modules(tmp_path):
     """PyTorch records no modules in a body: nodes that read weights are inferred, others get the loop's module."""
     inputs = {"n": torch.tensor(3), "x": torch.randn(2, 3), "y": torch.randn(2, 3)}
     path = exported(tmp_path, Repeat(), inputs, False)

@@ -149,7 +149,7 @@ class StepsUntilLstm(nn.Module):
 
 @pytest.mark.parametrize("make", [lambda: StepsUntil(nn.GRUCell), lambda: StepsUntil(nn.RNNCell), StepsUntilLstm],
                          ids=["gru", "rnn", "lstm"])
-def test_cells_in_a_loop_whose_length_depends_on_data(make, tmp_path):
+def test_cells_in_a_loop_of_data_dependent_length_equal_pytorch(make, tmp_path):
     torch.manual_seed(0)
     model = make()
     path, _ = export(torch.jit.script(model), tmp_path, "--input", "x=float32[2,4]")

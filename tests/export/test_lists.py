@@ -1,4 +1,4 @@
-"""Lists in data-dependent scripted control flow become ONNX sequences: appending, reading, changing, returning."""
+"""Lists in data-dependent scripted control flow as ONNX sequences: appending, reading, changing and returning."""
 
 from collections import OrderedDict
 from typing import Dict, List, Tuple

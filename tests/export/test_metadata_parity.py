@@ -108,7 +108,7 @@ def scopes(keys: dict) -> list[str]:
     return ast.literal_eval(keys["pkg.torch.onnx.name_scopes"])[:-1]
 
 
-# ---- allowed differences ---------------------------------------------------------------------------------------
+# ---- allowed differences -------------------------------------------------------------------------------------------
 
 
 def belongs_to_several_modules(actual: dict, reference: dict) -> bool:
@@ -391,7 +391,7 @@ def nodes_within(graph):
 @pytest.mark.parametrize("decomposed", [False, True])
 @pytest.mark.parametrize("model", [torch.nn.Sequential(Branches()), torch.nn.Sequential(LoopBody())])
 def test_metadata_of_bodies_equals_pytorch(model, decomposed, tmp_path):
-    """In a body, PyTorch records no modules, only frames of generated torch.fx code; whence's keys have modules."""
+    """In a body, PyTorch records no modules, only frames of generated torch.fx code; whence's keys contain modules."""
     program = torch.export.export(model, (torch.randn(3, 4),))
     program = save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
     reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto

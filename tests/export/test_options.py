@@ -205,7 +205,7 @@ def test_report_and_profile_of_an_export(exported, tmp_path):
     assert "| `LSTM` | 1 |" in text
 
 
-def test_a_supported_model_lacks_no_converter(archive, exported):
+def test_all_operators_of_a_supported_model_have_converters(archive, exported):
     assert command.run_json("ops", "--missing", archive) == {"missing": []}
 
 

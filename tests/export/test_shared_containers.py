@@ -1,5 +1,5 @@
-"""Lists and dicts with several names that depend on data-dependent branches and loops: results equal PyTorch's, or the
-export is refused."""
+"""Lists and dicts whose aliases depend on data-dependent branches and loops: results equal PyTorch's, or the export is
+refused."""
 
 import importlib.util
 from typing import Dict, List, Optional

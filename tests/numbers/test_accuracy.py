@@ -51,7 +51,7 @@ FAULTS = [("layers.0.attention.key", swap), ("layers.1.down", swap), ("embedding
 
 @pytest.mark.parametrize(("module", "fault"), FAULTS, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.parametrize("with_sidecar", [True, False])
-def test_first_names_the_faulty_module(encoder, export_changed, module, fault, with_sidecar):
+def test_the_first_difference_is_in_the_faulty_module(encoder, export_changed, module, fault, with_sidecar):
     path = export_changed(fault(module), (module, fault))
     report = measure(encoder, path, sidecar=encoder / "encoder.whence.json" if with_sidecar else None)
     assert report.first is not None and report.first.module == module, str(report)
@@ -287,7 +287,7 @@ def test_own_error_is_separated_from_inherited_error(encoder, export_changed, tm
     assert report.first.module == "layers.1.first_norm", str(report)
     assert report.first.made == report.of("layers.1.first_norm").made > 1e-2
     assert report.of("layers.0.first_norm").relative > 1e-3 and report.of("layers.0.first_norm").made < 1e-5
-    assert "run alone on the file's values, it is off by" in str(report)
+    assert "on the file's values, it is off by" in str(report)
 
 
 def test_an_isolated_module_gets_the_files_values(encoder, export_changed, tmp_path):

@@ -191,7 +191,7 @@ def metadata_of(path) -> dict:
         return json.loads(file.metadata()["whence"])
 
 
-def test_the_file_adds_operations_to_calls(tmp_path):
+def test_calls_in_the_file_contain_operations(tmp_path):
     """A reader without support for operations finds the same calls with all their tensors."""
     without_operations, with_operations = tmp_path / "without.safetensors", tmp_path / "with.safetensors"
     whence.record_values(Encoder(), example(), without_operations)
@@ -299,7 +299,7 @@ def test_an_operation_that_only_permutes_is_named(norm_values, tmp_path):
     assert (first.module, first.operation, first.nodes) == ("second", "aten::transpose", (node.name,))
 
 
-class Convolves(nn.Module):
+class FunctionalConvolution(nn.Module):
     """A functional convolution between other operations."""
 
     def __init__(self, gain=1.0, last=1.0):
@@ -317,8 +317,8 @@ class Convolves(nn.Module):
                                                   ({"last": 1.5}, {"aten::mul"})], ids=["convolution", "product"])
 def test_a_faulty_operation_is_named_although_traces_rename_convolutions(tmp_path, fault, operators, backend):
     x = (torch.randn(2, 3, 9),)
-    whence.export(Convolves(**fault), x, tmp_path / "m.onnx", backend)
-    values = whence.record_values(Convolves(), x, operations=True)
+    whence.export(FunctionalConvolution(**fault), x, tmp_path / "m.onnx", backend)
+    values = whence.record_values(FunctionalConvolution(), x, operations=True)
     assert "aten::conv1d" in {operation.operator for operation in values.runs[0].calls[0].operations}
     assert whence.accuracy(tmp_path / "m.onnx", values, sidecar=tmp_path / "m.whence.json").first.operation in operators
 

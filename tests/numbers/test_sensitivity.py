@@ -50,9 +50,10 @@ def outputs(path, ids):
 
 def error_by_hand(model, other, ids):
     """Returns the larger of the scores' relative difference and the share of changed classes."""
-    (exact, classes), (got, others) = outputs(model, ids), outputs(other, ids)
-    exact, got = exact.astype(numpy.float64), got.astype(numpy.float64)
-    return max(float(numpy.linalg.norm(got - exact) / numpy.linalg.norm(exact)), float((classes != others).mean()))
+    (exact, classes), (actual, other_classes) = outputs(model, ids), outputs(other, ids)
+    exact, actual = exact.astype(numpy.float64), actual.astype(numpy.float64)
+    relative = float(numpy.linalg.norm(actual - exact) / numpy.linalg.norm(exact))
+    return max(relative, float((classes != other_classes).mean()))
 
 
 def nodes_of(model, module, operators):
@@ -120,7 +121,7 @@ def test_leaving_out_a_module_equals_doing_it_by_hand(model, tmp_path):
     assert row_of(report, "head").error == pytest.approx(error_by_hand(model, other, example()[0]), rel=1e-6)
     together = quantise_by_hand(model, tmp_path / "all.onnx", nodes_to_quantize=all_nodes)
     assert report.together_error == pytest.approx(error_by_hand(model, together, example()[0]), rel=1e-6)
-    assert report.left_out and "left out alone" in str(report)
+    assert report.left_out and "left out" in str(report)
 
 
 def test_the_error_is_the_largest_over_all_inputs(model):
@@ -274,11 +275,11 @@ def test_unsuitable_inputs_and_files_are_refused(model, tmp_path):
 
 
 def test_a_module_that_cannot_be_quantised_is_reported_as_failed(model, monkeypatch):
-    def refusing(setting, nodes):
+    def refuse_head(setting, nodes):
         head = [name for name in nodes if "head" in name]
         return trial.Outcome(failed="no kernel for it") if head and len(nodes) == 1 else trial.Outcome(0.1, 1000)
 
-    monkeypatch.setattr(trial, "run", refusing)
+    monkeypatch.setattr(trial, "run", refuse_head)
     report = whence.sensitivity(model, sets(), time=False, budget="error=0.5")
     row = row_of(report, "head")
     assert (row.status, row.note) == ("failed", "no kernel for it") and "failed: no kernel for it" in str(report)
@@ -326,8 +327,8 @@ def apply_choice(path, target, report, **more):
 
 
 def float_error(path, other, x):
-    (expected, *_), (got, *_) = outputs(path, x), outputs(other, x)
-    return float(numpy.linalg.norm(got.astype(float) - expected) / numpy.linalg.norm(expected.astype(float)))
+    (expected, *_), (actual, *_) = outputs(path, x), outputs(other, x)
+    return float(numpy.linalg.norm(actual.astype(float) - expected) / numpy.linalg.norm(expected.astype(float)))
 
 
 def test_a_gemm_is_quantised_and_excluded_by_name(plain, tmp_path):
@@ -405,9 +406,9 @@ def test_nan_outputs_are_refused(plain):
 
 
 def test_an_interruption_prints_one_line(model, run_main, monkeypatch):
-    def interrupted(setting, nodes):
+    def interrupt(setting, nodes):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trial, "run", interrupted)
+    monkeypatch.setattr(trial, "run", interrupt)
     result = run_main("sensitivity", model, "--inputs", model.with_name("inputs.npz"), code=130)
     assert result.err == "interrupted\n" and not result.out

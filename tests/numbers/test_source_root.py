@@ -106,7 +106,7 @@ def test_the_sidecar_provides_a_path_missing_from_the_file(repository, run_main,
 
 
 def test_a_model_recorded_in_another_folder(repository, run_main, monkeypatch, tmp_path):
-    """The recorded paths are of another folder; the file in the repository with the same trailing path is reported."""
+    """The recorded paths are in another folder; the repository's file with the same trailing path is reported."""
     shutil.copytree(repository, tmp_path / "clone")
     clone = tmp_path / "clone"
     (clone / "linear.py").write_text("# not PyTorch's\n")
