@@ -195,7 +195,7 @@ def test_a_composite_that_slices_or_pads_by_size_is_refused(tmp_path):
     """irfft with n=7 reads four elements of an axis: it slices a longer axis and pads a shorter one."""
     model = Net(lambda x: torch.fft.irfft(x + 0j, n=7), 1)
     torch.jit.trace(model, torch.randn(4, 6), check_trace=False).save(str(tmp_path / "m.pt"))
-    words = ["export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,6]"]
-    command.run(*words)
-    result = command.run(*words, "--overwrite", "--dynamic", "x:1=m", code=4)
+    arguments = ["export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,6]"]
+    command.run(*arguments)
+    result = command.run(*arguments, "--overwrite", "--dynamic", "x:1=m", code=4)
     assert "fft_irfft" in result.stderr

@@ -27,7 +27,7 @@ EXPRESSIONS = {
 }
 
 
-def exported(body, folder, *options):
+def export_script(body, folder, *options):
     source = folder / "scripted.py"
     source.write_text(HEADER + textwrap.indent(body, " " * 8) + "\n")
     spec = importlib.util.spec_from_file_location("scripted", source)
@@ -55,7 +55,7 @@ def compare(model, path, sizes):
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_a_derived_size_is_an_expression_in_the_file(expression, tmp_path):
-    model, path = exported(f"return {expression}", tmp_path)
+    model, path = export_script(f"return {expression}", tmp_path)
     shape = onnx.load(path).graph.output[0].type.tensor_type.shape
     assert shape.dim[0].dim_param == EXPRESSIONS[expression]
     compare(model, path, [(6, 3), (4, 9), (11, 1), (17, 20)])
@@ -66,23 +66,23 @@ COINCIDENT_SIZES = {
     "empty slices": "return y[x.size(0):3] * 1, x[y.size(0) * 9 : x.size(0) - 40]",
     "under a condition": "if x.size(0) == 6:\n    z = torch.zeros(x.size(0) - y.size(0) + 9, 4)\nelse:\n    z = y\nreturn z * 2",
     "from data, equal to another size": ("z = x[x[:, 0] > 0]\nw = torch.cat([z, z[:1] * 0])\n"
-                                    "return w.view(-1, 2, 2), (z @ z.t()).flatten(), w.new_ones(w.size(0))"),
+                                         "return w.view(-1, 2, 2), (z @ z.t()).flatten(), w.new_ones(w.size(0))"),
     "a number that is written to": "n = torch.tensor(x.size(0))\nn.add_(y.size(0))\nreturn torch.ones(int(n)), x[: int(n) // 2]",
     "from a loop": ("z = x\nfor i in range(int((y > 0).sum()) % 3 + 1): z = torch.cat([z, y])\n"
-                  "return z, z.view(-1), z.new_zeros(z.size(0) + 1)"),
+                    "return z, z.view(-1), z.new_zeros(z.size(0) + 1)"),
 }
 
 
 @pytest.mark.parametrize("name", COINCIDENT_SIZES)
 def test_coincident_sizes_do_not_become_constants(name, tmp_path):
-    model, path = exported(COINCIDENT_SIZES[name], tmp_path)
+    model, path = export_script(COINCIDENT_SIZES[name], tmp_path)
     compare(model, path, [(6, 3), (7, 2), (1, 5), (60, 1), (3, 3), (2, 9)])
 
 
 def test_constraints_on_sizes_are_in_the_sidecar_and_the_file(tmp_path):
     """The model slices a table to the length of its input, and returns the input without its first row."""
     body = "return torch.arange(200.0)[: x.size(0), None] * x, x[1:] + 1"
-    model, path = exported(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
+    model, path = export_script(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
     outputs = onnx.load(path).graph.output
     assert [output.type.tensor_type.shape.dim[0].dim_param for output in outputs] == ["n", "n - 1"]
     constraints = json.loads((tmp_path / "m.json").read_text())["constraints"]

@@ -134,8 +134,8 @@ def test_random_bytes_never_crash(good, tmp_path):
     for _ in range(60):
         broken = bytearray(content)
         for _ in range(6):
-            place = int(torch.randint(0, len(content), (1,), generator=generator))
-            broken[place] = int(torch.randint(0, 256, (1,), generator=generator))
+            position = int(torch.randint(0, len(content), (1,), generator=generator))
+            broken[position] = int(torch.randint(0, 256, (1,), generator=generator))
         path.write_bytes(broken)
         result = command.run("export", path, "-o", tmp_path / "out.onnx", code=None)
         assert result.returncode in (0, 3, 4, 6), result.stderr
@@ -264,7 +264,7 @@ def test_all_missing_operators_are_reported_in_one_run(good, tmp_path):
         for node, target in zip(nodes, ("acme.first", "acme.second", "acme.first"), strict=False):
             node["target"] = f"torch.ops.{target}.default"
     stderr = assert_refused(rewrite(good, tmp_path / "m.pt2", PROGRAM, edit_json(rename)), "acme::first (x2)",
-                     "acme::second", code=4)
+                            "acme::second", code=4)
     assert stderr.count("E0301") == 2
 
 
@@ -281,7 +281,7 @@ def test_an_unknown_function_of_sizes_is_refused(tmp_path):
             if node["target"].endswith("floordiv"):
                 node["target"] = "torch._sym_acosh"
     assert_refused(rewrite(good, tmp_path / "m.pt2", PROGRAM, edit_json(unknown)), "E0303", "_sym_acosh", "floordiv",
-            code=4)
+                   code=4)
 
 
 # ---- invalid sizes and names -------------------------------------------------------------------------------------
@@ -485,7 +485,7 @@ def test_swapped_weights_end_cleanly(model, tmp_path):
                 body, end, inputs = rest.partition('"tensor_values"')
                 return head + nodes + body.replace(f'"name": "{first}"', f'"name": "{second}"') + end + inputs
             assert_ends_cleanly(rewrite(path, tmp_path / "m.pt2", PROGRAM, lambda text: change(text.decode()).encode()),
-                         (first, second))
+                                (first, second))
 
 
 def test_a_name_of_many_nested_modules_is_refused(good, tmp_path):
@@ -509,7 +509,7 @@ def test_operators_that_need_too_much_memory_are_refused(make, tmp_path):
 
     command.run("export", path, "-o", tmp_path / "good.onnx")
     assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, edit_json(enlarge)), "E0306", "more memory than 4 GiB",
-            "smaller numbers", code=4)
+                   "smaller numbers", code=4)
 
 
 def test_long_names_and_control_characters_are_printed_safely(tmp_path):
@@ -520,19 +520,19 @@ def test_long_names_and_control_characters_are_printed_safely(tmp_path):
     good = save(tmp_path / "good.pt2", Relu(), (torch.rand(5),))
     long_name, coloured = "B" * 1000000, "x\x1b[31mred\x07"
 
-    def named(name):
+    def with_input_name(name):
         return rewrite(good, tmp_path / "m.pt2", PROGRAM,
-                         lambda content: content.replace(b'"x"', json.dumps(name).encode()))
+                       lambda content: content.replace(b'"x"', json.dumps(name).encode()))
 
-    def missing(name):
+    def with_operator(name):
         def change(document):
             graph_of(document)["nodes"][0]["target"] = f"torch.ops.aten.{name}.default"
         return rewrite(good, tmp_path / "m.pt2", PROGRAM, edit_json(change))
 
     for name, printed in ((long_name, "[... 9996"), (coloured, "x\\x1b[31mred\\x07")):
-        exported = command.run("export", named(name), "-o", tmp_path / "o.onnx")
-        listed = command.run("show", missing(name))
-        for output in (exported.stdout, listed.stdout, assert_refused(missing(name), "E0301", code=4)):
+        exported = command.run("export", with_input_name(name), "-o", tmp_path / "o.onnx")
+        listed = command.run("show", with_operator(name))
+        for output in (exported.stdout, listed.stdout, assert_refused(with_operator(name), "E0301", code=4)):
             assert printed in output and "\x1b" not in output and len(output) < 3000
 
 
@@ -557,7 +557,7 @@ def test_associative_scan_suggests_scan(tmp_path):
         graph_of(document)["nodes"][0]["target"] = "torch.ops.higher_order.associative_scan"
 
     assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, edit_json(as_scan)), "E0303", "associative_scan",
-            "torch._higher_order_ops.scan", code=4)
+                   "torch._higher_order_ops.scan", code=4)
 
 
 def test_vmap_suggests_decompositions(tmp_path):
@@ -579,22 +579,22 @@ def test_invalid_functionalized_operators_are_refused(tmp_path):
     assert_refused(tmp_path / "undecomposed.pt2", "E0303", "whence_writing_lib::add_into", "run_decompositions()", code=4)
     torch.export.save(program.run_decompositions(), path := tmp_path / "good.pt2")
 
-    def functionalized(change):
+    def edit_inputs(change):
         return edit_json(lambda document: change(graph_of(document)["nodes"][1]["inputs"]))
 
     def base(index):
         def change(inputs):
             next(entry for entry in inputs if entry["name"] == "_x_base_index")["arg"] = {"as_int": index}
-        return functionalized(change)
+        return edit_inputs(change)
 
     assert_refused(path, "E0301", "whence_writing_lib::add_into", code=4)
     for index in (1, -1, 2**62):
         assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, base(index)), "E0204", "there is no base", code=3)
-    assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, functionalized(lambda inputs: inputs.pop(0))), "E0204",
-            "the operator is missing", code=3)
+    assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, edit_inputs(lambda inputs: inputs.pop(0))), "E0204",
+                   "the operator is missing", code=3)
     length = {"name": "_x_length", "arg": {"as_int": 1}, "kind": 2}
-    assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, functionalized(lambda inputs: inputs.append(length))), "E0303",
-            "whence_writing_lib::add_into, which writes to a list of tensors", code=4)
+    assert_refused(rewrite(path, tmp_path / "m.pt2", PROGRAM, edit_inputs(lambda inputs: inputs.append(length))),
+                   "E0303", "whence_writing_lib::add_into, which writes to a list of tensors", code=4)
 
 
 def test_big_endian_weights_are_refused(good, tmp_path):

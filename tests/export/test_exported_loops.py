@@ -69,7 +69,7 @@ def no_compiled_code():
     torch._dynamo.reset()
 
 
-def exported(folder, model, inputs: dict, decomposed: bool, **options):
+def export_model(folder, model, inputs: dict, decomposed: bool, **options):
     program = torch.export.export(model.eval(), (), inputs, **options)
     torch.export.save(program.run_decompositions() if decomposed else program, folder / "m.pt2")
     command.run("export", folder / "m.pt2", "-o", folder / "m.onnx", "--annotate")
@@ -80,7 +80,7 @@ def exported(folder, model, inputs: dict, decomposed: bool, **options):
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_while_loop_trip_count_equals_pytorch(tmp_path, decomposed):
     model, inputs = Repeat(), {"x": torch.randn(2, 3), "y": torch.randn(2, 3)}
-    path = exported(tmp_path, model, {"n": torch.tensor(3), **inputs}, decomposed)
+    path = export_model(tmp_path, model, {"n": torch.tensor(3), **inputs}, decomposed)
     for times in (0, 1, 5):
         assert_same(path, model, {"n": torch.tensor(times), **inputs})
 
@@ -88,7 +88,7 @@ def test_while_loop_trip_count_equals_pytorch(tmp_path, decomposed):
 @pytest.mark.parametrize("scale", [9.0, 0.1, -5.0])
 def test_while_loop_in_a_branch_equals_pytorch(tmp_path, scale):
     x = torch.rand(4) + 0.1
-    path = exported(tmp_path, Newton(), {"x": x}, False)
+    path = export_model(tmp_path, Newton(), {"x": x}, False)
     assert_same(path, Newton(), {"x": x * scale})
 
 
@@ -97,12 +97,12 @@ def test_while_loop_in_a_branch_equals_pytorch(tmp_path, scale):
 def test_scan_equals_pytorch(tmp_path, options, decomposed):
     inputs = {"state": torch.randn(4, 3), "xs": torch.randn(4, 4, 3)}
     model = Recurrent(**options)
-    assert_same(exported(tmp_path, model, inputs, decomposed), model, inputs)
+    assert_same(export_model(tmp_path, model, inputs, decomposed), model, inputs)
 
 
 def test_scan_with_several_values_equals_pytorch(tmp_path):
     inputs = {"state": torch.randn(2, 3), "xs": torch.randn(5, 2, 3)}
-    assert_same(exported(tmp_path, SeveralValues(), inputs, False), SeveralValues(), inputs)
+    assert_same(export_model(tmp_path, SeveralValues(), inputs, False), SeveralValues(), inputs)
 
 
 def operators(path) -> list[str]:
@@ -111,7 +111,7 @@ def operators(path) -> list[str]:
 
 def test_a_scan_becomes_a_scan_node(tmp_path):
     inputs = {"state": torch.randn(4, 3), "xs": torch.randn(5, 4, 3)}
-    assert operators(exported(tmp_path, Recurrent(), inputs, False)) == ["Scan"]
+    assert operators(export_model(tmp_path, Recurrent(), inputs, False)) == ["Scan"]
 
 
 class IterationNumber(torch.nn.Module):
@@ -172,7 +172,7 @@ def test_scan_of_dynamic_length_equals_pytorch(tmp_path):
     model = Recurrent()
     length = torch.export.Dim("length", min=2, max=64)
     sizes = [{"state": torch.randn(4, 3), "xs": torch.randn(size, 4, 3)} for size in (5, 9)]
-    path = exported(tmp_path, model, sizes[0], False, dynamic_shapes={"state": None, "xs": {0: length}})
+    path = export_model(tmp_path, model, sizes[0], False, dynamic_shapes={"state": None, "xs": {0: length}})
     for inputs in sizes:
         assert_same(path, model, inputs)
 
@@ -197,7 +197,7 @@ def keys_in_bodies(path, key: str) -> dict:
 def test_nodes_in_a_body_get_modules(tmp_path):
     """PyTorch records no modules in a body: nodes that read weights are inferred, others get the loop's module."""
     inputs = {"n": torch.tensor(3), "x": torch.randn(2, 3), "y": torch.randn(2, 3)}
-    path = exported(tmp_path, Repeat(), inputs, False)
+    path = export_model(tmp_path, Repeat(), inputs, False)
     modules, confidence = (keys_in_bodies(path, f"pkg.whence.{key}") for key in ("module", "confidence"))
     product = "Gemm" if "Gemm" in modules else "MatMul"
     assert modules[product] == {"step"} and confidence[product] == {"inferred"}

@@ -51,18 +51,18 @@ class InPlace(torch.nn.Module):
         return (y, result * 1) if isinstance(result, torch.Tensor) else (y, y)
 
 
-def exported(folder, write, route, x, axes=None):
+def export_model(folder, write, route, x, axes=None):
     model = InPlace(write)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if route == "trace":
             torch.jit.trace(model, (x,), check_trace=False).save(str(folder / "m.pt"))
-            words = [folder / "m.pt", "--input", f"x=float32[{','.join(map(str, x.shape))}]"]
+            arguments = [folder / "m.pt", "--input", f"x=float32[{','.join(map(str, x.shape))}]"]
         else:
             dynamic = ({axis: torch.export.Dim.DYNAMIC for axis in axes},) if axes else None
             torch.export.save(torch.export.export(model, (x,), dynamic_shapes=dynamic), folder / "m.pt2")
-            words = [folder / "m.pt2"]
-    command.run("export", *words, "-o", folder / "m.onnx")
+            arguments = [folder / "m.pt2"]
+    command.run("export", *arguments, "-o", folder / "m.onnx")
     onnx.checker.check_model(folder / "m.onnx", full_check=True)
     return model
 
@@ -77,11 +77,11 @@ def assert_same(folder, model, x):
 @pytest.mark.parametrize("name", FORMS)
 def test_results_equal_pytorch(name, route, tmp_path):
     x = torch.randn(3, 4)
-    assert_same(tmp_path, exported(tmp_path, FORMS[name], route, x), x)
+    assert_same(tmp_path, export_model(tmp_path, FORMS[name], route, x), x)
 
 
 def test_diagonal_of_dynamic_length_equals_pytorch(tmp_path):
-    model = exported(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
+    model = export_model(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
     for rows in (6, 11, 5):
         assert_same(tmp_path, model, torch.randn(rows, 4))
 
@@ -103,9 +103,9 @@ def test_either_name_of_a_tensor_may_change_its_shape(scripted, tmp_path):
     model, x = Aliased(), torch.randn(3, 4)
     if scripted:
         torch.jit.script(model).save(str(tmp_path / "m.pt"))
-        words = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
+        arguments = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
     else:
         torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
-        words = [tmp_path / "m.pt2"]
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+        arguments = [tmp_path / "m.pt2"]
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     assert_same(tmp_path, model, x)

@@ -14,18 +14,18 @@ import command
 SEEN = torch.zeros(4)
 
 
-def put_indexed(tensor, x):
+def write_index(tensor, x):
     tensor[torch.tensor([0, 3])] = x[:2]
 
 
-def put_slice(tensor, x):
+def write_slice(tensor, x):
     tensor[1:3] = x[1:3]
 
 
 WRITES = {
     "add": lambda tensor, x: tensor.add_(x),
-    "slice": put_slice,
-    "index": put_indexed,
+    "slice": write_slice,
+    "index": write_index,
     "copy": lambda tensor, x: tensor.copy_(x * 2),
     "index_copy": lambda tensor, x: tensor.index_copy_(0, torch.tensor([2]), x[:1]),
     "scatter": lambda tensor, x: tensor.scatter_(0, torch.tensor([1, 2]), x),
@@ -66,8 +66,8 @@ def save(model, route, folder):
 
 def export_and_compare(model, route, folder):
     """Exports, compares two runs on new data with one call in PyTorch, and returns the standard error."""
-    words, program = save(model, route, folder)
-    stderr = command.run("export", *words, "-o", folder / "m.onnx").stderr
+    arguments, program = save(model, route, folder)
+    stderr = command.run("export", *arguments, "-o", folder / "m.onnx").stderr
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(4)
     with torch.no_grad():
@@ -189,8 +189,8 @@ class Overlapping(nn.Module):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_a_write_that_reads_its_own_memory_is_reported(name, route, tmp_path):
-    words, _ = save(Overlapping(OVERLAPS[name]), route, tmp_path)
-    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx").stderr
+    arguments, _ = save(Overlapping(OVERLAPS[name]), route, tmp_path)
+    stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx").stderr
     assert stderr.count("E0303") == 1 and "reads memory that it also writes to" in stderr and ".clone()" in stderr
 
 
@@ -206,6 +206,6 @@ def test_a_write_to_part_of_an_expanded_tensor_is_refused(tmp_path):
             rows[0] = 1.0  # all rows share memory
             return rows * 1
 
-    words, _ = save(Expanded(), "pt2", tmp_path)
-    refusal = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    arguments, _ = save(Expanded(), "pt2", tmp_path)
+    refusal = command.run("export", *arguments, "-o", tmp_path / "m.onnx", code=4).stderr
     assert "E0303" in refusal and "aten::expand" in refusal

@@ -26,11 +26,11 @@ VARIABLES = {
     "values of a dict": ("c = y * 2\nd = {'a': c, 'b': c * 2}", "d['a'].add_(1)\nd['a'] = d['b']", "d['a'], d['b']"),
     "with a break": ("a = y * 1\nb = y * 2", "b += 1\na = a + b\nb = a\nif i == 1: break", "a, b"),
     "in nested loops": ("a = y * 1\nb = y * 2",
-                         "for j in range(int(x.sum() * 0) + 2):\n    b += 1\n    a = a + b\nb = a", "a, b"),
+                        "for j in range(int(x.sum() * 0) + 2):\n    b += 1\n    a = a + b\nb = a", "a, b"),
 }
 
 
-def exported(name, lines, folder):
+def export_script(name, lines, folder):
     """Exports a loop over the rows of the input to m.onnx; returns the script."""
     before, body, result = lines
     text = before + "\nfor i in range(x.size(0)):\n" + textwrap.indent(body, "    ") + "\nreturn " + result
@@ -47,7 +47,7 @@ def exported(name, lines, folder):
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_writes_of_all_iterations_equal_pytorch(name, tmp_path):
-    script = exported(name, VARIABLES[name], tmp_path)
+    script = export_script(name, VARIABLES[name], tmp_path)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 2, 3, 6):
         x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))

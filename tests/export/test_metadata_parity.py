@@ -54,7 +54,7 @@ def load(path) -> torch.export.ExportedProgram:
     return torch.export.load(path)
 
 
-def cached(name: str, make) -> Path:
+def cached_file(name: str, make) -> Path:
     """Returns a file made by PyTorch for a zoo model; it is created once and reused in later runs."""
     return kept.made(kept.folder("metadata_parity", Path(__file__), *zoo.SOURCES) / name, make)
 
@@ -63,7 +63,7 @@ def cached(name: str, make) -> Path:
 def save_archive(name: str, decomposed: bool, /):
     """Saves the model's archive, decomposed twice on request, so that the exporter's decomposition keeps all names."""
     if not decomposed:
-        return cached(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
+        return cached_file(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
 
     def make(path):
         program = load(save_archive(name, False))
@@ -71,7 +71,7 @@ def save_archive(name: str, decomposed: bool, /):
             program = _core._prepare_exported_program_for_export(program, registry=registry())
         torch.export.save(program, path)
 
-    return cached(f"{name}.decomposed.pt2", make)
+    return cached_file(f"{name}.decomposed.pt2", make)
 
 
 @functools.cache
@@ -90,7 +90,7 @@ def export_with_both(name: str, decomposed: bool, /):
             torch.onnx.export(load(archive), (), path, dynamo=True, verbose=False, optimize=False,
                               opset_version=18, external_data=True)
 
-    reference, actual = cached(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
+    reference, actual = cached_file(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
     command.run("export", archive, "-o", actual, "--annotate", "--opset", "18")
     return tuple(onnx.load(file, load_external_data=False) for file in (reference, actual))
 
@@ -397,12 +397,12 @@ def test_metadata_of_bodies_equals_pytorch(model, decomposed, tmp_path):
     reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate", "--opset", "18")
 
-    def compared(keys):  # without names, because PyTorch decomposes the program, possibly again
+    def scopes_and_stack(keys):  # without names, because PyTorch decomposes the program, possibly again
         return scopes(keys), keys["pkg.torch.onnx.stack_trace"]
 
-    expected = [compared(metadata(node)) for node in nodes_within(reference.graph)]
+    expected = [scopes_and_stack(metadata(node)) for node in nodes_within(reference.graph)]
     actual = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
-    assert [keys for keys in actual if compared(keys) not in expected] == []
+    assert [keys for keys in actual if scopes_and_stack(keys) not in expected] == []
     keys_of_body = [keys for keys in actual if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
     assert keys_of_body and all("<eval_with_key>" in keys["pkg.torch.onnx.stack_trace"] for keys in keys_of_body)
     assert all(ast.literal_eval(keys["pkg.whence.scopes"])[:2] == ["", "0"] for keys in keys_of_body)

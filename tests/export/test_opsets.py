@@ -228,7 +228,7 @@ class RepeatedWrite(nn.Module):
         return cache.scatter(1, position.expand(2, 5), new)
 
 
-def cached(batch, length):
+def cache_inputs(batch, length):
     draw = torch.Generator().manual_seed(batch + length)
     return (torch.randn(batch, 2, 20, 4, generator=draw), torch.randn(batch, 2, length, 4, generator=draw),
             torch.tensor(20 - 2 * length - batch))
@@ -292,17 +292,18 @@ ROWS = (
     Model("rotary of float64", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), double_inputs,
           tolerance=(1e-6, 1e-6)),
     Model("cache", lambda: CacheWrite(lambda length, start: torch.arange(length) + start), {"TensorScatter": 1},
-          ("ScatterElements",), cached, axes=CACHED),
+          ("ScatterElements",), cache_inputs, axes=CACHED),
     Model("cache of one batch", lambda: CacheWrite(lambda length, start: start + torch.arange(length)),
-          {"TensorScatter": 1}, ("ScatterElements", "Expand"), cached, ((1, 5), (1, 7), (1, 1)), {"new": {2: "length"}}),
+          {"TensorScatter": 1}, ("ScatterElements", "Expand"), cache_inputs, ((1, 5), (1, 7), (1, 1)),
+          {"new": {2: "length"}}),
     Model("one position of a cache", lambda: CacheWrite(lambda length, start: start.reshape(1)), {"TensorScatter": 1},
-          ("ScatterElements", "Range"), cached, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),
+          ("ScatterElements", "Range"), cache_inputs, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),
     Model("repeated writes to one position", RepeatedWrite, {"TensorScatter": 0}, (),
           lambda *_: (torch.rand(2, 8), torch.tensor([2]), torch.ones(2, 5)), axes={}),
     Model("every second position", lambda: CacheWrite(lambda length, start: torch.arange(length) * 2 + start),
-          {"TensorScatter": 0, "ScatterElements": 1}, (), cached, ((2, 5), (3, 4)), axes=CACHED),
+          {"TensorScatter": 0, "ScatterElements": 1}, (), cache_inputs, ((2, 5), (3, 4)), axes=CACHED),
     Model("positions backwards", lambda: CacheWrite(lambda length, start: torch.arange(length).flip(0) + start),
-          {"TensorScatter": 0, "ScatterElements": 1}, (), cached, axes=CACHED),
+          {"TensorScatter": 0, "ScatterElements": 1}, (), cache_inputs, axes=CACHED),
     Model("silu", lambda: Stack(nn.SiLU()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("quick gelu", lambda: Stack(QuickGelu()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("gate of another tensor", lambda: FunctionModule(lambda x: x * torch.sigmoid(1.702 * x.flip(2))),
@@ -375,7 +376,7 @@ def archives(tmp_path_factory):
     return archive
 
 
-def exported(archives, model: Model, folder, *options) -> onnx.ModelProto:
+def export_model(archives, model: Model, folder, *options) -> onnx.ModelProto:
     command.run("export", *archives(model)[1], "-o", folder / "m.onnx", "--annotate", "--overwrite", *options)
     file = onnx.load(folder / "m.onnx")
     onnx.checker.check_model(file, full_check=True)
@@ -412,7 +413,7 @@ def first_opset(model: Model) -> int:
 def test_fused_operators_at_the_first_and_the_newest_opset(archives, model, tmp_path):
     """Exports at the first opset with all fused operators, and at the newest."""
     for opset in sorted({first_opset(model), 28}):
-        file = exported(archives, model, tmp_path, "--opset", opset, "--operators", "fused")
+        file = export_model(archives, model, tmp_path, "--opset", opset, "--operators", "fused")
         counted = counts(file)
         assert {name: counted[name] for name in model.fused} == model.fused, counted
         assert not [name for name in model.absent if counted[name]], counted
@@ -432,22 +433,22 @@ def test_default_and_plain_operators(archives, model, opset, tmp_path):
         command.run("export", *archives(model)[1], "-o", tmp_path / "m.onnx", "--opset", opset, code=4)
         assert not (tmp_path / "m.onnx").exists()
         return
-    by_default = exported(archives, model, tmp_path, "--opset", opset)
+    by_default = export_model(archives, model, tmp_path, "--opset", opset)
     check_numbers(archives, model, by_default)
     for name, (first, last) in RECENT.items():
         if model.fused.get(name) and first <= opset <= last:
             assert counts(by_default)[name], name
-    plain = exported(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
+    plain = export_model(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
     assert not set(counts(plain)) & set(recent_operators())
     check_numbers(archives, model, plain)
 
 
 @pytest.mark.parametrize("model", [row for row in ROWS if "BitCast" not in row.fused], ids=lambda model: model.name)
 def test_operators_option_changes_nothing_at_the_default_opset(archives, model, tmp_path):
-    exported(archives, model, tmp_path)
+    export_model(archives, model, tmp_path)
     first = (tmp_path / "m.onnx").read_bytes()
     for choice in ("fused", "plain"):
-        exported(archives, model, tmp_path, "--operators", choice)
+        export_model(archives, model, tmp_path, "--operators", choice)
         assert (tmp_path / "m.onnx").read_bytes() == first
 
 
@@ -458,7 +459,7 @@ def test_ir_versions_follow_the_opset(archives, tmp_path):
         by_opset.setdefault(opset, ir_version)
     assert onnx.defs.onnx_opset_version() == 28
     for opset in range(13, 29):
-        file = exported(archives, ROWS[0], tmp_path, "--opset", opset)
+        file = export_model(archives, ROWS[0], tmp_path, "--opset", opset)
         assert file.ir_version == max(10, by_opset[opset])
         assert {entry.domain: entry.version for entry in file.opset_import}[""] == opset
 

@@ -59,7 +59,7 @@ def archive(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def exported(archive):
+def net(archive):
     """Returns (module, input, function that exports)."""
     torch.manual_seed(0)
     module, x = Net().eval(), torch.randn(2, 3, 8, 8)
@@ -76,16 +76,16 @@ def weights(module) -> dict:
     return {name: tensor.detach().numpy() for name, tensor in [*module.named_parameters(), *module.named_buffers()]}
 
 
-def test_no_optimize_keeps_more_nodes(exported):
-    module, x, export = exported
+def test_no_optimize_keeps_more_nodes(net):
+    module, x, export = net
     optimized, plain = export(name="a.onnx"), export("--no-optimize", name="b.onnx")
     check(plain, module, x)
     assert len(onnx.load(plain).graph.node) > len(onnx.load(optimized).graph.node)
     assert "BatchNormalization" in [node.op_type for node in onnx.load(plain).graph.node]
 
 
-def test_initializers_may_also_be_inputs(exported):
-    module, x, export = exported
+def test_initializers_may_also_be_inputs(net):
+    module, x, export = net
     path = export("--keep-initializers-as-inputs", name="c.onnx")
     model = onnx.load(path)
     names = [value.name for value in model.graph.input]
@@ -98,8 +98,8 @@ def test_initializers_may_also_be_inputs(exported):
     np.testing.assert_allclose(actual, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_may_be_inputs(exported, archive, tmp_path):
-    _, x, export = exported
+def test_weights_may_be_inputs(net, archive, tmp_path):
+    _, x, export = net
     export("--weights-as-inputs", name="d.onnx", code=4)  # recurrent layers need their weights as constants
     torch.manual_seed(0)
     module = Flat().eval()
@@ -128,8 +128,8 @@ def external_of(path) -> dict:
 
 
 @pytest.mark.parametrize("annotate", [(), ("--annotate",)])
-def test_external_data_layouts(exported, annotate):
-    module, x, export = exported
+def test_external_data_layouts(net, annotate):
+    module, x, export = net
     path = export("--external-data", *annotate, name="e.onnx")
     locations = external_of(path)
     assert {file for file, _ in locations.values()} == {"e.onnx.data"}
@@ -148,8 +148,8 @@ def test_external_data_layouts(exported, annotate):
 
 @pytest.mark.parametrize("options", [("--external-data-alignment", "3"), ("--external-data-threshold", "-1"),
                                      ("--opset", "12"), ("--opset", "99")])
-def test_bad_options_write_no_file(exported, options):
-    _, _, export = exported
+def test_bad_options_write_no_file(net, options):
+    _, _, export = net
     assert not export(*options, name="h.onnx", code=2).exists()
 
 
@@ -195,8 +195,8 @@ def test_missing_converters_are_listed_together_and_reported(tmp_path):
     assert "| `aten::linear` | 1 | `block.0` | yes |" in text
 
 
-def test_report_and_profile_of_an_export(exported, tmp_path):
-    _, _, export = exported
+def test_report_and_profile_of_an_export(net, tmp_path):
+    _, _, export = net
     report = tmp_path / "report.md"
     path = export("--report", report, "--annotate", name="r.onnx")
     text = report.read_text()
@@ -205,11 +205,11 @@ def test_report_and_profile_of_an_export(exported, tmp_path):
     assert "| `LSTM` | 1 |" in text
 
 
-def test_all_operators_of_a_supported_model_have_converters(archive, exported):
+def test_all_operators_of_a_supported_model_have_converters(archive, net):
     assert command.run_json("ops", "--missing", archive) == {"missing": []}
 
 
-def test_profile_lists_the_stages(archive, exported, tmp_path):
+def test_profile_lists_the_stages(archive, net, tmp_path):
     stdout = command.run("export", archive, "-o", tmp_path / "m.onnx", "--profile").stdout
     assert [line.split("s  ")[1] for line in stdout.splitlines() if " s  " in line] == [
         "read the archive", "convert", "write"]
@@ -217,7 +217,7 @@ def test_profile_lists_the_stages(archive, exported, tmp_path):
     assert set(times) == {"read the archive", "convert", "write"} and all(value >= 0 for value in times.values())
 
 
-def test_a_report_must_not_overwrite_the_archive_or_the_export(archive, exported, tmp_path):
+def test_a_report_must_not_overwrite_the_archive_or_the_export(archive, net, tmp_path):
     before = archive.read_bytes()
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", archive, code=2)
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "m.onnx", code=2)

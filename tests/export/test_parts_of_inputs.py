@@ -26,7 +26,7 @@ class DictAndList(nn.Module):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def seeded():
+def seed_torch():
     torch.manual_seed(0)
 
 

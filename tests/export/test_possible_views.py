@@ -14,7 +14,7 @@ DYNAMIC = torch.export.Dim.DYNAMIC
 SIZES = ((4, 6), (1, 6), (4, 1), (1, 1), (2, 3), (7, 9))
 
 
-def exported(kind, model, x, folder, dynamic=True, code=0):
+def export_model(kind, model, x, folder, dynamic=True, code=0):
     """Exports the model with an example x [rows, columns, 3]; returns the completed command."""
     path = folder / ("m.pt2" if kind == "exported" else "m.pt")
     axes = {0: DYNAMIC, 1: DYNAMIC} if dynamic else None
@@ -57,7 +57,7 @@ def shape_of_base(x):
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_writes_through_views_are_correct_at_every_size(kind, function, tmp_path):
     model = FunctionModule(function)
-    exported(kind, model, torch.zeros(4, 6, 3), tmp_path)
+    export_model(kind, model, torch.zeros(4, 6, 3), tmp_path)
     check_numbers(model, tmp_path,
                   SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
@@ -82,9 +82,9 @@ def written_both(x):
 @pytest.mark.parametrize("function", [written_copy, written_both])
 def test_a_possible_view_and_its_base_are_correct(kind, rows, function, tmp_path):
     """The reshape is a copy, except for 1 row or 1 column, where it is a view."""
-    exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path)
+    export_model(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path)
     check_numbers(FunctionModule(function), tmp_path)
-    exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
+    export_model(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(function), tmp_path, [(rows, 6)])
 
 
@@ -99,7 +99,7 @@ def written_parts(x):
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_writes_to_disjoint_parts_are_correct(kind, tmp_path):
     """As in attention that scales its queries in place; keys and values are other parts of the same tensor."""
-    exported(kind, FunctionModule(written_parts), torch.zeros(4, 6, 3), tmp_path)
+    export_model(kind, FunctionModule(written_parts), torch.zeros(4, 6, 3), tmp_path)
     check_numbers(FunctionModule(written_parts), tmp_path,
                   SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
@@ -115,7 +115,7 @@ def in_other_order(x):
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_writes_through_memory_formats_are_correct(kind, tmp_path):
-    exported(kind, FunctionModule(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    export_model(kind, FunctionModule(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(in_other_order), tmp_path, [(4, 6)])
 
 
@@ -128,7 +128,7 @@ def cast_to_other_order(x):
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_to_another_memory_format_is_a_copy(kind, tmp_path):
-    exported(kind, FunctionModule(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
+    export_model(kind, FunctionModule(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
     check_numbers(FunctionModule(cast_to_other_order), tmp_path)
 
 
@@ -142,7 +142,7 @@ def cast_of_one_channel(x):
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_of_one_channel_is_a_copy(kind, tmp_path):
     """The strides match both memory formats; PyTorch treats the tensor as contiguous."""
-    exported(kind, FunctionModule(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    export_model(kind, FunctionModule(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(cast_of_one_channel), tmp_path, [(4, 6)])
 
 
@@ -190,7 +190,7 @@ class OneOfTwoOrders(torch.nn.Module):
 
 @pytest.mark.parametrize("model", [ViewBySize, OneOfTwoOrders])
 def test_scripts_with_unknown_aliases_are_refused(model, tmp_path):
-    result = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
+    result = export_model("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
     assert "E0303" in result.stderr and "share memory" in result.stderr
 
 
@@ -206,5 +206,5 @@ class ReadsBeforeItWrites(torch.nn.Module):
 
 @pytest.mark.parametrize("model", [ReadsBeforeItWrites, WhileAliased, CopyOrView])
 def test_writes_in_branches_and_loops_are_correct(model, tmp_path):
-    exported("scripted", model(), torch.ones(4, 6, 3), tmp_path)
+    export_model("scripted", model(), torch.ones(4, 6, 3), tmp_path)
     check_numbers(model(), tmp_path)

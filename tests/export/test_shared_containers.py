@@ -290,7 +290,7 @@ def test_writes_to_aliases_from_a_loop_that_the_example_skips(tmp_path, trips):
 TRIPS = [(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 3), (3, 2, 0, 1), (0, 2, 1, 1)]
 
 
-def exported(seed, writes, tmp_path):
+def export_program(seed, writes, tmp_path):
     """Returns the PyTorch model and its ONNX Runtime session, which is None if the export is refused."""
     source = tmp_path / f"lists_{seed}.py"
     source.write_text(list_programs.program(seed, writes))
@@ -312,7 +312,7 @@ def test_random_programs_equal_pytorch(tmp_path, writes):
     torch.manual_seed(0)
     exports = 0
     for seed in range(12):
-        model, session = exported(seed, writes, tmp_path)
+        model, session = export_program(seed, writes, tmp_path)
         if session is None:
             continue
         exports += 1

@@ -65,7 +65,7 @@ REFUSED = {
 }
 
 
-def scripted(body, folder):
+def compile_script(body, folder):
     source = folder / "scripted.py"
     source.write_text(HEADER + textwrap.indent(body, " " * 8) + "\n")
     spec = importlib.util.spec_from_file_location("scripted", source)
@@ -89,7 +89,7 @@ def export(model, example, folder, code=0):
 @pytest.mark.parametrize("example", [0, 3])
 @pytest.mark.parametrize("name", EXPORTED)
 def test_no_size_of_the_example_is_in_the_file(name, example, tmp_path):
-    model = scripted(EXPORTED[name], tmp_path)
+    model = compile_script(EXPORTED[name], tmp_path)
     path, _ = export(model, example, tmp_path)
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -105,7 +105,7 @@ def test_no_size_of_the_example_is_in_the_file(name, example, tmp_path):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_aliases_that_depend_on_data_are_refused(name, tmp_path):
-    path, stderr = export(scripted(REFUSED[name], tmp_path), 1, tmp_path, code=4)
+    path, stderr = export(compile_script(REFUSED[name], tmp_path), 1, tmp_path, code=4)
     assert "E0303" in stderr and "forward" in stderr and not path.exists()
 
 

@@ -54,12 +54,12 @@ def inputs_for(layer, batch, batch_first, state):
     return [x, *(states if state else []), lengths.to(torch.int32)]
 
 
-def exported(model, inputs, tmp_path, *dynamic):
+def export_trace(model, inputs, tmp_path, *dynamic):
     archive, inputs_file = tmp_path / "m.pt", tmp_path / "inputs.pt"
     torch.jit.save(torch.jit.trace(model, tuple(inputs), check_trace=False), archive)
     torch.save(tuple(inputs), inputs_file)
-    words = [word for axes in dynamic for word in ("--dynamic", axes)]
-    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", inputs_file, *words)
+    options = [word for axes in dynamic for word in ("--dynamic", axes)]
+    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", inputs_file, *options)
 
 
 def compare(model, inputs, tmp_path):
@@ -85,7 +85,7 @@ def test_axes_that_packed_sequences_require_to_be_equal_are_tied(kind, bidirecti
     model = form(layer, batch_first, state).eval()
     inputs = inputs_for(layer, BATCH, batch_first, state)
     states = (["h:1=h", "c:1=c"] if kind == "lstm" else ["h:1=h"]) if state else []
-    stderr = exported(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
+    stderr = export_trace(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
     assert "did not run with different sizes" in stderr and "E0304" in stderr
     compare(model, inputs, tmp_path)
     compare(model, inputs_for(layer, BATCH + 1, batch_first, state), tmp_path)
@@ -98,7 +98,7 @@ def test_sizes_equal_by_coincidence_stay_separate(tmp_path):
             return x.sum(1) + y.sum(1)
 
     x = torch.randn(4, 4)
-    exported(Sums(), (x, x), tmp_path, "x:0=a,1=b", "y:0=c,1=d")
+    export_trace(Sums(), (x, x), tmp_path, "x:0=a,1=b", "y:0=c,1=d")
     dims = [[dim.dim_param for dim in value.type.tensor_type.shape.dim]
             for value in onnx.load(tmp_path / "m.onnx").graph.input]
     assert dims == [["a", "b"], ["a", "d"]]
@@ -122,7 +122,7 @@ def test_a_size_may_be_an_expression_of_another(tmp_path):
         def forward(self, x, y):
             return x + y.reshape(x.shape[0], 2, -1).sum(1)
 
-    exported(Pairs(), (torch.randn(3, 2), torch.randn(6, 2)), tmp_path, "x:0=batch", "y:0=2*batch")
+    export_trace(Pairs(), (torch.randn(3, 2), torch.randn(6, 2)), tmp_path, "x:0=batch", "y:0=2*batch")
     inputs = onnx.load(tmp_path / "m.onnx").graph.input
     assert [value.type.tensor_type.shape.dim[0].dim_param for value in inputs] == ["batch", "2*batch"]
     compare_one(Pairs(), (torch.randn(5, 2), torch.randn(10, 2)), tmp_path)
@@ -153,8 +153,8 @@ def test_dynamic_accepts_old_and_new_names_of_inputs(form, tmp_path):
         b = {0: torch.export.Dim("b")}
         torch.export.save(torch.export.export(Add(), (x, x), dynamic_shapes={"x": b, "y": b}), archive)
     for names in (("left", "right"), ("x", "y"), ("left", "y")):
-        words = [word for name in names for word in ("--dynamic", f"{name}:0=batch")]
-        command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", *words)
+        options = [word for name in names for word in ("--dynamic", f"{name}:0=batch")]
+        command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", *options)
         inputs = onnx.load(tmp_path / "m.onnx").graph.input
         assert [value.name for value in inputs] == ["left", "right"]
         assert [value.type.tensor_type.shape.dim[0].dim_param for value in inputs] == ["batch", "batch"]

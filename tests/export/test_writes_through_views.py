@@ -60,8 +60,8 @@ def archive(write, route, folder, module=WriteThenRead):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_base_contains_the_written_values(name, route, tmp_path):
-    model, words = archive(VIEWS[name], route, tmp_path)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    model, arguments = archive(VIEWS[name], route, tmp_path)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     assert not torch.equal(model(x), x)
@@ -79,8 +79,8 @@ def test_writes_through_a_reshape_of_dynamic_size(tmp_path):
     torch.export.save(torch.export.export(Flat(), (x,), dynamic_shapes=({0: torch.export.Dim("n")},)),
                       tmp_path / "m.pt2")
     torch.jit.trace(Flat(), (x,), check_trace=False).save(str(tmp_path / "m.pt"))
-    for words in (["m.pt2"], ["m.pt", "--input", "x=float32[3,4]", "--dynamic", "x:0=n"]):
-        command.run("export", tmp_path / words[0], *words[1:], "-o", tmp_path / "m.onnx")
+    for arguments in (["m.pt2"], ["m.pt", "--input", "x=float32[3,4]", "--dynamic", "x:0=n"]):
+        command.run("export", tmp_path / arguments[0], *arguments[1:], "-o", tmp_path / "m.onnx")
         session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
         for n in (3, 5, 1):
             x = torch.randn(n, 4)
@@ -103,8 +103,8 @@ def test_writes_to_parts_of_a_dynamic_axis(route, tmp_path):
                           tmp_path / "m")
     else:
         torch.jit.trace(Parts(), (x,), check_trace=False).save(str(tmp_path / "m"))
-    words = [] if route == "pt2" else ["--input", "x=float32[3,8]", "--dynamic", "x:1=n"]
-    command.run("export", tmp_path / "m", *words, "-o", tmp_path / "m.onnx")
+    arguments = [] if route == "pt2" else ["--input", "x=float32[3,8]", "--dynamic", "x:1=n"]
+    command.run("export", tmp_path / "m", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for n in (8, 4, 5, 11):
         x = torch.randn(3, n)
@@ -112,8 +112,8 @@ def test_writes_to_parts_of_a_dynamic_axis(route, tmp_path):
 
 
 def test_a_write_through_atleast_3d(tmp_path):
-    model, words = archive(lambda y: torch.atleast_3d(y)[0].add_(1), "pt2", tmp_path)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    model, arguments = archive(lambda y: torch.atleast_3d(y)[0].add_(1), "pt2", tmp_path)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x))
@@ -143,8 +143,8 @@ class ReadsBoth(torch.nn.Module):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", SHARED)
 def test_a_view_that_no_schema_marks_shows_the_write(name, route, tmp_path):
-    model, words = archive(SHARED[name], route, tmp_path, ReadsBoth)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    model, arguments = archive(SHARED[name], route, tmp_path, ReadsBoth)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     for actual, expected in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
@@ -154,19 +154,19 @@ def test_a_view_that_no_schema_marks_shows_the_write(name, route, tmp_path):
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_write_without_an_onnx_form_is_refused(name, tmp_path):
     write, operator = REFUSED[name]
-    _, words = archive(write, "pt2", tmp_path)
-    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    _, arguments = archive(write, "pt2", tmp_path)
+    stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx", code=4).stderr
     assert "E0303" in stderr and operator in stderr
 
 
 def test_a_write_to_a_list_of_tensors_needs_libtorch(tmp_path):
     """PyTorch decomposes the operator; without LibTorch, it has no converter."""
-    model, words = archive(lambda y: torch._foreach_add_([y], 1.0), "pt2", tmp_path)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    model, arguments = archive(lambda y: torch._foreach_add_([y], 1.0), "pt2", tmp_path)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     x = torch.randn(3, 4)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), model(x))
-    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4,
+    stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx", code=4,
                          env={"WHENCE_RECORDER": "/nowhere"}).stderr
     assert "aten::_foreach_add.Scalar" in stderr
 
@@ -177,9 +177,9 @@ def doubled(x: torch.Tensor) -> None:
 
 
 def test_an_operator_that_only_writes_is_not_dropped(tmp_path):
-    _, words = archive(torch.ops.whence_test_writes.doubled, "pt2", tmp_path)
+    _, arguments = archive(torch.ops.whence_test_writes.doubled, "pt2", tmp_path)
     for option in ([], ["--custom-opset", "whence_test_writes=1"], ["--on-unsupported", "domain"]):
-        stderr = command.run("export", *words, "-o", tmp_path / "m.onnx", *option, code=4).stderr
+        stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx", *option, code=4).stderr
         assert "E0303" in stderr and "whence_test_writes::doubled" in stderr and "returns nothing" in stderr
 
 
@@ -241,11 +241,11 @@ class ComputedRanges(torch.nn.Module):
         return y, z
 
 
-def traced(model):
+def trace(model):
     return torch.jit.trace(model, torch.zeros(4, 5))
 
 
-@pytest.mark.parametrize("model, make", [(Ranges(), traced), (ComputedRanges(), traced),
+@pytest.mark.parametrize("model, make", [(Ranges(), trace), (ComputedRanges(), trace),
                                          (ComputedRanges(), torch.jit.script)],
                          ids=["constant", "computed", "computed in a script"])
 def test_a_written_range_may_be_empty_or_out_of_bounds(model, make, tmp_path):

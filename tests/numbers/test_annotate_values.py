@@ -153,7 +153,7 @@ def test_equal_numbers_identify_no_branch(tmp_path, run_main):
              tmp_path / "v.safetensors", "-o", tmp_path / "out.onnx")
     actual = branches(tmp_path / "out.onnx")
     assert actual and all("values:" not in evidence and (word not in {"exact", "matched"} or module == "")
-                         for module, word, evidence in actual.values())  # a node shared by both belongs to their parent
+                          for module, word, evidence in actual.values())  # a node shared by both belongs to their parent
 
 
 def test_values_of_another_model_are_refused(recorded, tmp_path, run_main):
@@ -163,7 +163,7 @@ def test_values_of_another_model_are_refused(recorded, tmp_path, run_main):
     whence.record_values(other, (torch.randn(5, 24),), folder / "other.safetensors", operations=True)
     before = (folder / "file.onnx").read_bytes()
     output = run_main("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--values",
-                       folder / "other.safetensors", "-o", folder / "out.onnx", code=3)
+                      folder / "other.safetensors", "-o", folder / "out.onnx", code=3)
     assert "E0206" in output.err
     assert not (folder / "out.onnx").exists() and (folder / "file.onnx").read_bytes() == before
 
@@ -236,7 +236,7 @@ def test_conflicting_options_are_refused_before_anything_runs(recorded, run_main
     assert "E0101" in output.err and "sidecar" in output.err
     for option in ("--weights", "--from"):
         output = run_main("annotate", folder / "file.onnx", option, folder / "w", "--values", values, "-o",
-                           folder / "out.onnx", code=2)
+                          folder / "out.onnx", code=2)
         assert "E0101" in output.err and f"{option} and --values exclude each other" in output.err
     before = values.read_bytes()
     output = run_main("annotate", folder / "file.onnx", "--sidecar", sidecar, "--values", values, "-o", values, code=2)

@@ -33,7 +33,7 @@ def test_annotations_of_a_correct_file_are_proved(encoder, run_main):
     assert result.stdout.startswith(plain)  # the proof follows the plain output
     assert "values: 28 of 28 module calls proved within 1e-05, 28 observable" in result.stdout
     document = json.loads(run_main("validate", encoder / "encoder.onnx", "--values", values, "--sidecar",
-                                 encoder / "encoder.whence.json", "--json").out)
+                                   encoder / "encoder.whence.json", "--json").out)
     SCHEMA.validate(document)
     assert document["proof"]["proved"] == document["proof"]["calls"] == 28 and not document["proof"]["contradictions"]
 

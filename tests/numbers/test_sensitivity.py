@@ -61,9 +61,9 @@ def nodes_of(model, module, operators):
         entry.key == "pkg.whence.module" and (entry.value + ".").startswith(module + ".") for entry in node.metadata_props)]
 
 
-def quantise_by_hand(model, target, **chosen):
+def quantise_by_hand(model, target, **options):
     quantize_dynamic(str(model), str(target), op_types_to_quantize=PRODUCTS,
-                     extra_options={"DefaultTensorType": TensorProto.FLOAT}, **chosen)
+                     extra_options={"DefaultTensorType": TensorProto.FLOAT}, **options)
     return target
 
 
@@ -109,7 +109,7 @@ def test_globs_select_modules_with_their_children(model, tmp_path):
     report = whence.sensitivity(model, sets(), modules=["layers.*", "head"], exclude=["layers.1.attention"], time=False)
     assert {row.module for row in report.modules} == {"layers.0", "layers.1", "head"}
     other = quantise_by_hand(model, tmp_path / "q.onnx", nodes_to_quantize=nodes_of(model, "layers.1.up", PRODUCTS)
-                    + nodes_of(model, "layers.1.down", PRODUCTS))
+                             + nodes_of(model, "layers.1.down", PRODUCTS))
     assert row_of(report, "layers.1").error == pytest.approx(error_by_hand(model, other, example()[0]), rel=1e-6)
 
 
@@ -126,7 +126,7 @@ def test_leaving_out_a_module_equals_doing_it_by_hand(model, tmp_path):
 
 def test_the_error_is_the_largest_over_all_inputs(model):
     first, second, both = (whence.sensitivity(model, inputs, modules=["layers.0"], time=False).modules[0].error
-                        for inputs in (sets()[:1], sets(2)[1:], sets(2)))
+                           for inputs in (sets()[:1], sets(2)[1:], sets(2)))
     assert both == pytest.approx(max(first, second), rel=1e-6)
 
 
@@ -218,10 +218,10 @@ def test_external_weights_count_as_size(tmp_path):
 
 
 def test_the_commands_output(model, tmp_path, run_main):
-    words = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
-             "--modules", "layers.*", "--modules", "head", "--no-time"]
-    document = json.loads(command.run(*words, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
-                                    tmp_path / "page.html", "--json").stdout)
+    arguments = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs",
+                 model.with_name("others.npz"), "--modules", "layers.*", "--modules", "head", "--no-time"]
+    document = json.loads(command.run(*arguments, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json",
+                                      "--html", tmp_path / "page.html", "--json").stdout)
     SCHEMA.validate(document)
     written = json.loads((tmp_path / "list.json").read_text())
     assert written == {"nodes_to_exclude": document["choice"]["nodes_to_exclude"]}
@@ -229,9 +229,9 @@ def test_the_commands_output(model, tmp_path, run_main):
     assert written.keys() == selected.keys()
     page = (tmp_path / "page.html").read_text()
     assert page.count("<circle ") == 3 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
-    text = run_main(*words).out
+    text = run_main(*arguments).out
     assert all(f"\n{module} " in text for module in ("layers.0", "layers.1", "head"))
-    assert run_main(*words, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
+    assert run_main(*arguments, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -318,11 +318,11 @@ def plain(tmp_path_factory):
     return folder / "plain.onnx", x
 
 
-def apply_choice(path, target, report, **more):
+def apply_choice(path, target, report, **options):
     """Quantises without the excluded nodes, as a user would."""
     quantize_dynamic(str(path), str(target), op_types_to_quantize=list(report.operators),
                      nodes_to_exclude=list(report.choice.nodes_to_exclude),
-                     extra_options={"DefaultTensorType": TensorProto.FLOAT}, **more)
+                     extra_options={"DefaultTensorType": TensorProto.FLOAT}, **options)
     return target
 
 
