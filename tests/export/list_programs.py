@@ -1,5 +1,5 @@
-"""Random scripted programs that alias lists: through variables, dicts, tuples, Optionals and a method, with changes in
-branches and loops that depend on data."""
+"""Generates random scripted programs that alias lists through variables, dicts, tuples, Optionals and a method, and
+change them in data-dependent branches and loops."""
 
 import random
 
@@ -96,8 +96,8 @@ def program(seed, writes=False):
         "            return rows",
         "        rows.append(row)",
         "        return rows + [row]",
-        "    def maybe(self, rows: List[Tensor], there: int) -> Optional[List[Tensor]]:",
-        "        if there > 0:",
+        "    def maybe(self, rows: List[Tensor], present: int) -> Optional[List[Tensor]]:",
+        "        if present > 0:",
         "            return rows",
         "        return None",
         "    def forward(self, x: Tensor, n: Tensor):",

@@ -1,4 +1,4 @@
-"""Writes torchvision_results.pt: calls of torchvision's operators and torchvision's own results for them.
+"""Writes torchvision_results.pt: calls of torchvision's operators with torchvision's results.
 
     pip install torchvision; python tests/export/make_torchvision_results.py
 

@@ -1,11 +1,11 @@
-"""Changes one thing at a time in the programs of torch.export archives, one archive for each row of tests/ops, and
-exports each: whence must write a file or report an error of its own with a remedy, within limits of time and memory.
+"""Makes one change at a time to the programs of torch.export archives, one archive for each row of tests/ops, and
+exports each: whence must write a file or report an error with a remedy, within limits of time and memory.
 
     python tests/export/mutate_programs.py --count 20 --seed 0 --keep findings --family pooling --family windows
 
-The changes: numbers, lists, strings and kinds of arguments, results of nodes, sizes and dtypes of tensors, bounds of
-sizes. --count samples the changes of a row by the seed; without it, all of them are tried. Prints a line for each
-finding (a defect, too slow, too large) and the count of each code; --keep stores the archives of findings.
+It changes numbers, lists, strings and kinds of arguments, results of nodes, sizes and dtypes of tensors, and bounds of
+sizes. --count tries a random sample of the changes of each row instead of all. Prints a line for each finding (a
+defect, too slow, too large) and the count of each code; --keep stores the archives of findings.
 """
 
 import argparse
@@ -41,7 +41,7 @@ TEXTS = ("", "mean", "no such word")
 SIZES = (0, 1, 3, -1, 1 << 20, 1 << 33, 1 << 58, 1 << 62)
 DTYPES = (0, 1, 5, 6, 7, 10, 12, 13, 99, -1)  # numbers of torch._export.serde; some are undefined
 TENSOR_LISTS = ("as_tensors", "as_optional_tensors", "as_nested_tensors")
-LEFT_OUT = object()
+REMOVED = object()
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Change:
     value: object
 
     def __str__(self) -> str:
-        value = "left out" if self.value is LEFT_OUT else json.dumps(self.value)
+        value = "removed" if self.value is REMOVED else json.dumps(self.value)
         return f"{'.'.join(str(key) for key in self.path)} = {value[:80]}"
 
 
@@ -68,7 +68,7 @@ def graphs(part, path=()) -> Iterator[tuple[tuple, dict]]:
 
 
 def list_changes(path: tuple, values: list) -> Iterator[Change]:
-    """Yields changes of the length; an empty list gets 1, 2 or 9 ones (no operator takes 9)."""
+    """Yields changes of the length; an empty list becomes 1, 2 or 9 ones (no operator accepts 9)."""
     if values:
         for other in ([], values[:-1], values[:1], [*values, values[-1]], values + values, values[:1] * 9):
             if other != values:
@@ -100,7 +100,7 @@ def value_changes(part, path: tuple, key: str = "") -> Iterator[Change]:
 
 
 def other_kinds(argument: dict, tensor: str) -> Iterator[dict]:
-    """Yields an argument of every other kind."""
+    """Yields arguments of all other kinds."""
     named = {"name": tensor}
     samples = {"as_none": True, "as_int": 3, "as_float": 0.5, "as_bool": True, "as_string": "mean",
                "as_scalar_type": 7, "as_ints": [1, 2], "as_floats": [0.5], "as_bools": [True, False],
@@ -118,31 +118,31 @@ def node_changes(path: tuple, graph: dict) -> Iterator[Change]:
     """Yields changes of the arguments and results of the graph's nodes."""
     tensors = list(graph["tensor_values"]) or ["x"]
     for at, node in enumerate(graph["nodes"]):
-        here = (*path, "nodes", at)
+        node_path = (*path, "nodes", at)
         for index, argument in enumerate(node["inputs"]):
-            place = (*here, "inputs", index, "arg")
-            yield from value_changes(argument["arg"], place)
-            yield from (Change(place, other) for tensor in {tensors[0], tensors[-1]}
+            argument_path = (*node_path, "inputs", index, "arg")
+            yield from value_changes(argument["arg"], argument_path)
+            yield from (Change(argument_path, other) for tensor in {tensors[0], tensors[-1]}
                         for other in other_kinds(argument["arg"], tensor))
-            yield Change((*here, "inputs", index), LEFT_OUT)
-        yield from list_changes((*here, "outputs"), node["outputs"])
+            yield Change((*node_path, "inputs", index), REMOVED)
+        yield from list_changes((*node_path, "outputs"), node["outputs"])
         for index, result in enumerate(node["outputs"]):
-            yield Change((*here, "outputs", index), {"as_none": True})
-            yield from value_changes(result, (*here, "outputs", index))
+            yield Change((*node_path, "outputs", index), {"as_none": True})
+            yield from value_changes(result, (*node_path, "outputs", index))
 
 
 def tensor_changes(path: tuple, graph: dict) -> Iterator[Change]:
     """Yields changes of the sizes, ranks and dtypes of the graph's tensors."""
     for name, tensor in graph["tensor_values"].items():
-        here, sizes = (*path, "tensor_values", name), tensor["sizes"]
+        tensor_path, sizes = (*path, "tensor_values", name), tensor["sizes"]
         for axis, size in enumerate(sizes):
-            yield from (Change((*here, "sizes", axis), {"as_int": other}) for other in SIZES
+            yield from (Change((*tensor_path, "sizes", axis), {"as_int": other}) for other in SIZES
                         if size != {"as_int": other})
         ranks = [sizes[:-1], sizes[1:], [*sizes, {"as_int": 1}], [{"as_int": 7}, *sizes], [], [{"as_int": 2}] * 9]
         for other in ranks:
             if other != sizes:
-                yield Change(here, tensor | {"sizes": other, "strides": [{"as_int": 1}] * len(other)})
-        yield from (Change((*here, "dtype"), dtype) for dtype in DTYPES if dtype != tensor["dtype"])
+                yield Change(tensor_path, tensor | {"sizes": other, "strides": [{"as_int": 1}] * len(other)})
+        yield from (Change((*tensor_path, "dtype"), dtype) for dtype in DTYPES if dtype != tensor["dtype"])
 
 
 def changes(document: dict) -> list[Change]:
@@ -161,19 +161,19 @@ def applied(change: Change, document: dict) -> Iterator[None]:
     for step in change.path[:-1]:
         part = part[step]
     before = part[key]
-    if change.value is LEFT_OUT:
+    if change.value is REMOVED:
         del part[key]
     else:
         part[key] = change.value
     yield
-    if change.value is LEFT_OUT:
+    if change.value is REMOVED:
         part.insert(key, before)
     else:
         part[key] = before
 
 
 def archive_of(case: Case) -> zipfile.ZipFile | None:
-    """Exports a row with torch.export; returns None if PyTorch cannot export it."""
+    """Exports the row with torch.export; returns None if PyTorch cannot export it."""
     content = io.BytesIO()
     try:
         with warnings.catch_warnings():
@@ -193,17 +193,17 @@ class Sweep:
 
     def __init__(self, seconds: float = 10, memory: int = 1 << 30, keep: Path | None = None):
         self.server, self.seconds, self.keep = CommandServer(command.SERVER, WITHOUT_LIBTORCH), seconds, keep
-        resource.prlimit(self.server.process.pid, resource.RLIMIT_DATA, (memory, memory))  # inherited by its children
+        resource.prlimit(self.server.process.pid, resource.RLIMIT_DATA, (memory, memory))  # inherited by child processes
         self.counts, self.findings = collections.Counter(), []
 
-    def run(self, archive: zipfile.ZipFile, name: str, count: int | None, chance: random.Random) -> None:
+    def run(self, archive: zipfile.ZipFile, name: str, count: int | None, rng: random.Random) -> None:
         """Tries all changes of an archive, or a sample of `count`."""
-        members = {each: archive.read(each) for each in archive.namelist() if "sample_inputs" not in each}
-        program = next(each for each in members if each.endswith(PROGRAM))
+        members = {name: archive.read(name) for name in archive.namelist() if "sample_inputs" not in name}
+        program = next(name for name in members if name.endswith(PROGRAM))
         document = json.loads(members.pop(program))
         sample = changes(document)
         if count is not None and count < len(sample):
-            sample = chance.sample(sample, count)
+            sample = rng.sample(sample, count)
         in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(dir=in_memory) as folder:
             path = Path(folder) / "changed.pt2"
@@ -214,13 +214,13 @@ class Sweep:
                         copy.writestr(member, content)
                 self.judge(path, f"{name}: {change}")
 
-    def judge(self, path: Path, what: str) -> None:
+    def judge(self, path: Path, description: str) -> None:
         result, stderr = outcome(self.server, path, path.parent, self.seconds)
         if not result.startswith(("FINDING", "ok")) and "try:" not in stderr:
             result = f"FINDING {result} without a remedy"
         self.counts[result] += 1
         if result.startswith("FINDING"):
-            self.findings.append(f"{what}: {result} {' '.join(stderr.split())[:300]}")
+            self.findings.append(f"{description}: {result} {' '.join(stderr.split())[:300]}")
             print(self.findings[-1], flush=True)
             if self.keep:
                 self.keep.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""Common architectures, exported, annotated, and annotated again after ONNX Runtime and onnxslim. Results are compared
-with PyTorch at values and sizes that were not recorded, modules with the nodes that the tool did not change."""
+"""Common architectures: exported, annotated, and annotated again after ONNX Runtime and onnxslim. Compares results with
+PyTorch at values and sizes that were not recorded, and modules at the nodes that the tool did not change."""
 
 import json
 import warnings
@@ -18,21 +18,21 @@ QUICK = ("llama_with_cache", "sam")
 NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.matrix) for name in ARCHITECTURES]
 
 # The largest share of nodes of each confidence that may be attributed to a wrong module.
-MAY_BE_WRONG = {"exact": 0, "matched": 0.005, "inferred": 0.03, "ancestor": 0.005}
+MAX_WRONG_SHARE = {"exact": 0, "matched": 0.005, "inferred": 0.03, "ancestor": 0.005}
 
 
-def optimised(source, target) -> None:
+def optimise(source, target) -> None:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath, options.log_severity_level = str(target), 3
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def slimmed(source, target) -> None:
+def slim(source, target) -> None:
     onnx.save(onnxslim.slim(onnx.load(source)), target)
 
 
-TOOLS = {"ONNX Runtime": optimised, "onnxslim": slimmed}
+TOOLS = {"ONNX Runtime": optimise, "onnxslim": slim}
 
 
 def keys(node: onnx.NodeProto) -> dict:
@@ -40,7 +40,7 @@ def keys(node: onnx.NodeProto) -> dict:
 
 
 class Export:
-    """model.onnx with every node annotated, model.json, and bare.onnx: the same graph without metadata."""
+    """Writes an annotated model.onnx, its sidecar model.json, and bare.onnx, the same graph without metadata."""
 
     def __init__(self, name: str, form: str, folder):
         self.entry, self.folder = ARCHITECTURES[name], folder
@@ -65,30 +65,30 @@ def assert_equals_pytorch(export: Export, inputs: dict) -> None:
 
 
 def assert_confidence_is_right(before, after) -> None:
-    """Judges the nodes with the same operator, inputs and outputs as before the tool that were `exact` in the export
-    (a node that serves several modules is `ancestor` there)."""
-    truth = {(node.op_type, *node.input, *node.output): keys(node)["module"] for node in onnx.load(before).graph.node
-             if keys(node)["confidence"] == "exact"}
-    answers_by_word: dict[str, list] = {word: [] for word in MAY_BE_WRONG}
+    """Checks the nodes that the tool left unchanged (same operator, inputs and outputs) and that are `exact` in the
+    export; there, nodes that serve several modules are `ancestor`."""
+    exact_modules = {(node.op_type, *node.input, *node.output): keys(node)["module"]
+                     for node in onnx.load(before).graph.node if keys(node)["confidence"] == "exact"}
+    answers_by_word: dict[str, list] = {word: [] for word in MAX_WRONG_SHARE}
     for node in onnx.load(after).graph.node:
-        module = truth.get((node.op_type, *node.input, *node.output))
-        found = keys(node)
-        if module is None or found.get("confidence", "unattributed") == "unattributed":
+        module = exact_modules.get((node.op_type, *node.input, *node.output))
+        actual = keys(node)
+        if module is None or actual.get("confidence", "unattributed") == "unattributed":
             continue
-        is_ancestor = (module + ".").startswith(found["module"] + ".") or not found["module"]
+        is_ancestor = (module + ".").startswith(actual["module"] + ".") or not actual["module"]
         # The tool merges equal nodes of several modules.
-        is_one_of_several = module in json.loads(found.get("modules", "[]"))
-        right = is_ancestor if found["confidence"] == "ancestor" else found["module"] == module or is_one_of_several
-        answers_by_word[found["confidence"]].append((right, node.name, module, found["module"]))
+        is_one_of_several = module in json.loads(actual.get("modules", "[]"))
+        right = is_ancestor if actual["confidence"] == "ancestor" else actual["module"] == module or is_one_of_several
+        answers_by_word[actual["confidence"]].append((right, node.name, module, actual["module"]))
     assert sum(map(len, answers_by_word.values())) > 20
     for word, answers in answers_by_word.items():
         wrong = [answer[1:] for answer in answers if not answer[0]]
-        assert len(wrong) <= max(MAY_BE_WRONG[word] * len(answers), 1 if MAY_BE_WRONG[word] else 0), (word, wrong)
+        assert len(wrong) <= max(MAX_WRONG_SHARE[word] * len(answers), 1 if MAX_WRONG_SHARE[word] else 0), (word, wrong)
 
 
 @pytest.mark.parametrize("form", ["pt", "pt2"])
 @pytest.mark.parametrize("name", NAMES)
-def test_exported_and_annotated_again(name, form, tmp_path):
+def test_results_and_annotations_after_tools_are_right(name, form, tmp_path):
     export = Export(name, form, tmp_path)
     onnx.checker.check_model(tmp_path / "model.onnx", full_check=True)
     assert_equals_pytorch(export, other_values(export.entry.inputs(export.entry.first)))

@@ -1,4 +1,4 @@
-"""The stored table of PyTorch's node counts is current, and export needs no inputs file if the trace has shapes."""
+"""The stored table of PyTorch's node counts is up to date; export needs no inputs file if the trace contains shapes."""
 
 import onnx
 import pytest
@@ -11,7 +11,7 @@ def test_the_stored_table_covers_the_zoo():
     assert baselines.stored()["nodes"].keys() == zoo.MODELS.keys()
 
 
-def test_row_of_bert_tiny_is_current():
+def test_the_row_of_bert_tiny_is_up_to_date():
     assert baselines.stored()["nodes"]["bert_tiny"] == baselines.measure("bert_tiny")
 
 

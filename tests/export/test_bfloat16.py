@@ -18,8 +18,8 @@ from function_module import FunctionModule
 
 os.environ.setdefault("WHENCE", str(command.BINARY))
 
-# Operators that run in bfloat16 without casts, each as a model of one node: inputs, expression.
-MOVES = {
+# Operators that run in bfloat16 without casts, each as a model with one node: inputs, expression.
+ONE_NODE_MODELS = {
     "CastLike": ("bfloat16[2] x, bfloat16[1] y", "CastLike(x, y)"),
     "Cast": ("bfloat16[2] x", "Cast <to: int = 1> (x)"),
     "Concat": ("bfloat16[2] x, bfloat16[2] y", "Concat <axis: int = 0> (x, y)"),
@@ -58,15 +58,15 @@ class Block(nn.Module):
 
 
 def run(path, x):
-    """Runs the file with a float32 input and a Cast in front, because numpy has no bfloat16."""
+    """Runs the file with casts from and to float32 around it, because numpy has no bfloat16."""
     model = onnx.load(path)
     cast = onnx.helper.make_node("Cast", ["x_float32"], [model.graph.input[0].name], to=onnx.TensorProto.BFLOAT16)
     shape = [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     model.graph.node.insert(0, cast)
     del model.graph.input[0]
     model.graph.input.append(onnx.helper.make_tensor_value_info("x_float32", onnx.TensorProto.FLOAT, shape))
-    narrow = model.graph.output.pop()
-    model.graph.node.append(onnx.helper.make_node("Cast", [narrow.name], ["wide"], to=onnx.TensorProto.FLOAT))
+    output = model.graph.output.pop()
+    model.graph.node.append(onnx.helper.make_node("Cast", [output.name], ["wide"], to=onnx.TensorProto.FLOAT))
     model.graph.output.append(onnx.helper.make_tensor_value_info("wide", onnx.TensorProto.FLOAT, None))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, {"x_float32": x.float().numpy()})
@@ -88,7 +88,7 @@ def test_a_model_runs_on_the_cpu_with_a_warning(block, backend, tmp_path):
     with torch.no_grad():
         results = block(other)
     for actual, expected in zip(run(tmp_path / "m.onnx", other), results, strict=True):
-        np.testing.assert_allclose(actual, expected.float(), rtol=0.02, atol=0.03)  # bfloat16 has 8 bits
+        np.testing.assert_allclose(actual, expected.float(), rtol=0.02, atol=0.03)  # 8 bits of precision
     model = onnx.load(tmp_path / "m.onnx")
     weights = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     assert weights["up.bias"] == weights["down.bias"] == onnx.TensorProto.BFLOAT16
@@ -124,7 +124,7 @@ class SharedCast(nn.Module):
         return self.a(x), self.b(x)
 
 
-def test_a_cast_that_two_modules_read_belongs_to_their_ancestor(tmp_path):
+def test_a_cast_read_by_two_modules_belongs_to_their_ancestor(tmp_path):
     with pytest.warns(whence.WhenceWarning, match="operators of bfloat16"):
         program = whence.export(SharedCast().eval(), torch.ones(2).bfloat16(), tmp_path / "m.onnx")
     (cast,) = [node for node in program.model_proto.graph.node if node.op_type == "Cast" and node.input[0] == "x"]
@@ -136,13 +136,13 @@ def test_keep_bfloat16_adds_no_casts(block, tmp_path):
     x = torch.randn(2, 5, 8).bfloat16()
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
-        kept = whence.export(block, x, tmp_path / "kept.onnx", keep_bfloat16=True).model_proto.graph
-    assert sum(node.op_type == "Cast" for node in kept.node) <= 1
+        graph = whence.export(block, x, tmp_path / "m.onnx", keep_bfloat16=True).model_proto.graph
+    assert sum(node.op_type == "Cast" for node in graph.node) <= 1
     with pytest.raises(Exception, match="Could not find an implementation"):
-        onnxruntime.InferenceSession(str(tmp_path / "kept.onnx"), providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
 
 
-def test_branches_and_loops(tmp_path):
+def test_branches_and_loops_in_bfloat16(tmp_path):
     scripted = torch.jit.script(Steps().eval())
     scripted.save(str(tmp_path / "m.pt"))
     torch.save((torch.randn(3, 4),), tmp_path / "x.pt")
@@ -170,13 +170,13 @@ class Steps(nn.Module):
 def test_listed_operators_run_in_bfloat16(opset):
     header = (command.ROOT / "annotator" / "exporter" / "bfloat16.h").read_text()
     listed = re.findall('"([A-Za-z]+)"', header.split("runs_in_bfloat16")[1].split("};")[0])
-    assert sorted(listed) == listed and set(listed) == set(MOVES)
+    assert sorted(listed) == listed and set(listed) == set(ONE_NODE_MODELS)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     for name in listed:
         if name == "CastLike" and opset < 15 or name == "LayerNormalization" and opset < 17:
             continue
-        inputs, computed = MOVES[name]
+        inputs, computed = ONE_NODE_MODELS[name]
         element = {"Cast": "float", "Shape": "int64"}.get(name, "bfloat16")
         model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> '
                                         f"g ({inputs}) => ({element}[] z) {{ z = {computed} }}")

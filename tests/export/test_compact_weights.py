@@ -1,4 +1,4 @@
-"""Narrow and compact weights stay so in the file: folding does not enlarge them, and the results equal PyTorch's."""
+"""Narrow and packed weights stay compact in the file: folding does not enlarge them, and results equal PyTorch's."""
 
 import numpy as np
 import onnx
@@ -25,7 +25,7 @@ class Int8Linear(nn.Module):
 
 
 class TinyInt8Linear(Int8Linear):
-    """A weight so small that float32 would cost little; it must stay int8."""
+    """A weight so small that float32 would cost little; it must stay int8 anyway."""
 
     def __init__(self):
         super().__init__(12, 8)
@@ -171,7 +171,7 @@ def archive_of(model, form, folder):
 
 
 def bytes_of(graph) -> int:
-    return sum(onnx.numpy_helper.to_array(each).nbytes for each in graph.initializer)
+    return sum(onnx.numpy_helper.to_array(tensor).nbytes for tensor in graph.initializer)
 
 
 @pytest.mark.parametrize("form", ["pt", "pt2"])
@@ -182,13 +182,14 @@ def test_the_file_is_no_larger_than_the_model(make, options, form, tmp_path):
     model = make().eval()
     command.run("export", archive_of(model, form, tmp_path), "-o", tmp_path / "m.onnx", *OPTIONS[options])
     onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
-    size = sum(each.nbytes for each in [*model.parameters(), *model.buffers()])
+    size = sum(tensor.nbytes for tensor in [*model.parameters(), *model.buffers()])
     constants = 2048  # shapes, axes, bounds, positions
     assert bytes_of(onnx.load(tmp_path / "m.onnx").graph) <= size + constants
-    stored = [(each.data_type, int(np.prod(each.dims))) for each in onnx.load(tmp_path / "m.onnx").graph.initializer]
-    for each in [*model.parameters(), *model.buffers()]:
-        if each.dtype in NARROW and each.numel() > 8:
-            assert (NARROW[each.dtype], each.numel()) in stored, "a narrow weight was widened"
+    stored = [(tensor.data_type, int(np.prod(tensor.dims)))
+              for tensor in onnx.load(tmp_path / "m.onnx").graph.initializer]
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.dtype in NARROW and tensor.numel() > 8:
+            assert (NARROW[tensor.dtype], tensor.numel()) in stored, "a narrow weight was widened"
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     feeds = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), model.inputs, strict=True)}
     np.testing.assert_allclose(session.run(None, feeds)[0], model(*model.inputs).detach().numpy(), rtol=1e-4, atol=1e-4)

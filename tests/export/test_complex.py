@@ -1,4 +1,4 @@
-"""Complex tensors as pairs of real numbers: arithmetic, rearrangement, constants, and refusals with their location."""
+"""Complex tensors as pairs of real numbers: arithmetic, rearrangement, constants, and unsupported operators."""
 
 import onnxruntime
 import pytest
@@ -19,31 +19,32 @@ class Model(torch.nn.Module):
         return self.function(x, y) if self.rotations is None else self.function(x, self.rotations)
 
 
-def compared(model, tmp_path, archive):
+def compare(model, tmp_path, archive):
     x, y = torch.randn(2, 3, 4, 2), torch.randn(2, 3, 4, 2)
-    saved, inputs = tmp_path / f"m.{archive}", tmp_path / "inputs.pt"
+    archive_path, inputs = tmp_path / f"m.{archive}", tmp_path / "inputs.pt"
     options = []
     if archive == "pt":
-        torch.jit.save(torch.jit.trace(model, (x, y), check_trace=False), saved)
+        torch.jit.save(torch.jit.trace(model, (x, y), check_trace=False), archive_path)
         torch.save((x, y), inputs)
         options = ["--inputs", inputs, "--dynamic", "x:0=b", "--dynamic", "y:0=b"]
     else:
         b = {0: torch.export.Dim("b")}
-        torch.export.save(torch.export.export(model, (x, y), dynamic_shapes={"x": b, "y": b}, strict=False), saved)
-    command.run("export", saved, "-o", tmp_path / "m.onnx", *options)
+        program = torch.export.export(model, (x, y), dynamic_shapes={"x": b, "y": b}, strict=False)
+        torch.export.save(program, archive_path)
+    command.run("export", archive_path, "-o", tmp_path / "m.onnx", *options)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     for rows in (2, 5):
         x, y = torch.randn(rows, 3, 4, 2), torch.randn(rows, 3, 4, 2)
-        feed = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+        feed = {value.name: {"x": x, "y": y}[value.name].numpy() for value in session.get_inputs()}
         torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), model(x, y), rtol=1e-4, atol=1e-4)
 
 
 def low_frequencies(z, w):
     """Keeps the low frequencies of a spectrum and sets the others to zero, as Fourier layers do."""
-    kept = torch.zeros(z.shape[0], 3, 4, dtype=torch.complex64)
-    kept[:, :2, 1:] = z[:, :2, 1:] * w[:, :2, 1:]
-    kept[:, 2] = w[:, 2]
-    return kept
+    spectrum = torch.zeros(z.shape[0], 3, 4, dtype=torch.complex64)
+    spectrum[:, :2, 1:] = z[:, :2, 1:] * w[:, :2, 1:]
+    spectrum[:, 2] = w[:, 2]
+    return spectrum
 
 
 FUNCTIONS = {
@@ -76,22 +77,22 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("archive", ["pt", "pt2"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_pairs_equal_pytorch(name, archive, tmp_path):
-    compared(Model(FUNCTIONS[name]), tmp_path, archive)
+def test_complex_results_equal_pytorch(name, archive, tmp_path):
+    compare(Model(FUNCTIONS[name]), tmp_path, archive)
 
 
 @pytest.mark.parametrize("archive", ["pt", "pt2"])
 def test_rotary_embedding_with_a_complex_buffer(archive, tmp_path):
     """As in Llama's original code, the rotations are a complex buffer."""
     rotations = torch.polar(torch.ones(3, 4), torch.randn(3, 4))
-    compared(Model(lambda x, t: real(complex_of(x) * t).flatten(2), rotations), tmp_path, archive)
+    compare(Model(lambda x, t: real(complex_of(x) * t).flatten(2), rotations), tmp_path, archive)
 
 
 @pytest.mark.parametrize("function, words", [
     (lambda x, y: real(torch.linalg.inv(complex_of(x[:, :, :3]))), "linalg_inv"),
     (lambda x, y: real(complex_of(x).roll(1)), "works on all axes"),
 ])
-def test_an_operator_without_a_form_for_pairs_is_refused_by_name(function, words, tmp_path):
+def test_an_unsupported_complex_operator_is_refused_by_name(function, words, tmp_path):
     x = torch.randn(2, 3, 4, 2)
     torch.export.save(torch.export.export(Model(function), (x, x), strict=False), tmp_path / "m.pt2")
     stderr = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", code=4).stderr
@@ -105,14 +106,14 @@ def test_complex_inputs_and_outputs_are_pairs_in_the_file(archive, tmp_path):
             return z * 1j + x, z.abs()
 
     z, x = torch.randn(2, 3, dtype=torch.complex64), torch.randn(2, 3)
-    saved, inputs, options = tmp_path / f"m.{archive}", tmp_path / "inputs.pt", []
+    archive_path, inputs, options = tmp_path / f"m.{archive}", tmp_path / "inputs.pt", []
     if archive == "pt":
-        torch.jit.save(torch.jit.trace(Rotation(), (z, x), check_trace=False), saved)
+        torch.jit.save(torch.jit.trace(Rotation(), (z, x), check_trace=False), archive_path)
         torch.save((z, x), inputs)
         options = ["--inputs", inputs]
     else:
-        torch.export.save(torch.export.export(Rotation(), (z, x)), saved)
-    command.run("export", saved, "-o", tmp_path / "m.onnx", *options)
+        torch.export.save(torch.export.export(Rotation(), (z, x)), archive_path)
+    command.run("export", archive_path, "-o", tmp_path / "m.onnx", *options)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     results = session.run(None, {"z": real(z).numpy(), "x": x.numpy()})
     torch.testing.assert_close(torch.from_numpy(results[0]), real(z * 1j + x))

@@ -1,4 +1,4 @@
-"""Composite operators without a converter: PyTorch decomposes them, in .pt and in .pt2 archives."""
+"""Composite operators without a converter, which PyTorch decomposes, in .pt and .pt2 archives."""
 
 import onnx
 import pytest
@@ -112,14 +112,14 @@ def test_decomposed_operators_have_dynamic_sizes(tmp_path):
         assert_same(tmp_path / "m.onnx", Net(lambda x: torch.kron(x, x), 1), inputs_of(1, (rows, 6)))
 
 
-def exported(folder, function, arity):
+def export_program(folder, function, arity):
     program = torch.export.export(Net(function, arity), tuple(inputs_of(arity).values()), strict=False)
     torch.export.save(program, folder / "m.pt2")
     return folder / "m.pt2"
 
 
-def test_refused_without_libtorch(tmp_path):
-    path = exported(tmp_path, *CASES["hinge_embedding_loss"])
+def test_decomposition_without_libtorch_is_refused(tmp_path):
+    path = export_program(tmp_path, *CASES["hinge_embedding_loss"])
     stderr = command.run("export", path, "-o", tmp_path / "m.onnx", code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
     assert "E0307" in stderr and "aten::hinge_embedding_loss" in stderr and "--converters FILE" in stderr
     assert not (tmp_path / "m.onnx").exists()
@@ -127,7 +127,7 @@ def test_refused_without_libtorch(tmp_path):
 
 def test_operators_with_converters_need_no_libtorch(tmp_path):
     """If every operator has a converter, the recorder is not loaded."""
-    path = exported(tmp_path, lambda x: torch.relu(x) * 2, 1)
+    path = export_program(tmp_path, lambda x: torch.relu(x) * 2, 1)
     command.run("export", path, "-o", tmp_path / "m.onnx", env={"WHENCE_RECORDER": "/nowhere"})
 
 
@@ -137,22 +137,22 @@ def test_an_operator_that_depends_on_data_is_refused(tmp_path):
     assert "E030" in stderr and "aten::ctc_loss" in stderr
 
 
-def test_one_cause_is_one_error(tmp_path):
-    """An operator that cannot be decomposed is not also reported as one without a converter."""
+def test_an_operator_is_reported_once(tmp_path):
+    """An operator that cannot be decomposed is not also reported as lacking a converter."""
     stderr = export_trace(tmp_path, lambda x: x.T * torch.kaiser_window(x.shape[0]), "--dynamic", "x:0=rows", code=4)
     assert stderr.count("aten::kaiser_window") == 1 and "E0302" in stderr and "E0301" not in stderr
 
 
 def test_a_sparse_tensor_is_refused(tmp_path):
-    """PyTorch crashes if whence does not check the layout of a result."""
+    """PyTorch would crash if whence did not check the layout of results."""
     stderr = export_trace(tmp_path, lambda x: torch.sparse.mm(x.to_sparse(), x.T), code=4)
     assert "E0303" in stderr and "sparse" in stderr
 
 
 def test_no_decomposition_is_suggested_for_data_dependent_operators(tmp_path):
-    """Another decomposition would depend on the content of tensors as well, and add assertions."""
-    stderr = command.run("export", exported(tmp_path, lambda x: torch.linalg.lu_factor(x @ x.T)[0], 1), "-o",
-                       tmp_path / "m.onnx", code=4).stderr
+    """Another decomposition would also depend on data, and add assertions."""
+    stderr = command.run("export", export_program(tmp_path, lambda x: torch.linalg.lu_factor(x @ x.T)[0], 1), "-o",
+                         tmp_path / "m.onnx", code=4).stderr
     assert "E0303" in stderr and "aten::linalg_lu_factor" in stderr and "run_decompositions" not in stderr
     assert "--converters FILE" in stderr
 
@@ -166,12 +166,13 @@ def test_a_nested_tensor_is_refused(tmp_path):
     with torch.no_grad():
         torch.jit.trace(model, (torch.randn(2, 3, 8),), check_trace=False).save(str(tmp_path / "m.pt"))
     stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,3,8]",
-                       code=4).stderr
+                         code=4).stderr
     assert all(text in stderr for text in ("E0303", "nested tensor", "transformer.py", "set_fastpath_enabled"))
 
 
 def test_all_missing_converters_are_reported_in_one_run(tmp_path):
-    path = exported(tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
+    path = export_program(
+        tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
     stderr = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr
     assert "aten::linalg_eigvalsh" in stderr and "aten::linalg_qr" in stderr and "aten::kron" not in stderr
 
@@ -194,7 +195,7 @@ def test_a_composite_that_slices_or_pads_by_size_is_refused(tmp_path):
     """irfft with n=7 reads four elements of an axis: it slices a longer axis and pads a shorter one."""
     model = Net(lambda x: torch.fft.irfft(x + 0j, n=7), 1)
     torch.jit.trace(model, torch.randn(4, 6), check_trace=False).save(str(tmp_path / "m.pt"))
-    words = ["export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,6]"]
-    command.run(*words)
-    result = command.run(*words, "--overwrite", "--dynamic", "x:1=m", code=4)
+    arguments = ["export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,6]"]
+    command.run(*arguments)
+    result = command.run(*arguments, "--overwrite", "--dynamic", "x:1=m", code=4)
     assert "fft_irfft" in result.stderr

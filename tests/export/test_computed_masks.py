@@ -1,5 +1,5 @@
-"""An attention mask computed from weights that are large enough to be written without being held in memory: relative
-positions as in the encoder of SAM."""
+"""An attention mask computed from weights so large that whence streams them into the file: relative positions, as in
+the encoder of SAM."""
 
 import numpy
 import onnxruntime
@@ -38,7 +38,7 @@ def archives(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.pt2"])
-def test_export(archives, name, tmp_path):
+def test_export_equals_pytorch(archives, name, tmp_path):
     folder, model = archives
     command.run("export", folder / name, "-o", tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
@@ -49,8 +49,8 @@ def test_export(archives, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.pt2"])
-def test_annotate(archives, name, tmp_path):
-    """The sidecar holds no weights, yet the layers with the large weights are matched."""
+def test_layers_with_large_weights_are_matched(archives, name, tmp_path):
+    """The sidecar contains no weights, yet the layers with the large weights are matched."""
     folder, _ = archives
     command.run("record", folder / name, "-o", tmp_path / "model.whence.json")
     command.run("annotate", folder / "foreign.onnx", "--sidecar", tmp_path / "model.whence.json",

@@ -1,4 +1,4 @@
-"""Expressions of constants are folded at export: the result equals PyTorch's and only one node remains."""
+"""Expressions of constants are folded at export: one node remains, and its result equals PyTorch's."""
 
 import numpy as np
 import onnx
@@ -86,12 +86,12 @@ class ConstantExpression(torch.nn.Module):
 
     def forward(self, x):
         function = COMPUTED[self.name]
-        # The lambdas read globals; replace them with the buffers.
-        of_buffers = type(function)(function.__code__, {"torch": torch, **dict(self.named_buffers())})
-        return x + of_buffers().to(torch.float32)
+        # The lambda reads globals; replace them with the buffers.
+        expression = type(function)(function.__code__, {"torch": torch, **dict(self.named_buffers())})
+        return x + expression().to(torch.float32)
 
 
-def exported(model: torch.nn.Module, inputs: tuple, folder, *options) -> onnx.ModelProto:
+def export_model(model: torch.nn.Module, inputs: tuple, folder, *options) -> onnx.ModelProto:
     torch.export.save(torch.export.export(model, inputs, strict=False), folder / "m.pt2")
     command.run("export", folder / "m.pt2", "-o", folder / "m.onnx", *options)
     return onnx.load(folder / "m.onnx")
@@ -107,14 +107,14 @@ def assert_same(folder, model: torch.nn.Module, inputs: tuple) -> None:
 @pytest.mark.parametrize("name", COMPUTED)
 def test_only_the_addition_remains(name, tmp_path):
     model, inputs = ConstantExpression(name), (torch.zeros(2, 3),)
-    assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Add"]
+    assert [node.op_type for node in export_model(model, inputs, tmp_path).graph.node] == ["Add"]
     assert_same(tmp_path, model, inputs)
 
 
 def test_weight_norm_is_folded_into_the_weight(tmp_path):
-    """The file holds the normalised weight once, named after its parameter, without the two original parameters."""
+    """The file contains the normalised weight, named after its parameter, instead of the two original parameters."""
     model, inputs = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(300, 200)), (torch.randn(2, 300),)
-    graph = exported(model, inputs, tmp_path).graph
+    graph = export_model(model, inputs, tmp_path).graph
     assert [node.op_type for node in graph.node] == ["Gemm"]
     assert [(tensor.name, list(tensor.dims)) for tensor in graph.initializer] == [
         ("bias", [200]), ("parametrizations.weight.original1.folded", [200, 300])]
@@ -125,7 +125,7 @@ def test_spectral_norm_is_folded_into_the_weight(tmp_path):
     """Spectral norm reads the weight twice: directly, and as a matrix for its largest singular value."""
     layer = torch.nn.Conv2d(3, 8, 3).eval()
     model, inputs = torch.nn.utils.parametrizations.spectral_norm(layer).eval(), (torch.randn(2, 3, 5, 5),)
-    graph = exported(model, inputs, tmp_path).graph
+    graph = export_model(model, inputs, tmp_path).graph
     assert [node.op_type for node in graph.node] == ["Conv"]
     assert [(tensor.name, list(tensor.dims)) for tensor in graph.initializer] == [
         ("bias", [8]), ("parametrizations.weight.original.folded", [8, 3, 3, 3])]
@@ -142,7 +142,7 @@ class FullRotation(torch.nn.Module):
 
 def test_concat_drops_empty_inputs(tmp_path):
     model, inputs = FullRotation(), (torch.randn(2, 6),)
-    assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Mul"]
+    assert [node.op_type for node in export_model(model, inputs, tmp_path).graph.node] == ["Mul"]
     assert_same(tmp_path, model, inputs)
 
 
@@ -155,7 +155,7 @@ class SameSizeResize(torch.nn.Module):
 
 def test_a_resize_to_the_same_size_is_removed(tmp_path):
     model, inputs = SameSizeResize(), (torch.randn(1, 2, 4, 4),)
-    assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Relu"]
+    assert [node.op_type for node in export_model(model, inputs, tmp_path).graph.node] == ["Relu"]
     assert_same(tmp_path, model, inputs)
 
 
@@ -171,7 +171,7 @@ class SharedWeight(torch.nn.Module):
 
 
 def test_a_large_weight_is_not_stored_twice(tmp_path):
-    graph = exported(SharedWeight(), (torch.randn(2, 256),), tmp_path).graph
+    graph = export_model(SharedWeight(), (torch.randn(2, 256),), tmp_path).graph
     assert sorted(node.op_type for node in graph.node) == ["Add", "MatMul", "MatMul", "Mul"]
     assert_same(tmp_path, SharedWeight().eval(), (torch.zeros(2, 256),))
 
@@ -184,14 +184,14 @@ class LargeFull(torch.nn.Module):
 
 
 def test_a_large_table_of_one_number_is_computed_at_run_time(tmp_path):
-    model = exported(LargeFull(), (torch.randn(1, 1024),), tmp_path)
+    model = export_model(LargeFull(), (torch.randn(1, 1024),), tmp_path)
     assert len(model.SerializeToString()) < 4096
     assert_same(tmp_path, LargeFull(), (torch.randn(1, 1024),))
 
 
 def test_nothing_is_folded_without_optimization(tmp_path):
     model, inputs = ConstantExpression("mul"), (torch.zeros(2, 3),)
-    assert "Mul" in [node.op_type for node in exported(model, inputs, tmp_path, "--no-optimize").graph.node]
+    assert "Mul" in [node.op_type for node in export_model(model, inputs, tmp_path, "--no-optimize").graph.node]
     assert_same(tmp_path, model, inputs)
 
 
@@ -205,5 +205,5 @@ class TensorAttribute(torch.nn.Module):
 
 
 def test_a_tensor_attribute_keeps_its_name(tmp_path):
-    graph = exported(TensorAttribute(), (torch.zeros(2),), tmp_path).graph
+    graph = export_model(TensorAttribute(), (torch.zeros(2),), tmp_path).graph
     assert [tensor.name for tensor in graph.initializer] == ["scale"]

@@ -16,7 +16,7 @@ from constraints import constraints_of
 
 HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import List\nfrom torch import Tensor\n\n\n"
           "class Scripted(torch.nn.Module):\n    def forward(self, x: Tensor, y: Tensor):\n")
-NAMED = {
+EXPRESSIONS = {
     "torch.cat([x, x, y])": "2*n + m",
     "x[: x.size(0) // 2]": "(n//2)",
     "torch.arange(x.size(0) * y.size(0))": "n*m",
@@ -27,7 +27,7 @@ NAMED = {
 }
 
 
-def exported(body, folder, *options):
+def export_script(body, folder, *options):
     source = folder / "scripted.py"
     source.write_text(HEADER + textwrap.indent(body, " " * 8) + "\n")
     spec = importlib.util.spec_from_file_location("scripted", source)
@@ -46,45 +46,46 @@ def compare(model, path, sizes):
         draw = torch.Generator().manual_seed(seed)
         x, y = torch.randn(n, 4, generator=draw), torch.randn(m, 4, generator=draw)
         expected = model(x.clone(), y.clone())
-        feed = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+        feed = {value.name: {"x": x, "y": y}[value.name].numpy() for value in session.get_inputs()}
         results = session.run(None, feed)
-        for actual, want in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
-            assert actual.shape == tuple(want.shape), (n, m)
-            np.testing.assert_allclose(actual, want.numpy(), rtol=1e-5, atol=1e-5)
+        for actual, reference in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            assert actual.shape == tuple(reference.shape), (n, m)
+            np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("expression", NAMED)
+@pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_a_derived_size_is_an_expression_in_the_file(expression, tmp_path):
-    model, path = exported(f"return {expression}", tmp_path)
+    model, path = export_script(f"return {expression}", tmp_path)
     shape = onnx.load(path).graph.output[0].type.tensor_type.shape
-    assert shape.dim[0].dim_param == NAMED[expression]
+    assert shape.dim[0].dim_param == EXPRESSIONS[expression]
     compare(model, path, [(6, 3), (4, 9), (11, 1), (17, 20)])
 
 
-# In the first two, sizes coincide at every recorded size, or at the only one that meets the condition.
-OF_OTHER_SIZES = {
-    "cut to nothing": "return y[x.size(0):3] * 1, x[y.size(0) * 9 : x.size(0) - 40]",
+# The sizes of the first two coincide at every recorded size, or at the only one that meets the condition.
+COINCIDENT_SIZES = {
+    "empty slices": "return y[x.size(0):3] * 1, x[y.size(0) * 9 : x.size(0) - 40]",
     "under a condition": "if x.size(0) == 6:\n    z = torch.zeros(x.size(0) - y.size(0) + 9, 4)\nelse:\n    z = y\nreturn z * 2",
-    "of data, as long as another": ("z = x[x[:, 0] > 0]\nw = torch.cat([z, z[:1] * 0])\n"
-                                    "return w.view(-1, 2, 2), (z @ z.t()).flatten(), w.new_ones(w.size(0))"),
+    "from data, equal to another size": ("z = x[x[:, 0] > 0]\nw = torch.cat([z, z[:1] * 0])\n"
+                                         "return w.view(-1, 2, 2), (z @ z.t()).flatten(), w.new_ones(w.size(0))"),
     "a number that is written to": "n = torch.tensor(x.size(0))\nn.add_(y.size(0))\nreturn torch.ones(int(n)), x[: int(n) // 2]",
-    "of a loop": ("z = x\nfor i in range(int((y > 0).sum()) % 3 + 1): z = torch.cat([z, y])\n"
-                  "return z, z.view(-1), z.new_zeros(z.size(0) + 1)"),
+    "from a loop": ("z = x\nfor i in range(int((y > 0).sum()) % 3 + 1): z = torch.cat([z, y])\n"
+                    "return z, z.view(-1), z.new_zeros(z.size(0) + 1)"),
 }
 
 
-@pytest.mark.parametrize("name", OF_OTHER_SIZES)
-def test_no_size_of_one_run_becomes_a_constant(name, tmp_path):
-    model, path = exported(OF_OTHER_SIZES[name], tmp_path)
+@pytest.mark.parametrize("name", COINCIDENT_SIZES)
+def test_coincident_sizes_do_not_become_constants(name, tmp_path):
+    model, path = export_script(COINCIDENT_SIZES[name], tmp_path)
     compare(model, path, [(6, 3), (7, 2), (1, 5), (60, 1), (3, 3), (2, 9)])
 
 
 def test_constraints_on_sizes_are_in_the_sidecar_and_the_file(tmp_path):
-    """Slices a table at the length of the input, and returns the input without its first row."""
+    """The model slices a table to the length of its input, and returns the input without its first row."""
     body = "return torch.arange(200.0)[: x.size(0), None] * x, x[1:] + 1"
-    model, path = exported(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
-    assert [each.dim_param for each in (out.type.tensor_type.shape.dim[0] for out in onnx.load(path).graph.output)] == ["n", "n - 1"]
+    model, path = export_script(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
+    outputs = onnx.load(path).graph.output
+    assert [output.type.tensor_type.shape.dim[0].dim_param for output in outputs] == ["n", "n - 1"]
     constraints = json.loads((tmp_path / "m.json").read_text())["constraints"]
-    assert constraints == ["s0 <= 200"]  # symbols are numbered
+    assert constraints == ["s0 <= 200"]  # the sidecar numbers its symbols
     assert constraints_of(path) == ["n <= 200"]
     compare(model, path, [(6, 3), (1, 1), (200, 2), (0, 1)])

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import command
-import ops.cases.detection  # noqa: F401, registers the operators in the process that traces
+import ops.cases.detection  # noqa: F401, registers the operators for tracing
 
 CALLS = torch.load(Path(__file__).with_name("torchvision_results.pt"))
 
 
 class Constant(torch.nn.Module):
-    """A call that depends on no input: its result, computed by the recorder, becomes a constant of the file."""
+    """Calls an operator on constants; the recorder computes the result, which becomes a constant of the file."""
 
     def __init__(self, name: str, arguments: list):
         super().__init__()
@@ -26,9 +26,9 @@ class Constant(torch.nn.Module):
         return (x + 1, *(results if isinstance(results, tuple) else [results]))
 
 
-@pytest.mark.parametrize("place", range(len(CALLS)), ids=[f"{place}-{call[0]}" for place, call in enumerate(CALLS)])
-def test_the_recorder_computes_torchvisions_results(place, tmp_path):
-    name, arguments, expected = CALLS[place]
+@pytest.mark.parametrize("index", range(len(CALLS)), ids=[f"{index}-{call[0]}" for index, call in enumerate(CALLS)])
+def test_the_recorder_computes_torchvisions_results(index, tmp_path):
+    name, arguments, expected = CALLS[index]
     torch.jit.trace(Constant(name, arguments), torch.zeros(2), check_trace=False).save(tmp_path / "call.pt")
     command.run("export", tmp_path / "call.pt", "-o", tmp_path / "call.onnx")
     assert name not in str([node.op_type for node in onnx.load(tmp_path / "call.onnx").graph.node])
@@ -50,17 +50,17 @@ class Detector(torch.nn.Module):
     def forward(self, image):
         features = self.body(image).relu()
         corners, sizes = self.box(features).abs().flatten(2)[0].T.chunk(2, 1)
-        places = torch.arange(len(corners))[:, None]
-        corners = corners + torch.cat([places % 8, places // 8], 1)
-        found = torch.cat([corners, corners + sizes + 1], 1)
-        kept = torch.ops.torchvision.nms(found, self.score(features).flatten(), 0.2)
-        regions = torch.cat([found.new_zeros(kept.shape[0], 1), found[kept]], 1)
-        cut = torch.ops.torchvision.roi_align(features, regions, 1.0, 2, 2, 2, False)
-        return found[kept], self.head(cut.flatten(1)).softmax(-1)
+        cells = torch.arange(len(corners))[:, None]
+        corners = corners + torch.cat([cells % 8, cells // 8], 1)
+        boxes = torch.cat([corners, corners + sizes + 1], 1)
+        selected = torch.ops.torchvision.nms(boxes, self.score(features).flatten(), 0.2)
+        regions = torch.cat([boxes.new_zeros(selected.shape[0], 1), boxes[selected]], 1)
+        pooled = torch.ops.torchvision.roi_align(features, regions, 1.0, 2, 2, 2, False)
+        return boxes[selected], self.head(pooled.flatten(1)).softmax(-1)
 
 
 @pytest.mark.parametrize("make", [torch.jit.script, lambda model: torch.jit.trace(model, IMAGE)], ids=["script", "trace"])
-def test_a_detector_finds_other_boxes_in_another_image(make, tmp_path):
+def test_a_detector_finds_different_boxes_in_different_images(make, tmp_path):
     model = Detector().eval()
     make(model).save(tmp_path / "detector.pt")
     torch.save((IMAGE,), tmp_path / "inputs.pt")
@@ -80,7 +80,7 @@ IMAGE = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(9))
 
 
 class ComputedScale(torch.nn.Module):
-    """Computes the scale of a feature map from its size and the image's, as torchvision's poolers do."""
+    """Computes the scale of a feature map from its size and the image size, as torchvision's poolers do."""
 
     def forward(self, image, boxes):
         features = torch.nn.functional.avg_pool2d(image, 4)

@@ -1,4 +1,4 @@
-"""while_loop and scan of torch.export archives: results equal PyTorch's, and nodes of a body have their modules."""
+"""while_loop and scan of torch.export archives: results equal PyTorch's, and nodes in bodies get their modules."""
 
 import onnx
 import pytest
@@ -46,13 +46,13 @@ class Recurrent(torch.nn.Module):
 
     def forward(self, state, xs):
         def combine(carried, x):
-            following = torch.relu(self.cell(carried) + x)
-            return following, following * 2
+            new_state = torch.relu(self.cell(carried) + x)
+            return new_state, new_state * 2
 
         return scan(combine, state, xs, **self.options)
 
 
-class TwoOfEach(torch.nn.Module):
+class SeveralValues(torch.nn.Module):
     """Two carried, two scanned and two stacked values; one stacked value equals the carried input."""
 
     def forward(self, state, xs):
@@ -69,7 +69,7 @@ def no_compiled_code():
     torch._dynamo.reset()
 
 
-def exported(folder, model, inputs: dict, decomposed: bool, **options):
+def export_model(folder, model, inputs: dict, decomposed: bool, **options):
     program = torch.export.export(model.eval(), (), inputs, **options)
     torch.export.save(program.run_decompositions() if decomposed else program, folder / "m.pt2")
     command.run("export", folder / "m.pt2", "-o", folder / "m.onnx", "--annotate")
@@ -80,29 +80,29 @@ def exported(folder, model, inputs: dict, decomposed: bool, **options):
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_while_loop_trip_count_equals_pytorch(tmp_path, decomposed):
     model, inputs = Repeat(), {"x": torch.randn(2, 3), "y": torch.randn(2, 3)}
-    path = exported(tmp_path, model, {"n": torch.tensor(3), **inputs}, decomposed)
+    path = export_model(tmp_path, model, {"n": torch.tensor(3), **inputs}, decomposed)
     for times in (0, 1, 5):
         assert_same(path, model, {"n": torch.tensor(times), **inputs})
 
 
 @pytest.mark.parametrize("scale", [9.0, 0.1, -5.0])
-def test_while_loop_in_a_branch(tmp_path, scale):
+def test_while_loop_in_a_branch_equals_pytorch(tmp_path, scale):
     x = torch.rand(4) + 0.1
-    path = exported(tmp_path, Newton(), {"x": x}, False)
+    path = export_model(tmp_path, Newton(), {"x": x}, False)
     assert_same(path, Newton(), {"x": x * scale})
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
 @pytest.mark.parametrize("options", [{}, {"reverse": True}, {"dim": 1}, {"dim": 1, "reverse": True}])
-def test_scan(tmp_path, options, decomposed):
+def test_scan_equals_pytorch(tmp_path, options, decomposed):
     inputs = {"state": torch.randn(4, 3), "xs": torch.randn(4, 4, 3)}
     model = Recurrent(**options)
-    assert_same(exported(tmp_path, model, inputs, decomposed), model, inputs)
+    assert_same(export_model(tmp_path, model, inputs, decomposed), model, inputs)
 
 
-def test_scan_with_several_values(tmp_path):
+def test_scan_with_several_values_equals_pytorch(tmp_path):
     inputs = {"state": torch.randn(2, 3), "xs": torch.randn(5, 2, 3)}
-    assert_same(exported(tmp_path, TwoOfEach(), inputs, False), TwoOfEach(), inputs)
+    assert_same(export_model(tmp_path, SeveralValues(), inputs, False), SeveralValues(), inputs)
 
 
 def operators(path) -> list[str]:
@@ -111,7 +111,7 @@ def operators(path) -> list[str]:
 
 def test_a_scan_becomes_a_scan_node(tmp_path):
     inputs = {"state": torch.randn(4, 3), "xs": torch.randn(5, 4, 3)}
-    assert operators(exported(tmp_path, Recurrent(), inputs, False)) == ["Scan"]
+    assert operators(export_model(tmp_path, Recurrent(), inputs, False)) == ["Scan"]
 
 
 class IterationNumber(torch.nn.Module):
@@ -124,7 +124,7 @@ class IterationNumber(torch.nn.Module):
         return total
 
 
-def test_a_loop_that_is_no_scan_stays_a_loop(tmp_path):
+def test_a_loop_that_uses_the_iteration_number_stays_a_loop(tmp_path):
     inputs = {"x": torch.randn(5, 3), "k": torch.tensor(4)}
     torch.jit.script(IterationNumber()).save(tmp_path / "m.pt")
     torch.save(inputs, tmp_path / "inputs.pt")
@@ -143,13 +143,12 @@ class FirstRows(torch.nn.Module):
         return total
 
 
-def test_a_loop_over_another_axis_is_no_scan(tmp_path):
+def test_a_loop_over_another_axis_equals_pytorch(tmp_path):
     torch.jit.script(FirstRows()).save(tmp_path / "m.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[5,3]",
                 "--dynamic", "x:0=rows,1=columns")
     for rows, columns in ((5, 3), (4, 2)):
         assert_same(tmp_path / "m.onnx", FirstRows(), {"x": torch.randn(rows, columns)})
-
 
 
 class OverRows(torch.nn.Module):
@@ -169,36 +168,36 @@ def test_a_loop_over_a_possibly_empty_axis_stays_a_loop(tmp_path):
         assert_same(tmp_path / "m.onnx", OverRows(), {"x": torch.randn(rows, 3)})
 
 
-def test_scan_of_dynamic_length(tmp_path):
+def test_scan_of_dynamic_length_equals_pytorch(tmp_path):
     model = Recurrent()
     length = torch.export.Dim("length", min=2, max=64)
     sizes = [{"state": torch.randn(4, 3), "xs": torch.randn(size, 4, 3)} for size in (5, 9)]
-    path = exported(tmp_path, model, sizes[0], False, dynamic_shapes={"state": None, "xs": {0: length}})
+    path = export_model(tmp_path, model, sizes[0], False, dynamic_shapes={"state": None, "xs": {0: length}})
     for inputs in sizes:
         assert_same(path, model, inputs)
 
 
 def keys_in_bodies(path, key: str) -> dict:
     """Maps each operator in the bodies of loops to the values of `key` on its nodes."""
-    found: dict = {}
+    values: dict = {}
 
     def visit(graph, inside: bool) -> None:
         for node in graph.node:
             for entry in node.metadata_props:
                 if inside and entry.key == key:
-                    found.setdefault(node.op_type, set()).add(entry.value)
+                    values.setdefault(node.op_type, set()).add(entry.value)
             for attribute in node.attribute:
                 if attribute.type == onnx.AttributeProto.GRAPH:
                     visit(attribute.g, True)
 
     visit(onnx.load(path).graph, False)
-    return found
+    return values
 
 
-def test_modules_of_a_body(tmp_path):
-    """PyTorch records no modules in a body: a node that reads weights is inferred, others get the loop's module."""
+def test_nodes_in_a_body_get_modules(tmp_path):
+    """PyTorch records no modules in a body: nodes that read weights are inferred, others get the loop's module."""
     inputs = {"n": torch.tensor(3), "x": torch.randn(2, 3), "y": torch.randn(2, 3)}
-    path = exported(tmp_path, Repeat(), inputs, False)
+    path = export_model(tmp_path, Repeat(), inputs, False)
     modules, confidence = (keys_in_bodies(path, f"pkg.whence.{key}") for key in ("module", "confidence"))
     product = "Gemm" if "Gemm" in modules else "MatMul"
     assert modules[product] == {"step"} and confidence[product] == {"inferred"}

@@ -16,12 +16,12 @@ from models import zoo
 from results import assert_same_results
 
 KINDS = ("plain", "decomposed", "dynamic")
-# torch.export cannot make an axis dynamic at size 1 or at the model's maximum length, so it gets the second sizes.
+# torch.export cannot make an axis dynamic at size 1 or at the maximum length, so dynamic archives use the second sizes.
 MODELS = ("bert_tiny", "distilbert", "gpt2", "vit", "mobilenet_v2", "unet", "lstm_tagger", "shared_block")
 NOT_DYNAMIC = {"lstm_tagger"}  # torch.export fixes the length of a packed sequence
 
 
-def exported(name: str, kind: str) -> torch.export.ExportedProgram:
+def exported_program(name: str, kind: str) -> torch.export.ExportedProgram:
     if kind != "dynamic":
         return zoo.program(name).run_decompositions() if kind == "decomposed" else zoo.program(name)
     entry = zoo.MODELS[name]
@@ -36,7 +36,7 @@ def folder():
 
 
 def archive(folder, name: str, kind: str):
-    return kept.made(folder / f"{name}.{kind}.pt2", lambda path: torch.export.save(exported(name, kind), path))
+    return kept.made(folder / f"{name}.{kind}.pt2", lambda path: torch.export.save(exported_program(name, kind), path))
 
 
 def tensors(result) -> list[torch.Tensor]:
@@ -82,8 +82,8 @@ def test_modules_equal_those_of_the_trace(folder, tmp_path, name):
     assert modules(tmp_path / "pt2.onnx") == modules(tmp_path / "trace.onnx")
 
 
-def test_recorded_without_libtorch(folder, tmp_path):
-    """The sidecar of the archive annotates the export of PyTorch's own exporter."""
+def test_recording_needs_no_libtorch(folder, tmp_path):
+    """The archive's sidecar annotates the file of PyTorch's exporter."""
     path = archive(folder, "unet", "plain")
     command.run("record", path, "-o", tmp_path / "m.json", env={"WHENCE_RECORDER": "/nowhere"})
     assert json.loads((tmp_path / "m.json").read_text())["source"]["kind"] == "torch.export"
@@ -93,12 +93,12 @@ def test_recorded_without_libtorch(folder, tmp_path):
     assert report["matched"] >= 0.98 * report["nodes"]
 
 
-def test_dynamic_renames_a_symbol(folder, tmp_path):
+def test_dynamic_renames_a_symbol_of_the_archive(folder, tmp_path):
     path = archive(folder, "unet", "dynamic")
     command.run("export", path, "-o", tmp_path / "m.onnx", "--dynamic", "x:0=images")
     assert onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "images"
-    refused = command.run("export", path, "-o", tmp_path / "n.onnx", "--dynamic", "x:1=channels", code=4).stderr
-    assert "E0304" in refused and "dynamic_shapes" in refused and not (tmp_path / "n.onnx").exists()
+    stderr = command.run("export", path, "-o", tmp_path / "n.onnx", "--dynamic", "x:1=channels", code=4).stderr
+    assert "E0304" in stderr and "dynamic_shapes" in stderr and not (tmp_path / "n.onnx").exists()
 
 
 class Branches(torch.nn.Module):
@@ -117,7 +117,7 @@ class Branches(torch.nn.Module):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_contexts_conditions_and_state(tmp_path, sign):
+def test_contexts_conditions_and_state_equal_pytorch(tmp_path, sign):
     model, x = Branches().eval(), torch.full((2, 4), 0.5)
     torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
     stderr = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate").stderr
@@ -143,7 +143,7 @@ def test_lengths_of_ranges_equal_pytorch(tmp_path):
     assert_same(tmp_path / "range.onnx", FractionalRanges(), {"x": x})
 
 
-def rewritten(path, target, change) -> None:
+def rewrite(path, target, change) -> None:
     """Copies an archive with its program's JSON changed."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         for name in old.namelist():
@@ -159,33 +159,33 @@ def set_version(major):
     return lambda document: document["schema_version"].update(major=major)
 
 
-def forget_tensor(document):
+def remove_tensor(document):
     del document["graph_module"]["graph"]["tensor_values"]["conv2d"]
 
 
-def unknown_operator(document):
+def rename_operator(document):
     document["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.acme.convolve.default"
 
 
 @pytest.mark.parametrize("change, code, words", [
     (set_version(9), 3, ["E0205", "newer whence"]), (set_version(7), 4, ["E0303", "export it again"]),
-    (forget_tensor, 3, ["E0204", "conv2d"]), (unknown_operator, 4, ["E0301", "acme::convolve"]),
+    (remove_tensor, 3, ["E0204", "conv2d"]), (rename_operator, 4, ["E0301", "acme::convolve"]),
 ])
 def test_unreadable_programs_are_refused(folder, tmp_path, change, code, words):
-    rewritten(archive(folder, "unet", "plain"), tmp_path / "m.pt2", change)
+    rewrite(archive(folder, "unet", "plain"), tmp_path / "m.pt2", change)
     (tmp_path / "out.onnx").write_text("before")
     error = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
     assert all(word in error for word in words) and "try:" in error
     assert (tmp_path / "out.onnx").read_text() == "before"
 
 
-def packed(old, target) -> None:
+def compress(old, target) -> None:
     with zipfile.ZipFile(old) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         for name in source.namelist():
             new.writestr(name, source.read(name))
 
 
-def with_member(name: str):
+def add_member(name: str):
     def make(old, target) -> None:
         target.write_bytes(old.read_bytes())
         with zipfile.ZipFile(target, "a", zipfile.ZIP_STORED) as new, warnings.catch_warnings():
@@ -194,11 +194,11 @@ def with_member(name: str):
     return make
 
 
-def truncated(old, target) -> None:
+def truncate(old, target) -> None:
     target.write_bytes(old.read_bytes()[:-400])
 
 
-def short_weight(old, target) -> None:
+def shorten_weight(old, target) -> None:
     with zipfile.ZipFile(old) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         for name in source.namelist():
             content = source.read(name)
@@ -206,19 +206,19 @@ def short_weight(old, target) -> None:
 
 
 @pytest.mark.parametrize("make, code, words", [
-    (packed, 4, ["E0303", "compressed"]), (with_member("../evil"), 6, ["E0502"]),
-    (with_member("unet.plain/data/weights/weight_0"), 3, ["E0204", "twice"]),
-    (truncated, 3, ["E020"]), (short_weight, 3, ["E0204", "shorter"]),
+    (compress, 4, ["E0303", "compressed"]), (add_member("../evil"), 6, ["E0502"]),
+    (add_member("unet.plain/data/weights/weight_0"), 3, ["E0204", "twice"]),
+    (truncate, 3, ["E020"]), (shorten_weight, 3, ["E0204", "shorter"]),
 ])
 def test_broken_archives_are_refused(folder, tmp_path, make, code, words):
     source = archive(folder, "unet", "plain")
     make(source, tmp_path / "m.pt2")
-    result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
-    assert all(word in result for word in words) and not (tmp_path / "out.onnx").exists()
+    stderr = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
+    assert all(word in stderr for word in words) and not (tmp_path / "out.onnx").exists()
 
 
 class Strided(torch.nn.Module):
-    """Strided convolutions make the sizes of the norms expressions of the sizes of x."""
+    """The sizes of the norms are expressions of the sizes of x, because the convolution is strided."""
 
     def __init__(self):
         super().__init__()
@@ -231,7 +231,7 @@ class Strided(torch.nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["plain", "decomposed"])
-def test_norms_over_derived_sizes(tmp_path, kind):
+def test_norms_over_derived_sizes_equal_pytorch(tmp_path, kind):
     torch.manual_seed(0)
     model, auto = Strided().eval(), torch.export.Dim.AUTO
     program = torch.export.export(model, (torch.randn(2, 3, 16, 20),), dynamic_shapes=({0: auto, 2: auto, 3: auto},))
@@ -239,7 +239,7 @@ def test_norms_over_derived_sizes(tmp_path, kind):
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
     for shape in [(2, 3, 16, 20), (3, 3, 21, 14)]:
         assert_same(tmp_path / "m.onnx", model, {"x": torch.randn(shape)})
-    signature = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").graph.metadata_props}[
+    signature = {entry.key: entry.value for entry in onnx.load(tmp_path / "m.onnx").graph.metadata_props}[
         "pkg.torch.export.ExportedProgram.graph_signature"]
     kinds = {kind for line in str(program.graph_signature).splitlines() for kind in line.split()
              if kind == "CONSTANT_TENSOR"}

@@ -17,7 +17,7 @@ BATCH, TIME = torch.export.Dim("batch", min=2, max=64), torch.export.Dim("time",
 
 
 class Sizes(torch.nn.Module):
-    """Every form of arithmetic that torch.export leaves in a program."""
+    """Uses every form of arithmetic that torch.export leaves in a program."""
 
     def forward(self, x, y):
         batch, time = x.shape
@@ -55,7 +55,7 @@ def test_arithmetic_equals_pytorch(archive, tmp_path):
 
 
 def test_symbols_are_named_by_the_archive_or_by_the_user(archive, tmp_path):
-    """An archive does not hold the names of Dim objects; a derived size is named by its expression."""
+    """An archive does not contain the names of Dim objects; a derived size is named by its expression."""
     program = torch.export.load(archive)
     assert not any(name in str(program.range_constraints) for name in ("batch", "time"))
     batch, time = (str(size) for size in program.graph_signature and next(
@@ -71,7 +71,7 @@ def test_symbols_are_named_by_the_archive_or_by_the_user(archive, tmp_path):
     assert dims(graph.output)[7] == ["(time//2) + 7"]
 
 
-def test_range_constraints_are_kept(archive, tmp_path):
+def test_range_constraints_are_preserved(archive, tmp_path):
     command.run("record", archive, "-o", tmp_path / "m.json")
     symbols = {row["name"]: (row["min"], row["max"]) for row in Sidecar(tmp_path / "m.json").table("symbols")
                if row["min"] is not None}
@@ -89,7 +89,7 @@ def ranges_in(path) -> dict[str, str]:
     return dict(entry.split(": ") for entry in ranges.strip("{}").replace("], ", "]\n").splitlines())
 
 
-def test_ranges_use_the_names_of_the_sizes(archive, tmp_path):
+def test_ranges_use_the_names_of_sizes(archive, tmp_path):
     """PyTorch's exporter keeps its own symbols in this key even if dynamic_shapes names the dimensions."""
     pytorch_ranges = {str(symbol): str(bounds)
                       for symbol, bounds in torch.export.load(archive).range_constraints.items()}
@@ -100,7 +100,7 @@ def test_ranges_use_the_names_of_the_sizes(archive, tmp_path):
     assert named == {"batch": "VR[2, 64]", "time": "VR[8, 1024]", "2*batch": "VR[4, 128]"}
     assert sorted(named.values()) == sorted(pytorch_ranges.values())
     graph = onnx.load(tmp_path / "named.onnx").graph
-    assert {dim for each in dims(graph.input) for dim in each} == set(named)
+    assert {dim for shape in dims(graph.input) for dim in shape} == set(named)
 
 
 class Independent(torch.nn.Module):
@@ -161,7 +161,7 @@ class DataCheck(torch.nn.Module):
         return x * 2, x * factor
 
 
-def test_sym_ite(tmp_path):
+def test_sym_ite_equals_pytorch(tmp_path):
     x = torch.rand(3) + 1
     torch.export.save(torch.export.export(DataCheck(), (x, x.clone())), tmp_path / "m.pt2")
     assert "torch.sym_ite" in (tmp_path / "m.pt2").read_bytes().decode("latin-1")

@@ -1,4 +1,4 @@
-"""The file lists the operations that the export folded, because they have no node."""
+"""The file lists the operations that the export folded, which have no nodes."""
 
 import onnx
 import pytest
@@ -10,7 +10,7 @@ from sidecar import Sidecar
 
 
 class ConstantSubgraphs(nn.Module):
-    """A weight norm and arithmetic on a parameter depend on no input."""
+    """Computes a weight norm and an expression of a parameter, which depend on no input."""
 
     def __init__(self):
         super().__init__()

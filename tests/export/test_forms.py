@@ -71,7 +71,7 @@ def test_writes_to_buffers_are_reported(tmp_path):
     x = torch.rand(3)
     path, stderr = export(CallCounter(), tmp_path, inputs=(x,))
     assert "E0308" in stderr and "'seen'" in stderr and "test_forms.py" in stderr
-    stored = torch.jit.load(str(tmp_path / "m.pt")).seen  # tracing ran the model too
+    stored = torch.jit.load(str(tmp_path / "m.pt")).seen  # tracing also ran the model
     for _ in range(2):  # each run starts from the stored value
         np.testing.assert_allclose(run(path, x)[0], (x * (stored + 1)).numpy())
 
@@ -149,7 +149,7 @@ class StepsUntilLstm(nn.Module):
 
 @pytest.mark.parametrize("make", [lambda: StepsUntil(nn.GRUCell), lambda: StepsUntil(nn.RNNCell), StepsUntilLstm],
                          ids=["gru", "rnn", "lstm"])
-def test_cells_in_a_loop_whose_length_depends_on_data(make, tmp_path):
+def test_cells_in_a_loop_of_data_dependent_length_equal_pytorch(make, tmp_path):
     torch.manual_seed(0)
     model = make()
     path, _ = export(torch.jit.script(model), tmp_path, "--input", "x=float32[2,4]")
@@ -168,7 +168,7 @@ class SelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("weights", [False, True])
-def test_the_fused_kernel_of_multihead_attention(weights, tmp_path):
+def test_the_fused_kernel_of_multihead_attention_equals_pytorch(weights, tmp_path):
     torch.manual_seed(0)
     model = SelfAttention(weights).eval()
     inputs = (torch.randn(2, 5, 16), torch.arange(5).expand(2, 5) > torch.tensor([[3], [4]]))
@@ -179,14 +179,14 @@ def test_the_fused_kernel_of_multihead_attention(weights, tmp_path):
 
 
 def modules_of(path):
-    """Collects the modules of the nodes that compute; constants and rearrangements differ between equal functions."""
+    """Collects the modules of all nodes except constants and rearrangements, which differ between equal functions."""
     return {entry.value for node in onnx.load(path).graph.node for entry in node.metadata_props
             if entry.key == "pkg.whence.module" and node.op_type not in {"Constant", "Reshape", "Transpose"}}
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_the_fused_kernel_of_encoder_layers(norm_first, activation, tmp_path):
+def test_the_fused_kernel_of_encoder_layers_equals_pytorch(norm_first, activation, tmp_path):
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, activation=activation, batch_first=True, norm_first=norm_first)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
@@ -248,7 +248,7 @@ class PadsToWindows(nn.Module):
 
 
 @pytest.mark.parametrize("model", [SkipConnection, MeanOfWindows, MeanOfTheFirst, PadsToWindows])
-def test_sizes_that_agree_by_coincidence(model, tmp_path):
+def test_coincidentally_equal_sizes_stay_separate(model, tmp_path):
     path, _ = export(model(), tmp_path, "--dynamic", "x:0=batch,2=time", inputs=(torch.rand(2, 3, 8),))
     for time in (3, 7, 8, 13, 16, 200):
         assert_same(path, torch.jit.load(str(tmp_path / "m.pt")), torch.rand(1, 3, time))
@@ -259,7 +259,7 @@ def test_sizes_that_agree_by_coincidence(model, tmp_path):
     (lambda: nn.MaxPool2d(2), (1, 2, 4, 4)), (lambda: nn.GroupNorm(2, 4), (2, 4, 5)), (nn.Mish, (2, 3)),
 ], ids=["conv", "conv_transpose", "max_pool", "group_norm", "mish"])
 @pytest.mark.parametrize("opset", [14, 18, 22])
-def test_dtypes_of_later_opsets_are_cast(make, shape, opset, tmp_path):
+def test_dtypes_that_need_a_later_opset_are_cast(make, shape, opset, tmp_path):
     """export() runs onnx's full checker; most operators accept bfloat16 from opset 22 only."""
     model = make().to(torch.bfloat16)
     path, _ = export(model, tmp_path, "--opset", opset, inputs=(torch.rand(shape, dtype=torch.bfloat16),))
@@ -281,7 +281,7 @@ def test_one_repeat_count_on_a_dynamic_axis_of_counts(tmp_path):
 
 
 class RaisesFirst(nn.Module):
-    """One side of a condition raises; the other is a nested condition that returns pairs."""
+    """One branch raises; the other is a nested condition that returns pairs."""
 
     def forward(self, x) -> tuple[torch.Tensor, torch.Tensor]:
         if float(x.sum()) < 0:
@@ -302,7 +302,7 @@ class RaisesLast(nn.Module):
 
 
 @pytest.mark.parametrize("model", [RaisesFirst, RaisesLast])
-def test_only_the_side_that_does_not_raise_is_exported(model, tmp_path):
+def test_only_the_branch_that_does_not_raise_is_exported(model, tmp_path):
     module = torch.jit.script(model())
     path, _ = export(module, tmp_path, "--input", "x=float32[3]>=0<1")
     for x in (torch.full((3,), 0.1), torch.ones(3)):
@@ -321,7 +321,7 @@ class DeletesElements(nn.Module):
         return rows + list(named.values())
 
 
-def test_deleted_elements(tmp_path):
+def test_deleted_list_and_dict_elements(tmp_path):
     module, x = torch.jit.script(DeletesElements()), torch.rand(3)
     path, _ = export(module, tmp_path, "--input", "x=float32[3]")
     assert len(run(path, x)) == 2
@@ -335,7 +335,7 @@ class PopsItem(nn.Module):
         return x * len(named)
 
 
-def test_an_unsupported_change_of_a_dict_is_refused(tmp_path):
+def test_an_unsupported_dict_method_is_refused(tmp_path):
     torch.jit.script(PopsItem()).save(str(tmp_path / "m.pt"))
     stderr = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3]",
                          code=4).stderr
@@ -359,7 +359,7 @@ class SizeFromData(nn.Module):
 
 class SqueezesAndFlattens(nn.Module):
     def forward(self, x):
-        return (x * 2).squeeze().reshape(-1)  # squeeze inside the model, so its rank is fixed
+        return (x * 2).squeeze().reshape(-1)  # reads the squeezed tensor, so its rank must be fixed
 
 
 def test_squeeze_of_a_dynamic_axis_is_reported(tmp_path):
@@ -377,13 +377,13 @@ def test_squeeze_of_a_dynamic_axis_is_reported(tmp_path):
     x = torch.rand(2, 3)
     path, stderr = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
     assert "E0304" not in stderr and "rank of the result" in stderr and "that of the example" in stderr
-    for size in (1, 4):  # the rank of a result may vary
+    for size in (1, 4):  # the rank of a result may depend on the size
         assert_same(path, Squeezes(), torch.rand(size, 3))
     path, stderr = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
     assert "squeeze" not in stderr and constraints_of(path) == []
 
 
-def test_squeeze_of_a_data_dependent_size(tmp_path):
+def test_squeeze_of_a_data_dependent_size_equals_pytorch(tmp_path):
     n = torch.tensor([1])
     torch.save((n,), tmp_path / "inputs.pt")
     path, _ = export(SizeFromData(), tmp_path, "--inputs", tmp_path / "inputs.pt", inputs=(n,))
@@ -408,7 +408,7 @@ class FormatsText(nn.Module):
         return x.data + y
 
 
-def test_formatted_text_and_tensor_data(tmp_path):
+def test_formatted_text_and_tensor_data_are_accepted(tmp_path):
     inputs = (torch.rand(3), torch.rand(3))
     path, _ = export(torch.jit.script(FormatsText()), tmp_path, "--input", "x=float32[3]", "--input", "y=float32[3]",
                      "--dynamic", "x:0=n", "--dynamic", "y:0=n")
@@ -494,7 +494,7 @@ class KeyedByTensor(torch.nn.Module):
         return total
 
 
-def test_a_dict_keyed_by_numbers_is_an_argument_and_one_by_tensors_is_refused(tmp_path):
+def test_a_dict_argument_may_have_numbers_but_not_tensors_as_keys(tmp_path):
     torch.jit.script(KeyedByNumber()).save(str(tmp_path / "m.pt"))
     torch.save({2: torch.arange(3.0)}, tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")

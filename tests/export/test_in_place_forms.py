@@ -1,5 +1,5 @@
-"""In-place operators of a trace and of an undecomposed torch.export archive: whence finds the functional form by name
-and arguments, or by ATen's own definition."""
+"""In-place operators of traces and undecomposed torch.export archives: whence finds the functional form by name and
+arguments, or by ATen's definition."""
 
 import warnings
 
@@ -12,7 +12,7 @@ import command
 
 F = torch.nn.functional
 ONES = torch.ones(3, 4)
-# Keyed by how the functional form differs from the name without the underscore.
+# The keys state how the functional form differs from the in-place name without the underscore.
 FORMS = {
     "overload": lambda y: y.abs_().pow_(2),
     "overload_of_tensors": lambda y: y.abs_().pow_(ONES * 2).floor_divide_(ONES * 0.25),
@@ -51,18 +51,18 @@ class InPlace(torch.nn.Module):
         return (y, result * 1) if isinstance(result, torch.Tensor) else (y, y)
 
 
-def exported(folder, write, route, x, axes=None):
+def export_model(folder, write, route, x, axes=None):
     model = InPlace(write)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if route == "trace":
             torch.jit.trace(model, (x,), check_trace=False).save(str(folder / "m.pt"))
-            words = [folder / "m.pt", "--input", f"x=float32[{','.join(map(str, x.shape))}]"]
+            arguments = [folder / "m.pt", "--input", f"x=float32[{','.join(map(str, x.shape))}]"]
         else:
             dynamic = ({axis: torch.export.Dim.DYNAMIC for axis in axes},) if axes else None
             torch.export.save(torch.export.export(model, (x,), dynamic_shapes=dynamic), folder / "m.pt2")
-            words = [folder / "m.pt2"]
-    command.run("export", *words, "-o", folder / "m.onnx")
+            arguments = [folder / "m.pt2"]
+    command.run("export", *arguments, "-o", folder / "m.onnx")
     onnx.checker.check_model(folder / "m.onnx", full_check=True)
     return model
 
@@ -77,35 +77,35 @@ def assert_same(folder, model, x):
 @pytest.mark.parametrize("name", FORMS)
 def test_results_equal_pytorch(name, route, tmp_path):
     x = torch.randn(3, 4)
-    assert_same(tmp_path, exported(tmp_path, FORMS[name], route, x), x)
+    assert_same(tmp_path, export_model(tmp_path, FORMS[name], route, x), x)
 
 
-def test_diagonal_of_a_dynamic_length(tmp_path):
-    model = exported(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
+def test_diagonal_of_dynamic_length_equals_pytorch(tmp_path):
+    model = export_model(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
     for rows in (6, 11, 5):
         assert_same(tmp_path, model, torch.randn(rows, 4))
 
 
 class Aliased(torch.nn.Module):
-    """An in-place operator returns its own tensor; both names may change the tensor's shape."""
+    """An in-place operator returns its argument, so both names refer to a tensor whose shape may change."""
 
     def forward(self, x):
         y = x.clone().unsqueeze_(0)
-        same = y.mul_(2)
-        same.squeeze_(0)
+        doubled = y.mul_(2)
+        doubled.squeeze_(0)
         transposed = y.add_(1)
         transposed.t_()
         return y, transposed.relu_(), y.sum(0)
 
 
 @pytest.mark.parametrize("scripted", [True, False], ids=["script", "pt2"])
-def test_both_names_of_a_tensor_change_its_shape(scripted, tmp_path):
+def test_either_name_of_a_tensor_may_change_its_shape(scripted, tmp_path):
     model, x = Aliased(), torch.randn(3, 4)
     if scripted:
         torch.jit.script(model).save(str(tmp_path / "m.pt"))
-        words = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
+        arguments = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
     else:
         torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
-        words = [tmp_path / "m.pt2"]
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+        arguments = [tmp_path / "m.pt2"]
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     assert_same(tmp_path, model, x)

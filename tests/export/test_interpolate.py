@@ -1,5 +1,5 @@
-"""interpolate of dynamic sizes, at sizes where float32 and float64 round differently, and where ONNX Runtime's Resize
-copies or reads other elements than PyTorch."""
+"""interpolate of dynamic sizes: at sizes at which float32 and float64 round differently, and at which ONNX Runtime's
+Resize copies its input or reads other elements than PyTorch."""
 
 import numpy as np
 import onnx
@@ -23,7 +23,7 @@ class Interpolate(torch.nn.Module):
         return F.interpolate(x, **self.options)
 
 
-def wrong_sizes(kind, model, example, sizes, folder):
+def mismatches(kind, model, example, sizes, folder):
     axes = range(2, example.dim())
     path = folder / ("m.pt2" if kind == "exported" else "m.pt")
     if kind == "exported":
@@ -52,8 +52,8 @@ def wrong_sizes(kind, model, example, sizes, folder):
       for mode in ("nearest", "nearest-exact", "linear")),
     {"scale_factor": 2.3, "mode": "linear", "align_corners": True},
     *({"size": size, "mode": mode} for size in (5, 16) for mode in ("nearest", "nearest-exact"))], ids=str)
-def test_lines(kind, options, tmp_path):
-    assert not wrong_sizes(kind, Interpolate(**options), torch.zeros(1, 2, 9), [(n,) for n in LINES], tmp_path)
+def test_interpolation_of_lines_equals_pytorch(kind, options, tmp_path):
+    assert not mismatches(kind, Interpolate(**options), torch.zeros(1, 2, 9), [(n,) for n in LINES], tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -62,19 +62,18 @@ def test_lines(kind, options, tmp_path):
     {"scale_factor": 1.1, "mode": "bicubic"}, {"scale_factor": (1.04, 1.3), "mode": "bicubic"},
     {"scale_factor": 1.1, "mode": "bilinear", "antialias": True}, {"size": (5, 9), "mode": "nearest"},
     {"scale_factor": 2.3, "mode": "bicubic", "align_corners": True}], ids=str)
-def test_images(options, tmp_path):
-    assert not wrong_sizes("traced", Interpolate(**options), torch.zeros(1, 2, 6, 8), IMAGES, tmp_path)
+def test_interpolation_of_images_equals_pytorch(options, tmp_path):
+    assert not mismatches("traced", Interpolate(**options), torch.zeros(1, 2, 6, 8), IMAGES, tmp_path)
 
 
-def test_an_axis_that_doubles_stays_a_resize(tmp_path):
-    """A feature pyramid keeps its Resize: at a factor of 2 it reads the same elements as PyTorch."""
-
+def test_a_doubled_axis_stays_a_resize(tmp_path):
+    """A feature pyramid keeps its Resize, which reads the same elements as PyTorch at factor 2."""
     class Pyramid(torch.nn.Module):
         def forward(self, x):
             return F.interpolate(F.max_pool2d(x, 2, ceil_mode=True), size=x.shape[2:], mode="nearest")
 
     sizes = [(12, 18), (13, 19), (31, 6), (99, 57)]
-    assert not wrong_sizes("traced", Pyramid(), torch.zeros(1, 2, 12, 19), sizes, tmp_path)
+    assert not mismatches("traced", Pyramid(), torch.zeros(1, 2, 12, 19), sizes, tmp_path)
     assert b"Resize" in (tmp_path / "m.onnx").read_bytes()
 
 
@@ -89,7 +88,7 @@ def paste(mask, box, height: int, width: int):
     return image
 
 
-class PasteScripted(torch.nn.Module):
+class ScriptedPaste(torch.nn.Module):
     def forward(self, masks, boxes):
         boxes = boxes.to(torch.int64)
         pasted = [paste(masks[i][0], boxes[i], 20, 24) for i in range(masks.size(0))]
@@ -97,18 +96,18 @@ class PasteScripted(torch.nn.Module):
 
 
 @torch.jit.script_if_tracing
-def paste_each(masks, boxes):
+def paste_in_loop(masks, boxes):
     pasted = torch.zeros(0, 20, 24)
     for i in range(masks.size(0)):
         pasted = torch.cat((pasted, paste(masks[i][0], boxes[i], 20, 24)[None]))
     return pasted
 
 
-class PasteTraced(torch.nn.Module):
+class TracedPaste(torch.nn.Module):
     """Pastes in a scripted loop, as torchvision does in a trace."""
 
     def forward(self, masks, boxes):
-        return paste_each(masks, boxes.to(torch.int64))
+        return paste_in_loop(masks, boxes.to(torch.int64))
 
 
 class ResizeInBranch(torch.nn.Module):
@@ -122,9 +121,9 @@ class ResizeInBranch(torch.nn.Module):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("opset", [17, 20])
-@pytest.mark.parametrize("model, form", [(PasteScripted, "script"), (ResizeInBranch, "script"), (PasteTraced, "trace")])
-def test_sizes_computed_in_a_loop_or_branch(model, form, opset, tmp_path):
-    """Each box has its own size. onnx's checker needs the number of sizes of a Resize in a body."""
+@pytest.mark.parametrize("model, form", [(ScriptedPaste, "script"), (ResizeInBranch, "script"), (TracedPaste, "trace")])
+def test_sizes_computed_in_a_loop_or_branch_equal_pytorch(model, form, opset, tmp_path):
+    """Each box has its own size. In a body, onnx's checker needs to know the number of sizes of a Resize."""
     torch.manual_seed(0)
     masks = torch.rand(3, 1, 8, 8)
     boxes = torch.tensor([[1.0, 2, 9, 12], [3, 3, 15, 10], [0, 0, 5, 6]])

@@ -1,4 +1,4 @@
-"""Tables with more elements than whence writes into a file are computed by the file, with PyTorch's results."""
+"""Tables too large to be stored in the file are computed at run time, and equal PyTorch's."""
 
 import onnxruntime
 import pytest
@@ -12,7 +12,7 @@ import command
     (lambda x: (x.sum() + torch.linspace(-1, 1, 2**24 + 5))[::5000], (3,)),
     (lambda x: torch.nn.functional.adaptive_avg_pool1d(x, 4001), (1, 1, 4200)),
 ])
-def test_a_large_table_is_computed_by_the_file(function, shape, tmp_path):
+def test_a_large_table_is_computed_at_run_time(function, shape, tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):
             return function(x)

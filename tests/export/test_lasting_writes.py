@@ -1,4 +1,4 @@
-"""Writes to tensors that outlive a call take effect within the run and cause a warning (E0308), wherever the model
+"""Writes to tensors that outlive a call take effect within the run and cause a warning (E0308), however the model
 stores the tensor."""
 
 import warnings
@@ -14,18 +14,18 @@ import command
 SEEN = torch.zeros(4)
 
 
-def put_indexed(tensor, x):
+def write_index(tensor, x):
     tensor[torch.tensor([0, 3])] = x[:2]
 
 
-def put_slice(tensor, x):
+def write_slice(tensor, x):
     tensor[1:3] = x[1:3]
 
 
 WRITES = {
     "add": lambda tensor, x: tensor.add_(x),
-    "slice": put_slice,
-    "index": put_indexed,
+    "slice": write_slice,
+    "index": write_index,
     "copy": lambda tensor, x: tensor.copy_(x * 2),
     "index_copy": lambda tensor, x: tensor.index_copy_(0, torch.tensor([2]), x[:1]),
     "scatter": lambda tensor, x: tensor.scatter_(0, torch.tensor([1, 2]), x),
@@ -51,7 +51,7 @@ class Holder(nn.Module):
         return tensor + 1
 
 
-def saved(model, route, folder):
+def save(model, route, folder):
     """Saves the model; returns the archive's command-line arguments and its program."""
     x = torch.rand(4)
     with warnings.catch_warnings():
@@ -64,10 +64,10 @@ def saved(model, route, folder):
         return [folder / "m.pt", "--input", "x=float32[4]"], torch.jit.load(folder / "m.pt")
 
 
-def check(model, route, folder):
-    """Exports, compares the first run on other data, and returns the standard error."""
-    words, program = saved(model, route, folder)
-    stderr = command.run("export", *words, "-o", folder / "m.onnx").stderr
+def export_and_compare(model, route, folder):
+    """Exports, compares two runs on new data with one call in PyTorch, and returns the standard error."""
+    arguments, program = save(model, route, folder)
+    stderr = command.run("export", *arguments, "-o", folder / "m.onnx").stderr
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(4)
     with torch.no_grad():
@@ -80,7 +80,7 @@ def check(model, route, folder):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("write", WRITES)
 def test_every_operator_that_writes_is_reported(write, route, tmp_path):
-    stderr = check(Holder(write=WRITES[write]), route, tmp_path)
+    stderr = export_and_compare(Holder(write=WRITES[write]), route, tmp_path)
     assert stderr.count("E0308") == 1
     dropped = route == "trace" and write in ("slice", "view")  # LibTorch loads the archive without the write
     assert ("LibTorch drops" if dropped else "test_lasting_writes.py") in stderr
@@ -88,11 +88,11 @@ def test_every_operator_that_writes_is_reported(write, route, tmp_path):
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("storage", ["attribute", "list", "dict", "global", "buffer", "parameter"])
-def test_every_way_to_store_a_tensor_is_reported(storage, route, tmp_path):
-    stderr = check(Holder(storage), route, tmp_path)
+def test_a_write_is_reported_however_the_tensor_is_stored(storage, route, tmp_path):
+    stderr = export_and_compare(Holder(storage), route, tmp_path)
     assert stderr.count("E0308") == 1
     named = storage in ("buffer", "parameter") or (storage == "attribute" and route == "pt2")
-    assert f"writes to '{storage}'" in stderr if named else "a tensor that it holds" in stderr
+    assert f"writes to '{storage}'" in stderr if named else "not a parameter or buffer" in stderr
 
 
 class Scripted(nn.Module):
@@ -110,12 +110,12 @@ class Scripted(nn.Module):
 
 
 def test_writes_in_branches_and_loops_are_reported(tmp_path):
-    stderr = check(Scripted(), "script", tmp_path)
+    stderr = export_and_compare(Scripted(), "script", tmp_path)
     assert stderr.count("E0308") == 2 and "'once'" in stderr and "'often'" in stderr
 
 
 class Containers(nn.Module):
-    """Lists and dicts that are attributes: PyTorch keeps their changes for the next call."""
+    """Changes lists and dicts that are attributes; in PyTorch, the next call reads the changes."""
 
     rows: List[torch.Tensor]
     table: Dict[str, List[torch.Tensor]]
@@ -136,7 +136,7 @@ class Containers(nn.Module):
 
 
 def test_changes_of_lists_and_dicts_that_outlive_the_call_are_reported(tmp_path):
-    stderr = check(Containers(), "script", tmp_path)
+    stderr = export_and_compare(Containers(), "script", tmp_path)
     assert stderr.count("E0308") == 3
     for name in ("rows", "table", "counts"):
         assert f"in its attribute '{name}'" in stderr
@@ -156,7 +156,7 @@ class Local(nn.Module):
 
 
 def test_writes_to_local_tensors_are_not_reported(tmp_path):
-    assert check(Local(), "pt2", tmp_path) == ""
+    assert export_and_compare(Local(), "pt2", tmp_path) == ""
 
 
 OVERLAPS = {
@@ -189,23 +189,23 @@ class Overlapping(nn.Module):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_a_write_that_reads_its_own_memory_is_reported(name, route, tmp_path):
-    words, _ = saved(Overlapping(OVERLAPS[name]), route, tmp_path)
-    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx").stderr
+    arguments, _ = save(Overlapping(OVERLAPS[name]), route, tmp_path)
+    stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx").stderr
     assert stderr.count("E0303") == 1 and "reads memory that it also writes to" in stderr and ".clone()" in stderr
 
 
 @pytest.mark.parametrize("name", DISJOINT)
-def test_a_write_to_other_memory_than_it_reads_is_not_reported(name, tmp_path):
-    assert check(Overlapping(DISJOINT[name]), "pt2", tmp_path) == ""
+def test_a_write_that_reads_other_memory_is_not_reported(name, tmp_path):
+    assert export_and_compare(Overlapping(DISJOINT[name]), "pt2", tmp_path) == ""
 
 
-def test_a_write_to_a_part_of_an_expanded_tensor_is_refused(tmp_path):
+def test_a_write_to_part_of_an_expanded_tensor_is_refused(tmp_path):
     class Expanded(nn.Module):
         def forward(self, x):
             rows = (x * 2).expand(3, 4)
             rows[0] = 1.0  # all rows share memory
             return rows * 1
 
-    words, _ = saved(Expanded(), "pt2", tmp_path)
-    refusal = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    arguments, _ = save(Expanded(), "pt2", tmp_path)
+    refusal = command.run("export", *arguments, "-o", tmp_path / "m.onnx", code=4).stderr
     assert "E0303" in refusal and "aten::expand" in refusal

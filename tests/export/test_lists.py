@@ -1,4 +1,4 @@
-"""Lists in data-dependent scripted control flow: appended to, read, changed and returned, as ONNX sequences."""
+"""Lists in data-dependent scripted control flow as ONNX sequences: appending, reading, changing and returning."""
 
 from collections import OrderedDict
 from typing import Dict, List, Tuple
@@ -177,7 +177,7 @@ class Nested(nn.Module):
 
 
 class Doubling(nn.Module):
-    """Elements change their size in each iteration, so the body must not fix the size of the first."""
+    """Each iteration appends a larger element, so the loop body must not fix the element size."""
 
     def forward(self, x, n):
         rows = [x.flatten()]
@@ -266,7 +266,7 @@ class ListsInLists(nn.Module):
 
 
 class ReversedAndJoined(nn.Module):
-    """Reverses, joins and slices lists, which no ONNX operator does."""
+    """Reverses, joins and slices lists; ONNX has no operators for that."""
 
     def forward(self, x, n):
         rows: List[torch.Tensor] = []
@@ -298,7 +298,7 @@ def test_lists_equal_pytorch_at_other_lengths(model, tmp_path):
 
 
 @pytest.mark.parametrize("opset", [13, 14, 21])
-def test_lists_in_other_opsets(opset, tmp_path):
+def test_lists_in_other_opsets_equal_pytorch(opset, tmp_path):
     path, _ = export(Collect, tmp_path, "--opset", opset)
     torch.manual_seed(0)
     scripted = torch.jit.script(Collect().eval())
@@ -345,17 +345,17 @@ def test_a_list_that_stays_empty_is_an_empty_sequence(tmp_path):
 
 
 class CollectsIndices(nn.Module):
-    """Appends the first integer to a list in one side of a branch; the other side leaves it empty."""
+    """Appends integers to an empty list in one branch only."""
 
     def forward(self, x, n):
         indices: List[int] = []
         for t in range(x.size(0)):
             if x[t].sum() > 2:
                 indices.append(t)
-        return torch.tensor(indices), torch.tensor([float(each) for each in indices]).sum(), len(indices)
+        return torch.tensor(indices), torch.tensor([float(index) for index in indices]).sum(), len(indices)
 
 
-def test_a_list_of_integers_that_branches_fill(tmp_path):
+def test_a_list_of_integers_filled_in_a_branch_equals_pytorch(tmp_path):
     path, _ = export(CollectsIndices, tmp_path)
     onnx.checker.check_model(str(path), full_check=True)
     for seed in 1, 2:
@@ -373,7 +373,7 @@ def test_a_model_that_returns_no_tensor_is_refused(tmp_path):
     assert "E0303" in stderr and "returns no tensor" in stderr and not path.exists()
 
 
-def test_list_operations_have_their_origin(tmp_path):
+def test_nodes_of_lists_have_their_origin(tmp_path):
     path, _ = export(Collect, tmp_path, "--annotate")
     report = command.run_json("validate", path)
     assert report["clean"] and report["coverage"]["exact"] == report["coverage"]["nodes"]
@@ -399,7 +399,7 @@ class Mixed(nn.Module):
 
 
 class WrittenInto(nn.Module):
-    """Writes in place to an element after appending it, which in PyTorch changes the list as well."""
+    """Writes in place to a tensor after appending it, which also changes the list in PyTorch."""
 
     def forward(self, x, n):
         rows: List[torch.Tensor] = []
@@ -438,7 +438,7 @@ def test_unsupported_lists_are_refused(model, words, tmp_path):
 
 
 class Slices(nn.Module):
-    """Slices lists of numbers as in Python: backwards, beyond their ends, by any step."""
+    """Slices lists of numbers backwards, beyond their ends and by any step."""
 
     def forward(self, x):
         sizes = list(x.shape)
@@ -474,7 +474,7 @@ class DictMethods(nn.Module):
 
 
 class BuiltDicts(nn.Module):
-    """Constructs dicts empty, from another dict and from pairs, as torchvision's models do for their results."""
+    """Constructs empty dicts, and dicts from another dict or from pairs, as torchvision's models do for results."""
 
     def forward(self, x, n):
         results: Dict[str, torch.Tensor] = OrderedDict()
@@ -487,12 +487,12 @@ class BuiltDicts(nn.Module):
         return results, copied, paired
 
 
-def test_methods_of_dicts(tmp_path):
+def test_methods_of_dicts_equal_pytorch(tmp_path):
     path, _ = export(DictMethods, tmp_path)
     assert_equal(path, DictMethods(), torch.rand(6, 4), torch.tensor(2))
 
 
-def test_constructors_of_dicts(tmp_path):
+def test_constructors_of_dicts_equal_pytorch(tmp_path):
     path, _ = export(BuiltDicts, tmp_path)
     assert [output.name for output in onnx.load(path).graph.output][:2] == ["out", "aux"]
     assert_equal(path, BuiltDicts(), torch.rand(6, 4), torch.tensor(2))

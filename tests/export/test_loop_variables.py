@@ -1,4 +1,4 @@
-"""Loop variables of scripts that alias different tensors, or each other, in different iterations: the file contains the
+"""Loop variables of scripts that alias different tensors, or each other, in different iterations. The file contains the
 writes of all iterations."""
 
 import importlib.util
@@ -14,23 +14,23 @@ import command
 HEADER = ("import torch\nfrom typing import Dict, List, Tuple\nfrom torch import Tensor\n\n\n"
           "class Scripted(torch.nn.Module):\n    def forward(self, x):\n        y = x * 1\n")
 VARIABLES = {
-    "two that are exchanged": ("a = y\nb = y * 2", "a, b = b, a\na += 1", "a, b"),
-    "the one before": ("last = y * 0\nh = y * 1", "last = h\nh = h * 2\nh += 1", "h, last"),
+    "exchanged variables": ("a = y\nb = y * 2", "a, b = b, a\na += 1", "a, b"),
+    "previous value": ("last = y * 0\nh = y * 1", "last = h\nh = h * 2\nh += 1", "h, last"),
     "gates": ("h = torch.zeros(4)", "i1, f = (torch.cat([y[i], h]) + 1).chunk(2)\ni1.sigmoid_()\nf.tanh_()\nh = i1 * f", "h"),
     "ranges of one tensor": ("k = y[:, :2] * 1\nq = y[:, 2:] * 1\ns = y[0, 0]",
                              "g = y * 1.5\nk += 1\ns = s + q.mean()\nk = g[..., :2]\nq = g[..., 2:4]", "s, k, q"),
-    "a view of the other": ("h = y[0] * 1\nc = y[0] * 2", "c *= 0.5\nc = c + h\nh = c[:]", "h, c"),
+    "a view of another variable": ("h = y[0] * 1\nc = y[0] * 2", "c *= 0.5\nc = c + h\nh = c[:]", "h, c"),
     "a tensor from before": ("a = y\nb = y * 2", "a, b = b, a\na += 1", "y"),
-    "two of one tensor": ("c = y * 2\nt = (c, c)", "a, b = t\na += 1\nt = (b * 1, a)", "t[0], t[1]"),
+    "two names of one tensor": ("c = y * 2\nt = (c, c)", "a, b = t\na += 1\nt = (b * 1, a)", "t[0], t[1]"),
     "items of a list": ("c = y * 2\nl = [c, c * 2]", "l[0].add_(1)\nl = [l[1], l[1]]", "l[0], l[1]"),
     "values of a dict": ("c = y * 2\nd = {'a': c, 'b': c * 2}", "d['a'].add_(1)\nd['a'] = d['b']", "d['a'], d['b']"),
-    "under a break": ("a = y * 1\nb = y * 2", "b += 1\na = a + b\nb = a\nif i == 1: break", "a, b"),
-    "in a loop around": ("a = y * 1\nb = y * 2",
-                         "for j in range(int(x.sum() * 0) + 2):\n    b += 1\n    a = a + b\nb = a", "a, b"),
+    "with a break": ("a = y * 1\nb = y * 2", "b += 1\na = a + b\nb = a\nif i == 1: break", "a, b"),
+    "in nested loops": ("a = y * 1\nb = y * 2",
+                        "for j in range(int(x.sum() * 0) + 2):\n    b += 1\n    a = a + b\nb = a", "a, b"),
 }
 
 
-def exported(name, lines, folder):
+def export_script(name, lines, folder):
     """Exports a loop over the rows of the input to m.onnx; returns the script."""
     before, body, result = lines
     text = before + "\nfor i in range(x.size(0)):\n" + textwrap.indent(body, "    ") + "\nreturn " + result
@@ -46,8 +46,8 @@ def exported(name, lines, folder):
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_writes_of_later_iterations_are_in_the_file(name, tmp_path):
-    script = exported(name, VARIABLES[name], tmp_path)
+def test_writes_of_all_iterations_equal_pytorch(name, tmp_path):
+    script = export_script(name, VARIABLES[name], tmp_path)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 2, 3, 6):
         x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))

@@ -1,9 +1,9 @@
-"""Compares the metadata of a .pt2's export, value by value, with PyTorch's dynamo exporter.
+"""Compares the metadata of exported .pt2 archives, value by value, with PyTorch's dynamo exporter.
 
 Both exporters get the same archive, once as torch.export saves it and once decomposed by the dynamo exporter.
-PyTorch's exporter decomposes its input and renames the nodes; whence keeps the archive's names. So nodes correspond by
-the name of their fx node if the archive is decomposed, else by their source and scopes. Each allowed difference has its
-own function here, which states the reason and checks it.
+PyTorch's exporter decomposes its input and renames the nodes; whence keeps the archive's names. Nodes are therefore
+matched by the name of their fx node if the archive is decomposed, else by source and scopes. Each allowed difference
+has a function below that states the reason and checks it.
 """
 
 import ast
@@ -54,35 +54,35 @@ def load(path) -> torch.export.ExportedProgram:
     return torch.export.load(path)
 
 
-def cached(name: str, make) -> Path:
-    """Returns PyTorch's file for a zoo model, made once and kept for later runs."""
+def cached_file(name: str, make) -> Path:
+    """Returns a file made by PyTorch for a zoo model; it is created once and reused in later runs."""
     return kept.made(kept.folder("metadata_parity", Path(__file__), *zoo.SOURCES) / name, make)
 
 
-@functools.cache  # would cache f(False) and f(decomposed=False) separately
-def archived(name: str, decomposed: bool, /):
-    """Saves the model's archive; a decomposed one twice, so that the exporter's decomposition keeps all names."""
+@functools.cache  # positional-only, because the cache would distinguish f(False) from f(decomposed=False)
+def save_archive(name: str, decomposed: bool, /):
+    """Saves the model's archive, decomposed twice on request, so that the exporter's decomposition keeps all names."""
     if not decomposed:
-        return cached(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
+        return cached_file(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
 
     def make(path):
-        program = load(archived(name, False))
+        program = load(save_archive(name, False))
         for _ in range(2):
             program = _core._prepare_exported_program_for_export(program, registry=registry())
         torch.export.save(program, path)
 
-    return cached(f"{name}.decomposed.pt2", make)
+    return cached_file(f"{name}.decomposed.pt2", make)
 
 
 @functools.cache
 def signature(name: str, decomposed: bool, /) -> torch.export.ExportGraphSignature:
-    return load(archived(name, decomposed)).graph_signature
+    return load(save_archive(name, decomposed)).graph_signature
 
 
 @functools.cache
-def both(name: str, decomposed: bool, /):
+def export_with_both(name: str, decomposed: bool, /):
     """Exports the archive with both exporters; returns (PyTorch's model, whence's model) without weights."""
-    archive = archived(name, decomposed)
+    archive = save_archive(name, decomposed)
 
     def make(path):
         with warnings.catch_warnings(), torch.no_grad():
@@ -90,7 +90,7 @@ def both(name: str, decomposed: bool, /):
             torch.onnx.export(load(archive), (), path, dynamo=True, verbose=False, optimize=False,
                               opset_version=18, external_data=True)
 
-    reference, actual = cached(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
+    reference, actual = cached_file(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
     command.run("export", archive, "-o", actual, "--annotate", "--opset", "18")
     return tuple(onnx.load(file, load_external_data=False) for file in (reference, actual))
 
@@ -108,11 +108,11 @@ def scopes(keys: dict) -> list[str]:
     return ast.literal_eval(keys["pkg.torch.onnx.name_scopes"])[:-1]
 
 
-# ---- differences of nodes ------------------------------------------------------------------------------------------
+# ---- allowed differences -------------------------------------------------------------------------------------------
 
 
 def belongs_to_several_modules(actual: dict, reference: dict) -> bool:
-    """Conv and BatchNorm became one node, which belongs to the common ancestor of both modules."""
+    """Conv and BatchNorm are fused into one node, which belongs to the common ancestor of both modules."""
     if not actual["pkg.whence.op"].startswith("fused:"):
         return False
     common = scopes(actual)
@@ -120,7 +120,7 @@ def belongs_to_several_modules(actual: dict, reference: dict) -> bool:
 
 
 def is_another_name_of_the_module(name: str, actual: dict, reference: dict) -> bool:
-    """A module has two names: whence writes the first, PyTorch the name of the call."""
+    """The module has two names: whence writes the first, PyTorch the one through which it is called."""
     model = zoo.MODELS[name].model()
     pairs = list(zip(scopes(actual), scopes(reference), strict=True))
     return all(model.get_submodule(a) is model.get_submodule(b) for a, b in pairs) and any(a != b for a, b in pairs)
@@ -134,12 +134,12 @@ def may_differ(name: str, key: str, actual: dict, reference: dict) -> bool:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_metadata_of_nodes_equals_pytorch(name):
-    reference, actual = both(name, True)
-    known = by_fx_name(reference)
+    reference, actual = export_with_both(name, True)
+    expected_by_name = by_fx_name(reference)
     for node in actual.graph.node:
         keys = metadata(node)
-        assert fx_name(keys) in known, node.name
-        expected = known[fx_name(keys)]
+        assert fx_name(keys) in expected_by_name, node.name
+        expected = expected_by_name[fx_name(keys)]
         for key in KEYS:
             assert keys[key] == expected[key] or may_differ(name, key, keys, expected), (node.name, key)
 
@@ -147,17 +147,17 @@ def test_metadata_of_nodes_equals_pytorch(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_metadata_of_nodes_in_an_undecomposed_archive(name):
     """The fx node is the archive's; modules and source lines equal those on PyTorch's decomposed nodes."""
-    reference, actual = both(name, False)
-    texts, model = set(computing_nodes(archived(name, False))), zoo.MODELS[name].model()
+    reference, actual = export_with_both(name, False)
+    texts, model = set(computing_nodes(save_archive(name, False))), zoo.MODELS[name].model()
 
     def origin(keys):
         return [id(model.get_submodule(path)) for path in scopes(keys)], keys["pkg.torch.onnx.stack_trace"]
 
-    known = [origin(metadata(node)) for node in reference.graph.node]
+    expected = [origin(metadata(node)) for node in reference.graph.node]
     for node in actual.graph.node:
         keys = metadata(node)
         assert keys["pkg.torch.onnx.fx_node"] in texts, node.name
-        assert origin(keys) in known or keys["pkg.whence.op"].startswith(("fused:", "shared:")), node.name
+        assert origin(keys) in expected or keys["pkg.whence.op"].startswith(("fused:", "shared:")), node.name
 
 
 # ---- every fx node ------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def archive_of_all_kinds(tmp_path):
 
 @functools.cache
 def computing_nodes(path) -> list[str]:
-    """Returns the text of each node that computes; PyTorch's export removes checks and unused results."""
+    """Returns the text of each computing node, without checks and unused results, which PyTorch's export removes."""
     graph = load(path).graph
     for node in reversed(list(graph.nodes)):
         check = "_assert" in str(node.target)
@@ -197,13 +197,13 @@ def computing_nodes(path) -> list[str]:
 
 @pytest.mark.parametrize("name", [*MODELS, "argument kinds"])
 def test_the_text_of_every_fx_node_equals_pytorch(name, tmp_path):
-    path = archive_of_all_kinds(tmp_path) if name == "argument kinds" else archived(name, False)
+    path = archive_of_all_kinds(tmp_path) if name == "argument kinds" else save_archive(name, False)
     command.run("record", path, "-o", tmp_path / "m.whence.json")
     texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
     assert texts == [text for text in computing_nodes(path) if "higher_order" not in text]
 
 
-def test_the_fx_node_of_a_functionalized_operator(tmp_path):
+def test_the_text_of_a_functionalized_operator_equals_pytorch(tmp_path):
     torch.export.save(writing.program().run_decompositions(), tmp_path / "m.pt2")
     command.run("record", tmp_path / "m.pt2", "-o", tmp_path / "m.whence.json")
     texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
@@ -216,7 +216,7 @@ def test_the_fx_node_of_a_functionalized_operator(tmp_path):
 @pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
 def test_metadata_of_the_graph_equals_pytorch(name, decomposed):
-    reference, actual = (metadata(model.graph) for model in both(name, decomposed))
+    reference, actual = (metadata(model.graph) for model in export_with_both(name, decomposed))
     if not decomposed:
         reference[SIGNATURE] = str(signature(name, False))
     assert actual == reference
@@ -226,51 +226,52 @@ def test_metadata_of_the_graph_equals_pytorch(name, decomposed):
 @pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
 def test_metadata_of_inputs_and_outputs_equals_pytorch(name, decomposed):
-    reference, actual = both(name, decomposed)
+    reference, actual = export_with_both(name, decomposed)
     returned = signature(name, decomposed).user_outputs
     assert [metadata(value) for value in actual.graph.input] == [metadata(value) for value in reference.graph.input]
     for value, expected, name_in_archive in zip(actual.graph.output, reference.graph.output, returned, strict=True):
         keys = metadata(value)
-        if ORIGINAL in keys:  # the output is named after its field, as with torch.onnx's output_names
+        if ORIGINAL in keys:  # the output is named after its field, as by output_names of torch.onnx
             assert keys.pop(ORIGINAL) == name_in_archive != value.name
-        # PyTorch loses its metadata if a function that is inlined last computes the output.
+        # PyTorch loses the metadata of an output that is computed by the function inlined last.
         assert keys == (metadata(expected) or {OUTPUT_KIND: "USER_OUTPUT"})
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_metadata_of_parameters_and_buffers_equals_pytorch(name):
-    reference, actual = both(name, True)
+    reference, actual = export_with_both(name, True)
     model = zoo.MODELS[name].model()
     tensors = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
-    known = {metadata(value)[ORIGINAL]: metadata(value)
-             for value in reference.graph.value_info if ORIGINAL in metadata(value)}
-    names_of = {id(tensor): {other for other, same in tensors.items() if same is tensor}
+    expected = {metadata(value)[ORIGINAL]: metadata(value)
+                for value in reference.graph.value_info if ORIGINAL in metadata(value)}
+    names_of = {id(tensor): {name for name, alias in tensors.items() if alias is tensor}
                 for tensor in tensors.values()}
     by_name = {value.name: metadata(value) for value in actual.graph.value_info}
     for initializer in actual.graph.initializer:
         if initializer.name not in tensors:
             continue
         keys = by_name[initializer.name]
-        if keys[ORIGINAL] in known:
-            assert keys == known[keys[ORIGINAL]]
+        if keys[ORIGINAL] in expected:
+            assert keys == expected[keys[ORIGINAL]]
         else:  # tied: PyTorch keeps the last name, whence the first
             assert len(names_of[id(tensors[initializer.name])]) > 1
-            assert {KIND: keys[KIND]}.items() <= known[_tied(known, names_of, tensors, initializer.name)].items()
+            original_name = original_name_of_tied_tensor(expected, names_of, tensors, initializer.name)
+            assert {KIND: keys[KIND]}.items() <= expected[original_name].items()
 
 
-def _tied(known: dict, names_of: dict, tensors: dict, name: str) -> str:
+def original_name_of_tied_tensor(expected: dict, names_of: dict, tensors: dict, name: str) -> str:
     """Returns PyTorch's choice among the original node names of a tied tensor."""
     others = {"p_" + other.replace(".", "_").lower() for other in names_of[id(tensors[name])]}
-    return (others & set(known)).pop()
+    return (others & set(expected)).pop()
 
 
 def test_weights_in_another_layout_keep_the_parameters_metadata():
-    _, actual = both("bert_tiny", True)
+    _, actual = export_with_both("bert_tiny", True)
     names = {metadata(value).get(ORIGINAL) for value in actual.graph.value_info}
     assert "p_encoder_layer_0_attention_self_query_weight" in names
 
 
-def test_range_constraints_of_dynamic_sizes(tmp_path):
+def test_range_constraints_of_dynamic_sizes_equal_pytorch(tmp_path):
     path = tmp_path / "dynamic.pt2"
     batch = torch.export.Dim("batch", min=2, max=64)
     save(torch.export.export(torch.nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes=({0: batch},)), path)
@@ -292,7 +293,7 @@ class DataDependent(torch.nn.Module):
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
-def test_range_constraints_of_data_dependent_sizes(decomposed, tmp_path):
+def test_range_constraints_of_data_dependent_sizes_equal_pytorch(decomposed, tmp_path):
     path = tmp_path / "data.pt2"
     program = torch.export.export(DataDependent(), (torch.rand(5, 3),))
     program = save(program.run_decompositions() if decomposed else program, path)
@@ -314,7 +315,7 @@ class ReturnsUnchanged(torch.nn.Module):
         return x, y + self.weight, self.weight, self.state, x
 
 
-def test_values_returned_unchanged_have_both_kinds(tmp_path):
+def test_values_returned_unchanged_have_an_input_and_an_output_kind(tmp_path):
     program = save(torch.export.export(ReturnsUnchanged(), (torch.randn(2, 4), torch.randn(2, 4))), tmp_path / "m.pt2")
     reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False).model_proto
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
@@ -390,30 +391,31 @@ def nodes_within(graph):
 @pytest.mark.parametrize("decomposed", [False, True])
 @pytest.mark.parametrize("model", [torch.nn.Sequential(Branches()), torch.nn.Sequential(LoopBody())])
 def test_metadata_of_bodies_equals_pytorch(model, decomposed, tmp_path):
-    """PyTorch records no modules in a body, and frames of torch.fx's generated code; whence's own keys have modules."""
+    """In a body, PyTorch records no modules, only frames of generated torch.fx code; whence's keys contain modules."""
     program = torch.export.export(model, (torch.randn(3, 4),))
     program = save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
     reference = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate", "--opset", "18")
-    def compared(keys):  # without names: PyTorch decomposes the program, possibly again
+
+    def scopes_and_stack(keys):  # without names, because PyTorch decomposes the program, possibly again
         return scopes(keys), keys["pkg.torch.onnx.stack_trace"]
 
-    known = [compared(metadata(node)) for node in nodes_within(reference.graph)]
+    expected = [scopes_and_stack(metadata(node)) for node in nodes_within(reference.graph)]
     actual = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
-    assert [keys for keys in actual if compared(keys) not in known] == []
-    inside = [keys for keys in actual if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
-    assert inside and all("<eval_with_key>" in keys["pkg.torch.onnx.stack_trace"] for keys in inside)
-    assert all(ast.literal_eval(keys["pkg.whence.scopes"])[:2] == ["", "0"] for keys in inside)
+    assert [keys for keys in actual if scopes_and_stack(keys) not in expected] == []
+    keys_of_body = [keys for keys in actual if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
+    assert keys_of_body and all("<eval_with_key>" in keys["pkg.torch.onnx.stack_trace"] for keys in keys_of_body)
+    assert all(ast.literal_eval(keys["pkg.whence.scopes"])[:2] == ["", "0"] for keys in keys_of_body)
     assert "<eval_with_key>" not in "".join(keys.get("pkg.whence.source", "") for keys in actual)
 
 
 # ---- TorchScript archives, and strip -------------------------------------------------------------------------------
 
 
-def test_signature_of_a_torchscript_archive(tmp_path):
+def test_the_signature_of_a_torchscript_archive_lists_parameters_and_inputs(tmp_path):
     command.run("export", zoo.trace("bert_tiny"), "-o", tmp_path / "m.onnx", "--inputs", zoo.inputs_file("bert_tiny"))
     traced = metadata(onnx.load(tmp_path / "m.onnx", load_external_data=False).graph)
-    exported = metadata(both("bert_tiny", True)[1].graph)
+    exported = metadata(export_with_both("bert_tiny", True)[1].graph)
     assert set(traced) == {SIGNATURE}  # a trace has no ranges
     inputs = [text.split("\n# outputs")[0].split("\n")[2:] for text in (traced[SIGNATURE], exported[SIGNATURE])]
     assert {line for line in inputs[0] if "PARAMETER" in line or "USER_INPUT" in line} <= set(inputs[1])
@@ -421,7 +423,7 @@ def test_signature_of_a_torchscript_archive(tmp_path):
 
 
 def test_strip_restores_the_bytes_and_annotating_twice_changes_nothing(tmp_path):
-    archive = archived("lstm_tagger", False)
+    archive = save_archive("lstm_tagger", False)
     plain, sidecar, once, twice, back = (tmp_path / file for file in ("a.onnx", "a.json", "b.onnx", "c.onnx", "d.onnx"))
     command.run("export", archive, "-o", plain, "--sidecar-out", sidecar)
     command.run("annotate", plain, "--sidecar", sidecar, "-o", once)

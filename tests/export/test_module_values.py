@@ -1,7 +1,5 @@
 """Checks attribution by values: each call of each module, extracted from the export and run by ONNX Runtime on the
-module's inputs, returns the values that a forward hook saw.
-
-The inputs differ in value from those that were recorded.
+module's inputs, returns the values that a forward hook received. The inputs differ in value from the recorded ones.
 """
 
 from dataclasses import dataclass
@@ -35,16 +33,16 @@ class Part:
 
 
 class Extracts:
-    """Extracts every call of one export; sorts the others into `joined` (shared nodes) and `empty` (no nodes)."""
+    """Extracts every call of an export; `joined` are the calls with shared nodes, `empty` those without nodes."""
 
-    def __init__(self, model, seen: list[calls.Call], folder):
+    def __init__(self, model, observed_calls: list[calls.Call], folder):
         self.parts: list[Part] = []
         self.joined: list[calls.Call] = []
         self.empty: list[calls.Call] = []
-        for number, call in enumerate(seen):
+        for number, call in enumerate(observed_calls):
             path = folder / f"part{number}.onnx"
-            line = ["extract", model, "--module", call.module, "--call", call.number, "-o", path]
-            result = command.run(*line, code=None)
+            arguments = ["extract", model, "--module", call.module, "--call", call.number, "-o", path]
+            result = command.run(*arguments, code=None)
             if result.returncode == 0:
                 self.parts.append(Part(call, path, [value.name for value in onnx.load(path).graph.input]))
             elif "to it and to other modules" in result.stderr or "is a part of" in result.stderr:
@@ -64,8 +62,8 @@ def values_of(path, inputs: dict, names: set[str], folder) -> dict:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(folder / "all_values.onnx", options, providers=["CPUExecutionProvider"])
-    fed = {value.name: inputs[value.name].numpy() for value in session.get_inputs()}
-    return dict(zip([value.name for value in session.get_outputs()], session.run(None, fed), strict=True)) | fed
+    feeds = {value.name: inputs[value.name].numpy() for value in session.get_inputs()}
+    return dict(zip([value.name for value in session.get_outputs()], session.run(None, feeds), strict=True)) | feeds
 
 
 def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -75,11 +73,11 @@ def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 def feed(part: Part, values: dict) -> dict:
     """Feeds the hook's value to inputs that are arguments of the module, else the value in the complete file: the part
     may begin after a reshape, or read a value computed from another module's parameter."""
-    fed = {}
+    feeds = {}
     for name in part.inputs:
         match = next((tensor for tensor in part.call.read if is_near(values[name], tensor)), None)
-        fed[name] = values[name] if match is None else match.numpy()
-    return fed
+        feeds[name] = values[name] if match is None else match.numpy()
+    return feeds
 
 
 def is_result(call: calls.Call, results: list[np.ndarray]) -> bool:
@@ -92,14 +90,14 @@ def is_result(call: calls.Call, results: list[np.ndarray]) -> bool:
 
 @pytest.mark.parametrize("form", ["pt", "pt2"])
 @pytest.mark.parametrize("name", MODELS)
-def test_every_call_of_every_module_returns_the_hooks_values(name, form, tmp_path):
+def test_every_call_of_every_module_returns_the_values_of_the_hook(name, form, tmp_path):
     entry = EVERY_MODEL[name]
     archive, *options = saved(entry, form, tmp_path)
     model = tmp_path / "model.onnx"
     command.run("export", archive, *options, "-o", model, "--annotate")
     inputs = other_values(entry.inputs(entry.first))
-    seen = calls.observe(entry.model(), inputs)
-    extracts = Extracts(model, seen, tmp_path)
+    observed_calls = calls.observe(entry.model(), inputs)
+    extracts = Extracts(model, observed_calls, tmp_path)
     values = values_of(model, inputs, {name for part in extracts.parts for name in part.inputs}, tmp_path)
     wrong = []
     for part in extracts.parts:
@@ -107,9 +105,9 @@ def test_every_call_of_every_module_returns_the_hooks_values(name, form, tmp_pat
         if not is_result(part.call, results):
             wrong.append((part.call.module, part.call.number, [result.shape for result in results]))
     assert wrong == []
-    assert len(extracts.parts) >= EXTRACTED * len(seen), (extracts.joined, extracts.empty)
+    assert len(extracts.parts) >= EXTRACTED * len(observed_calls), (extracts.joined, extracts.empty)
     for call in extracts.empty:
-        constant = next(each for each in calls.observe(entry.model(), entry.inputs(entry.first))
-                        if (each.module, each.number) == (call.module, call.number))
-        for tensor, other in zip(call.returned, constant.returned, strict=True):
-            assert any(is_same(tensor, read) for read in call.read) or is_same(tensor, other), call.module
+        on_recorded_inputs = next(observed for observed in calls.observe(entry.model(), entry.inputs(entry.first))
+                                  if (observed.module, observed.number) == (call.module, call.number))
+        for tensor, recorded in zip(call.returned, on_recorded_inputs.returned, strict=True):
+            assert any(is_same(tensor, read) for read in call.read) or is_same(tensor, recorded), call.module

@@ -1,5 +1,5 @@
 """Instances of TorchScript classes in data-dependent branches and loops: attributes may change, but a name must keep
-its instance. Scripts that test the identity or the memory layout of tensors."""
+its instance. Also scripts that test the identity or the memory layout of tensors."""
 
 import pytest
 import torch
@@ -62,7 +62,7 @@ def test_names_that_change_their_object_are_refused(tmp_path, model):
 
 
 class MayHoldRow(nn.Module):
-    """The attribute aliases `row`, which is written afterwards, only if the loop runs."""
+    """The attribute aliases `row`, which is written to afterwards, only if the loop runs."""
 
     def forward(self, x, n):
         row = (x * 2)[0]
@@ -116,7 +116,7 @@ class ReadsContiguity(nn.Module):
         return y + n
 
 
-def test_a_memory_order_that_depends_on_sizes_is_reported(tmp_path):
+def test_a_memory_layout_that_depends_on_sizes_is_reported(tmp_path):
     path, stderr = export(ReadsContiguity, tmp_path, "--dynamic", "x:0=rows")
     assert "E0304" in stderr and "is_contiguous" in stderr
     assert_equal(path, ReadsContiguity(), torch.rand(5, 4), torch.tensor(1))

@@ -1,6 +1,6 @@
-"""Operators of the newest opsets, which an export fuses from several nodes, at each opset and each choice of
---operators. Each file is valid and equals PyTorch at sizes other than the recorded ones, in ONNX Runtime or, if it
-lacks the operator, in onnx's reference evaluator. Each fused node belongs to the module that computes it."""
+"""Operators of the newest opsets, which the export fuses from several nodes, at each opset and with each choice of
+--operators. Each file is valid and equals PyTorch at the recorded and at other sizes, in ONNX Runtime or, if it lacks
+the operator, in onnx's reference evaluator. Each fused node belongs to the module that computes it."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ from function_module import FunctionModule
 from operator_forms import recent_operators
 from results import assert_same_results
 
-OPSETS = (24, 28)  # with and without Swish by default; test_fused uses the first opset of each operator
+OPSETS = (24, 28)  # by default with and without Swish; fused operators are also tested at their first opset
 
 
 class Stack(nn.Sequential):
@@ -55,9 +55,9 @@ class Angles(nn.Module):
         self.scaling = scaling
 
     def forward(self, positions):
-        both = positions[..., None].float() * self.frequencies
-        both = both.repeat_interleave(2, dim=-1) if self.pairs else torch.cat((both, both), dim=-1)
-        return both.cos() * self.scaling, both.sin() * self.scaling
+        angles = positions[..., None].float() * self.frequencies
+        angles = angles.repeat_interleave(2, dim=-1) if self.pairs else torch.cat((angles, angles), dim=-1)
+        return angles.cos() * self.scaling, angles.sin() * self.scaling
 
 
 def rotate_half(x):
@@ -85,7 +85,7 @@ class Rotary(nn.Module):
     def forward(self, x):
         heads = x.unflatten(-1, (3, 8)).transpose(1, 2)
         positions = torch.arange(x.shape[1])[None] if self.positions is None else self.positions(x)
-        cos, sin = (each.unsqueeze(1) for each in self.angles(positions))
+        cos, sin = (table.unsqueeze(1) for table in self.angles(positions))
         if self.width == 8:
             return heads * cos + self.rotate(heads) * sin
         front, rest = heads[..., :self.width], heads[..., self.width:]
@@ -147,11 +147,11 @@ def float_inputs(batch, length):
 
 
 def half_inputs(batch, length):
-    return tuple(each.half() for each in float_inputs(batch, length))
+    return tuple(tensor.half() for tensor in float_inputs(batch, length))
 
 
 def double_inputs(batch, length):
-    return tuple(each.double() for each in float_inputs(batch, length))
+    return tuple(tensor.double() for tensor in float_inputs(batch, length))
 
 
 def with_past(groups, past):
@@ -174,22 +174,22 @@ class Attend(nn.Module):
 
 
 def heads(queries, keys, values, batches=(1, 1, 1)):
-    """Returns a function that makes inputs of `Attend`; ``batches``: 1 for the batch size, 0 for a batch of one."""
+    """Returns a function that makes inputs of `Attend`; an input with 0 in `batches` has batch size 1."""
     def make(batch, length):
         draw = torch.Generator().manual_seed(batch + length)
-        return tuple(torch.randn(batch if own else 1, count, length, 8, generator=draw)
-                     for count, own in zip((queries, keys, values), batches, strict=True))
+        return tuple(torch.randn(batch if batched else 1, count, length, 8, generator=draw)
+                     for count, batched in zip((queries, keys, values), batches, strict=True))
     return make
 
 
 def lowest_row(q):
     """Masks every key except the first with the lowest finite number, and all keys if a query's first element is
-    negative: PyTorch then returns the mean of all values, but zeros if the mask is -inf."""
+    negative. PyTorch returns the mean of all values for such a row, but zeros if the mask is -inf."""
     mask = torch.full((q.shape[0], 1, q.shape[2], q.shape[2]), torch.finfo(q.dtype).min)
     return torch.where((q[:, :1, :, :1] >= 0) & (torch.arange(q.shape[2]) == 0), 0.0, mask)
 
 
-class JoinedAtOtherEnds(nn.Module):
+class JoinedAtOppositeEnds(nn.Module):
     """Appends the keys to the past but prepends the values, so that the parts have different lengths."""
 
     def forward(self, q, k, v, past_key, past_value):
@@ -228,7 +228,7 @@ class RepeatedWrite(nn.Module):
         return cache.scatter(1, position.expand(2, 5), new)
 
 
-def cached(batch, length):
+def cache_inputs(batch, length):
     draw = torch.Generator().manual_seed(batch + length)
     return (torch.randn(batch, 2, 20, 4, generator=draw), torch.randn(batch, 2, length, 4, generator=draw),
             torch.tensor(20 - 2 * length - batch))
@@ -265,11 +265,11 @@ PAST_AXES = {"x": {0: "batch", 1: "length"}, "past_key": {0: "batch", 2: "past"}
 HEADS = {name: {0: "batch", 2: "length"} for name in "qkv"}
 ROWS = (
     Model("norm", lambda: Stack(Norm(24)), {"RMSNormalization": 1}, ("Sqrt", "ReduceMean", "Mul"), owner="0"),
-    Model("norm of half", lambda: Stack(Norm(24).half()), {"RMSNormalization": 1}, ("Cast", "Sqrt", "Mul"),
+    Model("norm of float16", lambda: Stack(Norm(24).half()), {"RMSNormalization": 1}, ("Cast", "Sqrt", "Mul"),
           half_inputs, owner="0", tolerance=(2e-3, 2e-3)),
     Model("norm with 1 + weight", lambda: Stack(Norm(24, lambda weight: 1 + weight)), {"RMSNormalization": 1},
           ("Sqrt", "Mul", "Add"), owner="0"),
-    Model("norm of double", lambda: Stack(nn.Linear(24, 24), nn.RMSNorm(24)).double(), {}, (), double_inputs,
+    Model("norm of float64", lambda: Stack(nn.Linear(24, 24), nn.RMSNorm(24)).double(), {}, (), double_inputs,
           tolerance=(1e-9, 1e-9)),
     Model("two normalized axes", lambda: Stack(nn.Unflatten(2, (4, 6)), nn.RMSNorm((4, 6))),
           {"RMSNormalization": 1}, owner="1"),
@@ -284,25 +284,26 @@ ROWS = (
           ("Neg", "Add", "Expand")),
     Model("scaled angles by chunks", lambda: Rotary(rotate=rotate_half_by_chunks, scaling=1.25), {"RotaryEmbedding": 1},
           ("Neg", "Add", "Split")),
-    Model("rotary in part", lambda: Rotary(4), {"RotaryEmbedding": 1}, ("Neg", "Add", "Slice")),
+    Model("partial rotary", lambda: Rotary(4), {"RotaryEmbedding": 1}, ("Neg", "Add", "Slice")),
     Model("rotary in pairs", lambda: Rotary(rotate=rotate_pairs), {"RotaryEmbedding": 1}, ("Neg", "Add")),
-    Model("rotary in pairs in part", lambda: Rotary(4, rotate_pairs), {"RotaryEmbedding": 1}, ("Neg", "Slice")),
+    Model("partial rotary in pairs", lambda: Rotary(4, rotate_pairs), {"RotaryEmbedding": 1}, ("Neg", "Slice")),
     Model("rotary by table", Table, {"RotaryEmbedding": 1}, ("Neg", "Add"), sizes=((2, 5), (2, 7), (3, 64))),
     Model("rotary by a table with unequal halves", UnequalHalves, {"RotaryEmbedding": 0, "Neg": 1}),
-    Model("rotary of double", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), double_inputs,
+    Model("rotary of float64", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), double_inputs,
           tolerance=(1e-6, 1e-6)),
     Model("cache", lambda: CacheWrite(lambda length, start: torch.arange(length) + start), {"TensorScatter": 1},
-          ("ScatterElements",), cached, axes=CACHED),
+          ("ScatterElements",), cache_inputs, axes=CACHED),
     Model("cache of one batch", lambda: CacheWrite(lambda length, start: start + torch.arange(length)),
-          {"TensorScatter": 1}, ("ScatterElements", "Expand"), cached, ((1, 5), (1, 7), (1, 1)), {"new": {2: "length"}}),
+          {"TensorScatter": 1}, ("ScatterElements", "Expand"), cache_inputs, ((1, 5), (1, 7), (1, 1)),
+          {"new": {2: "length"}}),
     Model("one position of a cache", lambda: CacheWrite(lambda length, start: start.reshape(1)), {"TensorScatter": 1},
-          ("ScatterElements", "Range"), cached, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),
+          ("ScatterElements", "Range"), cache_inputs, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),
     Model("repeated writes to one position", RepeatedWrite, {"TensorScatter": 0}, (),
           lambda *_: (torch.rand(2, 8), torch.tensor([2]), torch.ones(2, 5)), axes={}),
     Model("every second position", lambda: CacheWrite(lambda length, start: torch.arange(length) * 2 + start),
-          {"TensorScatter": 0, "ScatterElements": 1}, (), cached, ((2, 5), (3, 4)), axes=CACHED),
+          {"TensorScatter": 0, "ScatterElements": 1}, (), cache_inputs, ((2, 5), (3, 4)), axes=CACHED),
     Model("positions backwards", lambda: CacheWrite(lambda length, start: torch.arange(length).flip(0) + start),
-          {"TensorScatter": 0, "ScatterElements": 1}, (), cached, axes=CACHED),
+          {"TensorScatter": 0, "ScatterElements": 1}, (), cache_inputs, axes=CACHED),
     Model("silu", lambda: Stack(nn.SiLU()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("quick gelu", lambda: Stack(QuickGelu()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("gate of another tensor", lambda: FunctionModule(lambda x: x * torch.sigmoid(1.702 * x.flip(2))),
@@ -321,8 +322,10 @@ ROWS = (
     Model("one head of queries", Attend, {"Attention": 0}, (), heads(1, 4, 4), axes=HEADS),
     Model("values of one batch", Attend, {"Attention": 0}, (), heads(4, 4, 4, (1, 1, 0)),
           axes={"q": HEADS["q"], "k": HEADS["k"], "v": {2: "length"}}),
-    Model("groups of other sizes", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 2, 4), axes=HEADS),
-    Model("groups of values", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 4, 2), axes=HEADS),
+    Model("more value heads than key heads", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 2, 4),
+          axes=HEADS),
+    Model("fewer value heads than key heads", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 4, 2),
+          axes=HEADS),
     Model("groups of one shared position", OnePosition, {"Attention": 1, "Expand": 2}, (), heads(4, 2, 2),
           axes={name: {0: "batch"} for name in "qkv"}, sizes=((2, 5), (3, 5))),
     Model("negative scale", lambda: Attend(scale=-0.5), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
@@ -331,7 +334,7 @@ ROWS = (
           axes=HEADS),
     Model("rows masked by infinity", lambda: Attend(lambda q: lowest_row(q) * 2), {"Attention": 1}, (), heads(4, 4, 4),
           axes=HEADS),
-    Model("joined at other ends", JoinedAtOtherEnds, {"Attention": 1, "Concat": 2}, (), with_other_past,
+    Model("joined at opposite ends", JoinedAtOppositeEnds, {"Attention": 1, "Concat": 2}, (), with_other_past,
           sizes=((2, 5), (3, 7)), axes=HEADS | {"past_key": {0: "batch", 2: "past"},
                                                 "past_value": {0: "batch", 2: "past"}}),
     Model("running product", lambda: FunctionModule(lambda x: x.cumprod(1)), {"CumProd": 1}, ("Pad", "ReduceProd")),
@@ -344,7 +347,7 @@ class QuickGelu(nn.Module):
         return x * torch.sigmoid(1.702 * x)
 
 
-RECENT = recent_operators() | {"BitCast": (26, 28)}  # no older operator computes it
+RECENT = recent_operators() | {"BitCast": (26, 28)}  # no older operators replace BitCast
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +376,7 @@ def archives(tmp_path_factory):
     return archive
 
 
-def exported(archives, model: Model, folder, *options) -> onnx.ModelProto:
+def export_model(archives, model: Model, folder, *options) -> onnx.ModelProto:
     command.run("export", *archives(model)[1], "-o", folder / "m.onnx", "--annotate", "--overwrite", *options)
     file = onnx.load(folder / "m.onnx")
     onnx.checker.check_model(file, full_check=True)
@@ -392,7 +395,7 @@ def check_numbers(archives, model: Model, file: onnx.ModelProto, in_runtime: boo
         inputs = model.inputs(*size)
         with torch.no_grad():
             expected = archives(model)[0](*inputs)
-        feeds = {value.name: each.numpy() for value, each in zip(file.graph.input, inputs, strict=True)}
+        feeds = {value.name: tensor.numpy() for value, tensor in zip(file.graph.input, inputs, strict=True)}
         actual = results(file, feeds, in_runtime)
         assert_same_results(actual, expected if isinstance(expected, tuple) else [expected], model.tolerance)
 
@@ -401,16 +404,16 @@ def counts(file: onnx.ModelProto) -> Counter:
     return Counter(node.op_type for node in file.graph.node)
 
 
-def since(model: Model) -> int:
+def first_opset(model: Model) -> int:
     """Returns the first opset with all fused operators of the model."""
     return max((RECENT[name][0] for name in model.fused if name in RECENT), default=23)
 
 
 @pytest.mark.parametrize("model", ROWS, ids=lambda model: model.name)
-def test_fused(archives, model, tmp_path):
+def test_fused_operators_at_the_first_and_the_newest_opset(archives, model, tmp_path):
     """Exports at the first opset with all fused operators, and at the newest."""
-    for opset in sorted({since(model), 28}):
-        file = exported(archives, model, tmp_path, "--opset", opset, "--operators", "fused")
+    for opset in sorted({first_opset(model), 28}):
+        file = export_model(archives, model, tmp_path, "--opset", opset, "--operators", "fused")
         counted = counts(file)
         assert {name: counted[name] for name in model.fused} == model.fused, counted
         assert not [name for name in model.absent if counted[name]], counted
@@ -424,53 +427,52 @@ def test_fused(archives, model, tmp_path):
 
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("model", ROWS, ids=lambda model: model.name)
-def test_by_default_and_plain(archives, model, opset, tmp_path):
-    """ONNX Runtime runs the default file; the plain file has none of the table's operators."""
-    if opset < since(model) and "BitCast" in model.fused:
+def test_default_and_plain_operators(archives, model, opset, tmp_path):
+    """ONNX Runtime runs the default file; the plain file contains none of the recent operators."""
+    if opset < first_opset(model) and "BitCast" in model.fused:
         command.run("export", *archives(model)[1], "-o", tmp_path / "m.onnx", "--opset", opset, code=4)
         assert not (tmp_path / "m.onnx").exists()
         return
-    by_default = exported(archives, model, tmp_path, "--opset", opset)
+    by_default = export_model(archives, model, tmp_path, "--opset", opset)
     check_numbers(archives, model, by_default)
     for name, (first, last) in RECENT.items():
         if model.fused.get(name) and first <= opset <= last:
             assert counts(by_default)[name], name
-    plain = exported(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
+    plain = export_model(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
     assert not set(counts(plain)) & set(recent_operators())
     check_numbers(archives, model, plain)
 
 
 @pytest.mark.parametrize("model", [row for row in ROWS if "BitCast" not in row.fused], ids=lambda model: model.name)
-def test_older_opsets_have_one_form(archives, model, tmp_path):
-    """At the default opset, --operators changes nothing."""
-    exported(archives, model, tmp_path)
+def test_operators_option_changes_nothing_at_the_default_opset(archives, model, tmp_path):
+    export_model(archives, model, tmp_path)
     first = (tmp_path / "m.onnx").read_bytes()
     for choice in ("fused", "plain"):
-        exported(archives, model, tmp_path, "--operators", choice)
+        export_model(archives, model, tmp_path, "--operators", choice)
         assert (tmp_path / "m.onnx").read_bytes() == first
 
 
-def test_ir_versions(archives, tmp_path):
-    """Each opset gets the IR version of its ONNX release, at least 10 for the metadata; 28 is onnx's newest opset."""
+def test_ir_versions_follow_the_opset(archives, tmp_path):
+    """Each opset gets the IR version of its ONNX release, but at least 10 for the metadata."""
     by_opset = {}
     for _, ir_version, opset, *_ in onnx.helper.VERSION_TABLE:
         by_opset.setdefault(opset, ir_version)
     assert onnx.defs.onnx_opset_version() == 28
     for opset in range(13, 29):
-        file = exported(archives, ROWS[0], tmp_path, "--opset", opset)
+        file = export_model(archives, ROWS[0], tmp_path, "--opset", opset)
         assert file.ir_version == max(10, by_opset[opset])
-        assert {each.domain: each.version for each in file.opset_import}[""] == opset
+        assert {entry.domain: entry.version for entry in file.opset_import}[""] == opset
 
 
-def test_the_table_equals_onnx_and_onnx_runtime():
+def test_the_table_matches_onnx_and_onnx_runtime():
     for name, (first, last) in recent_operators().items():
         versions = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == name]
         assert min(versions) == first
         for opset in range(first, 29):
-            assert runs(name, opset) == (opset <= last or name in NOISY), f"{name} at opset {opset}"
+            assert is_supported(name, opset) == (opset <= last or name in NOISY), f"{name} at opset {opset}"
 
 
-NOISY = ("TensorScatter",)  # ONNX Runtime runs it but prints a warning in each run
+NOISY = ("TensorScatter",)  # ONNX Runtime supports it but prints a warning in each run
 NODES = {
     "Attention": "float[1,2,3,8] q, float[1,2,3,8] k => float[1,2,3,8] y: y = Attention(q, k, k)",
     "CumProd": "float[2] x, int64 a => float[2] y: y = CumProd(x, a)",
@@ -482,7 +484,7 @@ NODES = {
 }
 
 
-def runs(name: str, opset: int) -> bool:
+def is_supported(name: str, opset: int) -> bool:
     interface, body = NODES[name].split(": ")
     inputs, outputs = interface.split(" => ")
     file = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> g ({inputs}) => ({outputs}) '
@@ -495,7 +497,7 @@ def runs(name: str, opset: int) -> bool:
     return True
 
 
-def test_python_takes_the_choice(tmp_path):
+def test_python_accepts_the_operators_option(tmp_path):
     import whence
 
     x = torch.randn(2, 24)
@@ -507,14 +509,14 @@ def test_python_takes_the_choice(tmp_path):
         whence.export(nn.SiLU(), x, operators="newest")
 
 
-def test_an_unknown_choice_is_refused(archives, tmp_path):
+def test_an_unknown_value_of_operators_is_refused(archives, tmp_path):
     result = command.run("export", *archives(ROWS[0])[1], "-o", tmp_path / "m.onnx", "--operators", "new", code=2)
     assert "--operators=new" in result.stderr and "'plain'" in result.stderr
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_a_transformer(tmp_path):
-    """Every norm, rotation, gate and attention of a Llama is fused, with dynamic batch and length."""
+def test_every_pattern_of_a_llama_is_fused(tmp_path):
+    """Every norm, rotation, gate and attention of a Llama with dynamic batch and length is fused."""
     from transformers import LlamaConfig, LlamaModel
 
     torch.manual_seed(0)

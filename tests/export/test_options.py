@@ -59,16 +59,16 @@ def archive(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def exported(archive):
+def net(archive):
     """Returns (module, input, function that exports)."""
     torch.manual_seed(0)
     module, x = Net().eval(), torch.randn(2, 3, 8, 8)
     return module, x, exporter(archive, module, x)
 
 
-def check(path, module, x, more=None):
+def check(path, module, x, extra_inputs=None):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    actual = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
+    actual = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(extra_inputs or {})})
     np.testing.assert_allclose(actual[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -76,30 +76,30 @@ def weights(module) -> dict:
     return {name: tensor.detach().numpy() for name, tensor in [*module.named_parameters(), *module.named_buffers()]}
 
 
-def test_no_optimize(exported):
-    module, x, export = exported
+def test_no_optimize_keeps_more_nodes(net):
+    module, x, export = net
     optimized, plain = export(name="a.onnx"), export("--no-optimize", name="b.onnx")
     check(plain, module, x)
     assert len(onnx.load(plain).graph.node) > len(onnx.load(optimized).graph.node)
     assert "BatchNormalization" in [node.op_type for node in onnx.load(plain).graph.node]
 
 
-def test_keep_initializers_as_inputs(exported):
-    module, x, export = exported
+def test_initializers_may_also_be_inputs(net):
+    module, x, export = net
     path = export("--keep-initializers-as-inputs", name="c.onnx")
     model = onnx.load(path)
     names = [value.name for value in model.graph.input]
     assert names == [names[0]] + [tensor.name for tensor in model.graph.initializer] and len(names) > 5
     check(path, module, x)
-    # The option allows other values at run time.
+    # Other values may be fed at run time.
     changed = {"out.bias": weights(module)["out.bias"] + 1}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     actual = session.run(None, {names[0]: x.numpy(), **changed})[0]
     np.testing.assert_allclose(actual, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_as_inputs(exported, archive, tmp_path):
-    _, x, export = exported
+def test_weights_may_be_inputs(net, archive, tmp_path):
+    _, x, export = net
     export("--weights-as-inputs", name="d.onnx", code=4)  # recurrent layers need their weights as constants
     torch.manual_seed(0)
     module = Flat().eval()
@@ -119,17 +119,17 @@ def test_weights_as_inputs(exported, archive, tmp_path):
 
 def external_of(path) -> dict:
     """Returns {initializer: (file, offset)}."""
-    found = {}
+    locations = {}
     for tensor in onnx.load(path, load_external_data=False).graph.initializer:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if entries:
-            found[tensor.name] = entries["location"], int(entries["offset"])
-    return found
+            locations[tensor.name] = entries["location"], int(entries["offset"])
+    return locations
 
 
 @pytest.mark.parametrize("annotate", [(), ("--annotate",)])
-def test_external_data(exported, annotate):
-    module, x, export = exported
+def test_external_data_layouts(net, annotate):
+    module, x, export = net
     path = export("--external-data", *annotate, name="e.onnx")
     locations = external_of(path)
     assert {file for file, _ in locations.values()} == {"e.onnx.data"}
@@ -148,12 +148,12 @@ def test_external_data(exported, annotate):
 
 @pytest.mark.parametrize("options", [("--external-data-alignment", "3"), ("--external-data-threshold", "-1"),
                                      ("--opset", "12"), ("--opset", "99")])
-def test_bad_options_write_no_file(exported, options):
-    _, _, export = exported
+def test_bad_options_write_no_file(net, options):
+    _, _, export = net
     assert not export(*options, name="h.onnx", code=2).exists()
 
 
-def test_unnamed_dynamic_axes_are_named_as_by_pytorch(tmp_path):
+def test_unnamed_dynamic_axes_get_the_names_of_pytorch(tmp_path):
     module, x = nn.Linear(4, 4).eval(), torch.randn(2, 3, 4)
     torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "input=float32[2,3,4]", "--dynamic",
@@ -183,8 +183,8 @@ def test_missing_converters_are_listed_together_and_reported(tmp_path):
     x = torch.randn(4, 4)
     torch.jit.trace(WithoutConverters().eval(), x, check_trace=False).save(str(tmp_path / "m.pt"))
     listed = command.run_json("ops", "--missing", tmp_path / "m.pt", code=4)["missing"]
-    found = {entry["message"]: (entry["count"], entry["where"]["module"]) for entry in listed}
-    assert found == {"aten::nextafter": (2, "block.1"), "aten::linalg_matrix_exp": (1, "")}
+    missing = {entry["message"]: (entry["count"], entry["where"]["module"]) for entry in listed}
+    assert missing == {"aten::nextafter": (2, "block.1"), "aten::linalg_matrix_exp": (1, "")}
     report = tmp_path / "report.md"
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--report", report, code=4)
     assert not (tmp_path / "m.onnx").exists()
@@ -195,8 +195,8 @@ def test_missing_converters_are_listed_together_and_reported(tmp_path):
     assert "| `aten::linear` | 1 | `block.0` | yes |" in text
 
 
-def test_report_and_profile_of_an_export(exported, tmp_path):
-    _, _, export = exported
+def test_report_and_profile_of_an_export(net, tmp_path):
+    _, _, export = net
     report = tmp_path / "report.md"
     path = export("--report", report, "--annotate", name="r.onnx")
     text = report.read_text()
@@ -205,11 +205,11 @@ def test_report_and_profile_of_an_export(exported, tmp_path):
     assert "| `LSTM` | 1 |" in text
 
 
-def test_a_supported_model_misses_no_converter(archive, exported):
+def test_all_operators_of_a_supported_model_have_converters(archive, net):
     assert command.run_json("ops", "--missing", archive) == {"missing": []}
 
 
-def test_profile(archive, exported, tmp_path):
+def test_profile_lists_the_stages(archive, net, tmp_path):
     stdout = command.run("export", archive, "-o", tmp_path / "m.onnx", "--profile").stdout
     assert [line.split("s  ")[1] for line in stdout.splitlines() if " s  " in line] == [
         "read the archive", "convert", "write"]
@@ -217,7 +217,7 @@ def test_profile(archive, exported, tmp_path):
     assert set(times) == {"read the archive", "convert", "write"} and all(value >= 0 for value in times.values())
 
 
-def test_a_report_must_not_overwrite_the_archive_or_the_export(archive, exported, tmp_path):
+def test_a_report_must_not_overwrite_the_archive_or_the_export(archive, net, tmp_path):
     before = archive.read_bytes()
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", archive, code=2)
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "m.onnx", code=2)
@@ -225,7 +225,7 @@ def test_a_report_must_not_overwrite_the_archive_or_the_export(archive, exported
     assert archive.read_bytes() == before and not (tmp_path / "m.onnx").exists()
 
 
-def test_keep_operator_warns_of_operators_missing_from_the_model(tmp_path):
+def test_keep_operator_warns_about_operators_that_the_model_lacks(tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     options = [word for name in ("aten::gelu", "aten::gelu.default", "aten::glu", "aten::gelu.out")
                for word in ("--keep-operator", name)]
@@ -245,7 +245,7 @@ def function_file(path, name="gelu", domain="whence.aten", opset=18, body=None):
     return path
 
 
-def test_user_functions(tmp_path):
+def test_functions_of_the_user_are_called(tmp_path):
     """Two modules call one function, so the nodes in its body belong to their common ancestor."""
     module, x = nn.Sequential(nn.GELU(), nn.Linear(4, 4), nn.GELU()).eval(), torch.randn(2, 4)
     torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
@@ -265,23 +265,23 @@ def test_user_functions(tmp_path):
 
 @pytest.mark.parametrize("operator, attributes, opset, expected", [
     ("Tanh", {}, 13, 20), ("Cast", {"to": 1}, 13, 20), ("ReduceMax", {"keepdims": 1}, 13, 20),
-    ("Softmax", {"axis": 1}, 12, 12),     # opset 13 changed it
+    ("Softmax", {"axis": 1}, 12, 12),     # opset 13 changed Softmax
     ("ReduceMax", {"axes": [0]}, 13, 13),  # axes are an input from opset 18
     ("Squeeze", {"axes": [0]}, 12, 12), ("Split", {}, 13, 13), ("Split", {"num_outputs": 1}, 18, 20)])
-def test_functions_get_the_exports_opset_if_their_meaning_stays(operator, attributes, opset, expected, tmp_path):
+def test_functions_get_the_opset_of_the_export_if_it_does_not_change_them(operator, attributes, opset, expected, tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(1, 2), check_trace=False).save(str(tmp_path / "m.pt"))
     functions = function_file(tmp_path / "functions.onnx", opset=opset,
                               body=onnx.helper.make_node(operator, ["x"], ["y"], **attributes))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", functions)
     (function,) = onnx.load(tmp_path / "m.onnx").functions
-    assert {each.domain: each.version for each in function.opset_import}[""] == expected
+    assert {entry.domain: entry.version for entry in function.opset_import}[""] == expected
 
 
 def test_unusable_functions_are_refused(tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     calls_itself = onnx.helper.make_node("gelu", ["x"], ["y"], domain="whence.aten")
     text = tmp_path / "text.onnx"
-    text.write_text("no model")
+    text.write_text("not a model")
     for file, code, exit_code in ((tmp_path / "none.onnx", "E0102", 2), (text, "E0203", 3),
                                   (function_file(tmp_path / "a.onnx", domain="other"), "E0203", 3),
                                   (function_file(tmp_path / "b.onnx", opset=21), "E0302", 4),
@@ -292,7 +292,7 @@ def test_unusable_functions_are_refused(tmp_path):
 
 
 def functions_file(path, *functions):
-    """Writes a model file of functions (name, nodes) of one input and one output, in the domain of ATen's operators."""
+    """Writes a model file with functions (name, nodes) of one input and one output in ATen's domain."""
     opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("whence.aten", 1)]
     protos = [onnx.helper.make_function("whence.aten", name, ["x"], ["y"], nodes, opsets) for name, nodes in functions]
     path.write_bytes(onnx.ModelProto(ir_version=10, functions=protos).SerializeToString())
@@ -312,7 +312,7 @@ def if_by_size(branch):
             onnx.helper.make_node("If", ["c"], ["y"], then_branch=graphs[0], else_branch=graphs[1])]
 
 
-def test_functions_called_in_bodies_are_included(tmp_path):
+def test_functions_called_in_branches_are_included(tmp_path):
     x = torch.randn(2, 4)
     torch.jit.trace(nn.GELU(), x, check_trace=False).save(str(tmp_path / "m.pt"))
     file = functions_file(tmp_path / "f.onnx", ("gelu", if_by_size("inner")),
@@ -324,8 +324,8 @@ def test_functions_called_in_bodies_are_included(tmp_path):
                                rtol=1e-5, atol=1e-6)
 
 
-def test_functions_that_call_each_other_twice_are_visited_once(tmp_path):
-    """Sixty such functions make 2^60 calls, which earlier versions followed one by one."""
+def test_functions_that_are_called_twice_are_visited_once(tmp_path):
+    """Sixty such functions make 2^60 calls."""
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     twice = [(f"f{i}", [call(f"f{i + 1}", "x", "z"), call(f"f{i + 1}", "z", "y")]) for i in range(60)]
     last = ("f60", [onnx.helper.make_node("Tanh", ["x"], ["y"])])
@@ -338,7 +338,7 @@ def test_functions_that_call_each_other_twice_are_visited_once(tmp_path):
     ([("gelu", if_by_size("gelu"))], "E0204"),
     ([("gelu", [call("a")]), ("a", if_by_size("b")), ("b", [call("a")])], "E0204"),
     ([("gelu", [call("f0")]), *((f"f{i}", [call(f"f{i + 1}")]) for i in range(1100))], "E0306")],
-    ids=["itself in its body", "each other", "too deep"])
+    ids=["calls itself", "call each other", "too deep"])
 def test_endless_recursion_of_functions_is_refused(functions, code, tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     file = functions_file(tmp_path / "f.onnx", *functions)

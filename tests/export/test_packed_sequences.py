@@ -1,4 +1,4 @@
-"""Sequences of different lengths, packed and padded to any length, in traces and scripts."""
+"""Packed sequences of different lengths, padded to the longest or to another length, in traces and scripts."""
 
 from typing import Optional
 
@@ -61,6 +61,6 @@ def test_packed_sequences_equal_pytorch(name, form, dynamic, tmp_path):
     if dynamic and name in ("input", "longer"):
         others.append((torch.randn(2, 9, 4), torch.tensor([8, 2])))
     for inputs in [(x, lengths), *(others if dynamic else [])]:
-        results = session.run(None, dict(zip(("x", "lengths"), (each.numpy() for each in inputs), strict=True)))
+        results = session.run(None, dict(zip(("x", "lengths"), (tensor.numpy() for tensor in inputs), strict=True)))
         for actual, expected in zip(results, model(*inputs), strict=True):
             np.testing.assert_allclose(actual, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

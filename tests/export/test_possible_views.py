@@ -1,6 +1,6 @@
-"""Reshapes that share memory only at some sizes, and loops with a variable that aliases memory they write to. Either
-the file is right at every size, or the export is refused because two used names may share memory and the strides of
-the reshaped tensor are unknown."""
+"""Reshapes that share memory only at some sizes, and loops in which a variable aliases memory that the loop writes to.
+The file is correct at every size, or the export is refused because two names in use may share memory and the strides
+of the reshaped tensor are unknown."""
 
 import numpy as np
 import onnxruntime
@@ -10,14 +10,14 @@ import torch
 import command
 from function_module import FunctionModule
 
-D = torch.export.Dim.DYNAMIC
+DYNAMIC = torch.export.Dim.DYNAMIC
 SIZES = ((4, 6), (1, 6), (4, 1), (1, 1), (2, 3), (7, 9))
 
 
-def exported(kind, model, x, folder, dynamic=True, code=0):
+def export_model(kind, model, x, folder, dynamic=True, code=0):
     """Exports the model with an example x [rows, columns, 3]; returns the completed command."""
     path = folder / ("m.pt2" if kind == "exported" else "m.pt")
-    axes = {0: D, 1: D} if dynamic else None
+    axes = {0: DYNAMIC, 1: DYNAMIC} if dynamic else None
     if kind == "exported":
         torch.export.save(torch.export.export(model, (x,), dynamic_shapes=(axes,) if dynamic else None), path)
     else:
@@ -55,9 +55,9 @@ def shape_of_base(x):
 
 @pytest.mark.parametrize("function", [view_of_rows, shape_of_base])
 @pytest.mark.parametrize("kind", ["traced", "exported"])
-def test_right_at_every_size(kind, function, tmp_path):
+def test_writes_through_views_are_correct_at_every_size(kind, function, tmp_path):
     model = FunctionModule(function)
-    exported(kind, model, torch.zeros(4, 6, 3), tmp_path)
+    export_model(kind, model, torch.zeros(4, 6, 3), tmp_path)
     check_numbers(model, tmp_path,
                   SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
@@ -80,11 +80,11 @@ def written_both(x):
 
 @pytest.mark.parametrize(("kind", "rows"), [("traced", 4), ("traced", 1), ("exported", 4)])
 @pytest.mark.parametrize("function", [written_copy, written_both])
-def test_both_names_are_used(kind, rows, function, tmp_path):
+def test_a_possible_view_and_its_base_are_correct(kind, rows, function, tmp_path):
     """The reshape is a copy, except for 1 row or 1 column, where it is a view."""
-    exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path)
+    export_model(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path)
     check_numbers(FunctionModule(function), tmp_path)
-    exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
+    export_model(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(function), tmp_path, [(rows, 6)])
 
 
@@ -97,9 +97,9 @@ def written_parts(x):
 
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
-def test_disjoint_parts(kind, tmp_path):
-    """As in attention that scales its queries in place: keys and values are other parts of the same tensor."""
-    exported(kind, FunctionModule(written_parts), torch.zeros(4, 6, 3), tmp_path)
+def test_writes_to_disjoint_parts_are_correct(kind, tmp_path):
+    """As in attention that scales its queries in place; keys and values are other parts of the same tensor."""
+    export_model(kind, FunctionModule(written_parts), torch.zeros(4, 6, 3), tmp_path)
     check_numbers(FunctionModule(written_parts), tmp_path,
                   SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
@@ -114,8 +114,8 @@ def in_other_order(x):
 
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
-def test_memory_formats(kind, tmp_path):
-    exported(kind, FunctionModule(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+def test_writes_through_memory_formats_are_correct(kind, tmp_path):
+    export_model(kind, FunctionModule(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(in_other_order), tmp_path, [(4, 6)])
 
 
@@ -128,7 +128,7 @@ def cast_to_other_order(x):
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_to_another_memory_format_is_a_copy(kind, tmp_path):
-    exported(kind, FunctionModule(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
+    export_model(kind, FunctionModule(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
     check_numbers(FunctionModule(cast_to_other_order), tmp_path)
 
 
@@ -141,8 +141,8 @@ def cast_of_one_channel(x):
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_of_one_channel_is_a_copy(kind, tmp_path):
-    """The elements match both memory formats; PyTorch treats the tensor as contiguous."""
-    exported(kind, FunctionModule(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    """The strides match both memory formats; PyTorch treats the tensor as contiguous."""
+    export_model(kind, FunctionModule(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
     check_numbers(FunctionModule(cast_of_one_channel), tmp_path, [(4, 6)])
 
 
@@ -190,7 +190,7 @@ class OneOfTwoOrders(torch.nn.Module):
 
 @pytest.mark.parametrize("model", [ViewBySize, OneOfTwoOrders])
 def test_scripts_with_unknown_aliases_are_refused(model, tmp_path):
-    result = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
+    result = export_model("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
     assert "E0303" in result.stderr and "share memory" in result.stderr
 
 
@@ -205,6 +205,6 @@ class ReadsBeforeItWrites(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model", [ReadsBeforeItWrites, WhileAliased, CopyOrView])
-def test_branches_and_loops_that_write(model, tmp_path):
-    exported("scripted", model(), torch.ones(4, 6, 3), tmp_path)
+def test_writes_in_branches_and_loops_are_correct(model, tmp_path):
+    export_model("scripted", model(), torch.ones(4, 6, 3), tmp_path)
     check_numbers(model(), tmp_path)

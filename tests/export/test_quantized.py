@@ -1,6 +1,6 @@
-"""Quantized models: the same integers and results as PyTorch, with QuantizeLinear and DequantizeLinear between layers.
+"""Quantized models: integers and results equal PyTorch's, with QuantizeLinear and DequantizeLinear between layers.
 
-A quantized input or output becomes three values, as in PyTorch's exporter: its integers, its scale, its zero point."""
+A quantized input or output becomes three values, as in PyTorch's exporter: integers, scale and zero point."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Float(nn.Module):
         return self.head(torch.flatten(self.pool(F.max_pool2d(x, 2)), 1))
 
 
-def statically_quantized(backend: str) -> nn.Module:
+def quantize_statically(backend: str) -> nn.Module:
     torch.manual_seed(0)
     model = torch.ao.quantization.QuantWrapper(Float()).eval()
     torch.ao.quantization.fuse_modules(model.module, [["first.0", "first.1", "first.2"]], inplace=True)
@@ -48,12 +48,12 @@ def statically_quantized(backend: str) -> nn.Module:
     return torch.ao.quantization.convert(model)
 
 
-def quantized(*shape: int, scale=0.05, zero_point=120, dtype=torch.quint8) -> torch.Tensor:
+def quantized_tensor(*shape: int, scale=0.05, zero_point=120, dtype=torch.quint8) -> torch.Tensor:
     generator = torch.Generator().manual_seed(sum(shape))
     return torch.quantize_per_tensor(torch.randn(*shape, generator=generator), scale, zero_point, dtype)
 
 
-def unpacked(tensor: torch.Tensor, scale=numpy.float64, zero_point=numpy.int64) -> list[numpy.ndarray]:
+def unpack(tensor: torch.Tensor, scale=numpy.float64, zero_point=numpy.int64) -> list[numpy.ndarray]:
     if not tensor.is_quantized:
         return [tensor.numpy()]
     return [tensor.int_repr().numpy(), numpy.array(tensor.q_scale(), scale),
@@ -64,7 +64,7 @@ def flat(result) -> list[torch.Tensor]:
     return [tensor for part in result for tensor in flat(part)] if isinstance(result, (tuple, list)) else [result]
 
 
-def exported(model, inputs: tuple, folder: Path, *options: str):
+def export_model(model, inputs: tuple, folder: Path, *options: str):
     archive = torch.jit.trace(model, inputs, check_trace=False)
     torch.jit.save(archive, folder / "model.pt")
     torch.save(inputs, folder / "inputs.pt")
@@ -75,9 +75,9 @@ def exported(model, inputs: tuple, folder: Path, *options: str):
 
 
 def compare(model, inputs: tuple, session, levels=0) -> None:
-    """Compares every output, integers within `levels`, because kernels sum in different orders."""
-    expected = [part for tensor in flat(model(*inputs)) for part in unpacked(tensor, numpy.float32, None)]
-    values = [part for tensor in inputs for part in unpacked(tensor)]
+    """Compares every output. Integers may differ by `levels`, because kernels sum in different orders."""
+    expected = [part for tensor in flat(model(*inputs)) for part in unpack(tensor, numpy.float32, None)]
+    values = [part for tensor in inputs for part in unpack(tensor)]
     actual = session.run(None, dict(zip((value.name for value in session.get_inputs()), values, strict=True)))
     assert len(actual) == len(expected)
     for result, reference in zip(actual, expected, strict=True):
@@ -89,38 +89,38 @@ def compare(model, inputs: tuple, session, levels=0) -> None:
 
 
 @pytest.mark.parametrize("backend", ["fbgemm", "qnnpack"])
-def test_statically_quantized_model(backend, tmp_path):
-    model = statically_quantized(backend)
+def test_a_statically_quantized_model_equals_pytorch(backend, tmp_path):
+    model = quantize_statically(backend)
     x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-    graph, session = exported(model, (x,), tmp_path)
+    graph, session = export_model(model, (x,), tmp_path)
     kinds = [node.op_type for node in graph.node]
     assert kinds.count("Conv") == 2 and kinds.count("QuantizeLinear") >= 5
     weights = {tensor.name: tensor.data_type for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
-    assert len(weights) >= 3, "weights stay 8-bit integers"
+    assert len(weights) >= 3, "weights must stay 8-bit integers"
     actual = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
     step = model.module.head.scale
     assert numpy.abs(actual - model(x).numpy()).max() <= 2.5 * step  # each layer rounds
 
 
 LAYERS = {
-    "linear": (nnq.Linear(4, 8), quantized(3, 4)),
-    "conv1d": (nnq.Conv1d(4, 6, 3, stride=2), quantized(2, 4, 9)),
-    "conv2d": (nnq.Conv2d(4, 6, 3, padding=1, groups=2), quantized(2, 4, 6, 6)),
-    "conv2d_relu": (nniq.ConvReLU2d(4, 6, 3), quantized(2, 4, 6, 6)),
-    "conv3d": (nnq.Conv3d(2, 4, 2), quantized(1, 2, 3, 3, 3)),
-    "conv_transpose2d": (nnq.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1), quantized(1, 4, 3, 3)),
+    "linear": (nnq.Linear(4, 8), quantized_tensor(3, 4)),
+    "conv1d": (nnq.Conv1d(4, 6, 3, stride=2), quantized_tensor(2, 4, 9)),
+    "conv2d": (nnq.Conv2d(4, 6, 3, padding=1, groups=2), quantized_tensor(2, 4, 6, 6)),
+    "conv2d_relu": (nniq.ConvReLU2d(4, 6, 3), quantized_tensor(2, 4, 6, 6)),
+    "conv3d": (nnq.Conv3d(2, 4, 2), quantized_tensor(1, 2, 3, 3, 3)),
+    "conv_transpose2d": (nnq.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1), quantized_tensor(1, 4, 3, 3)),
 }
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_quantized_layer_between_quantized_tensors(name, tmp_path):
+def test_a_layer_between_quantized_tensors_equals_pytorch(name, tmp_path):
     layer, x = LAYERS[name]
     torch.manual_seed(0)
     weight, bias = layer._weight_bias()
     layer.set_weight_bias(torch.quantize_per_tensor(torch.randn(weight.shape), 0.1, 0, torch.qint8),
                           torch.randn(bias.shape))
     layer.scale, layer.zero_point = 0.2, 100
-    graph, session = exported(layer, (x,), tmp_path)
+    graph, session = export_model(layer, (x,), tmp_path)
     assert [value.name for value in graph.input][1:] == [graph.input[0].name + "_scale",
                                                          graph.input[0].name + "_zero_point"]
     compare(layer, (x,), session, levels=1)
@@ -142,13 +142,13 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_operators_on_quantized_tensors(name, tmp_path):
+def test_operators_on_quantized_tensors_equal_pytorch(name, tmp_path):
     class Model(nn.Module):
         def forward(self, x, y):
             return FUNCTIONS[name](x, y)
 
-    inputs = quantized(2, 4, 6), quantized(2, 4, 6, scale=0.1, zero_point=60)
-    _, session = exported(Model(), tuple(tensor.clone() for tensor in inputs), tmp_path)
+    inputs = quantized_tensor(2, 4, 6), quantized_tensor(2, 4, 6, scale=0.1, zero_point=60)
+    _, session = export_model(Model(), tuple(tensor.clone() for tensor in inputs), tmp_path)
     compare(Model(), inputs, session, levels=1)
 
 
@@ -157,8 +157,8 @@ def test_the_scale_of_an_input_is_an_input(tmp_path):
         def forward(self, x):
             return torch.dequantize(x)
 
-    _, session = exported(Model(), (quantized(2, 3),), tmp_path)
-    compare(Model(), (quantized(2, 3, scale=0.3, zero_point=7),), session)
+    _, session = export_model(Model(), (quantized_tensor(2, 3),), tmp_path)
+    compare(Model(), (quantized_tensor(2, 3, scale=0.3, zero_point=7),), session)
 
 
 def test_a_scale_derived_from_an_input_is_refused(tmp_path):
@@ -166,15 +166,15 @@ def test_a_scale_derived_from_an_input_is_refused(tmp_path):
         def forward(self, x):
             return ops.mul_scalar(x, 3.0)
 
-    torch.jit.save(torch.jit.trace(Model(), (quantized(2, 3),)), tmp_path / "model.pt")
-    torch.save((quantized(2, 3),), tmp_path / "inputs.pt")
+    torch.jit.save(torch.jit.trace(Model(), (quantized_tensor(2, 3),)), tmp_path / "model.pt")
+    torch.save((quantized_tensor(2, 3),), tmp_path / "inputs.pt")
     result = run("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--inputs", tmp_path / "inputs.pt",
                  code=4)
     assert "E0301" in result.stderr and "quantized::mul_scalar" in result.stderr
 
 
 class ByChannel(nn.Module):
-    """A tensor quantized by channel; no attribute names the tensors with its scales and zero points."""
+    """A tensor quantized by channel, whose scales and zero points are not attributes."""
 
     def __init__(self, as_buffer):
         super().__init__()
@@ -191,7 +191,7 @@ class ByChannel(nn.Module):
 
 
 @pytest.mark.parametrize("as_buffer", [False, True])
-def test_an_attribute_quantized_by_channel(as_buffer, tmp_path):
+def test_an_attribute_quantized_by_channel_equals_pytorch(as_buffer, tmp_path):
     model, x = ByChannel(as_buffer), torch.randn(2, 6)
-    _, session = exported(model, (x,), tmp_path)
+    _, session = export_model(model, (x,), tmp_path)
     compare(model, (x,), session)

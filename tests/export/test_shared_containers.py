@@ -1,5 +1,5 @@
-"""Lists and dicts with several names, whose aliases depend on data-dependent branches and loops: the results equal
-PyTorch's, or the export is refused."""
+"""Lists and dicts whose aliases depend on data-dependent branches and loops: results equal PyTorch's, or the export is
+refused."""
 
 import importlib.util
 from typing import Dict, List, Optional
@@ -49,7 +49,7 @@ class InTuple(nn.Module):
         return len(rows)
 
 
-class PassedOn(nn.Module):
+class PassedThroughHelper(nn.Module):
     """A helper returns its list argument; the loop changes the list only through the returned name."""
 
     def push(self, rows: List[Tensor], row: Tensor):
@@ -74,7 +74,7 @@ class Exchanged(nn.Module):
         return a[0], a[1], b[0]
 
 
-class InOneSide(nn.Module):
+class InOneBranch(nn.Module):
     """A branch assigns a new list to the name, and no other name reads the old list."""
 
     def forward(self, x, n):
@@ -85,7 +85,7 @@ class InOneSide(nn.Module):
         return torch.stack(rows)
 
 
-class OneInAnother(nn.Module):
+class ListInDict(nn.Module):
     """A branch appends to a list and stores the list in a dict."""
 
     def forward(self, x, n):
@@ -114,7 +114,7 @@ class ResetToNone(nn.Module):
         return torch.stack(rows)
 
 
-EXPORTED = [OptionalList, OptionalDict, InTuple, PassedOn, Exchanged, InOneSide, OneInAnother, ResetToNone]
+EXPORTED = [OptionalList, OptionalDict, InTuple, PassedThroughHelper, Exchanged, InOneBranch, ListInDict, ResetToNone]
 
 
 @pytest.mark.parametrize("model", EXPORTED, ids=lambda model: model.__name__)
@@ -246,7 +246,7 @@ class LateInBody(nn.Module):
 
 
 class HeldByCaller(nn.Module):
-    """The caller keeps a name of the list that a branch in the method may replace."""
+    """The caller keeps its name for a list that a branch in the method may replace."""
 
     def either(self, rows: List[Tensor], other: List[Tensor], n: Tensor):
         if bool(n > 1):
@@ -290,8 +290,8 @@ def test_writes_to_aliases_from_a_loop_that_the_example_skips(tmp_path, trips):
 TRIPS = [(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 3), (3, 2, 0, 1), (0, 2, 1, 1)]
 
 
-def exported(seed, writes, tmp_path):
-    """Returns the program in PyTorch and its ONNX Runtime session, or None if the export is refused."""
+def export_program(seed, writes, tmp_path):
+    """Returns the PyTorch model and its ONNX Runtime session, which is None if the export is refused."""
     source = tmp_path / f"lists_{seed}.py"
     source.write_text(list_programs.program(seed, writes))
     spec = importlib.util.spec_from_file_location(source.stem, source)
@@ -312,7 +312,7 @@ def test_random_programs_equal_pytorch(tmp_path, writes):
     torch.manual_seed(0)
     exports = 0
     for seed in range(12):
-        model, session = exported(seed, writes, tmp_path)
+        model, session = export_program(seed, writes, tmp_path)
         if session is None:
             continue
         exports += 1

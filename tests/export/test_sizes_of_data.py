@@ -1,5 +1,5 @@
-"""Sizes that loops, branches and slices compute from data: the file must not contain the example's. Aliases that depend
-on data are refused."""
+"""Sizes that loops, branches and slices compute from data: the file must not contain the sizes of the example. Aliases
+that depend on data are refused."""
 
 import importlib.util
 import textwrap
@@ -27,8 +27,8 @@ EXPORTED = {
     "range": ("for i in range(1, int(k)): x = x + i\nfor i in range(0, int(k), 2): x = x * 2 + i\n"
               "for i in range(int(k), 0, -2): x = x + i * 3\nfor i in range(2, 6, int(k) + 1): x = x - i\nreturn x"),
     "at most two": "y = x[x[:, 0] > 0][:2]\nreturn y.view(-1), y.unsqueeze(1).expand(-1, 3, -1).flatten(0, 1)",
-    "at most as many": "y = x[torch.where(x[:, 0] > 0)[0][:2]]\nreturn torch.topk(x[:, 0], min(2, y.shape[0]))[0]",
-    # in the example, these sizes equal a fixed size
+    "at most as many rows": "y = x[torch.where(x[:, 0] > 0)[0][:2]]\nreturn torch.topk(x[:, 0], min(2, y.shape[0]))[0]",
+    # these sizes equal a fixed size in the example
     "padded": "y = F.pad(x[: int(k)], [0, 0, 0, 1])\nreturn y.view(-1), y.unsqueeze(0).flatten(0, 1)",
     "mask of the last axis": "y = x.view(1, 3, 4)[:, :, x[0] > 0]\nreturn torch.zeros(y.shape[2]), y.flatten()",
     "mask of two axes": "y = x.view(1, 3, 4)[:, x > 0]\nreturn torch.zeros(y.shape[1])",
@@ -40,11 +40,11 @@ EXPORTED = {
                     "    best = int(order[0])\n    keep.append(best)\n    rest = order[1:]\n"
                     "    far = (x[rest] - x[best]).abs().sum(1) > 3\n    order = rest[torch.where(far)[0]]\n"
                     "return torch.tensor(keep)"),
-    # other axes of a tensor of data-dependent rows stay fixed: the loops are unrolled, because data cannot index lists
-    "inferred beside named rows": ("y = x[x[:, 0] > 0]\nsides: List[Tuple[int, int]] = [(1, 2), (3, 4)]\n"
-                                   "total = x.sum() * 0\n"
-                                   "for part, side in zip(y.reshape(y.shape[0], -1, 2).transpose(0, 1), sides):\n"
-                                   "    total = total + part.sum() * side[0] - side[1]\nreturn total"),
+    # only the number of rows depends on data: loops over fixed axes are unrolled, because data cannot index lists
+    "inferred axis": ("y = x[x[:, 0] > 0]\nsides: List[Tuple[int, int]] = [(1, 2), (3, 4)]\n"
+                      "total = x.sum() * 0\n"
+                      "for part, side in zip(y.reshape(y.shape[0], -1, 2).transpose(0, 1), sides):\n"
+                      "    total = total + part.sum() * side[0] - side[1]\nreturn total"),
     "an index of rows": ("y = x[x[:, 0] > 0]\nsides: List[Tuple[int, int]] = [(1 + int(k), 2)]\n"
                          "total = x.sum() * 0\nplaces = torch.arange(y.shape[0])[None]\n"
                          "for part, side in zip(y[places], sides):\n"
@@ -65,7 +65,7 @@ REFUSED = {
 }
 
 
-def scripted(body, folder):
+def compile_script(body, folder):
     source = folder / "scripted.py"
     source.write_text(HEADER + textwrap.indent(body, " " * 8) + "\n")
     spec = importlib.util.spec_from_file_location("scripted", source)
@@ -89,23 +89,23 @@ def export(model, example, folder, code=0):
 @pytest.mark.parametrize("example", [0, 3])
 @pytest.mark.parametrize("name", EXPORTED)
 def test_no_size_of_the_example_is_in_the_file(name, example, tmp_path):
-    model = scripted(EXPORTED[name], tmp_path)
+    model = compile_script(EXPORTED[name], tmp_path)
     path, _ = export(model, example, tmp_path)
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for k in (0, 1, 2, 4):
         inputs = {"x": rows(k + 2), "k": torch.tensor(k)}
         expected = model(inputs["x"].clone(), inputs["k"])
-        results = session.run(None, {each.name: inputs[each.name].numpy() for each in session.get_inputs()})
-        for actual, want in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
-            want = torch.as_tensor(want)
-            assert actual.shape == tuple(want.shape) and actual.dtype == want.numpy().dtype
-            np.testing.assert_allclose(actual, want.numpy(), rtol=1e-4, atol=1e-4)
+        results = session.run(None, {value.name: inputs[value.name].numpy() for value in session.get_inputs()})
+        for actual, reference in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            reference = torch.as_tensor(reference)
+            assert actual.shape == tuple(reference.shape) and actual.dtype == reference.numpy().dtype
+            np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_aliases_that_depend_on_data_are_refused(name, tmp_path):
-    path, stderr = export(scripted(REFUSED[name], tmp_path), 1, tmp_path, code=4)
+    path, stderr = export(compile_script(REFUSED[name], tmp_path), 1, tmp_path, code=4)
     assert "E0303" in stderr and "forward" in stderr and not path.exists()
 
 
@@ -123,7 +123,7 @@ class ByRepeats(torch.nn.Module):
 
 
 @pytest.mark.parametrize("dynamic", [[], ["--dynamic", "x:0=n", "--dynamic", "y:0=m"]], ids=["static", "dynamic"])
-def test_repeats_by_a_size_keep_sizes_known(dynamic, tmp_path):
+def test_repeats_by_a_size_have_a_known_size(dynamic, tmp_path):
     example = (rows(1), torch.randn(2, 5))
     torch.jit.trace(ByRepeats(), example).save(str(tmp_path / "m.pt"))
     torch.save(example, tmp_path / "inputs.pt")
@@ -132,7 +132,7 @@ def test_repeats_by_a_size_keep_sizes_known(dynamic, tmp_path):
     assert not used & ({"CumSum", "ReduceProd"} if dynamic else {"CumSum", "Shape", "Expand"})
     x, y = (torch.randn(4, 4), torch.randn(3, 5)) if dynamic else (rows(5), torch.randn(2, 5))
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    feed = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+    feed = {value.name: {"x": x, "y": y}[value.name].numpy() for value in session.get_inputs()}
     for actual, expected in zip(session.run(None, feed), ByRepeats()(x, y), strict=True):
         np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5)
 
@@ -162,8 +162,8 @@ def test_an_axis_of_data_dependent_size_1_is_broadcast(model, example, tmp_path)
     for mask in (torch.tensor([True] * 4), torch.tensor([False, False, True, False])):
         expected = model()(x, mask)
         results = session.run(None, {"x": x.numpy(), "mask": mask.numpy()})
-        for actual, want in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
-            np.testing.assert_array_equal(actual, want.numpy())
+        for actual, reference in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            np.testing.assert_array_equal(actual, reference.numpy())
 
 
 def test_chunks_of_a_data_dependent_axis_are_complete_or_refused(tmp_path):
@@ -216,25 +216,25 @@ class EqualSizes(torch.nn.Module):
 
 
 def assert_equal_at(sizes, model, example, tmp_path):
-    """Exports the script of a model with inputs [a, 3] and [b, 3], and compares it at other a and b."""
+    """Exports a script with inputs [a, 3] and [b, 3], and compares it with PyTorch at the sizes (a, b)."""
     torch.jit.script(model).save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", x=np.zeros((example[0], 3), np.float32), y=np.zeros((example[1], 3), np.float32))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
                 "--dynamic", "x:0=a,y:0=b")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    for each in sizes:
-        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in each)
+    for pair in sizes:
+        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in pair)
         actual = session.run(None, {"x": x.numpy(), "y": y.numpy()})[0]
         np.testing.assert_allclose(actual, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("example", [(4, 6), (4, 4)])
-def test_a_branch_for_equal_sizes_contains_no_size(example, tmp_path):
+def test_a_branch_for_equal_sizes_contains_no_size_of_the_example(example, tmp_path):
     assert_equal_at([(4, 6), (6, 4), (1, 1), (4, 4), (7, 7), (20, 20)], EqualSizes(), example, tmp_path)
 
 
 class OneRow(torch.nn.Module):
-    """A branch for size 1 squeezes an axis and computes with the size of the other one."""
+    """A branch for size 1 squeezes that axis and computes with the size of another axis."""
 
     def forward(self, x):
         if x.size(0) == 1:
@@ -244,7 +244,7 @@ class OneRow(torch.nn.Module):
 
 
 @pytest.mark.parametrize("example", [(4, 6), (1, 6)])
-def test_an_axis_squeezed_under_a_condition(example, tmp_path):
+def test_an_axis_squeezed_under_a_condition_is_not_reported(example, tmp_path):
     model = torch.jit.script(OneRow())
     model.save(str(tmp_path / "m.pt"))
     torch.save((torch.zeros(*example, 3),), tmp_path / "inputs.pt")
@@ -259,7 +259,7 @@ def test_an_axis_squeezed_under_a_condition(example, tmp_path):
 
 
 class PartsOfLong(torch.nn.Module):
-    """Splits an axis into a number of parts that depends on its size, under a condition that only long inputs meet."""
+    """Splits long inputs only; the number of parts depends on the size of the axis."""
 
     def forward(self, x):
         total = x.sum() * 0
@@ -281,7 +281,7 @@ def test_a_split_under_a_condition_has_a_dynamic_number_of_parts(tmp_path):
 
 
 class ConstantSlices(torch.nn.Module):
-    """Slices with constant bounds, which are shorter if the axis is; all derived sizes change with them."""
+    """Slices with constant bounds; on a shorter axis, the slices and all sizes derived from them are smaller."""
 
     def forward(self, x):
         first, last = x[:3], x[-2:]
@@ -294,7 +294,7 @@ class ConstantSlices(torch.nn.Module):
                 x[0].expand(last.shape[0], 5) * 1, torch.linspace(0, 1, first.shape[0]), y, z)
 
 
-def test_sizes_below_constant_slice_bounds(tmp_path):
+def test_sizes_below_constant_slice_bounds_equal_pytorch(tmp_path):
     model = ConstantSlices()
     torch.jit.trace(model, torch.randn(7, 5)).save(str(tmp_path / "m.pt"))
     torch.save((torch.randn(7, 5),), tmp_path / "inputs.pt")
@@ -303,8 +303,8 @@ def test_sizes_below_constant_slice_bounds(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 2, 3, 4, 7, 12):
         x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows))
-        for index, (actual, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
-            np.testing.assert_allclose(actual, want.numpy(), rtol=1e-4, atol=1e-5,
+        for index, (actual, expected) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
+            np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-4, atol=1e-5,
                                        err_msg=f"{rows} rows, result {index}")
 
 
@@ -325,8 +325,9 @@ def test_a_dynamic_size_of_1_in_the_example_grows(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for a, c in [(3, 1), (5, 1), (4, 4), (1, 1)]:
         x, y = torch.randn(a, 4), torch.randn(c, 4)
-        for actual, want in zip(session.run(None, {"x": x.numpy(), "y": y.numpy()}), GrowsFromOne()(x, y), strict=True):
-            np.testing.assert_array_equal(actual, want.numpy())
+        results = session.run(None, {"x": x.numpy(), "y": y.numpy()})
+        for actual, expected in zip(results, GrowsFromOne()(x, y), strict=True):
+            np.testing.assert_array_equal(actual, expected.numpy())
 
 
 class Chunks(torch.nn.Module):
@@ -339,7 +340,7 @@ class Chunks(torch.nn.Module):
         return total, len(x.chunk(4, 0))
 
 
-def test_chunks_of_a_dynamic_axis_in_a_script(tmp_path):
+def test_chunks_of_a_dynamic_axis_in_a_script_equal_pytorch(tmp_path):
     torch.jit.script(Chunks()).save(str(tmp_path / "m.pt"))
     torch.save((torch.randn(8, 3),), tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
@@ -348,8 +349,8 @@ def test_chunks_of_a_dynamic_axis_in_a_script(tmp_path):
     for rows in (8, 6, 5, 3, 2, 1, 9):
         x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
         total, count = session.run(None, {"x": x.numpy()})
-        want, pieces = Chunks()(x)
-        np.testing.assert_allclose(total, want.numpy(), rtol=1e-5, atol=1e-6)
+        expected, pieces = Chunks()(x)
+        np.testing.assert_allclose(total, expected.numpy(), rtol=1e-5, atol=1e-6)
         assert count == pieces
 
 
@@ -377,5 +378,5 @@ def test_states_with_their_own_dynamic_sizes_are_refused(axes, tmp_path):
     model = torch.jit.load(str(tmp_path / "m.pt"))
     for length, batch in [(5, 2), (1, 1), (9, 4)]:
         inputs = torch.randn(length, batch, 4), torch.randn(1, batch, 3), torch.randn(1, batch, 3)
-        feeds = {name: each.numpy() for name, each in zip("xhc", inputs, strict=True)}
+        feeds = {name: tensor.numpy() for name, tensor in zip("xhc", inputs, strict=True)}
         np.testing.assert_allclose(session.run(None, feeds)[0], model(*inputs).detach().numpy(), rtol=1e-4, atol=1e-5)

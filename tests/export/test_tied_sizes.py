@@ -1,5 +1,5 @@
-"""Dynamic axes with different names that the model needs to be equal: recurrent layers over packed sequences, as in
-torch.onnx's own tests, and sizes given as expressions of others."""
+"""Dynamic axes with different names whose sizes the model requires to be equal: recurrent layers over packed sequences,
+as in the tests of torch.onnx. Also sizes specified as expressions of other sizes."""
 
 import onnx
 import onnxruntime
@@ -47,24 +47,24 @@ def inputs_for(layer, batch, batch_first, state):
     lengths = torch.randint(1, STEPS + 1, (batch,)).sort(descending=True).values
     lengths[0] = STEPS
     x = torch.randn(batch, STEPS, FEATURES) if batch_first else torch.randn(STEPS, batch, FEATURES)
-    for each, length in enumerate(lengths):
-        (x[each, length:] if batch_first else x[length:, each]).zero_()
+    for row, length in enumerate(lengths):
+        (x[row, length:] if batch_first else x[length:, row]).zero_()
     count = layer.num_layers * (2 if layer.bidirectional else 1)
     states = [torch.randn(count, batch, HIDDEN) for _ in range(2 if isinstance(layer, nn.LSTM) else 1)]
     return [x, *(states if state else []), lengths.to(torch.int32)]
 
 
-def exported(model, inputs, tmp_path, *dynamic):
+def export_trace(model, inputs, tmp_path, *dynamic):
     archive, inputs_file = tmp_path / "m.pt", tmp_path / "inputs.pt"
     torch.jit.save(torch.jit.trace(model, tuple(inputs), check_trace=False), archive)
     torch.save(tuple(inputs), inputs_file)
-    words = [word for each in dynamic for word in ("--dynamic", each)]
-    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", inputs_file, *words)
+    options = [word for axes in dynamic for word in ("--dynamic", axes)]
+    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", inputs_file, *options)
 
 
 def compare(model, inputs, tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), inputs, strict=True)}
+    feed = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), inputs, strict=True)}
     with torch.no_grad():
         results = model(*inputs)
     for actual, expected in zip(session.run(None, feed), results, strict=True):
@@ -79,13 +79,13 @@ LAYERS = {"lstm": nn.LSTM, "gru": nn.GRU, "tanh": nn.RNN}
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.filterwarnings("ignore")
-def test_packed_sequences_with_a_name_for_each_axis(kind, bidirectional, batch_first, state, tmp_path):
+def test_axes_that_packed_sequences_require_to_be_equal_are_tied(kind, bidirectional, batch_first, state, tmp_path):
     layer = LAYERS[kind](FEATURES, HIDDEN, 2, bidirectional=bidirectional, batch_first=batch_first).eval()
     form = PackedWithoutState if not state else PackedWithStates if kind == "lstm" else PackedWithState
     model = form(layer, batch_first, state).eval()
     inputs = inputs_for(layer, BATCH, batch_first, state)
     states = (["h:1=h", "c:1=c"] if kind == "lstm" else ["h:1=h"]) if state else []
-    stderr = exported(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
+    stderr = export_trace(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
     assert "did not run with different sizes" in stderr and "E0304" in stderr
     compare(model, inputs, tmp_path)
     compare(model, inputs_for(layer, BATCH + 1, batch_first, state), tmp_path)
@@ -93,38 +93,38 @@ def test_packed_sequences_with_a_name_for_each_axis(kind, bidirectional, batch_f
 
 @pytest.mark.filterwarnings("ignore")
 def test_sizes_equal_by_coincidence_stay_separate(tmp_path):
-    class Both(nn.Module):
+    class Sums(nn.Module):
         def forward(self, x, y):
             return x.sum(1) + y.sum(1)
 
     x = torch.randn(4, 4)
-    exported(Both(), (x, x), tmp_path, "x:0=a,1=b", "y:0=c,1=d")
-    dims = [[dim.dim_param for dim in each.type.tensor_type.shape.dim]
-            for each in onnx.load(tmp_path / "m.onnx").graph.input]
+    export_trace(Sums(), (x, x), tmp_path, "x:0=a,1=b", "y:0=c,1=d")
+    dims = [[dim.dim_param for dim in value.type.tensor_type.shape.dim]
+            for value in onnx.load(tmp_path / "m.onnx").graph.input]
     assert dims == [["a", "b"], ["a", "d"]]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_sizes_that_no_equality_makes_valid_are_refused(tmp_path):
-    class Baked(nn.Module):
+def test_sizes_fixed_by_the_trace_are_refused(tmp_path):
+    class ConstantSizes(nn.Module):
         def forward(self, x, y):
             return x.reshape(4, 2) + y
 
     archive = tmp_path / "m.pt"
     x, y = torch.randn(8), torch.randn(4, 2)
-    torch.jit.save(torch.jit.trace(Baked(), (x, y)), archive)
+    torch.jit.save(torch.jit.trace(ConstantSizes(), (x, y)), archive)
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--dynamic", "x:0=a", "--dynamic", "y:0=b", code=4)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_size_given_as_an_expression(tmp_path):
+def test_a_size_may_be_an_expression_of_another(tmp_path):
     class Pairs(nn.Module):
         def forward(self, x, y):
             return x + y.reshape(x.shape[0], 2, -1).sum(1)
 
-    exported(Pairs(), (torch.randn(3, 2), torch.randn(6, 2)), tmp_path, "x:0=batch", "y:0=2*batch")
+    export_trace(Pairs(), (torch.randn(3, 2), torch.randn(6, 2)), tmp_path, "x:0=batch", "y:0=2*batch")
     inputs = onnx.load(tmp_path / "m.onnx").graph.input
-    assert [each.type.tensor_type.shape.dim[0].dim_param for each in inputs] == ["batch", "2*batch"]
+    assert [value.type.tensor_type.shape.dim[0].dim_param for value in inputs] == ["batch", "2*batch"]
     compare_one(Pairs(), (torch.randn(5, 2), torch.randn(10, 2)), tmp_path)
     archive, inputs_file = tmp_path / "m.pt", tmp_path / "inputs.pt"
     stderr = command.run("export", archive, "-o", tmp_path / "n.onnx", "--inputs", inputs_file,
@@ -134,7 +134,7 @@ def test_a_size_given_as_an_expression(tmp_path):
 
 def compare_one(model, inputs, tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), inputs, strict=True)}
+    feed = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), inputs, strict=True)}
     torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), model(*inputs))
 
 
@@ -153,10 +153,10 @@ def test_dynamic_accepts_old_and_new_names_of_inputs(form, tmp_path):
         b = {0: torch.export.Dim("b")}
         torch.export.save(torch.export.export(Add(), (x, x), dynamic_shapes={"x": b, "y": b}), archive)
     for names in (("left", "right"), ("x", "y"), ("left", "y")):
-        words = [word for name in names for word in ("--dynamic", f"{name}:0=batch")]
-        command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", *words)
+        options = [word for name in names for word in ("--dynamic", f"{name}:0=batch")]
+        command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", *options)
         inputs = onnx.load(tmp_path / "m.onnx").graph.input
-        assert [each.name for each in inputs] == ["left", "right"]
-        assert [each.type.tensor_type.shape.dim[0].dim_param for each in inputs] == ["batch", "batch"]
+        assert [value.name for value in inputs] == ["left", "right"]
+        assert [value.type.tensor_type.shape.dim[0].dim_param for value in inputs] == ["batch", "batch"]
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", "--dynamic",
                 "other:0=batch", code=2)

@@ -1,4 +1,4 @@
-"""Data-dependent scripted branches and loops that write to tensors and attributes from outside."""
+"""Data-dependent scripted branches and loops that write to outer tensors and to attributes."""
 
 from typing import List, Optional
 
@@ -19,7 +19,7 @@ class RowByRow(nn.Module):
 
 
 class UntilLargeEnough(nn.Module):
-    """The condition reads the written tensor; a view from before the loop shows the write."""
+    """The condition reads the written tensor; a view created before the loop shows the writes."""
 
     def forward(self, x, n):
         h = x.clone()
@@ -107,7 +107,7 @@ class Reassigned(nn.Module):
 
 
 class WrittenThenReassigned(nn.Module):
-    """The first iteration writes to a tensor without other readers."""
+    """The first iteration writes to a tensor that nothing else reads."""
 
     def forward(self, x, n):
         h = x + 1
@@ -236,7 +236,7 @@ def test_writes_equal_pytorch_at_other_lengths(model, tmp_path):
         assert_equal(path, scripted, torch.rand(6, 4), torch.tensor(n))
 
 
-def test_a_list_attribute_is_one_list(tmp_path):
+def test_appending_to_a_list_attribute_changes_the_attribute(tmp_path):
     """Appends to a list attribute, without data-dependent control flow."""
 
     class Model(nn.Module):
@@ -297,13 +297,13 @@ class AliasInFirstIteration(nn.Module):
 
 
 @pytest.mark.parametrize("trips", [0, 1, 4])
-def test_writes_of_some_iterations(tmp_path, trips):
+def test_writes_of_the_first_iteration_only_equal_pytorch(tmp_path, trips):
     path, _ = export(AliasInFirstIteration, tmp_path)
     assert_equal(path, torch.jit.script(AliasInFirstIteration()), torch.rand(6, 4), torch.tensor(trips))
 
 
 class ReshapedAndRead(nn.Module):
-    """Reads the size of an axis that only the refused operation would create."""
+    """Reads the size of an axis that the refused operation would create."""
 
     def forward(self, x, n):
         h = x.clone()

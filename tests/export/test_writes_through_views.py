@@ -60,15 +60,15 @@ def archive(write, route, folder, module=WriteThenRead):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_base_contains_the_written_values(name, route, tmp_path):
-    model, words = archive(VIEWS[name], route, tmp_path)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    model, arguments = archive(VIEWS[name], route, tmp_path)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     assert not torch.equal(model(x), x)
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x), rtol=1e-5, atol=1e-6)
 
 
-def test_dynamic_sizes(tmp_path):
+def test_writes_through_a_reshape_of_dynamic_size(tmp_path):
     class Flat(torch.nn.Module):
         def forward(self, x):
             y = x * 1
@@ -79,8 +79,8 @@ def test_dynamic_sizes(tmp_path):
     torch.export.save(torch.export.export(Flat(), (x,), dynamic_shapes=({0: torch.export.Dim("n")},)),
                       tmp_path / "m.pt2")
     torch.jit.trace(Flat(), (x,), check_trace=False).save(str(tmp_path / "m.pt"))
-    for words in (["m.pt2"], ["m.pt", "--input", "x=float32[3,4]", "--dynamic", "x:0=n"]):
-        command.run("export", tmp_path / words[0], *words[1:], "-o", tmp_path / "m.onnx")
+    for arguments in (["m.pt2"], ["m.pt", "--input", "x=float32[3,4]", "--dynamic", "x:0=n"]):
+        command.run("export", tmp_path / arguments[0], *arguments[1:], "-o", tmp_path / "m.onnx")
         session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
         for n in (3, 5, 1):
             x = torch.randn(n, 4)
@@ -88,7 +88,7 @@ def test_dynamic_sizes(tmp_path):
 
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
-def test_parts_of_a_dynamic_axis(route, tmp_path):
+def test_writes_to_parts_of_a_dynamic_axis(route, tmp_path):
     class Parts(torch.nn.Module):
         def forward(self, x):
             y = x * 1
@@ -103,23 +103,23 @@ def test_parts_of_a_dynamic_axis(route, tmp_path):
                           tmp_path / "m")
     else:
         torch.jit.trace(Parts(), (x,), check_trace=False).save(str(tmp_path / "m"))
-    words = [] if route == "pt2" else ["--input", "x=float32[3,8]", "--dynamic", "x:1=n"]
-    command.run("export", tmp_path / "m", *words, "-o", tmp_path / "m.onnx")
+    arguments = [] if route == "pt2" else ["--input", "x=float32[3,8]", "--dynamic", "x:1=n"]
+    command.run("export", tmp_path / "m", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     for n in (8, 4, 5, 11):
         x = torch.randn(3, n)
         torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), Parts()(x))
 
 
-def test_a_view_that_a_trace_does_not_record(tmp_path):
-    model, words = archive(lambda y: torch.atleast_3d(y)[0].add_(1), "pt2", tmp_path)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+def test_a_write_through_atleast_3d(tmp_path):
+    model, arguments = archive(lambda y: torch.atleast_3d(y)[0].add_(1), "pt2", tmp_path)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x))
 
 
-SHARED = {  # no schema marks these as views
+SHARED = {  # views that no schema marks as such
     "einsum": lambda y: torch.einsum("ij->ji", y),
     "einsum with a space": lambda y: torch.einsum("ij ->ji", y),
     "diagonal by einsum": lambda y: torch.einsum("ii->i", y[:, :3]),
@@ -142,9 +142,9 @@ class ReadsBoth(torch.nn.Module):
 
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", SHARED)
-def test_a_view_without_a_schema_shows_the_write(name, route, tmp_path):
-    model, words = archive(SHARED[name], route, tmp_path, ReadsBoth)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+def test_a_view_that_no_schema_marks_shows_the_write(name, route, tmp_path):
+    model, arguments = archive(SHARED[name], route, tmp_path, ReadsBoth)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     for actual, expected in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
@@ -154,19 +154,19 @@ def test_a_view_without_a_schema_shows_the_write(name, route, tmp_path):
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_write_without_an_onnx_form_is_refused(name, tmp_path):
     write, operator = REFUSED[name]
-    _, words = archive(write, "pt2", tmp_path)
-    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    _, arguments = archive(write, "pt2", tmp_path)
+    stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx", code=4).stderr
     assert "E0303" in stderr and operator in stderr
 
 
 def test_a_write_to_a_list_of_tensors_needs_libtorch(tmp_path):
     """PyTorch decomposes the operator; without LibTorch, it has no converter."""
-    model, words = archive(lambda y: torch._foreach_add_([y], 1.0), "pt2", tmp_path)
-    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    model, arguments = archive(lambda y: torch._foreach_add_([y], 1.0), "pt2", tmp_path)
+    command.run("export", *arguments, "-o", tmp_path / "m.onnx")
     x = torch.randn(3, 4)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), model(x))
-    stderr = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4,
+    stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx", code=4,
                          env={"WHENCE_RECORDER": "/nowhere"}).stderr
     assert "aten::_foreach_add.Scalar" in stderr
 
@@ -177,9 +177,9 @@ def doubled(x: torch.Tensor) -> None:
 
 
 def test_an_operator_that_only_writes_is_not_dropped(tmp_path):
-    _, words = archive(torch.ops.whence_test_writes.doubled, "pt2", tmp_path)
+    _, arguments = archive(torch.ops.whence_test_writes.doubled, "pt2", tmp_path)
     for option in ([], ["--custom-opset", "whence_test_writes=1"], ["--on-unsupported", "domain"]):
-        stderr = command.run("export", *words, "-o", tmp_path / "m.onnx", *option, code=4).stderr
+        stderr = command.run("export", *arguments, "-o", tmp_path / "m.onnx", *option, code=4).stderr
         assert "E0303" in stderr and "whence_test_writes::doubled" in stderr and "returns nothing" in stderr
 
 
@@ -212,7 +212,7 @@ BOUNDS = [None, 0, 1, 3, -1, -3]
 
 
 class Ranges(torch.nn.Module):
-    """Writes to ranges with constant bounds, some of them empty, such as `-7:0` for Swin's unshifted windows."""
+    """Writes to ranges with constant bounds, some of them empty, such as `-7:0` in unshifted windows of Swin."""
 
     def forward(self, x):
         rows = []
@@ -241,11 +241,11 @@ class ComputedRanges(torch.nn.Module):
         return y, z
 
 
-def traced(model):
+def trace(model):
     return torch.jit.trace(model, torch.zeros(4, 5))
 
 
-@pytest.mark.parametrize("model, make", [(Ranges(), traced), (ComputedRanges(), traced),
+@pytest.mark.parametrize("model, make", [(Ranges(), trace), (ComputedRanges(), trace),
                                          (ComputedRanges(), torch.jit.script)],
                          ids=["constant", "computed", "computed in a script"])
 def test_a_written_range_may_be_empty_or_out_of_bounds(model, make, tmp_path):
@@ -272,7 +272,7 @@ class AddsToParts(torch.nn.Module):
 
 @pytest.mark.parametrize("dynamic", [(), ("--dynamic", "x:0=n")], ids=["static", "dynamic"])
 def test_an_augmented_assignment_to_a_slice_is_one_write(dynamic, tmp_path):
-    """Python executes `y[1:] += 1` as two writes: the sum to the slice, and the slice to itself."""
+    """Python executes `y[1:] += 1` as two writes: the in-place sum, and the assignment of the slice to itself."""
     torch.jit.trace(AddsToParts(), torch.zeros(4, 5)).save(str(tmp_path / "m.pt"))
     torch.save((torch.zeros(4, 5),), tmp_path / "inputs.pt")
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt", *dynamic)
@@ -300,7 +300,7 @@ class WritesToComputedRanges(torch.nn.Module):
 
 @pytest.mark.parametrize("make", [lambda model, inputs: torch.jit.trace(model, inputs),
                                   lambda model, _: torch.jit.script(model)], ids=["traced", "scripted"])
-def test_writes_to_ranges_of_computed_length(make, tmp_path):
+def test_writes_to_ranges_of_computed_length_equal_pytorch(make, tmp_path):
     example = torch.zeros(9, 3), torch.zeros(4, 3)
     make(WritesToComputedRanges(), example).save(str(tmp_path / "m.pt"))
     torch.save(example, tmp_path / "inputs.pt")

@@ -16,7 +16,7 @@ from numbers_models import Encoder, example  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def ignore_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -37,8 +37,8 @@ def encoder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory):
-    """Returns a function that exports a changed model and returns its path; a named change is exported only once."""
+def export_changed(tmp_path_factory):
+    """Returns a function that exports the encoder after a change. A named change is exported only once."""
     import whence
 
     files = {}
@@ -60,15 +60,15 @@ def exported(tmp_path_factory):
 
 
 @pytest.fixture
-def run_here(capsys, monkeypatch):
-    """Runs a Python subcommand in this process, because PyTorch takes seconds to start, and asserts the exit code.
-    Returns the text on standard output and on standard error."""
+def run_main(capsys, monkeypatch):
+    """Runs a Python subcommand in this process, because PyTorch takes seconds to start, and checks the exit code.
+    Returns standard output and standard error as text."""
     from whence.__main__ import main
 
     def run(*arguments, code=0):
         monkeypatch.setattr(sys, "argv", ["whence", *map(str, arguments)])
-        got = main()
-        written = capsys.readouterr()
-        assert got == code, f"exit {got}, not {code}\n{written.out[-2000:]}\n{written.err[-4000:]}"
-        return written
+        exit_code = main()
+        output = capsys.readouterr()
+        assert exit_code == code, f"exit {exit_code}, not {code}\n{output.out[-2000:]}\n{output.err[-4000:]}"
+        return output
     return run

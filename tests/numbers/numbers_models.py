@@ -1,5 +1,5 @@
-"""The model of this folder's tests: an encoder of two layers with attention, a convolution, and a module that is called
-twice. Also the results of any model's modules, from plain PyTorch hooks."""
+"""The model of this folder's tests: an encoder with two attention layers, a convolution, and a module that is called
+twice. Also records the results of any model's modules with PyTorch hooks."""
 
 import torch
 from torch import nn
@@ -14,8 +14,8 @@ class Attention(nn.Module):
 
     def forward(self, x):
         batch, length, size = x.shape
-        query, key, value = (each(x).view(batch, length, self.heads, -1).transpose(1, 2)
-                             for each in (self.query, self.key, self.value))
+        query, key, value = (linear(x).view(batch, length, self.heads, -1).transpose(1, 2)
+                             for linear in (self.query, self.key, self.value))
         weights = torch.softmax(query @ key.transpose(2, 3) / (size // self.heads) ** 0.5, -1)
         return self.out((weights @ value).transpose(1, 2).reshape(batch, length, size))
 
@@ -61,8 +61,8 @@ def example(batch: int = 3, length: int = 24):
     return (torch.randint(0, 50, (batch, length), generator=torch.Generator().manual_seed(batch + length)),)
 
 
-def archived(folder, kind: str):
-    """Writes the encoder's archive, a trace ("pt") or a program of torch.export ("pt2"), and returns its path."""
+def save_archive(folder, kind: str):
+    """Saves the encoder as a trace ("pt") or a torch.export program ("pt2"), and returns the path."""
     path = folder / f"m.{kind}"
     if kind == "pt":
         torch.jit.trace(Encoder(), example(), check_trace=False).save(path)
@@ -71,19 +71,19 @@ def archived(folder, kind: str):
     return path
 
 
-def hooked(model, args) -> dict:
+def results_of_hooks(model, args) -> dict:
     """Returns the results of each module call by path and call number."""
-    seen, counts = {}, {}
+    results, counts = {}, {}
 
-    def note(path):
+    def record_results(path):
         def hook(module, inputs, result):
             counts[path] = counts.get(path, -1) + 1
-            seen[path, counts[path]] = result if isinstance(result, tuple) else (result,)
+            results[path, counts[path]] = result if isinstance(result, tuple) else (result,)
         return hook
 
-    handles = [module.register_forward_hook(note(path)) for path, module in model.named_modules()]
+    handles = [module.register_forward_hook(record_results(path)) for path, module in model.named_modules()]
     with torch.no_grad():
         model(*args)
     for handle in handles:
         handle.remove()
-    return seen
+    return results

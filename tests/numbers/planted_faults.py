@@ -1,11 +1,11 @@
-"""How often `whence accuracy` names the module with a fault: plants faults in single modules of the models of
+"""Measures how often `whence accuracy` names the faulty module: plants faults in single modules of the models of
 tests/accuracy, exports them, applies tools and annotates the files.
 
     planted_faults.py --folder /tmp/faults [--models bert_tiny,gpt2] [--tools float16] [--faults 3] [--alone]
 
-Prints a line for each fault, and a table: `named`, the module itself is named; `around`, it is a suspect or within the
-named module; `wrong`, another module is named; `missed`, no module is named. A file that differs without a fault, as
-some quantised files do, is listed and skipped.
+Prints a line for each fault, and a table: `named`, the module itself is named; `around`, the module is a suspect or
+within the named module; `wrong`, another module is named; `missed`, no module is named. Files that differ without a
+fault, as some quantised files do, are reported and skipped.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from accuracy import models, tools  # noqa: E402
 
 TOOLS = {"none": lambda name, source, target: shutil.copy(source, target), "onnxslim": tools.onnxslim,
          "onnxsim": tools.onnxsim, "ort-extended": tools.onnxruntime_offline("extended"), "float16": tools.float16,
-         "int8": tools.dynamic_int8, "qdq": lambda name, source, target: static_products(name, source, target)}
+         "int8": tools.dynamic_int8, "qdq": lambda name, source, target: quantise_products(name, source, target)}
 
 
-def static_products(name: str, source: Path, target: Path) -> None:
-    """Quantises only products and convolutions (QDQ): quantised masks of large numbers are themselves a fault."""
+def quantise_products(name: str, source: Path, target: Path) -> None:
+    """Quantises only products and convolutions (QDQ), because quantising masks of large numbers is itself a fault."""
     import numpy
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
@@ -49,39 +49,39 @@ def static_products(name: str, source: Path, target: Path) -> None:
                     op_types_to_quantize=["MatMul", "Conv", "Gemm"])
 
 
-def swapped(module: torch.nn.Module) -> None:
+def roll_rows(module: torch.nn.Module) -> None:
     module.weight.data = module.weight.data.roll(1, 0)
 
 
-def coarse(module: torch.nn.Module) -> None:
-    """Rounds the weight to three or four steps."""
+def coarsen(module: torch.nn.Module) -> None:
+    """Rounds the weight to three or four levels."""
     scale = module.weight.data.abs().max() / 1.5
     module.weight.data = (module.weight.data / scale).round() * scale
 
 
-def without_bias(module: torch.nn.Module) -> None:
+def zero_bias(module: torch.nn.Module) -> None:
     module.bias.data.zero_()
 
 
-def other_eps(module: torch.nn.Module) -> None:
+def change_eps(module: torch.nn.Module) -> None:
     module.eps = 0.05
 
 
 def faults_of(module: torch.nn.Module) -> Iterator[Callable]:
     weight = getattr(module, "weight", None)
     if weight is not None and weight.dim() >= 2:
-        yield from (swapped, coarse)
+        yield from (roll_rows, coarsen)
     if hasattr(module, "eps") and not isinstance(module, torch.nn.BatchNorm2d):
-        yield other_eps
+        yield change_eps
     if isinstance(getattr(module, "bias", None), torch.nn.Parameter) and bool(module.bias.any()):
-        yield without_bias
+        yield zero_bias
 
 
-def plantable(model: torch.nn.Module, called: set[str]) -> list[tuple[str, Callable]]:
-    """Returns the called modules without children that share no weights, each with its possible faults."""
-    owners = collections.Counter(id(each) for _, each in model.named_parameters(remove_duplicate=False))
+def possible_faults(model: torch.nn.Module, called: set[str]) -> list[tuple[str, Callable]]:
+    """Returns each called leaf module that shares no weights, with its possible faults."""
+    owners = collections.Counter(id(tensor) for _, tensor in model.named_parameters(remove_duplicate=False))
     return [(path, fault) for path, module in model.named_modules() if path in called and not list(module.children())
-            and all(owners[id(each)] == 1 for each in module.parameters()) for fault in faults_of(module)]
+            and all(owners[id(tensor)] == 1 for tensor in module.parameters()) for fault in faults_of(module)]
 
 
 def verdict(first, path: str) -> str:
@@ -92,23 +92,23 @@ def verdict(first, path: str) -> str:
     return "around" if path in first.suspects or not first.module or path.startswith(first.module + ".") else "wrong"
 
 
-def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Callable] | None, alone: bool):
-    """Returns the first difference in the file that the tool produced from the model with the fault."""
+def first_difference(folder: Path, name: str, tool: str, values, fault: tuple[str, Callable] | None, alone: bool):
+    """Exports the model with the fault, applies the tool, and returns the first difference of the file."""
     model = models.ENTRIES[name].model().eval()
     if fault:
         with torch.no_grad():
             fault[1](model.get_submodule(fault[0]))
-    source, copied, target = (folder / f"{name}.{kind}.onnx" for kind in ("exported", "copy", tool))
+    source, copy, target = (folder / f"{name}.{kind}.onnx" for kind in ("exported", "copy", tool))
     with models.quiet():
         whence.export(model, (), source, kwargs=models.example(name))
-        shutil.copy(source, copied)
-        TOOLS[tool](name, copied, target)
+        shutil.copy(source, copy)
+        TOOLS[tool](name, copy, target)
         if tool != "none":
             whence.annotate(target, source=source)
     return whence.accuracy(target, values, model=models.ENTRIES[name].model().eval() if alone else None).first
 
 
-def quiet_here() -> None:
+def silence_warnings() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
 
@@ -119,32 +119,32 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(models.NAMES))
     parser.add_argument("--tools", default=",".join(TOOLS))
     parser.add_argument("--faults", type=int, default=3, help="for each model (3)")
-    parser.add_argument("--alone", action="store_true", help="give whence accuracy the PyTorch model, too")
+    parser.add_argument("--alone", action="store_true", help="also pass the PyTorch model to whence accuracy")
     options = parser.parse_args()
-    for text, known in ((options.models, models.NAMES), (options.tools, TOOLS)):
-        if unknown := set(text.split(",")) - set(known):
-            parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    for text, choices in ((options.models, models.NAMES), (options.tools, TOOLS)):
+        if unknown := set(text.split(",")) - set(choices):
+            parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(choices)}")
     options.folder.mkdir(parents=True, exist_ok=True)
-    quiet_here()
-    chosen = random.Random(1)
+    silence_warnings()
+    generator = random.Random(1)
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for name in options.models.split(","):
         model = models.ENTRIES[name].model().eval()
         values = whence.record_values(model, kwargs=models.example(name))
-        every = plantable(model, {each.module for each in values.runs[0].calls})
-        planted = chosen.sample(every, min(options.faults, len(every)))
+        candidates = possible_faults(model, {call.module for call in values.runs[0].calls})
+        planted = generator.sample(candidates, min(options.faults, len(candidates)))
         for tool in options.tools.split(","):
             try:
-                if (first := measured(options.folder, name, tool, values, None, options.alone)) is not None:
-                    print(f"{name} {tool}: left out, it differs without a fault from {first} on")
+                if (first := first_difference(options.folder, name, tool, values, None, options.alone)) is not None:
+                    print(f"{name} {tool}: skipped, differs without a fault: {first}")
                     continue
                 for path, fault in planted:
-                    first = measured(options.folder, name, tool, values, (path, fault), options.alone)
+                    first = first_difference(options.folder, name, tool, values, (path, fault), options.alone)
                     word = verdict(first, path)
                     counts[tool][word] += 1
                     print(f"{word:7} {name} {tool} {fault.__name__} in {path}" + ("" if word == "named" else f": {first}"))
             except Exception as failure:  # each tool raises its own exceptions
-                print(f"{name} {tool}: left out, {type(failure).__name__}: {str(failure).splitlines()[0][:100]}")
+                print(f"{name} {tool}: skipped, {type(failure).__name__}: {str(failure).splitlines()[0][:100]}")
     words = ("named", "around", "wrong", "missed")
     print(f"\n{'tool':<14}" + "".join(f"{word:>8}" for word in words))
     for tool, count in counts.items():

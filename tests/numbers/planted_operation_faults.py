@@ -1,10 +1,11 @@
-"""How often `whence accuracy` names the operation with a fault: changes constants and axes in single nodes, in modules
-with several operations of their own, in exports of the models of tests/accuracy.
+"""Measures how often `whence accuracy` names the faulty operation: changes constants and axes of single nodes in
+exports of the models of tests/accuracy, in modules that execute several operations directly.
 
     planted_operation_faults.py --folder /tmp/faults [--models gpt2,llama] [--tool float16] [--faults 6]
 
 Prints a line for each model, and one for each fault that is not named: `unnamed`, no single operation is named;
-`wrong`, another is named; `missed`, nothing differs. `alone` counts the faults named without recorded operations.
+`wrong`, another operation is named; `missed`, nothing differs. `alone` counts the faults that are also named without
+recorded operations.
 """
 
 import argparse
@@ -18,44 +19,48 @@ import numpy
 import onnx
 from onnx import numpy_helper
 
-from planted_faults import TOOLS, models, quiet_here, whence  # this import sets the paths
+from planted_faults import TOOLS, models, silence_warnings, whence  # this import sets the paths
 
 from whence.numerics import recorded_program  # noqa: E402
 
-SEVERAL = 3  # operations that a call executes itself
+MIN_OPERATIONS = 3  # executed by the call itself, not by its child modules
 
 
 def origin(node) -> dict[str, str]:
-    return {each.key.removeprefix("pkg.whence."): each.value for each in node.metadata_props}
+    return {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
 
 
-def constant_of(model, node) -> int | None:
-    """Returns the index of an input that is a single number stored in the file."""
-    numbers = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer if numpy.prod(each.dims) == 1}
-    return next((at for at, name in enumerate(node.input) if name in numbers and numbers[name].dtype == numpy.float32), None)
+def constant_index(model, node) -> int | None:
+    """Returns the index of the first input that is a float32 initializer with one element."""
+    numbers = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
+               if numpy.prod(tensor.dims) == 1}
+    return next((index for index, name in enumerate(node.input)
+                 if name in numbers and numbers[name].dtype == numpy.float32), None)
 
 
 def plant(model, at: int) -> None:
-    """Sets another axis of a Softmax, or multiplies a constant by 1.5."""
+    """Changes the axis of a Softmax, or multiplies the constant of another node by 1.5."""
     node = model.graph.node[at]
     if node.op_type == "Softmax":
-        next(each for each in node.attribute if each.name == "axis").i = 1
+        next(attribute for attribute in node.attribute if attribute.name == "axis").i = 1
         return
-    place = constant_of(model, node)
-    number = numpy_helper.to_array(next(each for each in model.graph.initializer if each.name == node.input[place]))
-    other = (number * 1.5 + (0.01 if abs(number) < 1e-3 else 0)).astype(number.dtype)
-    model.graph.initializer.append(numpy_helper.from_array(other, "planted"))
-    node.input[place] = "planted"
+    index = constant_index(model, node)
+    number = numpy_helper.to_array(next(tensor for tensor in model.graph.initializer
+                                        if tensor.name == node.input[index]))
+    changed_number = (number * 1.5 + (0.01 if abs(number) < 1e-3 else 0)).astype(number.dtype)
+    model.graph.initializer.append(numpy_helper.from_array(changed_number, "planted"))
+    node.input[index] = "planted"
 
 
-def places(model, values) -> Iterator[int]:
-    """Yields nodes in which a fault can be planted: one operation each, in calls with several operations."""
-    own = {(each.module, each.call): len(each.operations) for each in values.runs[0].calls}
+def plantable_nodes(model, values) -> Iterator[int]:
+    """Yields the indices of nodes in which a fault can be planted: nodes of one operation, in calls with several."""
+    operation_counts = {(call.module, call.call): len(call.operations) for call in values.runs[0].calls}
     for at, node in enumerate(model.graph.node):
         keys = origin(node)
-        if keys.get("op", "").isdigit() and own.get((keys.get("module", ""), int(keys.get("call", 0))), 0) >= SEVERAL and (
+        if keys.get("op", "").isdigit() and operation_counts.get(
+                (keys.get("module", ""), int(keys.get("call", 0))), 0) >= MIN_OPERATIONS and (
                 node.op_type == "Softmax" or node.op_type in ("Add", "Sub", "Mul", "Div", "Pow")
-                and constant_of(model, node) is not None):
+                and constant_index(model, node) is not None):
             yield at
 
 
@@ -75,17 +80,18 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=6, help="for each model (6)")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    quiet_here()
-    chosen, counts = random.Random(3), collections.Counter()
+    silence_warnings()
+    generator, counts = random.Random(3), collections.Counter()
     source, faulty, target, sidecar = (options.folder / name for name in (
         "m.onnx", "faulty.onnx", "target.onnx", "m.whence.json"))
     for name in options.models.split(","):
         model = models.ENTRIES[name].model().eval()
         with models.quiet():
             whence.export(model, (), source, kwargs=models.example(name))
-        plain, values = (whence.record_values(model, kwargs=models.example(name), operations=each) for each in (False, True))
-        program, every = recorded_program.read(sidecar), list(places(onnx.load(source), values))
-        for at in chosen.sample(every, min(options.faults, len(every))):
+        module_values, values = (whence.record_values(model, kwargs=models.example(name), operations=operations)
+                                 for operations in (False, True))
+        program, candidates = recorded_program.read(sidecar), list(plantable_nodes(onnx.load(source), values))
+        for at in generator.sample(candidates, min(options.faults, len(candidates))):
             changed = onnx.load(source)
             plant(changed, at)
             onnx.save(changed, faulty)
@@ -95,14 +101,15 @@ def main() -> None:
                 whence.annotate(target, source=faulty)
             keys = origin(changed.graph.node[at])
             expected = program.targets[int(keys["op"])], keys.get("source", "")
-            first, without = (whence.accuracy(target, each, sidecar=sidecar).first for each in (values, plain))
+            first, without = (whence.accuracy(target, recorded, sidecar=sidecar).first
+                              for recorded in (values, module_values))
             word = verdict(first, *expected)
             counts[word] += 1
             counts["alone"] += verdict(without, *expected) == "named"
             if word != "named":
                 print(f"{word} {name} {changed.graph.node[at].name} {' '.join(expected)}: {first} "
                       f"{first and (first.operation, first.source, first.nodes[:4])}")
-        print(f"{name}: {len(every)} places; so far {dict(counts)}", flush=True)
+        print(f"{name}: {len(candidates)} nodes; so far {dict(counts)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Recorded operations: their results compared with PyTorch, and their use in whence.accuracy."""
+"""Recorded operations: comparison of their results with PyTorch, and their use in whence.accuracy."""
 
 import inspect
 import json
@@ -13,13 +13,13 @@ from torch import nn
 
 import command
 import whence
-from numbers_models import Encoder, archived, example
+from numbers_models import Encoder, save_archive, example
 from test_recording import Loops
 from whence.values import value_file
 
 
 class Norm(nn.Module):
-    """Several operations of its own around one child module, one of them in place."""
+    """Executes several operations, one of them in place, besides calling a child module."""
 
     def __init__(self, size=16, eps=1e-5, power=2.0, gate=0.5, shift=0.1, axis=-1):
         super().__init__()
@@ -37,7 +37,7 @@ class Norm(nn.Module):
 
 
 class Norms(nn.Module):
-    """Has axes of equal size, so that sizes do not distinguish their order."""
+    """Its axes have equal sizes, so sizes do not reveal their order."""
 
     def __init__(self, **second):
         super().__init__()
@@ -54,7 +54,7 @@ def norms_input(seed=0):
 
 
 def line_of(text: str) -> str:
-    """Returns the line of Norm.forward that contains this text, in the form that nodes use."""
+    """Returns the line of Norm.forward that contains the text, as file:line."""
     lines, first = inspect.getsourcelines(Norm.forward)
     return f"{__file__.rpartition('/')[2]}:{first + next(at for at, line in enumerate(lines) if text in line)}"
 
@@ -62,8 +62,8 @@ def line_of(text: str) -> str:
 # ---- recording ----------------------------------------------------------------------------------------------------
 
 
-def computed_by_hand(norm: Norm, x) -> list:
-    """Returns each step of Norm.forward: the operator and a copy of its result."""
+def expected_operations(norm: Norm, x) -> list:
+    """Returns the operator and a copy of the result of each operation of Norm.forward."""
     steps = []
 
     def step(operator, result):
@@ -84,45 +84,45 @@ def computed_by_hand(norm: Norm, x) -> list:
     return steps
 
 
-def recorded_as(kind: str, model, recorded_with, x):
-    """Records values with operations of a model that was captured on other inputs."""
+def capture_and_record(kind: str, model, capture_inputs, x):
+    """Captures the model on `capture_inputs`, then records its values and operations for `x`."""
     if kind == "traced":
-        model = torch.jit.trace(model, recorded_with, check_trace=False)
+        model = torch.jit.trace(model, capture_inputs, check_trace=False)
     elif kind == "scripted":
         model = torch.jit.script(model)
     elif kind == "exported":
-        model = torch.export.export(model, recorded_with)
+        model = torch.export.export(model, capture_inputs)
     return whence.record_values(model, x, full=["**"], operations=True)
 
 
 @pytest.mark.parametrize("kind", ["live", "traced", "scripted", "exported"])
 def test_every_operation_has_pytorchs_result(kind):
     model, x = Norms(), norms_input(7)
-    values = recorded_as(kind, model, norms_input(), x)
-    call = next(each for each in values.runs[0].calls if each.module == "second")
+    values = capture_and_record(kind, model, norms_input(), x)
+    call = next(call for call in values.runs[0].calls if call.module == "second")
     with torch.no_grad():
-        expected = computed_by_hand(model.second, model.first(*x))
-    assert [each.operator for each in call.operations] == [operator for operator, _ in expected]
+        expected = expected_operations(model.second, model.first(*x))
+    assert [operation.operator for operation in call.operations] == [operator for operator, _ in expected]
     for operation, (operator, tensor) in zip(call.operations, expected, strict=True):
         assert len(operation.results) == 1
         torch.testing.assert_close(values.whole(operation.results[0]), tensor, msg=operator)
-    inner = next(each for each in values.runs[0].calls if each.module == "second.inner")
-    assert [each.operator for each in inner.operations] == ["aten::linear"]
+    inner = next(call for call in values.runs[0].calls if call.module == "second.inner")
+    assert [operation.operator for operation in inner.operations] == ["aten::linear"]
     assert inner.operations[0].results == inner.results  # one tensor, stored under one key
 
 
 @pytest.mark.parametrize("kind", ["live", "traced", "exported"])
-def test_operations_do_not_change_the_calls(kind):
+def test_recording_operations_does_not_change_the_calls(kind):
     model = {"live": lambda: Encoder(), "traced": lambda: torch.jit.trace(Encoder(), example(), check_trace=False),
              "exported": lambda: torch.export.export(Encoder(), example())}[kind]()
-    plain = whence.record_values(model, example(), full=["**"])
+    without_operations = whence.record_values(model, example(), full=["**"])
     with_operations = whence.record_values(model, example(), full=["**"], operations=True)
-    assert len(plain.runs[0].calls) == len(with_operations.runs[0].calls) == 28
-    for before, after in zip(plain.runs[0].calls, with_operations.runs[0].calls, strict=True):
+    assert len(without_operations.runs[0].calls) == len(with_operations.runs[0].calls) == 28
+    for before, after in zip(without_operations.runs[0].calls, with_operations.runs[0].calls, strict=True):
         assert before.operations is None and after.operations is not None
         assert (before.module, before.call, before.type, before.parent) == (after.module, after.call, after.type, after.parent)
-        for one, other in zip((*before.given, *before.results), (*after.given, *after.results), strict=True):
-            assert torch.equal(plain.whole(one), with_operations.whole(other))
+        for a, b in zip((*before.given, *before.results), (*after.given, *after.results), strict=True):
+            assert torch.equal(without_operations.whole(a), with_operations.whole(b))
 
 
 class Views(nn.Module):
@@ -138,10 +138,11 @@ class Views(nn.Module):
 def test_a_result_is_stored_before_later_writes():
     x = torch.ones(2, 3)
     values = whence.record_values(Views(), (x,), operations=True)
-    found = {each.operator: values.whole(each.results[0]) for each in values.runs[0].calls[-1].operations}
-    assert torch.equal(found["aten::mul"], torch.full((2, 3), 2.0))
-    assert torch.equal(found["aten::view"], torch.tensor([2.0, 7, 2, 2, 7, 2]))
-    assert torch.equal(found["aten::add"], Views()(x))
+    results = {operation.operator: values.whole(operation.results[0])
+               for operation in values.runs[0].calls[-1].operations}
+    assert torch.equal(results["aten::mul"], torch.full((2, 3), 2.0))
+    assert torch.equal(results["aten::view"], torch.tensor([2.0, 7, 2, 2, 7, 2]))
+    assert torch.equal(results["aten::add"], Views()(x))
 
 
 def test_a_script_has_operations_for_each_loop_iteration():
@@ -149,14 +150,15 @@ def test_a_script_has_operations_for_each_loop_iteration():
     model, x = Loops().eval(), torch.ones(2, 3)
 
     def rows(values):
-        return [(each.module, each.call, [(one.operator, values.whole(one.results[0])) for one in each.operations])
-                for each in values.runs[0].calls if each.module]
+        return [(call.module, call.call, [(step.operator, values.whole(step.results[0])) for step in call.operations])
+                for call in values.runs[0].calls if call.module]
 
-    live, scripted = (rows(whence.record_values(each, (x,), operations=True)) for each in (model, torch.jit.script(model)))
+    live, scripted = (rows(whence.record_values(module, (x,), operations=True))
+                      for module in (model, torch.jit.script(model)))
     assert [row[:2] for row in scripted] == [row[:2] for row in live]
-    for (path, _, one), (_, _, other) in zip(live, scripted, strict=True):
-        assert [operator for operator, _ in one] == [operator for operator, _ in other], path
-        assert all(torch.equal(a, b) for (_, a), (_, b) in zip(one, other, strict=True))
+    for (path, _, expected), (_, _, actual) in zip(live, scripted, strict=True):
+        assert [operator for operator, _ in actual] == [operator for operator, _ in expected], path
+        assert all(torch.equal(a, b) for (_, a), (_, b) in zip(actual, expected, strict=True))
 
 
 class Branch(nn.Module):
@@ -169,12 +171,12 @@ def test_operations_in_a_branch_of_an_exported_program():
     for x, operator, expected in [(torch.ones(3), "aten::sin", torch.ones(3).sin()), (-torch.ones(3), "aten::cos",
                                                                                        (-torch.ones(3)).cos())]:
         values = whence.record_values(program, (x,), operations=True)
-        found = {one.operator: one for each in values.runs[0].calls for one in each.operations}
-        assert torch.equal(values.whole(found[operator].results[0]), expected)
-        assert len(found.keys() & {"aten::sin", "aten::cos"}) == 1
+        by_operator = {operation.operator: operation for call in values.runs[0].calls for operation in call.operations}
+        assert torch.equal(values.whole(by_operator[operator].results[0]), expected)
+        assert len(by_operator.keys() & {"aten::sin", "aten::cos"}) == 1
 
 
-def test_a_model_can_be_trained_afterwards():
+def test_a_recorded_model_can_still_be_trained():
     model = Encoder()
     whence.record_values(model, example(), operations=True)
     model(*example())[0].sum().backward()
@@ -184,36 +186,36 @@ def test_a_model_can_be_trained_afterwards():
 # ---- the file -----------------------------------------------------------------------------------------------------
 
 
-def stated(path) -> dict:
+def metadata_of(path) -> dict:
     with safetensors.safe_open(path, framework="pt") as file:
         return json.loads(file.metadata()["whence"])
 
 
-def test_the_file_adds_operations_to_its_calls(tmp_path):
+def test_calls_in_the_file_contain_operations(tmp_path):
     """A reader without support for operations finds the same calls with all their tensors."""
-    plain, more = tmp_path / "plain.safetensors", tmp_path / "more.safetensors"
-    whence.record_values(Encoder(), example(), plain)
-    recorded = whence.record_values(Encoder(), example(), more, operations=True)
-    before, after = stated(plain), stated(more)
+    without_operations, with_operations = tmp_path / "without.safetensors", tmp_path / "with.safetensors"
+    whence.record_values(Encoder(), example(), without_operations)
+    recorded = whence.record_values(Encoder(), example(), with_operations, operations=True)
+    before, after = metadata_of(without_operations), metadata_of(with_operations)
     assert before["version"] == after["version"] == 1
-    tensors = safetensors.torch.load_file(more)
-    for one, other in zip(before["runs"][0]["calls"], after["runs"][0]["calls"], strict=True):
-        assert "operations" not in one and other.keys() - one.keys() == {"operations"}
-        for a, b in zip(one["given"] + one["results"], other["given"] + other["results"], strict=True):
+    tensors = safetensors.torch.load_file(with_operations)
+    for old, new in zip(before["runs"][0]["calls"], after["runs"][0]["calls"], strict=True):
+        assert "operations" not in old and new.keys() - old.keys() == {"operations"}
+        for a, b in zip(old["given"] + old["results"], new["given"] + new["results"], strict=True):
             assert {**a, "key": ""} == {**b, "key": ""}
             assert {b["key"], f"{b['key']}:samples"} & tensors.keys()
-        for operation in other["operations"]:
+        for operation in new["operations"]:
             assert operation["operator"].startswith("aten::") and operation["results"]
-    again = value_file.read(more)
-    assert again.runs == recorded.runs
-    operation = again.runs[0].calls[-1].operations[-1]
-    assert operation.operator == "aten::argmax" and torch.equal(again.whole(operation.results[0]), Encoder()(*example())[1])
+    stored = value_file.read(with_operations)
+    assert stored.runs == recorded.runs
+    operation = stored.runs[0].calls[-1].operations[-1]
+    assert operation.operator == "aten::argmax" and torch.equal(stored.whole(operation.results[0]), Encoder()(*example())[1])
 
 
-def test_large_results_are_sketches_except_in_full():
+def test_large_results_are_sketches_unless_recorded_in_full():
     values = whence.record_values(Encoder(), example(), full=["layers.1.attention"], operations=True)
-    forms = {each.module: {one.results[0].form for one in each.operations if one.results[0].count > 2048}
-             for each in values.runs[0].calls}
+    forms = {call.module: {operation.results[0].form for operation in call.operations
+                           if operation.results[0].count > 2048} for call in values.runs[0].calls}
     assert forms["layers.1.attention"] == forms["layers.1.attention.query"] == {"whole"}
     assert forms["layers.0.attention"] == {"sketch"}
 
@@ -222,7 +224,7 @@ def test_large_results_are_sketches_except_in_full():
 def test_damaged_operations_are_refused(tmp_path, entry):
     path = tmp_path / "m.safetensors"
     whence.record_values(Encoder(), example(), path, operations=True)
-    changed = stated(path)
+    changed = metadata_of(path)
     changed["runs"][0]["calls"][0]["operations"] = [entry]
     safetensors.torch.save_file(safetensors.torch.load_file(path), path, {"whence": json.dumps(changed)})
     with pytest.raises(whence.WhenceError) as raised:
@@ -231,19 +233,19 @@ def test_damaged_operations_are_refused(tmp_path, entry):
 
 
 @pytest.mark.parametrize("kind", ["pt", "pt2"])
-def test_archives_by_the_command(kind, tmp_path):
-    archive, target = archived(tmp_path, kind), tmp_path / "m.values.safetensors"
+def test_the_command_records_operations_of_archives(kind, tmp_path):
+    archive, target = save_archive(tmp_path, kind), tmp_path / "m.values.safetensors"
     numpy.savez(tmp_path / "a.npz", ids=example()[0].numpy())
     result = command.run("record", archive, "--inputs", tmp_path / "a.npz", "--values", target, "--operations")
     values, live = value_file.read(target), whence.record_values(Encoder(), example(), operations=True)
-    count = sum(len(each.operations) for each in values.runs[0].calls)
+    count = sum(len(call.operations) for call in values.runs[0].calls)
     assert f"28 module calls, {count} operations, " in result.stdout
-    by_module = {each.module: each for each in values.runs[0].calls}
-    for each in live.runs[0].calls:
-        for operator in {"aten::softmax", "aten::tanh"} & {one.operator for one in each.operations}:
-            ours, theirs = ([one.results[0] for one in call.operations if one.operator == operator]
-                            for call in (by_module[each.module], each))
-            for a, b in zip(ours, theirs, strict=True):
+    by_module = {call.module: call for call in values.runs[0].calls}
+    for live_call in live.runs[0].calls:
+        for operator in {"aten::softmax", "aten::tanh"} & {operation.operator for operation in live_call.operations}:
+            actual, expected = ([operation.results[0] for operation in call.operations if operation.operator == operator]
+                                for call in (by_module[live_call.module], live_call))
+            for a, b in zip(actual, expected, strict=True):
                 assert a.form == b.form == "sketch"
                 torch.testing.assert_close(values.sketch(a).samples, live.sketch(b).samples)
 
@@ -257,47 +259,47 @@ FAULTS = [({"eps": 2e-3}, "aten::add", "spread + self.eps"), ({"power": 2.2}, "a
 
 
 @pytest.fixture(scope="module")
-def values_of_norms():
+def norm_values():
     return whence.record_values(Norms(), norms_input(5), operations=True)
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-torchscript"])
-@pytest.mark.parametrize(("fault", "operator", "line"), FAULTS, ids=lambda each: str(each))
-def test_the_operation_at_fault_is_named(values_of_norms, tmp_path, fault, operator, line, backend):
-    """The module has thirteen operations; values of modules do not distinguish them."""
+@pytest.mark.parametrize(("fault", "operator", "line"), FAULTS, ids=lambda value: str(value))
+def test_the_faulty_operation_is_named(norm_values, tmp_path, fault, operator, line, backend):
+    """The module has thirteen operations, which values of modules do not distinguish."""
     path = tmp_path / "m.onnx"
     whence.export(Norms(**fault), norms_input(), path, backend)
-    first = whence.accuracy(path, values_of_norms, sidecar=tmp_path / "m.whence.json").first
+    first = whence.accuracy(path, norm_values, sidecar=tmp_path / "m.whence.json").first
     assert (first.module, first.operation, first.source.split()[0]) == ("second", operator, line_of(line))
     modules = whence.accuracy(path, whence.record_values(Norms(), norms_input(5)), sidecar=tmp_path / "m.whence.json").first
     assert modules.module == "second" and modules.operation == "" and set(first.nodes) < set(modules.nodes)
     assert (first.relative, first.value) == (modules.relative, modules.value)
 
 
-def test_a_file_without_a_fault_has_none_with_operations(values_of_norms, tmp_path):
+def test_a_correct_file_has_no_first_difference(norm_values, tmp_path):
     whence.export(Norms(), norms_input(), tmp_path / "m.onnx")
-    report = whence.accuracy(tmp_path / "m.onnx", values_of_norms, sidecar=tmp_path / "m.whence.json")
+    report = whence.accuracy(tmp_path / "m.onnx", norm_values, sidecar=tmp_path / "m.whence.json")
     assert report.first is None and report.clean
 
 
-def test_without_a_sidecar_operations_are_not_numbered(values_of_norms, tmp_path):
+def test_operations_are_not_named_without_a_sidecar(norm_values, tmp_path):
     whence.export(Norms(shift=-0.1), norms_input(), tmp_path / "m.onnx")
-    first = whence.accuracy(tmp_path / "m.onnx", values_of_norms).first
+    first = whence.accuracy(tmp_path / "m.onnx", norm_values).first
     assert first.module == "second" and first.operation == ""
 
 
-def test_an_operation_that_only_permutes_is_named(values_of_norms, tmp_path):
-    """A transposition is replaced by one that keeps the axes; sizes do not show it."""
+def test_an_operation_that_only_permutes_is_named(norm_values, tmp_path):
+    """Replaces a transposition with one that keeps the axes, which sizes do not reveal."""
     whence.export(Norms(), norms_input(), tmp_path / "m.onnx")
     model = onnx.load(tmp_path / "m.onnx")
     node = next(node for node in model.graph.node if node.name == "/second/Transpose")
-    next(each for each in node.attribute if each.name == "perm").ints[:] = [0, 1, 2]
+    next(attribute for attribute in node.attribute if attribute.name == "perm").ints[:] = [0, 1, 2]
     onnx.save(model, tmp_path / "m.onnx")
-    first = whence.accuracy(tmp_path / "m.onnx", values_of_norms, sidecar=tmp_path / "m.whence.json").first
+    first = whence.accuracy(tmp_path / "m.onnx", norm_values, sidecar=tmp_path / "m.whence.json").first
     assert (first.module, first.operation, first.nodes) == ("second", "aten::transpose", (node.name,))
 
 
-class Convolves(nn.Module):
+class FunctionalConvolution(nn.Module):
     """A functional convolution between other operations."""
 
     def __init__(self, gain=1.0, last=1.0):
@@ -313,20 +315,20 @@ class Convolves(nn.Module):
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 @pytest.mark.parametrize(("fault", "operators"), [({"gain": 1.5}, {"aten::_convolution", "aten::conv1d"}),
                                                   ({"last": 1.5}, {"aten::mul"})], ids=["convolution", "product"])
-def test_a_convolution_has_another_name_in_a_trace(tmp_path, fault, operators, backend):
+def test_a_faulty_operation_is_named_although_traces_rename_convolutions(tmp_path, fault, operators, backend):
     x = (torch.randn(2, 3, 9),)
-    whence.export(Convolves(**fault), x, tmp_path / "m.onnx", backend)
-    values = whence.record_values(Convolves(), x, operations=True)
-    assert "aten::conv1d" in {each.operator for each in values.runs[0].calls[0].operations}
+    whence.export(FunctionalConvolution(**fault), x, tmp_path / "m.onnx", backend)
+    values = whence.record_values(FunctionalConvolution(), x, operations=True)
+    assert "aten::conv1d" in {operation.operator for operation in values.runs[0].calls[0].operations}
     assert whence.accuracy(tmp_path / "m.onnx", values, sidecar=tmp_path / "m.whence.json").first.operation in operators
 
 
-def test_the_operation_is_named_in_a_float16_file(values_of_norms, tmp_path):
+def test_the_operation_is_named_in_a_float16_file(norm_values, tmp_path):
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     whence.export(Norms(gate=-0.5), norms_input(), tmp_path / "m.onnx")
     half = tmp_path / "half.onnx"
     onnx.save(convert_float_to_float16(onnx.load(tmp_path / "m.onnx"), keep_io_types=True), half)
     whence.annotate(half, source=tmp_path / "m.onnx")
-    first = whence.accuracy(half, values_of_norms, sidecar=tmp_path / "m.whence.json").first
+    first = whence.accuracy(half, norm_values, sidecar=tmp_path / "m.whence.json").first
     assert (first.operation, first.source.split()[0]) == ("aten::mul", line_of("self.gate"))

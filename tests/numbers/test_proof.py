@@ -1,4 +1,4 @@
-"""Values as proof of annotations: whence validate --values, and whence accuracy's report on exchanged modules."""
+"""Values that prove annotations: whence validate --values, and whence accuracy's report on exchanged modules."""
 
 import json
 
@@ -16,7 +16,7 @@ SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "
 QUERY, KEY = "layers.0.attention.query", "layers.0.attention.key"
 
 
-def exchanged(source, target):
+def exchange_annotations(source, target):
     """Exchanges the annotations of two modules, but not their weights."""
     model = onnx.load(source)
     for node in model.graph.node:
@@ -26,37 +26,38 @@ def exchanged(source, target):
     return target
 
 
-def test_a_correct_file_is_proved(encoder, run_here):
+def test_annotations_of_a_correct_file_are_proved(encoder, run_main):
     values = encoder / "encoder.values.safetensors"
     result = command.run("validate", encoder / "encoder.onnx", "--values", values)
     plain = command.run("validate", encoder / "encoder.onnx").stdout
     assert result.stdout.startswith(plain)  # the proof follows the plain output
     assert "values: 28 of 28 module calls proved within 1e-05, 28 observable" in result.stdout
-    stated = json.loads(run_here("validate", encoder / "encoder.onnx", "--values", values, "--sidecar",
-                                 encoder / "encoder.whence.json", "--json").out)
-    SCHEMA.validate(stated)
-    assert stated["proof"]["proved"] == stated["proof"]["calls"] == 28 and not stated["proof"]["contradictions"]
+    document = json.loads(run_main("validate", encoder / "encoder.onnx", "--values", values, "--sidecar",
+                                   encoder / "encoder.whence.json", "--json").out)
+    SCHEMA.validate(document)
+    assert document["proof"]["proved"] == document["proof"]["calls"] == 28 and not document["proof"]["contradictions"]
 
 
-def test_exchanged_annotations_are_contradicted(encoder, tmp_path, run_here):
-    path, values = exchanged(encoder / "encoder.onnx", tmp_path / "m.onnx"), encoder / "encoder.values.safetensors"
+def test_exchanged_annotations_are_contradicted(encoder, tmp_path, run_main):
+    path = exchange_annotations(encoder / "encoder.onnx", tmp_path / "m.onnx")
+    values = encoder / "encoder.values.safetensors"
     report = whence.validate(path, values=values)
-    assert {(each.module, each.other) for each in report.proof.contradictions} == {(QUERY, KEY), (KEY, QUERY)}
+    assert {(row.module, row.other) for row in report.proof.contradictions} == {(QUERY, KEY), (KEY, QUERY)}
     assert not report.clean and report.proof.proved == 26
-    assert run_here("validate", path, "--values", values, code=1).out.count("but equals the result of") == 2
+    assert run_main("validate", path, "--values", values, code=1).out.count("but equals the result of") == 2
     assert "is the annotation right?" in str(whence.accuracy(path, values))
 
 
-def test_a_wrong_weight_is_no_contradiction(encoder, exported):
+def test_a_wrong_weight_is_not_a_contradiction(encoder, export_changed):
     def change(model):
         model.layers[0].attention.key.weight.data = model.layers[0].attention.key.weight.data.roll(1, 0)
 
-    report = whence.validate(exported(change), values=encoder / "encoder.values.safetensors")
+    report = whence.validate(export_changed(change), values=encoder / "encoder.values.safetensors")
     assert report.clean and not report.proof.contradictions and 0 < report.proof.proved < 28
 
 
-class Alike(nn.Module):
-    """Two modules with equal results, one with a constant result, and one that differs from all."""
+class AmbiguousResults(nn.Module):
+    """Two modules with equal results, one with a constant result, and one with a unique result."""
 
     def __init__(self):
         super().__init__()
@@ -71,19 +72,19 @@ class Alike(nn.Module):
 
 
 def test_ambiguous_values_prove_nothing(tmp_path):
-    model, x = Alike().eval(), torch.randn(3, 8)
+    model, x = AmbiguousResults().eval(), torch.randn(3, 8)
     values = whence.record_values(model, (x,))
     whence.export(model, (x,), tmp_path / "m.onnx")
     report = whence.accuracy(tmp_path / "m.onnx", values)
-    proved = {each.module for each in report.modules if each.proved}
+    proved = {row.module for row in report.modules if row.proved}
     assert "other" in proved and not proved & {"one", "same", "zero"}
-    assert {each.status for each in report.modules} == {"equal"}
+    assert {row.status for row in report.modules} == {"equal"}
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--values", "no"], 2), (["--format", "sarif"], 2), (["--frobnicate"], 2),
                                                  (["--min", "exact=101"], 2), (["--require", "nothing"], 1)])
-def test_options_of_validate_with_values(encoder, run_here, arguments, code):
-    result = run_here("validate", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", *arguments,
+def test_options_of_validate_are_checked_with_values(encoder, run_main, arguments, code):
+    result = run_main("validate", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", *arguments,
                       code=code)
     assert (code == 1) == ("V502" in result.out) and (code == 2) == result.err.startswith("E0")
 
@@ -93,7 +94,8 @@ def test_every_option_of_validate_is_accepted_with_values(encoder):
 
     from whence.numerics import validate_command
 
-    named = set(re.findall(r"--[a-z-]+", command.run("validate", "--help").stdout.split("options:")[1].split("examples:")[0]))
+    help_text = command.run("validate", "--help").stdout
+    documented = set(re.findall(r"--[a-z-]+", help_text.split("options:")[1].split("examples:")[0]))
     accepted = {option for action in validate_command.parser()._actions for option in action.option_strings}
-    assert named - {"--help"} <= accepted | {"--validate"}, named - accepted
+    assert documented - {"--help"} <= accepted | {"--validate"}, documented - accepted
     assert whence.record_values(Encoder(), example()).runs

@@ -1,4 +1,4 @@
-"""Commands on values never replace a file that they read, and refuse a request that they cannot fulfil."""
+"""Commands that use values never overwrite their input files, and refuse impossible requests."""
 
 import json
 
@@ -29,7 +29,7 @@ NAMES = {"model.pt", "inputs.npz", "encoder.onnx", "encoder.whence.json", "encod
 
 
 def resolve_paths(folder, arguments):
-    return [folder / each if each in NAMES else each for each in arguments]
+    return [folder / argument if argument in NAMES else argument for argument in arguments]
 
 
 ACCURACY = ["accuracy", "encoder.onnx", "--values", "encoder.values.safetensors"]
@@ -48,13 +48,13 @@ SENSITIVITY = ["sensitivity", "encoder.onnx", "--inputs", "inputs.npz", "--no-ti
     [*ACCURACY, "--html", "link"],
     [*SENSITIVITY, "--html", "inputs.npz"],
     [*SENSITIVITY, "--budget", "error=1", "--exclude-list", "encoder.onnx"],
-], ids=lambda each: " ".join(each[-2:]))
-def test_inputs_are_not_replaced(folder, run_here, arguments):
+], ids=lambda arguments: " ".join(arguments[-2:]))
+def test_input_files_are_not_overwritten(folder, run_main, arguments):
     (folder / "link").symlink_to(folder / "encoder.values.safetensors")
-    before = {each.name: each.read_bytes() for each in folder.iterdir()}
-    error = run_here(*resolve_paths(folder, arguments), code=2).err
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    error = run_main(*resolve_paths(folder, arguments), code=2).err
     assert error.startswith("E0101") and "; try: " in error
-    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -64,12 +64,12 @@ def test_inputs_are_not_replaced(folder, run_here, arguments):
     (["--runtime", "reference", "--provider", "CPUExecutionProvider"], 2), (["--runtime", "openvino", "--optimised"], 2),
     (["--memory", "²"], 2), (["--tolerance", "nan"], 2),
 ])
-def test_impossible_requests_are_refused(folder, run_here, arguments, code):
+def test_impossible_requests_are_refused(folder, run_main, arguments, code):
     numpy.savez(folder / "empty.npz")
     numpy.savez(folder / "others.npz", nothing=numpy.zeros(3))
     (folder / "folder").mkdir()
     (folder / "deep.json").write_text("[" * 100000)
-    error = run_here(*resolve_paths(folder, [*ACCURACY, *arguments]), code=code).err
+    error = run_main(*resolve_paths(folder, [*ACCURACY, *arguments]), code=code).err
     assert error.startswith("E0") and "; try: " in error
 
 
@@ -77,9 +77,9 @@ def test_impossible_requests_are_refused(folder, run_here, arguments, code):
     (["--full", "nothing.*", "--values", "v"], 2), (["--full", "[a", "--values", "v"], 2), (["--values", "folder"], 5),
     (["--values", ""], 5),
 ])
-def test_impossible_recordings_are_refused(folder, run_here, arguments, code):
+def test_impossible_recordings_are_refused(folder, run_main, arguments, code):
     (folder / "folder").mkdir()
-    text = run_here(*resolve_paths(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
+    text = run_main(*resolve_paths(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
     assert text.startswith("E0") and "; try: " in text
     assert not (folder / "v").exists()
 
@@ -92,13 +92,13 @@ def test_impossible_recordings_are_refused(folder, run_here, arguments, code):
     lambda path, values: whence.accuracy(path, None), lambda path, values: whence.record_values("text"),
     lambda path, values: whence.record_values(Encoder(), example(), full=[3]), lambda path, values: whence.record_values(Encoder(), example(), 3),
 ], ids=range(11))
-def test_arguments_of_a_wrong_type(encoder, call):
+def test_arguments_of_a_wrong_type_are_refused(encoder, call):
     with pytest.raises(whence.WhenceError) as raised:
         call(encoder / "encoder.onnx", encoder / "encoder.values.safetensors")
     assert raised.value.code == "E0101" and raised.value.remedy
 
 
-def test_a_flipped_bit_in_the_values_is_damage(folder):
+def test_a_flipped_bit_in_the_values_is_detected(folder):
     path = folder / "encoder.values.safetensors"
     content = bytearray(path.read_bytes())
     content[-1000] ^= 0x40
@@ -108,7 +108,7 @@ def test_a_flipped_bit_in_the_values_is_damage(folder):
     assert raised.value.code == "E0204" and "checksum" in str(raised.value)
 
 
-def test_metadata_that_is_not_text_is_damage(folder):
+def test_metadata_that_is_not_text_is_refused(folder):
     path = folder / "encoder.onnx"
     path.write_bytes(path.read_bytes().replace(b"pkg.whence.module", b"pkg.whence.m\xffdule"))
     with pytest.raises(whence.WhenceError) as raised:
@@ -116,10 +116,10 @@ def test_metadata_that_is_not_text_is_damage(folder):
     assert raised.value.code in ("E0203", "E0204")
 
 
-def test_missing_weights(tmp_path, encoder):
+def test_missing_external_weights_are_reported(tmp_path, encoder):
     whence.export(Encoder(), example(), tmp_path / "m.onnx", external_data=True)
-    for each in tmp_path.glob("m.onnx?*"):
-        each.unlink()
+    for path in tmp_path.glob("m.onnx?*"):
+        path.unlink()
     with pytest.raises(whence.WhenceError) as raised:
         whence.accuracy(tmp_path / "m.onnx", encoder / "encoder.values.safetensors")
     assert raised.value.code == "E0102" and "weights" in str(raised.value)
@@ -137,7 +137,7 @@ def test_a_runtime_error_names_the_users_file(folder):
 
 
 def test_an_archive_of_transformers_is_recorded_in_a_fresh_process(tmp_path):
-    """Its result is a class that PyTorch can unpickle only after transformers' module is imported."""
+    """PyTorch can unpickle the class of its result only after importing the transformers module."""
     from transformers import BertConfig, BertModel
 
     model = BertModel(BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -155,15 +155,15 @@ def test_a_parameter_written_by_forward_is_reported():
     class Counting(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.count, self.kept = torch.nn.Parameter(torch.zeros(1)), torch.nn.Parameter(torch.ones(1))
+            self.count, self.constant = torch.nn.Parameter(torch.zeros(1)), torch.nn.Parameter(torch.ones(1))
             self.register_buffer("seen", torch.zeros(1))
 
         def forward(self, x):
             self.count += 1
             self.seen += 1
-            return x + self.kept
+            return x + self.constant
 
     model = Counting()
     with pytest.warns(whence.WhenceWarning, match="'count'"):
         whence.record_values(model, (torch.zeros(2),))
-    assert model.seen.item() == 0 and model.kept.item() == 1
+    assert model.seen.item() == 0 and model.constant.item() == 1

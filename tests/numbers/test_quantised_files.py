@@ -1,5 +1,5 @@
 """whence.accuracy on QDQ files, in which ONNX Runtime's quantiser merges activations into QuantizeLinear and adds
-nodes, and on differences that do not last. The rows of the report agree with its first line."""
+nodes, and on differences that do not last. Each report's rows must agree with its first line."""
 
 import json
 import math
@@ -16,14 +16,14 @@ from torch import nn
 
 import command
 import whence
-from numbers_models import hooked
+from numbers_models import results_of_hooks
 
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "accuracy.schema.json").read_text()))
 
 
-class NormThatActs(nn.BatchNorm2d):
-    """Like timm's: the norm contains its activation and returns the activation's result."""
+class NormWithActivation(nn.BatchNorm2d):
+    """Contains its activation and returns the activation's result, as norms in timm do."""
 
     def __init__(self, channels, act):
         super().__init__(channels)
@@ -39,7 +39,7 @@ class NormWithRelu(nn.BatchNorm2d):
 
 
 class Block(nn.Module):
-    """A residual block: convolutions and the next sum read the activation after the sum."""
+    """A residual block; the activation after its sum is read by convolutions and by the next sum."""
 
     def __init__(self, norm):
         super().__init__()
@@ -63,39 +63,40 @@ def network(*blocks):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(),
                           *(make() for make in blocks), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4))
-    for each in model.modules():
-        if isinstance(each, nn.BatchNorm2d):
-            each.running_mean.normal_(0, 0.2)
-            each.running_var.uniform_(0.3, 0.6)
-            each.bias.data.normal_(0, 0.2)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.2)
+            module.running_var.uniform_(0.3, 0.6)
+            module.bias.data.normal_(0, 0.2)
     return model.eval()
 
 
 NETWORKS = {
-    "norms that act": lambda: network(lambda: Block(lambda: NormThatActs(6, nn.ReLU())), lambda: Block(lambda: NormWithRelu(6))),
-    "clips": lambda: network(lambda: Block(lambda: NormThatActs(6, nn.ReLU6())), Gate),
-    "acts that are modules": lambda: network(lambda: Block(lambda: nn.Sequential(nn.BatchNorm2d(6), nn.ReLU())), Gate),
+    "norms with activations": lambda: network(lambda: Block(lambda: NormWithActivation(6, nn.ReLU())),
+                                              lambda: Block(lambda: NormWithRelu(6))),
+    "clips": lambda: network(lambda: Block(lambda: NormWithActivation(6, nn.ReLU6())), Gate),
+    "activation modules": lambda: network(lambda: Block(lambda: nn.Sequential(nn.BatchNorm2d(6), nn.ReLU())), Gate),
 }
 IMAGES = [torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
 
 
 class Images(CalibrationDataReader):
     def __init__(self, name):
-        self.images = iter([{name: each.numpy()} for each in IMAGES])
+        self.images = iter([{name: image.numpy()} for image in IMAGES])
 
     def get_next(self):
         return next(self.images, None)
 
 
-def quantised(source, target, **options):
+def quantise(source, target, **options):
     name = onnx.load(source).graph.input[0].name
     whence.carry(source, lambda before, after: quantize_static(before, after, Images(name), **(
         {"weight_type": QuantType.QInt8, "per_channel": True} | options)), target)
 
 
-def require_consistent(report) -> None:
+def assert_consistent(report) -> None:
     """Asserts that the rows agree with the first line."""
-    differing = [each for each in report.modules if each.status == "differs"]
+    differing = [row for row in report.modules if row.status == "differs"]
     marked = [line for line in str(report).splitlines() if line.endswith("differs, first")]
     if report.first is None:
         assert not differing and not marked, str(report)
@@ -107,19 +108,19 @@ def require_consistent(report) -> None:
 @pytest.mark.parametrize("options", [{"activation_type": QuantType.QUInt8}, {}, {"quant_format": QuantFormat.QOperator}],
                          ids=["uint8", "int8", "operators"])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_a_right_file_differs_nowhere(tmp_path, kind, options):
+def test_a_correct_file_has_no_differences(tmp_path, kind, options):
     model = NETWORKS[kind]()
     whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
     values = whence.record_values(model, (IMAGES[0],))
-    quantised(tmp_path / "m.onnx", tmp_path / "q.onnx", **options)
+    quantise(tmp_path / "m.onnx", tmp_path / "q.onnx", **options)
     for sidecar in (None, tmp_path / "m.whence.json"):
         report = whence.accuracy(tmp_path / "q.onnx", values, sidecar=sidecar)
         assert report.first is None and report.beginnings == () and "no module differs" in str(report), str(report)
-        assert {each.status for each in report.modules} <= {"equal", "not observable"}
+        assert {row.status for row in report.modules} <= {"equal", "not observable"}
 
 
 def value_of(path, name):
-    """Returns a value of the file on the first images, by ONNX Runtime."""
+    """Computes a value of the file for the first images in ONNX Runtime."""
     model = onnx.load(path)
     model.graph.output.append(onnx.ValueInfoProto(name=name))
     options = onnxruntime.SessionOptions()
@@ -129,45 +130,45 @@ def value_of(path, name):
 
 
 def test_the_result_of_a_merged_activation_is_read_after_the_clip(tmp_path):
-    """Compares with hooks and ONNX Runtime: the convolution's output has negative numbers, the module's result none."""
-    model = NETWORKS["norms that act"]()
+    """Compares with hooks and ONNX Runtime: only the convolution's output contains negative numbers."""
+    model = NETWORKS["norms with activations"]()
     whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
-    quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    quantise(tmp_path / "m.onnx", tmp_path / "q.onnx")
     report = whence.accuracy(tmp_path / "q.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=tmp_path / "m.whence.json")
-    row, (expected,) = report.of("3.norm1"), hooked(model, (IMAGES[0],))["3.norm1", 0]
-    maker = next(node for node in onnx.load(tmp_path / "q.onnx").graph.node if row.value in node.output)
-    assert maker.op_type == "DequantizeLinear" and float(value_of(tmp_path / "q.onnx", row.value).min()) >= 0
-    off = (value_of(tmp_path / "q.onnx", row.value) - expected).norm() / expected.norm()
-    assert row.relative == pytest.approx(float(off), rel=0.3) and row.relative < 0.05
+    row, (expected,) = report.of("3.norm1"), results_of_hooks(model, (IMAGES[0],))["3.norm1", 0]
+    producer = next(node for node in onnx.load(tmp_path / "q.onnx").graph.node if row.value in node.output)
+    assert producer.op_type == "DequantizeLinear" and float(value_of(tmp_path / "q.onnx", row.value).min()) >= 0
+    error = (value_of(tmp_path / "q.onnx", row.value) - expected).norm() / expected.norm()
+    assert row.relative == pytest.approx(float(error), rel=0.3) and row.relative < 0.05
 
 
 def test_a_relu_lost_by_a_tool_is_named(tmp_path):
-    """With int8 and a zero point of 0 the clip is not a Relu: negative numbers remain."""
-    model = NETWORKS["norms that act"]()
+    """With int8 and zero point 0, the clip is not a Relu: negative numbers remain."""
+    model = NETWORKS["norms with activations"]()
     whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
-    quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    quantise(tmp_path / "m.onnx", tmp_path / "q.onnx")
     report = whence.accuracy(tmp_path / "q.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=tmp_path / "m.whence.json")
     file = onnx.load(tmp_path / "q.onnx")
     dequantize = next(node for node in file.graph.node if report.of("3.norm1").value in node.output)
-    for each in file.graph.initializer:
-        array = numpy_helper.to_array(each)
-        if each.name == dequantize.input[2]:
-            each.CopyFrom(numpy_helper.from_array(numpy.full_like(array, 0), each.name))
-        elif each.name == dequantize.input[1]:
-            each.CopyFrom(numpy_helper.from_array((array * 2).astype(array.dtype), each.name))
+    for initializer in file.graph.initializer:
+        array = numpy_helper.to_array(initializer)
+        if initializer.name == dequantize.input[2]:
+            initializer.CopyFrom(numpy_helper.from_array(numpy.full_like(array, 0), initializer.name))
+        elif initializer.name == dequantize.input[1]:
+            initializer.CopyFrom(numpy_helper.from_array((array * 2).astype(array.dtype), initializer.name))
     onnx.save(file, tmp_path / "lost.onnx")
     for sidecar in (None, tmp_path / "m.whence.json"):
         report = whence.accuracy(tmp_path / "lost.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=sidecar)
         assert report.first is not None and "3.norm1" in report.first.suspects, str(report)
         assert report.of("3.norm1").status == ("differs" if sidecar else "not observable")
-        require_consistent(report)
+        assert_consistent(report)
 
 
 # ---- differences that do not last ---------------------------------------------------------------------------------
 
 
-class Washed(nn.Module):
-    """After each layer a norm removes the scale of its result."""
+class NormAfterEachLayer(nn.Module):
+    """A norm follows each layer and removes the scale of the layer's result."""
 
     def __init__(self, layer, norm):
         super().__init__()
@@ -186,21 +187,21 @@ def convolution():
     return block
 
 
-WASHED = {
-    "linear": (lambda: Washed(lambda: nn.Linear(32, 32, bias=False), lambda: nn.LayerNorm(32, 1e-12)), (16, 32),
-               "layers.2"),
-    "convolution and its norm in one node": (lambda: Washed(convolution, lambda: nn.InstanceNorm2d(4, 1e-12)), (2, 4, 12, 12),
-                                             "layers.2.0"),
+NORMALISED = {
+    "linear": (lambda: NormAfterEachLayer(lambda: nn.Linear(32, 32, bias=False), lambda: nn.LayerNorm(32, 1e-12)),
+               (16, 32), "layers.2"),
+    "convolution and its norm in one node": (
+        lambda: NormAfterEachLayer(convolution, lambda: nn.InstanceNorm2d(4, 1e-12)), (2, 4, 12, 12), "layers.2.0"),
 }
 
 
-def scaled(path, module, times):
-    """Scales the weight of the module's product in the file."""
+def scale_weight(path, module, factor):
+    """Multiplies the weight of the module's Conv, MatMul or Gemm in the file by `factor`."""
     file = onnx.load(path)
     node = next(node for node in file.graph.node if node.op_type in ("Conv", "MatMul", "Gemm") and any(
-        each.key.startswith("pkg.whence.module") and f'"{module}"' in f'"{each.value}"' for each in node.metadata_props))
-    weight = next(each for each in file.graph.initializer if each.name == node.input[1])
-    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * numpy.float32(times), weight.name))
+        entry.key.startswith("pkg.whence.module") and f'"{module}"' in f'"{entry.value}"' for entry in node.metadata_props))
+    weight = next(initializer for initializer in file.graph.initializer if initializer.name == node.input[1])
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * numpy.float32(factor), weight.name))
     onnx.save(file, path)
 
 
@@ -215,32 +216,32 @@ def float16(source, target):
 
 
 @pytest.mark.parametrize("tool", [None, int8, float16], ids=["float32", "int8", "float16"])
-@pytest.mark.parametrize("kind", WASHED)
-def test_a_wrong_weight_is_named_although_a_norm_hides_it(tmp_path, run_here, kind, tool):
-    make, sizes, module = WASHED[kind]
+@pytest.mark.parametrize("kind", NORMALISED)
+def test_a_wrong_weight_hidden_by_a_norm_is_named(tmp_path, run_main, kind, tool):
+    make, sizes, module = NORMALISED[kind]
     torch.manual_seed(0)
     model, x = make().eval(), torch.randn(sizes)
     whence.record_values(model, (x,), tmp_path / "v.safetensors")
-    for times in (1.7, 1.0):
+    for factor in (1.7, 1.0):
         whence.export(model, (x,), tmp_path / "m.onnx")
-        scaled(tmp_path / "m.onnx", module, times)
+        scale_weight(tmp_path / "m.onnx", module, factor)
         path = tmp_path / "m.onnx" if tool is None else tmp_path / "t.onnx"
         if tool is not None:
             tool(tmp_path / "m.onnx", path)
             whence.annotate(path, source=tmp_path / "m.onnx")
         for sidecar in (None, tmp_path / "m.whence.json"):
             report = whence.accuracy(path, tmp_path / "v.safetensors", sidecar=sidecar)
-            require_consistent(report)
-            if times == 1.0:
+            assert_consistent(report)
+            if factor == 1.0:
                 assert report.first is None and report.beginnings == (), str(report)
                 continue
             assert report.first.suspects[0] == module and report.first_row.relative == pytest.approx(0.65, abs=0.1), str(report)
             assert report.of("").status == "equal"
             assert not report.first.lasts or tool is None or report.of("norms.2").relative > report.of("norms.1").relative
-        # Pipelines fail only on the limits that they set.
-        output = run_here("accuracy", path, "--values", tmp_path / "v.safetensors").out
-        assert (module in output.split("module  ")[0]) == (times != 1.0)
-        run_here("accuracy", path, "--values", tmp_path / "v.safetensors", "--max-error", "0.1", code=int(times != 1.0))
+        # The exit code is 1 only if a limit is set.
+        output = run_main("accuracy", path, "--values", tmp_path / "v.safetensors").out
+        assert (module in output.split("module  ")[0]) == (factor != 1.0)
+        run_main("accuracy", path, "--values", tmp_path / "v.safetensors", "--max-error", "0.1", code=int(factor != 1.0))
 
 
 class Masking(nn.Module):
@@ -253,7 +254,7 @@ class Weights(nn.Module):
         return torch.softmax(scores, -1)
 
 
-def test_another_mask_differs_in_passing(tmp_path):
+def test_a_different_mask_value_is_a_passing_difference(tmp_path):
     model = nn.Sequential(nn.Linear(6, 6), Masking(), Weights()).eval()
     x = torch.randn(2, 6, 6)
     values = whence.record_values(model, (x,))
@@ -261,10 +262,11 @@ def test_another_mask_differs_in_passing(tmp_path):
     file = onnx.load(tmp_path / "m.onnx")
     lowest = torch.finfo(torch.float32).min
     changed = 0
-    for each in file.graph.initializer:
-        array = numpy_helper.to_array(each)
+    for initializer in file.graph.initializer:
+        array = numpy_helper.to_array(initializer)
         if array.dtype == numpy.float32 and (array == lowest).any():
-            each.CopyFrom(numpy_helper.from_array(numpy.where(array == lowest, -numpy.inf, array).astype("f4"), each.name))
+            infinite = numpy.where(array == lowest, -numpy.inf, array).astype("f4")
+            initializer.CopyFrom(numpy_helper.from_array(infinite, initializer.name))
             changed += 1
     assert changed
     onnx.save(file, tmp_path / "m.onnx")
@@ -273,23 +275,23 @@ def test_another_mask_differs_in_passing(tmp_path):
     assert "no difference lasts" in str(report) and "1 (infinite, in passing)" in str(report)
     assert math.isinf(report.of("1").relative)
     SCHEMA.validate(json.loads(json.dumps(report.to_json())))
-    require_consistent(report)
+    assert_consistent(report)
 
 
-def test_accumulated_rounding_has_no_beginning(tmp_path):
+def test_accumulated_rounding_has_no_first_difference(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(24))).eval()
     with torch.no_grad():
-        for each in model:
-            each.weight.copy_(torch.linalg.qr(each.weight)[0])
+        for layer in model:
+            layer.weight.copy_(torch.linalg.qr(layer.weight)[0])
     x = torch.randn(8, 32)
     values = whence.record_values(model, (x,))
     whence.export(model, (x,), tmp_path / "m.onnx")
     float16(tmp_path / "m.onnx", tmp_path / "h.onnx")
     whence.annotate(tmp_path / "h.onnx", source=tmp_path / "m.onnx")
-    report_at_default = whence.accuracy(tmp_path / "h.onnx", values)
-    assert report_at_default.first is None
-    report = whence.accuracy(tmp_path / "h.onnx", values, tolerance=0.9 * report_at_default.of("23").relative)
+    default_report = whence.accuracy(tmp_path / "h.onnx", values)
+    assert default_report.first is None
+    report = whence.accuracy(tmp_path / "h.onnx", values, tolerance=0.9 * default_report.of("23").relative)
     assert report.first is None and report.of("23").status == "adds up", str(report)
     assert "differences grow from step to step" in str(report)
-    require_consistent(report)
+    assert_consistent(report)

@@ -1,4 +1,4 @@
-"""record_values, compared with forward hooks, and its file, compared with what a plain safetensors reader reads."""
+"""Compares record_values with forward hooks, and reads its file with the safetensors library."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from torch import nn
 
 import command
 import whence
-from numbers_models import Encoder, archived, example, hooked
+from numbers_models import Encoder, save_archive, example, results_of_hooks
 from whence.values import value_file
 from whence.values.sketch import MAX_COMPLETE
 
@@ -20,48 +20,48 @@ from whence.values.sketch import MAX_COMPLETE
 def test_every_call_has_the_hooks_results():
     model = Encoder()
     values = whence.record_values(model, example(), full=["**"])
-    seen = hooked(Encoder(), example())
+    hooked = results_of_hooks(Encoder(), example())
     calls = values.runs[0].calls
-    assert {(each.module, each.call) for each in calls} == set(seen)
-    assert ("scale", 1) in seen
-    for each in calls:
-        expected = seen[each.module, each.call]
-        assert len(each.results) == len(expected)
-        for recorded, tensor in zip(each.results, expected, strict=True):
-            assert torch.equal(values.whole(recorded), tensor), each.name
+    assert {(call.module, call.call) for call in calls} == set(hooked)
+    assert ("scale", 1) in hooked
+    for call in calls:
+        expected = hooked[call.module, call.call]
+        assert len(call.results) == len(expected)
+        for recorded, tensor in zip(call.results, expected, strict=True):
+            assert torch.equal(values.whole(recorded), tensor), call.name
 
 
 def test_calls_store_their_parents_and_arguments():
     calls = whence.record_values(Encoder(), example()).runs[0].calls
-    by_name = {(each.module, each.call): each for each in calls}
+    by_name = {(call.module, call.call): call for call in calls}
     query = by_name["layers.1.attention.query", 0]
     assert calls[query.parent].module == "layers.1.attention"
     assert calls[calls[query.parent].parent].module == "layers.1"
     assert calls[-1].module == "" and calls[-1].parent is None
-    # A module's result is stored once, under its own key.
+    # A result that another module reads is stored once.
     assert query.given == by_name["layers.0.second_norm", 0].results == by_name["layers.0", 0].results
     assert query.type == "torch.nn.modules.linear.Linear"
     # The model's arguments are stored under the keys of the inputs.
     assert calls[-1].given == by_name["embedding", 0].given
-    assert [each.key for each in calls[-1].given] == ["0/input/ids"]
+    assert [tensor.key for tensor in calls[-1].given] == ["0/input/ids"]
 
 
-def test_a_program_of_torch_export_has_the_same_modules_and_numbers():
+def test_an_exported_program_has_the_same_calls_and_numbers():
     program = torch.export.export(Encoder(), example())
     values = whence.record_values(program, full=["**"])
-    seen = hooked(Encoder(), example())
-    found = {(each.module, each.call): each for each in values.runs[0].calls}
-    assert set(found) == set(seen)
-    for key, tensors in seen.items():
-        single = len(tensors) == 1 and len(found[key].results) == 1
-        if single and found[key].results[0].dims == tuple(tensors[0].shape):
-            torch.testing.assert_close(values.whole(found[key].results[0]), tensors[0])
+    hooked = results_of_hooks(Encoder(), example())
+    calls = {(call.module, call.call): call for call in values.runs[0].calls}
+    assert set(calls) == set(hooked)
+    for key, tensors in hooked.items():
+        single = len(tensors) == 1 and len(calls[key].results) == 1
+        if single and calls[key].results[0].dims == tuple(tensors[0].shape):
+            torch.testing.assert_close(values.whole(calls[key].results[0]), tensors[0])
 
 
-def as_text(values) -> list:
+def comparable_calls(values) -> list:
     """Returns every call with its tensors, to compare two recordings."""
-    return [(each.module, each.call, each.type, each.parent, [values.whole(tensor).tolist() for tensor in each.results],
-             [tensor.key for tensor in each.given]) for each in values.runs[0].calls]
+    return [(call.module, call.call, call.type, call.parent, [values.whole(tensor).tolist() for tensor in call.results],
+             [tensor.key for tensor in call.given]) for call in values.runs[0].calls]
 
 
 def test_a_trace_has_the_same_calls_and_numbers():
@@ -69,7 +69,7 @@ def test_a_trace_has_the_same_calls_and_numbers():
     before = str(traced.head.graph)
     live = whence.record_values(Encoder(), example(1, 4), full=["**"])
     scripted = whence.record_values(traced, example(1, 4), full=["**"])
-    assert len(live.runs[0].calls) == 28 and as_text(scripted) == as_text(live)
+    assert len(live.runs[0].calls) == 28 and comparable_calls(scripted) == comparable_calls(live)
     assert str(traced.head.graph) == before
 
 
@@ -84,7 +84,7 @@ class Step(nn.Module):
 
 
 class Loops(nn.Module):
-    """Makes calls in a loop and in a branch that depends on data."""
+    """Calls modules in a loop and in a data-dependent branch."""
 
     def __init__(self):
         super().__init__()
@@ -99,19 +99,20 @@ class Loops(nn.Module):
         return x
 
 
-def test_a_script_has_calls_in_loops_and_branches():
+def test_calls_in_loops_and_branches_of_a_script_are_recorded():
     torch.manual_seed(3)
     model, x = Loops().eval(), torch.ones(2, 3)
     live = whence.record_values(model, (x,), full=["**"])
     scripted = whence.record_values(torch.jit.script(model), (x,), full=["**"])
-    calls = {(each.module, each.call) for each in live.runs[0].calls}
+    calls = {(call.module, call.call) for call in live.runs[0].calls}
     assert ("steps.1.linear", 2) in calls and ("other", 0) in calls
-    assert [row[:2] + row[4:5] for row in as_text(scripted)] == [row[:2] + row[4:5] for row in as_text(live)]
+    assert ([row[:2] + row[4:5] for row in comparable_calls(scripted)]
+            == [row[:2] + row[4:5] for row in comparable_calls(live)])
 
 
 @pytest.mark.parametrize("kind", ["pt", "pt2"])
-def test_archives_by_the_command(kind, tmp_path):
-    archive, target = archived(tmp_path, kind), tmp_path / "m.values.safetensors"
+def test_the_command_records_archives(kind, tmp_path):
+    archive, target = save_archive(tmp_path, kind), tmp_path / "m.values.safetensors"
     for at, shape in enumerate([(3, 24), (3, 24)] if kind == "pt2" else [(3, 24), (1, 5)]):
         numpy.savez(tmp_path / f"{at}.npz", ids=example(*shape)[0].numpy())
     result = command.run("record", archive, "--inputs", tmp_path / "0.npz", "--inputs", tmp_path / "1.npz", "--values", target,
@@ -119,14 +120,14 @@ def test_archives_by_the_command(kind, tmp_path):
     assert result.stdout.startswith(f"{target}: 2 runs, ") and (tmp_path / "m.whence.json").stat().st_size > 1000
     values = value_file.read(target)
     live = whence.record_values(Encoder(), example(), full=["layers.0"])
-    found = {(each.module, each.call): each for each in values.runs[0].calls}
-    assert set(found) == {(each.module, each.call) for each in live.runs[0].calls}
-    for each in live.runs[0].calls:
-        if len(each.results) == 1 and each.results[0].form == "whole":
-            torch.testing.assert_close(values.whole(found[each.module, each.call].results[0]), live.whole(each.results[0]))
+    calls = {(call.module, call.call): call for call in values.runs[0].calls}
+    assert set(calls) == {(call.module, call.call) for call in live.runs[0].calls}
+    for call in live.runs[0].calls:
+        if len(call.results) == 1 and call.results[0].form == "whole":
+            torch.testing.assert_close(values.whole(calls[call.module, call.call].results[0]), live.whole(call.results[0]))
 
 
-def test_errors_of_the_command(tmp_path, run_here):
+def test_invalid_arguments_of_the_command_are_refused(tmp_path, run_main):
     archive = tmp_path / "m.pt"
     torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
     (tmp_path / "damaged.npz").write_bytes(b"PK no")
@@ -135,12 +136,12 @@ def test_errors_of_the_command(tmp_path, run_here):
     for arguments, code in [([tmp_path / "no.pt"], 2), ([archive, "--inputs", tmp_path / "no.npz"], 2),
                             ([archive, "--inputs", tmp_path / "damaged.npz"], 3),
                             ([archive, "--inputs", tmp_path / "others.npz"], 2), ([archive, "--frobnicate"], 2)]:
-        text = run_here("record", *arguments, "--values", target, code=code).err
+        text = run_main("record", *arguments, "--values", target, code=code).err
         assert text.startswith("E0") and "; try: " in text, arguments
     assert not target.exists()
 
 
-def test_a_refused_command_keeps_both_files(tmp_path, run_here):
+def test_a_refused_command_keeps_both_files(tmp_path, run_main):
     archive, values, sidecar = tmp_path / "m.pt", tmp_path / "m.values.safetensors", tmp_path / "m.whence.json"
     torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
     numpy.savez(tmp_path / "0.npz", ids=example()[0].numpy())
@@ -150,12 +151,12 @@ def test_a_refused_command_keeps_both_files(tmp_path, run_here):
                           (["--values", tmp_path / "no" / "v.safetensors", "-o", sidecar], 5),
                           (["--values", tmp_path, "-o", sidecar], 5), (["--values", values, "-o", tmp_path], 5),
                           (["--values", values, "-o", tmp_path / "no" / "m.whence.json"], 5)]:
-        text = run_here("record", archive, "--inputs", tmp_path / "0.npz", "--operations", *options, code=code).err
+        text = run_main("record", archive, "--inputs", tmp_path / "0.npz", "--operations", *options, code=code).err
         assert text.startswith("E0") and "; try: " in text, options
         assert values.read_bytes() == b"old values" and sidecar.read_bytes() == b"old sidecar", options
 
 
-def test_runs_have_sizes_of_their_own():
+def test_runs_may_have_different_sizes():
     values = whence.record_values(Encoder(), example(), more=[example(1, 5)])
     assert [run.inputs["ids"].dims for run in values.runs] == [(3, 24), (1, 5)]
     assert torch.equal(values.whole(values.runs[1].inputs["ids"]), example(1, 5)[0])
@@ -175,12 +176,12 @@ class Nested(nn.Module):
         return result["sum"], result["list"][0]
 
 
-def test_nested_values_are_opened():
+def test_nested_values_are_flattened():
     a, b = torch.ones(2), torch.full((2,), 3.0)
     values = whence.record_values(Nested(), (a, b))
     inner = values.runs[0].calls[0]
-    assert [values.whole(each).tolist() for each in inner.given] == [[1, 1], [3, 3]]
-    assert [values.whole(each).tolist() for each in inner.results] == [[4, 4], [1, 1]]
+    assert [values.whole(tensor).tolist() for tensor in inner.given] == [[1, 1], [3, 3]]
+    assert [values.whole(tensor).tolist() for tensor in inner.results] == [[4, 4], [1, 1]]
 
 
 class InPlace(nn.Module):
@@ -196,7 +197,7 @@ def test_a_result_is_recorded_before_it_is_written_to():
     torch.manual_seed(2)
     model, x = InPlace().eval(), torch.randn(3, 4)
     values = whence.record_values(model, (x,))
-    calls = {each.module: each for each in values.runs[0].calls}
+    calls = {call.module: call for call in values.runs[0].calls}
     with torch.no_grad():
         expected = model.first(x)
     assert bool((expected < 0).any())
@@ -205,13 +206,13 @@ def test_a_result_is_recorded_before_it_is_written_to():
     assert calls["second"].given == calls["act"].results
 
 
-def test_the_model_is_unchanged():
+def test_recording_does_not_change_the_model():
     model = Encoder().train()
     model.layers[0].eval()
-    before = {name: each.clone() for name, each in model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     whence.record_values(model, example())
     assert model.training and not model.layers[0].training and model.layers[1].training
-    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
@@ -220,19 +221,19 @@ def test_the_file_is_a_safetensors_file_with_metadata(tmp_path):
     whence.record_values(Encoder(), example(), path, full=["layers.0.attention"])
     tensors = safetensors.torch.load_file(path)
     with safetensors.safe_open(path, framework="pt") as file:
-        stated = json.loads(file.metadata()["whence"])
-    assert stated["version"] == 1
+        metadata = json.loads(file.metadata()["whence"])
+    assert metadata["version"] == 1
     forms = {}
-    for run in stated["runs"]:
+    for run in metadata["runs"]:
         for call in run["calls"]:
-            for each in (*call["given"], *call["results"]):
-                forms[each["key"]] = each["form"]
-                if each["form"] == "whole":
-                    assert list(tensors[each["key"]].shape) == each["dims"]
+            for entry in (*call["given"], *call["results"]):
+                forms[entry["key"]] = entry["form"]
+                if entry["form"] == "whole":
+                    assert list(tensors[entry["key"]].shape) == entry["dims"]
                 else:
-                    assert tensors[each["key"] + ":samples"].numel() == 1024
-                    assert tensors[each["key"] + ":projection"].shape == (251,)
-                    assert tensors[each["key"] + ":moments"].shape == (9,)
+                    assert tensors[entry["key"] + ":samples"].numel() == 1024
+                    assert tensors[entry["key"] + ":projection"].shape == (251,)
+                    assert tensors[entry["key"] + ":moments"].shape == (9,)
     assert tensors["0/input/ids"].dtype == torch.int64
     assert forms["0/layers.0.attention.query#0/result.0"] == "whole"
     assert forms["0/layers.1.attention.query#0/result.0"] == "sketch"
@@ -256,7 +257,7 @@ def test_a_file_is_replaced_atomically(tmp_path):
     (lambda: whence.record_values(Encoder(), example(), full="encoder"), "E0101"),
     (lambda: whence.record_values(Encoder(), example(), "/nowhere/at/all.safetensors"), "E0401"),
 ])
-def test_bad_input(call, code):
+def test_bad_input_is_refused(call, code):
     with pytest.raises(whence.WhenceError) as raised:
         call()
     assert raised.value.code == code and raised.value.remedy

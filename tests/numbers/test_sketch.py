@@ -1,4 +1,4 @@
-"""Sketches, compared with numbers computed by the recipe of docs/values.md without whence, and their estimates."""
+"""Sketches, compared with an independent implementation of docs/values.md, and their estimates."""
 
 import math
 
@@ -14,7 +14,7 @@ def sign(i: int) -> int:
     return -1 if splitmix(i) >> 63 else 1
 
 
-def places(count: int) -> list[int]:
+def sample_indices(count: int) -> list[int]:
     indices = []
     for i in range(min(count, 1024)):
         first, end = i * count // min(count, 1024), (i + 1) * count // min(count, 1024)
@@ -31,15 +31,15 @@ def projection(elements: list[float]) -> list[float]:
     return buckets
 
 
-def test_splitmix_is_the_published_one():
-    # The first outputs from seed 0, as published with the generator.
+def test_splitmix_matches_the_published_generator():
+    # The first outputs for seed 0, as published with the generator.
     assert [splitmix(i) for i in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     assert sketching.splitmix(numpy.arange(3, dtype=numpy.uint64)).tolist() == [splitmix(i) for i in range(3)]
 
 
 @pytest.mark.parametrize("count", [1, 7, 1023, 1024, 1025, 5000, 393_216])
-def test_sampled_places_match_the_documentation(count):
-    assert sketching.sample_positions(count).tolist() == places(count)
+def test_sample_indices_match_the_documentation(count):
+    assert sketching.sample_positions(count).tolist() == sample_indices(count)
 
 
 @pytest.mark.parametrize("count", [2049, 64_256, 64_257, 150_000])  # the signs of rows repeat after 64,256 elements
@@ -56,7 +56,7 @@ def test_moments_count_non_finite_elements():
     assert sketching.moments(tensor).tolist() == [7, 1, 1, 2, -3.0, 1.0, -1.5, 4.5, 10.25]
 
 
-def test_moments_of_nothing():
+def test_moments_without_finite_elements():
     assert sketching.moments(torch.tensor([math.nan])).tolist() == [1, 1, 0, 0, math.inf, -math.inf, 0, 0, 0]
     assert sketching.moments(torch.zeros(0)).tolist() == [0, 0, 0, 0, math.inf, -math.inf, 0, 0, 0]
 
@@ -65,10 +65,10 @@ def test_moments_of_nothing():
                                    torch.complex64])
 def test_every_dtype_has_a_sketch(dtype):
     tensor = (torch.randn(5000) * 3).to(dtype)
-    made = sketching.sketch(tensor)
-    assert made.samples.dtype == dtype
+    sketch = sketching.sketch(tensor)
+    assert sketch.samples.dtype == dtype
     numbers = torch.view_as_real(tensor).flatten() if dtype.is_complex else tensor
-    assert made.moment("sum of squares") == pytest.approx(float((numbers.double() ** 2).sum()), rel=1e-4)
+    assert sketch.moment("sum of squares") == pytest.approx(float((numbers.double() ** 2).sum()), rel=1e-4)
 
 
 PATTERNS = {
@@ -88,7 +88,7 @@ def test_the_projection_estimates_a_difference(pattern):
     assert estimate == pytest.approx(float(difference.double().norm()), rel=0.3)  # about three standard deviations
 
 
-def test_equal_tensors_have_equal_sketches_whatever_their_strides():
+def test_sketches_do_not_depend_on_strides():
     tensor = torch.randn(60, 80)
     a, b = sketching.sketch(tensor), sketching.sketch(tensor.t().contiguous().t())
     for part in ("moments", "samples", "projection"):

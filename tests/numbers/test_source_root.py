@@ -1,4 +1,4 @@
-"""SARIF and `whence explain` state source files relative to the repository's root, wherever the model was recorded."""
+"""SARIF and `whence explain` report source files relative to the repository's root, wherever the model was recorded."""
 
 import json
 import os
@@ -39,8 +39,8 @@ CALL = MODEL.splitlines().index("        return torch.relu(self.line(x)) * 2") +
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A repository with the model in src/my nets/mine.py, m.onnx with another weight of second.line, m.whence.json and
-    v.safetensors."""
+    """Returns a repository with the model in src/my nets/mine.py, its values in v.safetensors, and its export with a
+    changed weight of second.line in models/."""
     root = tmp_path_factory.mktemp("repository")
     (root / "src" / "my nets").mkdir(parents=True)
     (root / "src" / "my nets" / "mine.py").write_text(MODEL)
@@ -59,89 +59,89 @@ def repository(tmp_path_factory):
     return root
 
 
-def places(log):
+def locations_of(log):
     """Returns the physical locations of a log's results by rule and module."""
-    return {(each["ruleId"], each["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]):
-            each["locations"][0]["physicalLocation"] for each in log["runs"][0]["results"]}
+    return {(result["ruleId"], result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]):
+            result["locations"][0]["physicalLocation"] for result in log["runs"][0]["results"]}
 
 
-def accuracy_log(run_here, repository, *options, model="models/m.onnx"):
-    output = run_here("accuracy", repository / model, "--values", repository / "v.safetensors", "--max-error", "0.01@second.line",
+def accuracy_log(run_main, repository, *options, model="models/m.onnx"):
+    output = run_main("accuracy", repository / model, "--values", repository / "v.safetensors", "--max-error", "0.01@second.line",
                       "--format", "sarif", *options, code=1)
-    return places(json.loads(output.out))
+    return locations_of(json.loads(output.out))
 
 
 MINE = {"uri": "src/my%20nets/mine.py", "uriBaseId": "%SRCROOT%"}
 
 
 @pytest.mark.parametrize("how", ["the working folder", "the option"])
-def test_accuracy_names_the_model_s_own_line(repository, run_here, monkeypatch, how):
+def test_accuracy_reports_the_line_in_the_model(repository, run_main, monkeypatch, how):
     """The difference is in a Linear of PyTorch; the line that calls it is in the repository."""
     monkeypatch.chdir(repository if how == "the working folder" else repository.parent)
-    found = accuracy_log(run_here, repository, *([] if how == "the working folder" else ["--source-root", repository]))
+    options = [] if how == "the working folder" else ["--source-root", repository]
+    locations = accuracy_log(run_main, repository, *options)
     for key in (("A101", "second.line"), ("A102", "second.line")):
-        assert found[key] == {"artifactLocation": MINE, "region": {"startLine": CALL}}, found
-    above = repository.name + "/" + MINE["uri"]
-    (place, *_) = accuracy_log(run_here, repository, "--source-root", repository.parent).values()
-    assert place["artifactLocation"]["uri"] == above
+        assert locations[key] == {"artifactLocation": MINE, "region": {"startLine": CALL}}, locations
+    (location, *_) = accuracy_log(run_main, repository, "--source-root", repository.parent).values()
+    assert location["artifactLocation"]["uri"] == repository.name + "/" + MINE["uri"]
 
 
-def test_the_sidecar_has_a_path_that_the_file_lacks(repository, run_here, monkeypatch, tmp_path):
+def test_the_sidecar_provides_a_path_missing_from_the_file(repository, run_main, monkeypatch, tmp_path):
     monkeypatch.chdir(repository)
     file = onnx.load(repository / "models" / "m.onnx")
     for node in file.graph.node:
-        kept = [(each.key, each.value) for each in node.metadata_props if each.key != "pkg.torch.onnx.stack_trace"]
+        entries = [(entry.key, entry.value) for entry in node.metadata_props if entry.key != "pkg.torch.onnx.stack_trace"]
         del node.metadata_props[:]
-        for key, value in kept:
+        for key, value in entries:
             node.metadata_props.add(key=key, value=value)
     onnx.save(file, tmp_path / "m.onnx")
-    with_sidecar = accuracy_log(run_here, repository, "--sidecar", repository / "models" / "m.whence.json", model=tmp_path / "m.onnx")
+    with_sidecar = accuracy_log(run_main, repository, "--sidecar", repository / "models" / "m.whence.json", model=tmp_path / "m.onnx")
     assert with_sidecar["A101", "second.line"]["artifactLocation"] == MINE
-    without = accuracy_log(run_here, repository, model=tmp_path / "m.onnx")
+    without = accuracy_log(run_main, repository, model=tmp_path / "m.onnx")
     assert without["A101", "second.line"]["artifactLocation"]["uri"] == "linear.py"  # the only source in the file
     name = next(node.name for node in file.graph.node if "second" in node.name)
     assert command.run_json("explain", tmp_path / "m.onnx", name)["file"] is None
-    known = command.run_json("explain", tmp_path / "m.onnx", name, "--sidecar", repository / "models" / "m.whence.json")
-    assert known["file"] == f"src/my nets/mine.py:{CALL} forward"
+    explained = command.run_json("explain", tmp_path / "m.onnx", name, "--sidecar", repository / "models" / "m.whence.json")
+    assert explained["file"] == f"src/my nets/mine.py:{CALL} forward"
 
 
-def test_a_model_that_was_recorded_elsewhere(repository, run_here, monkeypatch, tmp_path):
-    """The repository was another folder in a container; a file at the end of the recorded path is the source."""
+def test_a_model_recorded_in_another_folder(repository, run_main, monkeypatch, tmp_path):
+    """The recorded paths are in another folder; the repository's file with the same trailing path is reported."""
     shutil.copytree(repository, tmp_path / "clone")
-    moved = tmp_path / "clone"
-    (moved / "linear.py").write_text("# not PyTorch's\n")
-    monkeypatch.chdir(moved)
-    assert accuracy_log(run_here, moved)["A102", "second.line"]["artifactLocation"] == MINE
-    name = next(node.name for node in onnx.load(moved / "models" / "m.onnx").graph.node if "second" in node.name)
-    text = command.run("explain", moved / "models" / "m.onnx", name).stdout
+    clone = tmp_path / "clone"
+    (clone / "linear.py").write_text("# not PyTorch's\n")
+    monkeypatch.chdir(clone)
+    assert accuracy_log(run_main, clone)["A102", "second.line"]["artifactLocation"] == MINE
+    name = next(node.name for node in onnx.load(clone / "models" / "m.onnx").graph.node if "second" in node.name)
+    text = command.run("explain", clone / "models" / "m.onnx", name).stdout
     assert f"src/my nets/mine.py:{CALL} forward" in text and "linear.py:" in text
-    assert whence.explain(moved / "models" / "m.onnx", name).file == f"src/my nets/mine.py:{CALL} forward"
-    away = whence.explain(moved / "models" / "m.onnx", name, source_root=moved / "models").file
-    assert away.startswith("/") and "torch/nn/modules/linear.py:" in away
+    assert whence.explain(clone / "models" / "m.onnx", name).file == f"src/my nets/mine.py:{CALL} forward"
+    outside = whence.explain(clone / "models" / "m.onnx", name, source_root=clone / "models").file
+    assert outside.startswith("/") and "torch/nn/modules/linear.py:" in outside
 
 
-def test_validate_names_the_file_from_the_root(repository, monkeypatch):
+def test_validate_reports_the_file_relative_to_the_root(repository, monkeypatch):
     def uri(*options):
         output = command.run("validate", *options, "--min", "exact=100", "--format", "sarif", code=1).stdout
         return json.loads(output)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
 
     file = onnx.load(repository / "models" / "m.onnx")
     del file.graph.node[0].metadata_props[:]
-    onnx.save(file, repository / "models" / "less.onnx")
-    path = repository / "models" / "less.onnx"
+    onnx.save(file, repository / "models" / "partial.onnx")
+    path = repository / "models" / "partial.onnx"
     monkeypatch.chdir(repository)
-    assert uri("models/less.onnx") == uri(path) == {"uri": "models/less.onnx", "uriBaseId": "%SRCROOT%"}
-    assert uri("models/less.onnx", "--source-root", "models")["uri"] == "less.onnx"
+    assert uri("models/partial.onnx") == uri(path) == {"uri": "models/partial.onnx", "uriBaseId": "%SRCROOT%"}
+    assert uri("models/partial.onnx", "--source-root", "models")["uri"] == "partial.onnx"
     monkeypatch.chdir(repository / "src")
-    assert uri("../models/less.onnx", "--source-root", "..")["uri"] == "models/less.onnx"
-    outside = uri("../models/less.onnx")
+    assert uri("../models/partial.onnx", "--source-root", "..")["uri"] == "models/partial.onnx"
+    outside = uri("../models/partial.onnx")
     assert "uriBaseId" not in outside and unquote(urlsplit(outside["uri"]).path) == os.path.realpath(path)
-    output = command.run("validate", "../models/less.onnx", "--source-root", "..", "--min", "exact=100", "--format", "github",
+    output = command.run("validate", "../models/partial.onnx", "--source-root", "..", "--min", "exact=100", "--format", "github",
                          code=1).stdout
-    assert output.startswith("::error file=models/less.onnx,")
+    assert output.startswith("::error file=models/partial.onnx,")
 
 
-def test_the_models_stack_frame(tmp_path):
+def test_the_frame_in_the_repository_is_reported(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "net.py").write_text("")
     (tmp_path / "venv" / "lib" / "python3.12" / "site-packages" / "torch").mkdir(parents=True)
