@@ -110,7 +110,7 @@ TEST_F(Annotate, MarksSharedAndFusedNodes) {
   EXPECT_EQ(report.nodes.total(), 8);
   EXPECT_EQ(report.nodes[Confidence::exact], 7);
   EXPECT_EQ(report.nodes[Confidence::ancestor], 1);
-  EXPECT_EQ(report.renamed, 0) << "the export has named them";
+  EXPECT_EQ(report.renamed, 0) << "export named the nodes";
   const onnx::ModelProto model = load(out);
   const Metadata shared = metadata(model.graph().node(2));
   EXPECT_EQ(shared.at("pkg.whence.module"), "encoder.layer.0");
@@ -122,7 +122,7 @@ TEST_F(Annotate, MarksSharedAndFusedNodes) {
   EXPECT_EQ(fused.at("pkg.whence.confidence"), "exact");
 }
 
-TEST_F(Annotate, DistinguishesCallsAndEntersBodies) {
+TEST_F(Annotate, AnnotatesCallsAndBodies) {
   annotate(plain, out);
   const onnx::ModelProto model = load(out);
   const Metadata second_call = metadata(model.graph().node(4));
@@ -142,15 +142,15 @@ TEST_F(Annotate, StripRestoresTheBytes) {
 
 TEST_F(Annotate, IsIdempotent) {
   annotate(plain, out);
-  const std::string once = content_of(out);
+  const std::string annotated = content_of(out);
   EXPECT_FALSE(annotate(out, folder / "twice.onnx").changed);
-  EXPECT_TRUE(content_of(folder / "twice.onnx") == once);
+  EXPECT_TRUE(content_of(folder / "twice.onnx") == annotated);
   EXPECT_FALSE(annotate(out, out).changed);
-  EXPECT_TRUE(content_of(out) == once);
+  EXPECT_TRUE(content_of(out) == annotated);
   expect_strip_restores(out, plain);
 }
 
-TEST_F(Annotate, InPlace) {
+TEST_F(Annotate, AcceptsTheInputAsOutput) {
   const std::string before = content_of(plain);
   annotate(plain, out);
   annotate(plain, plain);
@@ -162,22 +162,22 @@ TEST_F(Annotate, InPlace) {
 TEST_F(Annotate, WritesOnlyRequestedKeys) {
   annotate(plain, out, {.keys = {"module", "pkg.torch.onnx.fx_node"}});
   const Metadata keys = metadata(load(out).graph().node(0));
-  EXPECT_EQ(keys.size(), 4U);  // the two keys, the confidence and the stamp
+  EXPECT_EQ(keys.size(), 4U);  // with the confidence and the stamp
   expect_strip_restores(out, plain);
-  annotate(out, folder / "more.onnx");
-  EXPECT_GT(metadata(load(folder / "more.onnx").graph().node(0)).size(), 10U);
-  expect_strip_restores(folder / "more.onnx", plain);
+  annotate(out, folder / "all_keys.onnx");
+  EXPECT_GT(metadata(load(folder / "all_keys.onnx").graph().node(0)).size(), 10U);
+  expect_strip_restores(folder / "all_keys.onnx", plain);
 }
 
-TEST_F(Annotate, KeepsForeignMetadata) {
+TEST_F(Annotate, PreservesForeignMetadata) {
   onnx::ModelProto model = load(plain);
-  put(*model.mutable_graph()->mutable_node(0), "namespace", "theirs");
+  put(*model.mutable_graph()->mutable_node(0), "namespace", "foreign");
   put(*model.mutable_graph()->mutable_node(0), "color", "red");
   put(*model.mutable_graph()->mutable_node(1), keys::module, "claimed");
   save(model, plain);
   annotate(plain, out);
   const Metadata keys = metadata(load(out).graph().node(0));
-  EXPECT_EQ(keys.at("namespace"), "theirs");
+  EXPECT_EQ(keys.at("namespace"), "foreign");
   EXPECT_EQ(keys.at("color"), "red");
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
   EXPECT_EQ(keys.at("pkg.whence.kept"), "namespace");
@@ -202,7 +202,7 @@ TEST_F(Annotate, RestoresNodeNames) {
   expect_strip_restores(folder / "unnamed.onnx", plain);
 }
 
-TEST_F(Annotate, RaisesTheIrVersionWithANotice) {
+TEST_F(Annotate, ReportsARaisedIrVersion) {
   onnx::ModelProto model = load(plain);
   model.set_ir_version(9);
   save(model, plain);
@@ -225,13 +225,13 @@ TEST_F(Annotate, MatchesNodesWithoutAStamp) {
   expect_strip_restores(out, plain);
 }
 
-TEST_F(Annotate, MergesKeysThatANodeHasTwice) {
+TEST_F(Annotate, MergesRepeatedKeys) {
   onnx::ModelProto model = load(plain);
   model.clear_metadata_props();
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
   onnx::NodeProto& node = *model.mutable_graph()->mutable_node(0);
   put(node, "color", "red");
-  put(node, "namespace", "theirs");
+  put(node, "namespace", "foreign");
   put(node, "color", "blue, 3,4;");
   put(node, "shape", "round");
   put(node, "namespace", "");
@@ -240,7 +240,7 @@ TEST_F(Annotate, MergesKeysThatANodeHasTwice) {
   const onnx::NodeProto annotated = load(out).graph().node(0);
   EXPECT_EQ(metadata(annotated).size(), static_cast<std::size_t>(annotated.metadata_props_size()));
   EXPECT_EQ(metadata(annotated).at("color"), "red");
-  EXPECT_EQ(metadata(annotated).at("namespace"), "theirs");
+  EXPECT_EQ(metadata(annotated).at("namespace"), "foreign");
   expect_strip_restores(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
   expect_strip_restores(out, plain);
@@ -282,8 +282,8 @@ TEST_F(Annotate, MatchesForeignFiles) {
   EXPECT_FALSE(annotate(out, out).changed);
 }
 
-// A frozen archive is a different program from the one recorded earlier.
-TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndIgnoresItsStamps) {
+// For example a file exported from the frozen archive, which is a different program.
+TEST_F(Annotate, IgnoresTheStampsOfAnotherProgram) {
   write_stamped_file(plain, {.program = "0123456789abcdef"});
   const annotation::AnnotateReport report = annotate(plain, out);
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
@@ -307,7 +307,7 @@ TEST_F(Annotate, RefusesASecondProgram) {
   EXPECT_NE(diagnostic.remedy.find("whence strip"), std::string::npos);
 }
 
-TEST_F(Annotate, RefusesAStampThatNamesNoOperation) {
+TEST_F(Annotate, RefusesStampsOfUnknownOperations) {
   for (const char* stamp : {"99", "own:1", ""}) {
     onnx::ModelProto model = load(plain);
     model.mutable_graph()->mutable_node(0)->mutable_metadata_props(0)->set_value(stamp);
@@ -318,20 +318,20 @@ TEST_F(Annotate, RefusesAStampThatNamesNoOperation) {
 
 TEST_F(Annotate, RefusesUnknownKeys) { EXPECT_EQ(refusal(plain, {.keys = {"modul"}}).code, Code::usage); }
 
-TEST_F(Annotate, NeverCrashesOnBrokenFiles) {
+TEST_F(Annotate, DoesNotCrashOnDamagedFiles) {
   const std::string bytes = content_of(plain);
   for (std::size_t i = 0; i < bytes.size(); i += 37) {
-    std::string broken = bytes;
-    broken[i] = static_cast<char>(broken[i] ^ 0xff);
-    std::ofstream(folder / "broken.onnx", std::ios::binary) << broken;
-    (void)annotate_file(folder / "broken.onnx", sidecar, out, {});
-    (void)strip_file(folder / "broken.onnx", out);
-    std::ofstream(folder / "broken.onnx", std::ios::binary) << bytes.substr(0, i);
-    EXPECT_FALSE(annotate_file(folder / "broken.onnx", sidecar, out, {})) << i;
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0xff);
+    std::ofstream(folder / "damaged.onnx", std::ios::binary) << damaged;
+    (void)annotate_file(folder / "damaged.onnx", sidecar, out, {});
+    (void)strip_file(folder / "damaged.onnx", out);
+    std::ofstream(folder / "damaged.onnx", std::ios::binary) << bytes.substr(0, i);
+    EXPECT_FALSE(annotate_file(folder / "damaged.onnx", sidecar, out, {})) << i;
   }
 }
 
-TEST_F(Annotate, StripKeepsUnannotatedFiles) {
+TEST_F(Annotate, StripDoesNotChangeUnannotatedFiles) {
   onnx::ModelProto model = load(plain);
   put(*model.mutable_graph()->mutable_node(0), "namespace", "PyTorch's own");
   save(model, plain);
