@@ -54,7 +54,7 @@ TEST_F(CheckpointFiles, PrefersStandardFileNames) {
   EXPECT_EQ(names(), Texts{"model"});
 }
 
-TEST_F(CheckpointFiles, OtherwiseReadsTheOnlyFileWithWeights) {
+TEST_F(CheckpointFiles, ReadsASingleFileWithAnotherName) {
   write("config.json", "{}");
   write("notes.txt", "x");
   expect_error(Code::missing_file, [&] { names(); });

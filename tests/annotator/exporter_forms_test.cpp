@@ -58,7 +58,7 @@ void expect_equal_exports(const Program& program, const std::vector<ExportForm>&
   }
 }
 
-// relu has the same form at every opset. The axes of mean are an input since opset 18.
+// relu has the same form at every opset. The axes of mean became an input in opset 18.
 ProgramBuilder relu_then(const std::string& operation) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
@@ -107,7 +107,7 @@ TEST(ExportForms, DifferIfAnOperatorGainsAType) {
   p.output(p.op("aten::sin", {{"self", v(x)}}, tensor(DType::bfloat16, {2, 3})));
   const auto forms = export_forms(p.program, {}, {{18, false}, {13, false}, {28, false}, {22, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
-  EXPECT_NE(forms[0].graph, forms[2].graph);  // Sin accepts bfloat16 since opset 22
+  EXPECT_NE(forms[0].graph, forms[2].graph);  // Sin accepts bfloat16 from opset 22 on
   EXPECT_EQ(forms[2].graph, forms[3].graph);
   EXPECT_EQ(forms[0].graph->nodes.size(), 3U);
   EXPECT_EQ(forms[2].graph->nodes.size(), 1U);

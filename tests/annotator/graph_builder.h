@@ -33,7 +33,7 @@ class GraphBuilder {
     return id;
   }
 
-  // Each node is a separate operation with the number 0, 1, 2, ..., or `op`.
+  // Each node is a new operation, numbered from 0, unless `op` is specified.
   graph::GraphValueId node(const std::string& op_type, const std::vector<graph::GraphValueId>& inputs,
                            std::vector<graph::Attribute> attributes = {}, DType dtype = DType::float32,
                            const std::vector<std::int64_t>& sizes = {}, std::int32_t op = -1) {

@@ -13,7 +13,7 @@ using match::module_of_path;
 
 namespace {
 
-// Query and key of one input, their product, a softmax, a sum with the input and an activation, each in its module.
+// Query and key of one input, their product, a softmax, a sum with the input and an activation, in separate modules.
 // With `negated`, the product reads -query and -key.
 class Attention : public ProgramBuilder {
  public:

@@ -37,7 +37,7 @@ TEST(OtherKinds, IncludePicklesOfProtocolsTwoToFive) {
   EXPECT_NE(kind_of("\x80\x02"), pickle);
 }
 
-TEST(OtherKinds, DoNotBeginWithAFieldOfAnOnnxModel) {
+TEST(OtherKinds, OnnxFilesStartWithAModelField) {
   EXPECT_TRUE(begins_as_onnx("\x08\x0a"));
   EXPECT_TRUE(begins_as_onnx("\x3a\x05"));
   EXPECT_FALSE(begins_as_onnx("\x01"));

@@ -8,7 +8,7 @@ namespace whence::operators {
 namespace {
 
 TEST(OperatorForms, DependOnTheOpsetAndTheRuntime) {
-  // CumProd exists since opset 26, and ONNX Runtime runs it.
+  // CumProd was added in opset 26, and ONNX Runtime runs it.
   EXPECT_FALSE(writes("CumProd", 25, OperatorForms::runnable));
   EXPECT_TRUE(writes("CumProd", 26, OperatorForms::runnable));
   EXPECT_FALSE(writes("CumProd", 25, OperatorForms::fused));

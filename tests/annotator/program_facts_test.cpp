@@ -1,4 +1,4 @@
-// The kind of a symbol, not its name, determines if the size may be 1.
+// The kind of a symbol, not its name, determines whether the size may be 1.
 #include "annotator/program/program_facts.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ Symbol symbol(const char* name, SymbolKind kind, Size size = Size::unknown()) {
   return {name, 4, {}, {}, kind, std::move(size)};
 }
 
-TEST(ProgramFacts, TheKindDeterminesIfASizeMayBeOne) {
+TEST(ProgramFacts, TheKindDeterminesWhetherASizeMayBeOne) {
   Program program;
   const Size u1 = Size::symbol(SymbolId(0)), batch = Size::symbol(SymbolId(1));
   program.symbols.items() = {symbol("u1", SymbolKind::axis),

@@ -15,7 +15,7 @@ namespace {
 
 class OperationCount : public ::testing::Test {
  protected:
-  // Counts the operations of a node, which is in ONNX's text format and whose values have these sizes.
+  // Counts the operations of a node in ONNX's text format. `sizes` has the sizes of its values.
   std::optional<std::int64_t> count(const std::string& node, const std::vector<std::pair<std::string, Sizes>>& sizes) {
     read(node);
     ValueShapes shapes;

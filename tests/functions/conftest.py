@@ -40,7 +40,7 @@ class Exports:
 
     @staticmethod
     def model(name: str):
-        """Returns the model with the weights that were exported, because zoo models have a fixed seed."""
+        """Returns the model. Its weights equal the exported weights, because zoo models have a fixed seed."""
         model = zoo.MODELS[name].model().eval()
         if hasattr(model, "config"):
             model.config.return_dict = False

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def scopes(*modules: str) -> dict:
-    """Returns the metadata of a node in nested modules, each written "path:Class"; "path:Class#2" is its third call."""
+    """Returns the metadata of a node in nested modules like "path:Class". "path:Class#2" is the third call."""
     paths, classes, calls = [""], ["models.Root"], ["0"]
     for module in modules:
         path, kind = module.split(":")

@@ -243,9 +243,9 @@ def test_calls_of_a_module_with_several_names(tmp_path, dynamo):
     torch.jit.save(torch.jit.trace(model, x), archive)
     torch.save((x,), tmp_path / "inputs.pt")
     command.run("record", archive, "--inputs", tmp_path / "inputs.pt", "-o", sidecar)
-    plain, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
-    torch.onnx.export(model, (x,), plain, input_names=["x"], dynamo=dynamo, **({"verbose": False} if dynamo else {}))
-    command.run("annotate", plain, "--sidecar", sidecar, "-o", path)
+    unannotated, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
+    torch.onnx.export(model, (x,), unannotated, input_names=["x"], dynamo=dynamo, **({"verbose": False} if dynamo else {}))
+    command.run("annotate", unannotated, "--sidecar", sidecar, "-o", path)
     for name in ("first", "second"):
         calls = results_of_calls(model, name, x)
         for call, (argument, returned) in enumerate(calls):
@@ -259,7 +259,7 @@ def test_calls_of_a_module_with_several_names(tmp_path, dynamo):
     assert [(function["name"], function["calls"]) for function in report["functions"]] == [("Block", 6)] and not report["refused"]
     graphs.assert_same_results(path, tmp_path / "f.onnx")
     command.run("strip", path, "-o", tmp_path / "stripped.onnx")
-    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+    assert (tmp_path / "stripped.onnx").read_bytes() == unannotated.read_bytes()
 
 
 class Branches(torch.nn.Module):

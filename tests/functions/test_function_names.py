@@ -54,7 +54,7 @@ def gelu_in_branch(path):
 
 
 def gelu_in_function(path):
-    """Functions of other tools stay functions. graphs.metadata() does not compare their bodies."""
+    """A function from another tool stays unchanged. graphs.metadata() does not compare its body."""
     function = helper.make_function("other", "F", ["i"], ["o"], [gelu("i", "o")], [helper.make_opsetid(DOMAIN, 1)])
     save([*block("x", "p"), helper.make_node("F", ["p"], ["y"], name="f", domain="other")], path, [function],
          [helper.make_opsetid("other", 1)])

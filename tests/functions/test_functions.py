@@ -50,30 +50,30 @@ CHOICES = [("auto", []), ("types=BertLayer,BertSelfOutput", ["--types", "BertLay
 @pytest.mark.parametrize("choice, options", CHOICES, ids=[choice for choice, _ in CHOICES])
 def test_export_and_annotate_make_the_same_functions(choice, options, tmp_path):
     """One command writes the same bytes as several commands."""
-    steps, plain, sidecar = tmp_path / "steps", tmp_path / "plain.onnx", tmp_path / "s.json"
+    steps, unannotated, sidecar = tmp_path / "steps", tmp_path / "plain.onnx", tmp_path / "s.json"
     steps.mkdir()
     archive = ["export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny")]
-    command.run(*archive, "-o", plain, "--sidecar-out", sidecar)
-    command.run("annotate", plain, "--sidecar", sidecar, "-o", steps / "annotated.onnx")
+    command.run(*archive, "-o", unannotated, "--sidecar-out", sidecar)
+    command.run("annotate", unannotated, "--sidecar", sidecar, "-o", steps / "annotated.onnx")
     command.run("functions", steps / "annotated.onnx", "-o", steps / "functions.onnx", *options)
     expected = (steps / "functions.onnx").read_bytes()
 
     report = command.run_json(*archive, "-o", tmp_path / "exported.onnx", "--functions", choice)
     assert report["functions"]["nodes_after"] < report["functions"]["nodes_before"] == report["nodes"]
     assert (tmp_path / "exported.onnx").read_bytes() == expected
-    command.run("annotate", plain, "--sidecar", sidecar, "-o", tmp_path / "annotated.onnx", "--functions", choice)
+    command.run("annotate", unannotated, "--sidecar", sidecar, "-o", tmp_path / "annotated.onnx", "--functions", choice)
     assert (tmp_path / "annotated.onnx").read_bytes() == expected
-    graphs.assert_same_results(plain, tmp_path / "exported.onnx")
+    graphs.assert_same_results(unannotated, tmp_path / "exported.onnx")
 
 
-def test_external_data_with_functions(tmp_path):
+def test_export_with_functions_and_external_data(tmp_path):
     output = tmp_path / "m.onnx"
     command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o", output,
                 "--external-data", "--functions", "auto")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
-    plain = tmp_path / "plain.onnx"
-    command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o", plain)
-    graphs.assert_same_results(plain, output)
+    reference = tmp_path / "plain.onnx"
+    command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o", reference)
+    graphs.assert_same_results(reference, output)
 
 
 def test_export_warns_if_no_module_repeats(tmp_path):
@@ -333,12 +333,12 @@ def test_selections_that_match_nothing_are_errors(tmp_path, options, fragment):
 
 
 def test_a_file_without_modules_suggests_annotate(small_export, tmp_path):
-    plain = tmp_path / "plain.onnx"
+    unannotated = tmp_path / "plain.onnx"
     model_proto = onnx.load(small_export[0])
     for node in model_proto.graph.node:
         node.ClearField("metadata_props")
-    onnx.save(model_proto, plain)
-    result = command.run("functions", plain, "-o", tmp_path / "out.onnx", code=2)
+    onnx.save(model_proto, unannotated)
+    result = command.run("functions", unannotated, "-o", tmp_path / "out.onnx", code=2)
     assert "whence annotate" in result.stderr
 
 
@@ -357,7 +357,7 @@ def test_all_inlines_functions_of_other_tools(tmp_path):
         helper.make_opsetid("", 18), helper.make_opsetid("other.tool", 1)]), path)
     flat = tmp_path / "flat.onnx"
     command.run("inline", path, "-o", flat)
-    assert [node.op_type for node in onnx.load(flat).graph.node] == ["Leaky"]  # the function of another tool stays
+    assert [node.op_type for node in onnx.load(flat).graph.node] == ["Leaky"]  # a function from another tool
     command.run("inline", path, "-o", flat, "--all")
     model_proto = onnx.load(flat)
     assert [node.op_type for node in model_proto.graph.node] == ["LeakyRelu"]

@@ -95,14 +95,14 @@ def test_strip_removes_the_devices(tmp_path, ir_version):
 def test_strip_removes_annotations_and_devices(tmp_path, ir_version):
     graphs.model([node("Relu", ["x"], ["a"], "enc:Enc"), node("Neg", ["a"], ["y"], "dec:Dec")], [], {"x": [2]}, ["y"],
                  tmp_path / "plain.onnx", ir_version)
-    plain, annotated, placed, stripped = (
+    unannotated, annotated, placed, stripped = (
         tmp_path / f"{name}.onnx" for name in ("plain", "annotated", "placed", "stripped"))
-    command.run("annotate", plain, "-o", annotated)
+    command.run("annotate", unannotated, "-o", annotated)
     command.run("place", annotated, *RULES, "-o", placed)
     command.run("annotate", placed, "--carry", "-o", placed)
     assert sorted(layers(placed).values()) == ["cpu", "gpu"]
     command.run("strip", placed, "-o", stripped)
-    assert stripped.read_bytes() == plain.read_bytes()
+    assert stripped.read_bytes() == unannotated.read_bytes()
 
 
 def test_the_output_may_be_in_another_folder_than_external_data(path, tmp_path):

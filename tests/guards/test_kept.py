@@ -14,7 +14,7 @@ def source(tmp_path, monkeypatch):
 
 
 def folder(source):
-    kept.folder.cache_clear()  # like a new run
+    kept.folder.cache_clear()  # simulates a new run
     return kept.folder("some", source)
 
 

@@ -1,4 +1,4 @@
-"""Only the recorder uses LibTorch and only the annotator uses ONNX. Each test first checks that its search finds hits."""
+"""Only the recorder uses LibTorch and only the annotator uses ONNX. Each test first checks that its search finds something."""
 
 import os
 import re

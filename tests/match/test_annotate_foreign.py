@@ -23,7 +23,7 @@ NAME = "unet"  # PyTorch's TorchScript exporter exports it unchanged, folds its 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The sidecar, PyTorch's file, and that file with every node, value and initializer renamed."""
+    """Returns a folder with the sidecar, PyTorch's file, and a copy with all nodes, values and initializers renamed."""
     folder = tmp_path_factory.mktemp("match")
     command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
     entry = zoo.MODELS[NAME]
@@ -238,7 +238,7 @@ class ScaledBlock(torch.nn.Module):
 @pytest.mark.parametrize("option", ["sidecar", "from"])
 @pytest.mark.parametrize("names", ["original", "renamed"])
 def test_a_scaling_folded_into_a_projection_has_both_modules(tmp_path, option, names):
-    """Even if the reference then scales by one, which tools remove."""
+    """The reference also scales by one, which tools remove."""
     torch.manual_seed(1)
     model, x = ScaledBlock().eval(), torch.randn(2, 5, 16)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
@@ -391,7 +391,7 @@ def test_strip_removes_carried_names(folder, tmp_path, doc_string):
 
 
 def test_a_name_with_two_lines_is_not_carried(folder, tmp_path):
-    """strip would not remove its second line from the doc_string."""
+    """strip removes only one line from the doc_string."""
     model = onnx.load(folder / "exported.onnx")
     model.graph.node[0].name = "/encoder/two\nlines/Softmax"
     onnx.save(model, tmp_path / "source.onnx")
@@ -403,7 +403,7 @@ def test_a_name_with_two_lines_is_not_carried(folder, tmp_path):
 
 
 def test_a_sidecar_adds_nothing_to_a_file_annotated_by_names(folder, tmp_path):
-    """Even if a tool dropped the nodes' metadata but not the model's, which names the sidecar."""
+    """A tool may drop the nodes' metadata but not the model's, which names the sidecar."""
     annotate(folder / "exported.onnx", tmp_path / "known.onnx", "--sidecar", folder / "model.json")
     stripped_model = onnx.load(tmp_path / "known.onnx")
     for node in stripped_model.graph.node:
@@ -444,7 +444,7 @@ def test_from_needs_an_annotated_file(folder, tmp_path):
     assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()
 
 
-def test_names_only(folder, tmp_path):
+def test_annotate_uses_names_without_a_reference(folder, tmp_path):
     shutil.copy(folder / "exported.onnx", tmp_path / "alone.onnx")
     annotate(tmp_path / "alone.onnx", tmp_path / "out.onnx")
     confidences = [keys(node).get("confidence") for node in onnx.load(tmp_path / "out.onnx").graph.node]

@@ -106,7 +106,7 @@ def test_the_calls_become_one_function(repeated, tmp_path):
 
 
 def test_diff_pairs_nodes_of_one_call(repeated):
-    """Even if ONNX Runtime changed the layout and renamed all values."""
+    """ONNX Runtime may also change the layout and rename all values."""
     path, _ = repeated
     folder = path.parent
     fuse(folder / "before.onnx", folder / "layout.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)

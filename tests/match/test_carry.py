@@ -187,7 +187,7 @@ def test_external_weights_are_copied(folder, tmp_path, arguments, same_folder):
         assert copied.name == source_tensor.name and np.array_equal(numpy_helper.to_array(copied), numpy_helper.to_array(source_tensor))
 
 
-def test_inlined_function_calls(folder, tmp_path):
+def test_inlined_function_calls_get_modules(folder, tmp_path):
     """The tool's file still defines the functions but does not call them."""
     command.run("functions", folder / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
     assert [function.name for function in onnx.load(tmp_path / "functions.onnx").functions]

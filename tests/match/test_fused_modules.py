@@ -249,7 +249,7 @@ def test_the_sidecar_of_another_model_is_refused_without_weights(tmp_path):
 
 def test_a_cast_without_effect_does_not_join_the_convolution(tmp_path):
     """CLIP converts the pixels to the weights' dtype before its patch convolution. The trace has this operation but the
-    reference has no node for it. The file's Cast may be this operation, which belongs to the module around."""
+    reference has no node for it. The file's Cast may be this operation, so its module is the one around the convolution."""
     from transformers import CLIPVisionConfig, CLIPVisionModel
 
     torch.manual_seed(0)

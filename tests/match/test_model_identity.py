@@ -109,7 +109,7 @@ IMAGE = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory):
-    """A file of three blocks, also renamed and quantised, and references of this and of other models."""
+    """A file with three blocks, its renamed and quantised forms, and references to this model and to other models."""
     folder = tmp_path_factory.mktemp("untrained")
     for name, (blocks, seed) in {"own": (3, 0), "seed": (3, 1), "more": (4, 0), "fewer": (2, 0)}.items():
         model = Untrained(blocks, seed).eval()

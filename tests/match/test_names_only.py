@@ -1,4 +1,4 @@
-"""Names from PyTorch's older exporter, without a sidecar. If several modules have a name, the weights decide, or annotate
+"""Names from PyTorch's older exporter, without a sidecar. If a name fits several modules, the weights decide, or annotate
 states the module around them."""
 
 import onnx

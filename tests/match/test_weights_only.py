@@ -60,9 +60,9 @@ def model() -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def plain(model, tmp_path_factory):
+def renamed_file(model, tmp_path_factory):
     """A file of PyTorch's TorchScript exporter with every name replaced. LayerNorm is decomposed at opset 16."""
-    return export(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("plain"))
+    return export(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("renamed"))
 
 
 def export(model, x, folder, renamed: bool = True):
@@ -93,9 +93,9 @@ PRODUCTS = {("table", "matched"), ("head", "matched")} | {
     (f"layers.{i}.{name}", "matched") for i in range(2) for name in ("up", "down", *(f"attention.{layer}" for layer in LAYERS))}
 
 
-def test_nodes_that_read_parameters_and_nodes_between_them(model, plain, tmp_path):
+def test_nodes_that_read_parameters_and_nodes_between_them(model, renamed_file, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    rows = annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    rows = annotated(renamed_file, tmp_path / "model.safetensors", tmp_path)
     assert readers(rows) == PRODUCTS
     # Only the norm reads the values inside the decomposed norm.
     assert {(module, word) for op_type, module, word in rows if op_type in ("ReduceMean", "Pow", "Sqrt")} == {
@@ -157,11 +157,12 @@ def test_a_wrapper_in_the_file_or_in_the_checkpoint(model, wrapper_in_file, tmp_
 
 
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
-def test_prefixes_of_wrappers_are_removed(model, plain, prefix, tmp_path):
+def test_prefixes_of_wrappers_are_removed(model, renamed_file, prefix, tmp_path):
     """Wrappers like torch.nn.DataParallel and torch.compile put a prefix before the names in a checkpoint."""
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     save_file({prefix + name: tensor for name, tensor in model.state_dict().items()}, tmp_path / "wrapped.safetensors")
-    assert annotated(plain, tmp_path / "wrapped.safetensors", tmp_path) == annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    wrapped, unwrapped = (annotated(renamed_file, tmp_path / f"{name}.safetensors", tmp_path) for name in ("wrapped", "model"))
+    assert wrapped == unwrapped
 
 
 def training_checkpoint(state: dict) -> dict:
@@ -186,12 +187,12 @@ SAVE_FORMS = {
 
 
 @pytest.mark.parametrize("form", SAVE_FORMS)
-def test_formats_of_torch_save(model, plain, form, tmp_path):
+def test_formats_of_torch_save(model, renamed_file, form, tmp_path):
     SAVE_FORMS[form](model, tmp_path / "pytorch_model.bin")
-    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS  # --weights is the folder
+    assert readers(annotated(renamed_file, tmp_path, tmp_path)) == PRODUCTS  # --weights is the folder
 
 
-def test_a_tensor_with_a_negative_size_is_ignored(model, plain, tmp_path):
+def test_a_tensor_with_a_negative_size_is_ignored(model, renamed_file, tmp_path):
     """The size is -1 in one byte, which an unsigned reader would take for 255."""
     torch.save({**model.state_dict(), "odd": torch.zeros(211)}, tmp_path / "good.bin")
     with zipfile.ZipFile(tmp_path / "good.bin") as good, zipfile.ZipFile(tmp_path / "odd.bin", "w") as odd:
@@ -201,11 +202,11 @@ def test_a_tensor_with_a_negative_size_is_ignored(model, plain, tmp_path):
                 assert content.count(b"K\xd3\x85") == 1  # the tuple with the size 211
                 content = content.replace(b"K\xd3\x85", b"\x8a\x01\xff\x85")
             odd.writestr(name, content)
-    assert annotated(plain, tmp_path / "odd.bin", tmp_path) == annotated(plain, tmp_path / "good.bin", tmp_path)
+    assert annotated(renamed_file, tmp_path / "odd.bin", tmp_path) == annotated(renamed_file, tmp_path / "good.bin", tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "bin"])
-def test_sharded_checkpoints(model, plain, ending, tmp_path):
+def test_sharded_checkpoints(model, renamed_file, ending, tmp_path):
     state = model.state_dict()
     names = sorted(state)
     base = "model" if ending == "safetensors" else "pytorch_model"
@@ -215,24 +216,24 @@ def test_sharded_checkpoints(model, plain, ending, tmp_path):
         save_file(tensors, tmp_path / shard) if ending == "safetensors" else torch.save(tensors, tmp_path / shard)
     index = tmp_path / f"{base}.{ending}.index.json"
     index.write_text(json.dumps({"weight_map": {name: shard for shard, members in shards.items() for name in members}}))
-    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS
-    assert readers(annotated(plain, index, tmp_path)) == PRODUCTS
+    assert readers(annotated(renamed_file, tmp_path, tmp_path)) == PRODUCTS
+    assert readers(annotated(renamed_file, index, tmp_path)) == PRODUCTS
     index.write_text(json.dumps({"weight_map": {"a.weight": next(iter(shards)), "b.weight": "../other.safetensors"}}))
-    assert "E0502" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=6).stderr
+    assert "E0502" in command.run("annotate", renamed_file, "--weights", index, "-o", tmp_path / "new.onnx", code=6).stderr
     index.write_text(json.dumps({"weight_map": {"no.such.weight": next(iter(shards))}}))
-    assert "no.such.weight" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=3).stderr
+    assert "no.such.weight" in command.run("annotate", renamed_file, "--weights", index, "-o", tmp_path / "new.onnx", code=3).stderr
     (tmp_path / next(iter(shards))).unlink()
-    assert "E0102" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=2).stderr
+    assert "E0102" in command.run("annotate", renamed_file, "--weights", index, "-o", tmp_path / "new.onnx", code=2).stderr
     assert not (tmp_path / "new.onnx").exists()
 
 
 @pytest.mark.parametrize("tool", ["int8", "float16", "int4", "onnxslim"])
-def test_weights_identify_modules_after_tools(model, plain, tool, tmp_path):
+def test_weights_identify_modules_after_tools(model, renamed_file, tool, tmp_path):
     from match.test_changed_weights import block_quantiser
     from onnxruntime.quantization.matmul_nbits_quantizer import QuantFormat
 
     {"int8": tools.dynamic_int8, "float16": tools.float16, "onnxslim": tools.onnxslim,
-     "int4": block_quantiser(QuantFormat.QOperator, symmetric=False)}[tool]("", plain, tmp_path / "changed.onnx")
+     "int4": block_quantiser(QuantFormat.QOperator, symmetric=False)}[tool]("", renamed_file, tmp_path / "changed.onnx")
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     assert readers(annotated(tmp_path / "changed.onnx", tmp_path / "model.safetensors", tmp_path)) == PRODUCTS
 
@@ -268,9 +269,9 @@ def test_quantised_weights_with_original_names(model, training, tmp_path):
         assert {module for module, _ in PRODUCTS} <= {module for module, _ in readers(rows, ("MatMul", "Gather"))}
 
 
-def test_a_merged_product_has_all_modules(model, plain, tmp_path):
+def test_a_merged_product_has_all_modules(model, renamed_file, tmp_path):
     """`modules` lists query, key and value; `module` is the attention around them."""
-    file = onnx.load(plain)
+    file = onnx.load(renamed_file)
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in file.graph.initializer}
     state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     names = [f"layers.0.attention.{name}.weight" for name in ("query", "key", "value")]
@@ -403,9 +404,9 @@ def test_convolutions_with_folded_norms_have_both_modules(tmp_path):
         (["bn1", "conv1"], "inferred"), (["bn2", "conv2"], "inferred")]
 
 
-def test_weights_of_another_model_are_refused(plain, tmp_path):
+def test_weights_of_another_model_are_refused(renamed_file, tmp_path):
     save_file({"other.weight": torch.randn(64, 64), "other.bias": torch.randn(64)}, tmp_path / "other.safetensors")
-    refused = command.run("annotate", plain, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
+    refused = command.run("annotate", renamed_file, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
     assert "E0206" in refused.stderr and "none of the 2 parameters" in refused.stderr
     assert not (tmp_path / "new.onnx").exists()
 
@@ -436,17 +437,17 @@ INVALID_FILES = {
 
 
 @pytest.mark.parametrize("name", INVALID_FILES)
-def test_invalid_checkpoints_are_refused(plain, name, tmp_path):
+def test_invalid_checkpoints_are_refused(renamed_file, name, tmp_path):
     content, code = INVALID_FILES[name]
     (tmp_path / "w.safetensors").write_bytes(content)
-    result = command.run("annotate", plain, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "new.onnx", code=3
+    result = command.run("annotate", renamed_file, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "new.onnx", code=3
                       if code != "E0303" else 4)
     assert code in result.stderr and not (tmp_path / "new.onnx").exists()
 
 
-def test_missing_and_ambiguous_checkpoints(plain, model, tmp_path):
+def test_missing_and_ambiguous_checkpoints(renamed_file, model, tmp_path):
     def refused(*arguments, code):
-        return command.run("annotate", plain, *arguments, "-o", tmp_path / "new.onnx", code=code).stderr
+        return command.run("annotate", renamed_file, *arguments, "-o", tmp_path / "new.onnx", code=code).stderr
 
     (tmp_path / "empty").mkdir()
     assert "E0102" in refused("--weights", tmp_path / "empty", code=2)
@@ -454,9 +455,9 @@ def test_missing_and_ambiguous_checkpoints(plain, model, tmp_path):
     save_file(model.state_dict(), tmp_path / "a.safetensors")
     save_file(model.state_dict(), tmp_path / "b.safetensors")
     assert "2 files" in refused("--weights", tmp_path, code=2)
-    assert "E0101" in refused("--weights", tmp_path / "a.safetensors", "--from", plain, code=2)
+    assert "E0101" in refused("--weights", tmp_path / "a.safetensors", "--from", renamed_file, code=2)
     before = (tmp_path / "a.safetensors").read_bytes()
-    assert "E0101" in command.run("annotate", plain, "--weights", tmp_path / "a.safetensors", "-o", tmp_path / "a.safetensors",
+    assert "E0101" in command.run("annotate", renamed_file, "--weights", tmp_path / "a.safetensors", "-o", tmp_path / "a.safetensors",
                                   code=2).stderr
     assert (tmp_path / "a.safetensors").read_bytes() == before
 
@@ -467,25 +468,25 @@ class Exploit:
         return os.system, ("touch harmed",)
 
 
-def test_code_in_a_pickle_is_not_run(plain, model, tmp_path, monkeypatch):
+def test_code_in_a_pickle_is_not_run(renamed_file, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"state_dict": model.state_dict(), "exploit": Exploit()}, tmp_path / "model.pt")
-    assert readers(annotated(plain, tmp_path / "model.pt", tmp_path)) == PRODUCTS
+    assert readers(annotated(renamed_file, tmp_path / "model.pt", tmp_path)) == PRODUCTS
     assert not (tmp_path / "harmed").exists()
 
 
-def test_annotating_is_idempotent_and_strip_undoes_it(plain, model, tmp_path):
+def test_annotating_is_idempotent_and_strip_undoes_it(renamed_file, model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    annotated(renamed_file, tmp_path / "model.safetensors", tmp_path)
     command.run("annotate", tmp_path / "out.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "again.onnx")
     assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
     command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
-    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+    assert (tmp_path / "stripped.onnx").read_bytes() == renamed_file.read_bytes()
 
 
-def test_annotate_in_python(plain, model, tmp_path):
+def test_annotate_in_python(renamed_file, model, tmp_path):
     import whence
 
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    report = whence.annotate(plain, weights=tmp_path / "model.safetensors", output=tmp_path / "out.onnx")
+    report = whence.annotate(renamed_file, weights=tmp_path / "model.safetensors", output=tmp_path / "out.onnx")
     assert report.matched >= len(PRODUCTS) and readers(rows_of(tmp_path / "out.onnx")) == PRODUCTS

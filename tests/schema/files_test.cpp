@@ -36,7 +36,7 @@ TEST(MappedFile, ReadsTheFileAndSlices) {
   EXPECT_EQ(as_text(slice.in_memory().value()), "3456");
   EXPECT_EQ(slice.file(), folder / "a");
   EXPECT_EQ(slice.offset(), 3u);
-  file->release(0, file->size());  // only advice: the bytes stay readable
+  file->release(0, file->size());  // a hint to the kernel: the bytes stay readable
   EXPECT_EQ(file->text(), "0123456789");
   EXPECT_EQ(file->slice(file, 10, 0).size(), 0u);
   expect_error(Code::truncated_file, [&] { file->slice(file, 3, 8); });

@@ -98,14 +98,14 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     EXPECT_EQ(frozen->program.modules.size(), 3u);
     EXPECT_EQ(operations(frozen->program).size(), 4u);
     EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
-    // Sketches exist since 1.1.
+    // Sketches were added in 1.1.
     const std::vector<std::int8_t> sketch =
         minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[ParameterId(0)].sketch;
     EXPECT_EQ(frozen->program.parameters[ParameterId(0)].sketch, sketch);
-    // Kinds of symbols, and conditions on sizes, exist since 1.2.
+    // Kinds of symbols and conditions on sizes were added in 1.2.
     EXPECT_EQ(frozen->program.symbols[SymbolId(0)].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
     EXPECT_EQ(frozen->program.constraints.size(), minor < 2 ? 0u : 1u);
-    // Memory layouts exist since 1.3.
+    // Memory layouts were added in 1.3.
     EXPECT_EQ(frozen->program.placed, minor >= 3);
     EXPECT_EQ(frozen->program.places.size(), minor < 3 ? 0u : 3u);
   }

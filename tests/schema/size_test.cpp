@@ -102,7 +102,7 @@ TEST(Size, HasTheValueOfItsExpression) {
   EXPECT_GT(compared, 50000);
 }
 
-// Polynomials in three symbols of degree 16 at most are equal if their values at many random points are equal.
+// Polynomials in three symbols with degree 16 or less are equal if their values are equal at many random points.
 TEST(Size, EqualPolynomialsHaveEqualText) {
   Generator generator(2);
   int equal_count = 0;
