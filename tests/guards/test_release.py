@@ -94,7 +94,7 @@ def test_the_bill_is_valid_in_cyclonedx(release):
     """Also checks that CycloneDX's validator refuses an invalid bill."""
     python = command.ROOT / "build" / "tools" / "cyclonedx" / "bin" / "python"
     if not python.exists():
-        pytest.skip("no environment of cyclonedx: tools/setup/tool_environments.sh makes it")
+        pytest.skip("no environment of cyclonedx: run tools/setup/tool_environments.sh")
     bill = (release / f"whence-{VERSION}-linux-{ARCHITECTURE}.cdx.json").read_text()
     validation = subprocess.run([python, "-c", VALIDATE], input=bill, capture_output=True, text=True)
     assert validation.returncode == 0, validation.stderr
