@@ -49,7 +49,7 @@ void put(onnx::NodeProto& node, std::string_view key, const std::string& value) 
 
 class Annotate : public ::testing::Test {
  protected:
-  void SetUp() override { write_stamped_file(plain); }
+  void SetUp() override { write_stamped_file(unannotated); }
 
   annotation::AnnotateReport annotate(const std::string& from, const std::string& to,
                                       const AnnotateOptions& options = {}) {
@@ -73,12 +73,12 @@ class Annotate : public ::testing::Test {
   }
 
   const TemporaryFolder folder;
-  const std::string plain = folder / "plain.onnx", out = folder / "out.onnx";
+  const std::string unannotated = folder / "plain.onnx", out = folder / "out.onnx";
   const Sidecar sidecar = stamped_sidecar();
 };
 
 TEST_F(Annotate, WritesEveryKey) {
-  annotate(plain, out);
+  annotate(unannotated, out);
   const onnx::ModelProto model = load(out);
   EXPECT_NO_THROW(onnx::checker::check_model(model, true));
   const Metadata keys = metadata(model.graph().node(0));
@@ -106,11 +106,11 @@ TEST_F(Annotate, WritesEveryKey) {
 }
 
 TEST_F(Annotate, MarksSharedAndFusedNodes) {
-  const annotation::AnnotateReport report = annotate(plain, out);
+  const annotation::AnnotateReport report = annotate(unannotated, out);
   EXPECT_EQ(report.nodes.total(), 8);
   EXPECT_EQ(report.nodes[Confidence::exact], 7);
   EXPECT_EQ(report.nodes[Confidence::ancestor], 1);
-  EXPECT_EQ(report.renamed, 0) << "the export has named them";
+  EXPECT_EQ(report.renamed, 0) << "export named the nodes";
   const onnx::ModelProto model = load(out);
   const Metadata shared = metadata(model.graph().node(2));
   EXPECT_EQ(shared.at("pkg.whence.module"), "encoder.layer.0");
@@ -122,8 +122,8 @@ TEST_F(Annotate, MarksSharedAndFusedNodes) {
   EXPECT_EQ(fused.at("pkg.whence.confidence"), "exact");
 }
 
-TEST_F(Annotate, DistinguishesCallsAndEntersBodies) {
-  annotate(plain, out);
+TEST_F(Annotate, AnnotatesCallsAndBodies) {
+  annotate(unannotated, out);
   const onnx::ModelProto model = load(out);
   const Metadata second_call = metadata(model.graph().node(4));
   EXPECT_EQ(second_call.at("pkg.whence.module"), "head");
@@ -136,165 +136,165 @@ TEST_F(Annotate, DistinguishesCallsAndEntersBodies) {
 }
 
 TEST_F(Annotate, StripRestoresTheBytes) {
-  annotate(plain, out);
-  expect_strip_restores(out, plain);
+  annotate(unannotated, out);
+  expect_strip_restores(out, unannotated);
 }
 
 TEST_F(Annotate, IsIdempotent) {
-  annotate(plain, out);
-  const std::string once = content_of(out);
+  annotate(unannotated, out);
+  const std::string annotated = content_of(out);
   EXPECT_FALSE(annotate(out, folder / "twice.onnx").changed);
-  EXPECT_TRUE(content_of(folder / "twice.onnx") == once);
+  EXPECT_TRUE(content_of(folder / "twice.onnx") == annotated);
   EXPECT_FALSE(annotate(out, out).changed);
-  EXPECT_TRUE(content_of(out) == once);
-  expect_strip_restores(out, plain);
+  EXPECT_TRUE(content_of(out) == annotated);
+  expect_strip_restores(out, unannotated);
 }
 
-TEST_F(Annotate, InPlace) {
-  const std::string before = content_of(plain);
-  annotate(plain, out);
-  annotate(plain, plain);
-  EXPECT_TRUE(content_of(plain) == content_of(out));
-  ASSERT_TRUE(strip_file(plain, plain));
-  EXPECT_TRUE(content_of(plain) == before);
+TEST_F(Annotate, AcceptsTheInputAsOutput) {
+  const std::string before = content_of(unannotated);
+  annotate(unannotated, out);
+  annotate(unannotated, unannotated);
+  EXPECT_TRUE(content_of(unannotated) == content_of(out));
+  ASSERT_TRUE(strip_file(unannotated, unannotated));
+  EXPECT_TRUE(content_of(unannotated) == before);
 }
 
 TEST_F(Annotate, WritesOnlyRequestedKeys) {
-  annotate(plain, out, {.keys = {"module", "pkg.torch.onnx.fx_node"}});
+  annotate(unannotated, out, {.keys = {"module", "pkg.torch.onnx.fx_node"}});
   const Metadata keys = metadata(load(out).graph().node(0));
-  EXPECT_EQ(keys.size(), 4U);  // the two keys, the confidence and the stamp
-  expect_strip_restores(out, plain);
-  annotate(out, folder / "more.onnx");
-  EXPECT_GT(metadata(load(folder / "more.onnx").graph().node(0)).size(), 10U);
-  expect_strip_restores(folder / "more.onnx", plain);
+  EXPECT_EQ(keys.size(), 4U);  // with the confidence and the stamp
+  expect_strip_restores(out, unannotated);
+  annotate(out, folder / "all_keys.onnx");
+  EXPECT_GT(metadata(load(folder / "all_keys.onnx").graph().node(0)).size(), 10U);
+  expect_strip_restores(folder / "all_keys.onnx", unannotated);
 }
 
-TEST_F(Annotate, KeepsForeignMetadata) {
-  onnx::ModelProto model = load(plain);
-  put(*model.mutable_graph()->mutable_node(0), "namespace", "theirs");
+TEST_F(Annotate, PreservesForeignMetadata) {
+  onnx::ModelProto model = load(unannotated);
+  put(*model.mutable_graph()->mutable_node(0), "namespace", "foreign");
   put(*model.mutable_graph()->mutable_node(0), "color", "red");
   put(*model.mutable_graph()->mutable_node(1), keys::module, "claimed");
-  save(model, plain);
-  annotate(plain, out);
+  save(model, unannotated);
+  annotate(unannotated, out);
   const Metadata keys = metadata(load(out).graph().node(0));
-  EXPECT_EQ(keys.at("namespace"), "theirs");
+  EXPECT_EQ(keys.at("namespace"), "foreign");
   EXPECT_EQ(keys.at("color"), "red");
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
   EXPECT_EQ(keys.at("pkg.whence.kept"), "namespace");
   EXPECT_EQ(metadata(load(out).graph().node(1)).at("pkg.whence.module"), "claimed");
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
   EXPECT_FALSE(annotate(out, out).changed);
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
 }
 
 TEST_F(Annotate, RestoresNodeNames) {
-  onnx::ModelProto model = load(plain);
+  onnx::ModelProto model = load(unannotated);
   model.mutable_graph()->mutable_node(0)->set_name("n0");
   model.mutable_graph()->mutable_node(1)->clear_name();
-  save(model, plain);
-  EXPECT_EQ(annotate(plain, folder / "unnamed.onnx", {.names = false}).renamed, 0);
-  EXPECT_EQ(annotate(plain, out).renamed, 2);
+  save(model, unannotated);
+  EXPECT_EQ(annotate(unannotated, folder / "unnamed.onnx", {.names = false}).renamed, 0);
+  EXPECT_EQ(annotate(unannotated, out).renamed, 2);
   model = load(out);
   EXPECT_EQ(model.graph().node(0).name(), "/encoder/layer.0/query/MatMul");
   EXPECT_EQ(model.graph().node(1).name(), "/encoder/layer.0/query/Add");
   EXPECT_EQ(metadata(model.graph().node(0)).at("pkg.whence.original_name"), "n0");
-  expect_strip_restores(out, plain);
-  expect_strip_restores(folder / "unnamed.onnx", plain);
+  expect_strip_restores(out, unannotated);
+  expect_strip_restores(folder / "unnamed.onnx", unannotated);
 }
 
-TEST_F(Annotate, RaisesTheIrVersionWithANotice) {
-  onnx::ModelProto model = load(plain);
+TEST_F(Annotate, ReportsARaisedIrVersion) {
+  onnx::ModelProto model = load(unannotated);
   model.set_ir_version(9);
-  save(model, plain);
-  const auto result = annotate_file(plain, sidecar, out, {});
+  save(model, unannotated);
+  const auto result = annotate_file(unannotated, sidecar, out, {});
   ASSERT_TRUE(result);
   ASSERT_EQ(result.diagnostics().size(), 1U);
   EXPECT_EQ(result.diagnostics()[0].severity, Severity::note);
   EXPECT_EQ(load(out).ir_version(), 10);
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
 }
 
 TEST_F(Annotate, MatchesNodesWithoutAStamp) {
-  onnx::ModelProto model = load(plain);
+  onnx::ModelProto model = load(unannotated);
   model.mutable_graph()->mutable_node(0)->clear_metadata_props();
-  save(model, plain);
-  EXPECT_EQ(annotate(plain, out).nodes[Confidence::unattributed], 0);
+  save(model, unannotated);
+  EXPECT_EQ(annotate(unannotated, out).nodes[Confidence::unattributed], 0);
   const Metadata keys = metadata(load(out).graph().node(0));
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
   EXPECT_NE(keys.at("pkg.whence.confidence"), "exact");
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
 }
 
-TEST_F(Annotate, MergesKeysThatANodeHasTwice) {
-  onnx::ModelProto model = load(plain);
+TEST_F(Annotate, MergesRepeatedKeys) {
+  onnx::ModelProto model = load(unannotated);
   model.clear_metadata_props();
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
   onnx::NodeProto& node = *model.mutable_graph()->mutable_node(0);
   put(node, "color", "red");
-  put(node, "namespace", "theirs");
+  put(node, "namespace", "foreign");
   put(node, "color", "blue, 3,4;");
   put(node, "shape", "round");
   put(node, "namespace", "");
-  save(model, plain);
-  annotate(plain, out);
+  save(model, unannotated);
+  annotate(unannotated, out);
   const onnx::NodeProto annotated = load(out).graph().node(0);
   EXPECT_EQ(metadata(annotated).size(), static_cast<std::size_t>(annotated.metadata_props_size()));
   EXPECT_EQ(metadata(annotated).at("color"), "red");
-  EXPECT_EQ(metadata(annotated).at("namespace"), "theirs");
-  expect_strip_restores(out, plain);
+  EXPECT_EQ(metadata(annotated).at("namespace"), "foreign");
+  expect_strip_restores(out, unannotated);
   EXPECT_FALSE(annotate(out, out).changed);
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
 }
 
 TEST_F(Annotate, FindsExternalDataFromAnotherFolder) {
-  write_stamped_file(plain, {.external_data = true});
+  write_stamped_file(unannotated, {.external_data = true});
   std::filesystem::create_directory(folder / "other");
-  annotate(plain, out);
-  annotate(plain, folder / "other/out.onnx");
+  annotate(unannotated, out);
+  annotate(unannotated, folder / "other/out.onnx");
   EXPECT_EQ(content_of(folder / "other/out.onnx.data"), content_of(folder / "plain.onnx.data"));
   EXPECT_NO_THROW(onnx::checker::check_model(folder / "other/out.onnx", true));
-  expect_strip_restores(out, plain);
-  expect_strip_restores(folder / "other/out.onnx", plain);
+  expect_strip_restores(out, unannotated);
+  expect_strip_restores(folder / "other/out.onnx", unannotated);
 }
 
 TEST_F(Annotate, RefusesExternalDataOutsideTheFolder) {
-  write_stamped_file(plain, {.external_data = true});
-  onnx::ModelProto model = load(plain);
+  write_stamped_file(unannotated, {.external_data = true});
+  onnx::ModelProto model = load(unannotated);
   model.mutable_graph()->mutable_initializer(0)->mutable_external_data(0)->set_value("../secret");
-  save(model, plain);
+  save(model, unannotated);
   std::filesystem::create_directory(folder / "other");
-  const auto result = annotate_file(plain, sidecar, folder / "other/out.onnx", {});
+  const auto result = annotate_file(unannotated, sidecar, folder / "other/out.onnx", {});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.diagnostics()[0].code, Code::outside_folder);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "other"));
 }
 
 TEST_F(Annotate, MatchesForeignFiles) {
-  onnx::ModelProto model = load(plain);
+  onnx::ModelProto model = load(unannotated);
   model.clear_metadata_props();
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
-  save(model, plain);
-  const annotation::AnnotateReport report = annotate(plain, out);
+  save(model, unannotated);
+  const annotation::AnnotateReport report = annotate(unannotated, out);
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
   EXPECT_GT(report.nodes[Confidence::matched], 0);
   EXPECT_EQ(metadata(load(out).graph().node(0)).at("pkg.whence.module"), "encoder.layer.0.query");
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
   EXPECT_FALSE(annotate(out, out).changed);
 }
 
-// A frozen archive is a different program from the one recorded earlier.
-TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndIgnoresItsStamps) {
-  write_stamped_file(plain, {.program = "0123456789abcdef"});
-  const annotation::AnnotateReport report = annotate(plain, out);
+// For example, the export of a frozen archive has stamps of another program.
+TEST_F(Annotate, IgnoresTheStampsOfAnotherProgram) {
+  write_stamped_file(unannotated, {.program = "0123456789abcdef"});
+  const annotation::AnnotateReport report = annotate(unannotated, out);
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
   EXPECT_GT(report.nodes[Confidence::matched], 0);
-  expect_strip_restores(out, plain);
+  expect_strip_restores(out, unannotated);
   EXPECT_FALSE(annotate(out, out).changed);
 }
 
 TEST_F(Annotate, RefusesASecondProgram) {
-  write_stamped_file(plain, {.program = "0123456789abcdef"});
-  annotate(plain, out);
+  write_stamped_file(unannotated, {.program = "0123456789abcdef"});
+  annotate(unannotated, out);
   onnx::ModelProto model = load(out);
   for (auto& entry : *model.mutable_metadata_props()) {
     if (entry.key() == "pkg.whence.matched") entry.set_value("fedcba9876543210");
@@ -307,38 +307,38 @@ TEST_F(Annotate, RefusesASecondProgram) {
   EXPECT_NE(diagnostic.remedy.find("whence strip"), std::string::npos);
 }
 
-TEST_F(Annotate, RefusesAStampThatNamesNoOperation) {
+TEST_F(Annotate, RefusesStampsOfUnknownOperations) {
   for (const char* stamp : {"99", "own:1", ""}) {
-    onnx::ModelProto model = load(plain);
+    onnx::ModelProto model = load(unannotated);
     model.mutable_graph()->mutable_node(0)->mutable_metadata_props(0)->set_value(stamp);
     save(model, folder / "bad.onnx");
     EXPECT_EQ(refusal(folder / "bad.onnx").code, Code::sidecar_mismatch) << stamp;
   }
 }
 
-TEST_F(Annotate, RefusesUnknownKeys) { EXPECT_EQ(refusal(plain, {.keys = {"modul"}}).code, Code::usage); }
+TEST_F(Annotate, RefusesUnknownKeys) { EXPECT_EQ(refusal(unannotated, {.keys = {"modul"}}).code, Code::usage); }
 
-TEST_F(Annotate, NeverCrashesOnBrokenFiles) {
-  const std::string bytes = content_of(plain);
+TEST_F(Annotate, DoesNotCrashOnDamagedFiles) {
+  const std::string bytes = content_of(unannotated);
   for (std::size_t i = 0; i < bytes.size(); i += 37) {
-    std::string broken = bytes;
-    broken[i] = static_cast<char>(broken[i] ^ 0xff);
-    std::ofstream(folder / "broken.onnx", std::ios::binary) << broken;
-    (void)annotate_file(folder / "broken.onnx", sidecar, out, {});
-    (void)strip_file(folder / "broken.onnx", out);
-    std::ofstream(folder / "broken.onnx", std::ios::binary) << bytes.substr(0, i);
-    EXPECT_FALSE(annotate_file(folder / "broken.onnx", sidecar, out, {})) << i;
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0xff);
+    std::ofstream(folder / "damaged.onnx", std::ios::binary) << damaged;
+    (void)annotate_file(folder / "damaged.onnx", sidecar, out, {});
+    (void)strip_file(folder / "damaged.onnx", out);
+    std::ofstream(folder / "damaged.onnx", std::ios::binary) << bytes.substr(0, i);
+    EXPECT_FALSE(annotate_file(folder / "damaged.onnx", sidecar, out, {})) << i;
   }
 }
 
-TEST_F(Annotate, StripKeepsUnannotatedFiles) {
-  onnx::ModelProto model = load(plain);
+TEST_F(Annotate, StripDoesNotChangeUnannotatedFiles) {
+  onnx::ModelProto model = load(unannotated);
   put(*model.mutable_graph()->mutable_node(0), "namespace", "PyTorch's own");
-  save(model, plain);
-  const auto report = strip_file(plain, out);
+  save(model, unannotated);
+  const auto report = strip_file(unannotated, out);
   ASSERT_TRUE(report);
   EXPECT_FALSE(report->changed);
-  EXPECT_TRUE(content_of(out) == content_of(plain));
+  EXPECT_TRUE(content_of(out) == content_of(unannotated));
 }
 
 }  // namespace

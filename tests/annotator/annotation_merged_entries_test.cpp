@@ -1,4 +1,4 @@
-// Metadata entries with a repeated key: finding them, writing them as text and parsing that text.
+// Finds metadata entries with a repeated key, writes them as text and parses the text.
 #include <gtest/gtest.h>
 
 #include "annotator/annotation/merged_entries.h"
@@ -7,7 +7,7 @@ namespace whence {
 
 namespace {
 
-TEST(MergedEntries, RoundTrip) {
+TEST(MergedEntries, RoundTripThroughText) {
   const std::vector<onnx_file::PlacedEntry> entries = {
       {2, "key", "value, with; marks"}, {5, "", ""}, {6, "1,2;", "\n"}};
   const auto parsed = annotation::parse_merged_entries(annotation::to_text(entries));
@@ -19,7 +19,7 @@ TEST(MergedEntries, RoundTrip) {
   }
 }
 
-TEST(MergedEntries, RejectsForeignText) {
+TEST(MergedEntries, RejectsInvalidText) {
   for (const char* text : {"red", "1,2", "1,2;x", "1,9,9;ab", "-1,0,0;", "1,18446744073709551615,1;ab"}) {
     EXPECT_TRUE(annotation::parse_merged_entries(text).empty()) << text;
   }

@@ -1,4 +1,4 @@
-// Reads pairs of an ONNX value and an equal recorded result, and annotates a file that already has metadata.
+// Reads pairs of ONNX values and equal recorded results. Also: files that already have metadata.
 #include "annotator/annotation/annotate.h"
 #include "annotator/annotation/value_pairs.h"
 #include "annotator/metadata/attribution.h"
@@ -33,7 +33,7 @@ TEST_F(ValuePairs, NameOperationsAndTheirResults) {
   EXPECT_TRUE(read("[]").empty());
 }
 
-TEST_F(ValuePairs, OfOtherProgramsOrDamagedFail) {
+TEST_F(ValuePairs, AreRefusedIfDamagedOrFromAnotherProgram) {
   expect_error(Code::sidecar_mismatch, [&] { read("[]", "1", "0123"); });
   expect_error(Code::newer_version, [&] { read("[]", "2"); });
   expect_error(Code::wrong_kind, [&] { read("{}"); });
@@ -62,12 +62,12 @@ class StampedProgram : public ::testing::Test {
   }
 };
 
-TEST_F(StampedProgram, IsTheLastMatchedOne) {
+TEST_F(StampedProgram, IsTheLastMatchedProgram) {
   EXPECT_EQ(program_of({}), "none");
   EXPECT_EQ(program_of({{keys::program, "p"}}), "p");
   EXPECT_EQ(program_of({{keys::program, "p"}, {keys::stamped, "s"}}), "s");
   EXPECT_EQ(program_of({{keys::program, "p"}, {keys::stamped, "s"}, {keys::matched, "m"}}), "m");
-  // A match by names, a file or weights has no program.
+  // Matches by names, a file or weights have no program.
   EXPECT_EQ(program_of({{keys::program, "p"}, {keys::matched, "names"}}), "p");
   EXPECT_EQ(program_of({{keys::program, "p"}, {keys::matched, "file:abc"}}), "p");
   EXPECT_EQ(program_of({{keys::matched, "weights:abc"}}), "none");
@@ -77,12 +77,12 @@ TEST_F(ValuePairs, AFileAnnotatedFromAnotherSidecarIsRefused) {
   ASSERT_TRUE(annotation::annotate_file(path, sidecar, folder / "once.onnx", {}));
   Sidecar other = stamped_sidecar();
   other.program.body.nodes[2].target = "aten::neg";
-  const auto again = annotation::annotate_file(folder / "once.onnx", other, folder / "twice.onnx", {});
-  ASSERT_FALSE(again);
-  EXPECT_EQ(again.diagnostics().front().code, Code::sidecar_mismatch);
-  const auto same = annotation::annotate_file(folder / "once.onnx", sidecar, folder / "twice.onnx", {});
-  ASSERT_TRUE(same);
-  EXPECT_FALSE(same->changed);
+  const auto refused = annotation::annotate_file(folder / "once.onnx", other, folder / "twice.onnx", {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.diagnostics().front().code, Code::sidecar_mismatch);
+  const auto accepted = annotation::annotate_file(folder / "once.onnx", sidecar, folder / "twice.onnx", {});
+  ASSERT_TRUE(accepted);
+  EXPECT_FALSE(accepted->changed);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Choice of the files in a checkpoint folder, shards, and removal of the name prefixes that training adds.
+// Selects the files of a checkpoint folder, reads shards, and removes the prefixes that training adds to names.
 #include <filesystem>
 #include <fstream>
 
@@ -34,19 +34,19 @@ class CheckpointFiles : public ::testing::Test {
     write(name, length + std::string(6, '\0') + header + std::string(tensors.size(), 'x'));
   }
   Texts names(const std::string& path = "") {
-    Texts all;
+    Texts result;
     for (const CheckpointTensor& tensor :
          read_checkpoint(path.empty() ? folder_.path().string() : folder_ / path, notes_)) {
-      all.push_back(tensor.name);
+      result.push_back(tensor.name);
     }
-    return all;
+    return result;
   }
 
   TemporaryFolder folder_;
   Diagnostics notes_;
 };
 
-TEST_F(CheckpointFiles, StandardFileNamesComeFirst) {
+TEST_F(CheckpointFiles, PrefersStandardFileNames) {
   write_weights("adapter_model.safetensors", {"adapter"});
   write_weights("zzz.safetensors", {"other"});
   EXPECT_EQ(names(), Texts{"adapter"});
@@ -54,21 +54,21 @@ TEST_F(CheckpointFiles, StandardFileNamesComeFirst) {
   EXPECT_EQ(names(), Texts{"model"});
 }
 
-TEST_F(CheckpointFiles, ElseTheOnlyWeightsFile) {
+TEST_F(CheckpointFiles, ReadsASingleFileWithAnotherName) {
   write("config.json", "{}");
   write("notes.txt", "x");
   expect_error(Code::missing_file, [&] { names(); });
   for (const char* const ending : {".safetensors", ".bin", ".pt", ".pth", ".ckpt"}) {
-    write_weights(std::string("mine") + ending, {"w"});
+    write_weights(std::string("weights") + ending, {"w"});
     EXPECT_EQ(names(), Texts{"w"}) << ending;
-    std::filesystem::remove(folder_ / (std::string("mine") + ending));
+    std::filesystem::remove(folder_ / (std::string("weights") + ending));
   }
   write_weights("a.pt", {"w"});
   write_weights("b.pth", {"w"});
   expect_error(Code::missing_file, [&] { names(); });
 }
 
-TEST_F(CheckpointFiles, ShardsInTheIndexOrder) {
+TEST_F(CheckpointFiles, ReadsShardsInTheOrderOfTheIndex) {
   write_weights("one.safetensors", {"a", "b"});
   write_weights("two.safetensors", {"c"});
   write("model.safetensors.index.json",
@@ -77,11 +77,11 @@ TEST_F(CheckpointFiles, ShardsInTheIndexOrder) {
   EXPECT_EQ(names("model.safetensors.index.json"), (Texts{"c", "a", "b"}));
 }
 
-TEST_F(CheckpointFiles, RefusesAnIndexThatTheShardsDoNotMatch) {
+TEST_F(CheckpointFiles, RefusesAnIndexThatContradictsTheShards) {
   write_weights("one.safetensors", {"a"});
-  write("i.json", R"({"weight_map":{"a":"one.safetensors","lost":"one.safetensors"}})");
+  write("i.json", R"({"weight_map":{"a":"one.safetensors","missing":"one.safetensors"}})");
   const std::string text = expect_error(Code::corrupt_file, [&] { names("i.json"); });
-  EXPECT_NE(text.find("lost"), std::string::npos) << text;
+  EXPECT_NE(text.find("missing"), std::string::npos) << text;
   write("i.json", R"({"weights":{}})");
   expect_error(Code::wrong_kind, [&] { names("i.json"); });
   for (const char* const shard : {"\"../one.safetensors\"", "\"..\"", "\"\"", "1"}) {
@@ -96,14 +96,14 @@ TEST_F(CheckpointFiles, RemovesWrapperPrefixes) {
       {{"module.a", "module.b"}, {"a", "b"}},
       {{"module.a", "b"}, {"module.a", "b"}},  // the model has a module of this name
       {{"module._orig_mod.a", "_orig_mod.module.b"}, {"a", "b"}},
-      {{"my_orig_mod.a"}, {"my_orig_mod.a"}}};  // not a complete segment
+      {{"my_orig_mod.a"}, {"my_orig_mod.a"}}};  // only part of a segment
   for (const auto& [stored, expected] : cases) {
     write_weights("w.safetensors", stored);
     EXPECT_EQ(names("w.safetensors"), expected);
   }
 }
 
-TEST_F(CheckpointFiles, OtherFilesAreRefused) {
+TEST_F(CheckpointFiles, RefusesOtherFiles) {
   write_weights("none.safetensors", {});
   write("old.pt", "\x80\x02}.");
   write("pointer.bin", "version https://git-lfs.github.com/spec/v1");
@@ -114,7 +114,7 @@ TEST_F(CheckpointFiles, OtherFilesAreRefused) {
   expect_error(Code::wrong_kind, [&] { names("text.bin"); });
 }
 
-TEST(CheckpointParameters, HalvesHaveFloat32Digests) {
+TEST(CheckpointParameters, HalfPrecisionHasFloat32Digests) {
   const auto parameter_of = [](DType dtype, const std::string& bytes) {
     std::vector<CheckpointTensor> tensors(1);
     tensors[0] = {.name = "w", .aliases = {"v"}, .data = {dtype, {2}, Bytes::owned(bytes)}};
@@ -130,7 +130,7 @@ TEST(CheckpointParameters, HalvesHaveFloat32Digests) {
   EXPECT_EQ(bfloat.digests.content, full.digests.content);
   EXPECT_EQ(half.data.dtype, DType::float16);
   EXPECT_EQ(half.data.bytes.size(), 4u);
-  EXPECT_FALSE(half.data.bytes.in_memory());  // the bytes are not kept in memory
+  EXPECT_FALSE(half.data.bytes.in_memory());  // the bytes stay in the file
   EXPECT_EQ(half.aliases, Texts{"v"});
 }
 

@@ -1,4 +1,4 @@
-// Reads the tensors that the header of a safetensors file lists, and refuses headers that contradict the file.
+// Reads the tensors of safetensors files, and refuses headers that contradict the file.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string entry(const std::string& dtype, const std::string& shape, int first,
          std::to_string(last) + "]}";
 }
 
-TEST(Safetensors, TensorsInTheOrderOfTheHeader) {
+TEST(Safetensors, ReadsTensorsInTheOrderOfTheHeader) {
   Diagnostics notes;
   const auto tensors =
       read_header(R"({"__metadata__":{"format":"pt"},"b":)" + entry("F32", "[1,2]", 4, 12) + R"(,"a":)" +
@@ -49,7 +49,7 @@ TEST(Safetensors, TensorsInTheOrderOfTheHeader) {
   EXPECT_TRUE(notes.empty());
 }
 
-TEST(Safetensors, AnUnknownDtypeIsLeftOut) {
+TEST(Safetensors, SkipsUnknownDtypes) {
   Diagnostics notes;
   const auto tensors =
       read_header(R"({"a":)" + entry("F4", "[1]", 0, 1) + R"(,"b":)" + entry("U8", "[2]", 1, 3) + "}", "xyz", notes);
@@ -59,18 +59,18 @@ TEST(Safetensors, AnUnknownDtypeIsLeftOut) {
   EXPECT_EQ(notes[0].code, Code::unsupported_feature);
 }
 
-TEST(Safetensors, InvalidHeaders) {
+TEST(Safetensors, RefusesInvalidHeaders) {
   Diagnostics notes;
-  const std::string wrong[] = {entry("F32", "[2]", 0, 4),
-                               entry("F32", "[1]", 4, 0),
-                               entry("F32", "[-1]", 0, 4),
-                               entry("F32", "1", 0, 4),
-                               entry("F32", "[1.5]", 0, 4),
-                               entry("F32", "[1]", -4, 0),
-                               R"({"dtype":"F32"})",
-                               R"({"dtype":1,"shape":[],"data_offsets":[0,4]})",
-                               R"({"dtype":"F32","shape":[],"data_offsets":[4]})"};
-  for (const std::string& text : wrong) {
+  const std::string invalid[] = {entry("F32", "[2]", 0, 4),
+                                 entry("F32", "[1]", 4, 0),
+                                 entry("F32", "[-1]", 0, 4),
+                                 entry("F32", "1", 0, 4),
+                                 entry("F32", "[1.5]", 0, 4),
+                                 entry("F32", "[1]", -4, 0),
+                                 R"({"dtype":"F32"})",
+                                 R"({"dtype":1,"shape":[],"data_offsets":[0,4]})",
+                                 R"({"dtype":"F32","shape":[],"data_offsets":[4]})"};
+  for (const std::string& text : invalid) {
     expect_error(Code::corrupt_file, [&] { read_header(R"({"a":)" + text + "}", "abcdefgh", notes); });
   }
   expect_error(Code::corrupt_file, [&] { read_header("[1]", "", notes); });
@@ -78,7 +78,7 @@ TEST(Safetensors, InvalidHeaders) {
                [&] { read_header(R"({"a":)" + entry("F32", "[3]", 0, 12) + "}", "abcdefgh", notes); });
 }
 
-TEST(Safetensors, AHeaderPastTheEndOfTheFile) {
+TEST(Safetensors, RefusesTruncatedHeaders) {
   const TemporaryFolder folder;
   Diagnostics notes;
   for (const std::string& content : {with_length("{}", 3), std::string("{}")}) {
@@ -87,7 +87,7 @@ TEST(Safetensors, AHeaderPastTheEndOfTheFile) {
   }
 }
 
-TEST(Safetensors, AreDetectedByFirstBytes) {
+TEST(Safetensors, AreDetectedByTheirFirstBytes) {
   EXPECT_TRUE(is_safetensors(with_length("{}", 2)));
   EXPECT_TRUE(is_safetensors(with_length("{", 100'000'000)));
   EXPECT_FALSE(is_safetensors(with_length("{", 100'000'001)));

@@ -1,4 +1,4 @@
-// Reads the zips that torch.save writes: the choice of the table, and the names and elements of its tensors.
+// Reads the zips that torch.save writes: selects the table with the model, and reads names and elements of tensors.
 #include <cstring>
 #include <fstream>
 
@@ -36,7 +36,7 @@ class TorchArchive : public ::testing::Test {
     std::ofstream(folder_ / "w.pt", std::ios::binary) << fuzz::stored_zip(members);
     return folder_ / "w.pt";
   }
-  // Reads a file with this pickle, whose storage "0" holds 0, 1, 2, 3, 4, 5.
+  // Reads a file with this pickle and a storage "0" that contains 0, 1, 2, 3, 4, 5.
   std::vector<CheckpointTensor> read(const std::string& value) {
     const std::string pickle = pickles::pickle(value), storage = floats({0, 1, 2, 3, 4, 5});
     return read_torch_archive(write({{"w/data.pkl", pickle}, {"w/data/0", storage}}), notes_);
@@ -46,9 +46,9 @@ class TorchArchive : public ::testing::Test {
   Diagnostics notes_;
 };
 
-TEST_F(TorchArchive, ElementsByOffsetsAndStrides) {
+TEST_F(TorchArchive, ReadsElementsByOffsetsAndStrides) {
   const auto tensors = read(dict({{"rows", tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})},
-                                  {"turned", tensor_call("0", "FloatStorage", 0, {3, 2}, {1, 3})},
+                                  {"transposed", tensor_call("0", "FloatStorage", 0, {3, 2}, {1, 3})},
                                   {"end", tensor_call("0", "FloatStorage", 4, {2}, {1})},
                                   {"column", tensor_call("0", "FloatStorage", 1, {2, 1}, {3, 5})},
                                   {"number", tensor_call("0", "FloatStorage", 5, {}, {})}}));
@@ -59,11 +59,11 @@ TEST_F(TorchArchive, ElementsByOffsetsAndStrides) {
   EXPECT_EQ(floats_in(tensors[2]), (std::vector<float>{4, 5}));
   EXPECT_EQ(floats_in(tensors[3]), (std::vector<float>{1, 4}));
   EXPECT_EQ(floats_in(tensors[4]), (std::vector<float>{5}));
-  EXPECT_EQ(tensors[0].data.bytes.file(), folder_ / "w.pt");  // in place
+  EXPECT_EQ(tensors[0].data.bytes.file(), folder_ / "w.pt");  // not copied
   EXPECT_TRUE(notes_.empty());
 }
 
-TEST_F(TorchArchive, NamesOfOneTensorAreAliases) {
+TEST_F(TorchArchive, FurtherNamesOfATensorAreAliases) {
   const std::string tensor = tensor_call("0", "FloatStorage", 0, {6}, {1});
   const auto tensors = read(dict({{"embed", tensor}, {"head", tensor}}));
   ASSERT_EQ(tensors.size(), 1u);
@@ -71,7 +71,7 @@ TEST_F(TorchArchive, NamesOfOneTensorAreAliases) {
   EXPECT_EQ(tensors[0].aliases, (std::vector<std::string>{"head"}));
 }
 
-TEST_F(TorchArchive, TheLargestTableIsTheModel) {
+TEST_F(TorchArchive, ReadsTheLargestTable) {
   const std::string a = tensor_call("0", "FloatStorage", 0, {1}, {1}),
                     b = tensor_call("0", "FloatStorage", 1, {1}, {1});
   auto tensors = read(dict({{"optimizer", dict({{"step", a}})}, {"model", dict({{"a", a}, {"b", b}})}}));
@@ -81,22 +81,22 @@ TEST_F(TorchArchive, TheLargestTableIsTheModel) {
   tensors = read(dict({{"model", dict({{"a", a}})}, {"average", dict({{"b", b}})}}));
   ASSERT_EQ(tensors.size(), 1u);
   EXPECT_EQ(tensors[0].name, "a");
-  ASSERT_EQ(notes_.size(), 1u);  // names the table that was not chosen
+  ASSERT_EQ(notes_.size(), 1u);  // names the other table
   EXPECT_NE(notes_[0].message.find("average"), std::string::npos);
 }
 
-// Returns nested tables {"t": {"t": ...}} around one tensor; `count` includes the outermost.
+// Returns `count` nested tables {"t": {"t": ...}} around a tensor.
 std::string in_tables(int count, const std::string& tensor) {
   return count == 0 ? tensor : dict({{"t", in_tables(count - 1, tensor)}});
 }
 
-TEST_F(TorchArchive, TablesAreFoundFourDeep) {
+TEST_F(TorchArchive, FindsTablesUpToFourLevelsDeep) {
   const std::string tensor = tensor_call("0", "FloatStorage", 0, {6}, {1});
   EXPECT_EQ(read(in_tables(5, tensor)).size(), 1u);
   expect_error(Code::wrong_kind, [&] { read(in_tables(6, tensor)); });
 }
 
-TEST_F(TorchArchive, AModelIsReadByPaths) {
+TEST_F(TorchArchive, NamesTheTensorsOfAModelByPath) {
   const auto module = [](const pickles::Entries& attributes) {
     return pickles::call(pickles::global("net", "Block"), ")") + dict(attributes) + "b";
   };
@@ -110,7 +110,7 @@ TEST_F(TorchArchive, AModelIsReadByPaths) {
   EXPECT_EQ(tensors[1].name, "layer.mean");
 }
 
-TEST_F(TorchArchive, DtypesByStorageClass) {
+TEST_F(TorchArchive, ReadsDtypesFromStorageClasses) {
   const auto tensors = read(dict({{"half", tensor_call("0", "HalfStorage", 2, {2}, {1})},
                                   {"byte", tensor_call("0", "ByteStorage", 3, {4}, {1})},
                                   {"long", tensor_call("0", "LongStorage", 1, {2}, {1})},
@@ -122,7 +122,7 @@ TEST_F(TorchArchive, DtypesByStorageClass) {
   EXPECT_EQ(tensors[2].data.dtype, DType::int64);
 }
 
-TEST_F(TorchArchive, ATensorPastItsStorageIsRefused) {
+TEST_F(TorchArchive, RefusesATensorThatExceedsItsStorage) {
   for (const std::string& tensor :
        {tensor_call("0", "FloatStorage", 0, {7}, {1}), tensor_call("0", "FloatStorage", 5, {2}, {1}),
         tensor_call("0", "FloatStorage", 7, {0}, {1}), tensor_call("0", "FloatStorage", 0, {2, 2}, {1, 5})}) {
@@ -132,20 +132,21 @@ TEST_F(TorchArchive, ATensorPastItsStorageIsRefused) {
             1u);  // an empty tensor at the end
 }
 
-TEST_F(TorchArchive, ATensorThatRepeatsItsElementsIsLeftOut) {
+TEST_F(TorchArchive, SkipsATensorThatRepeatsItsElements) {
   EXPECT_TRUE(read(dict({{"wide", tensor_call("0", "FloatStorage", 0, {9, 6}, {0, 1})}})).empty());
   EXPECT_EQ(notes_.size(), 1u);
 }
 
-TEST_F(TorchArchive, ZipsFromOtherPrograms) {
+TEST_F(TorchArchive, RefusesOtherZips) {
   expect_error(Code::wrong_kind, [&] { read_torch_archive(write({{"w/model.json", "{}"}}), notes_); });
   expect_error(Code::wrong_kind, [&] { read("K\x01"); });
   const std::string pickle = pickles::pickle(dict({}));
   expect_error(Code::unsupported_feature,
                [&] { read_torch_archive(write({{"w/data.pkl", pickle}, {"w/byteorder", "big"}}), notes_); });
-  // The archive's pickle is the outermost data.pkl; "mydata.pkl" is not a data.pkl.
-  const std::string own = pickles::pickle(dict({{"w", tensor_call("0", "FloatStorage", 0, {1}, {1})}}));
-  const auto path = write({{"w/extra/data.pkl", "."}, {"w/data.pkl", own}, {"mydata.pkl", "."}, {"w/data/0", "abcd"}});
+  // Reads the outermost data.pkl, and not mydata.pkl.
+  const std::string valid = pickles::pickle(dict({{"w", tensor_call("0", "FloatStorage", 0, {1}, {1})}}));
+  const auto path =
+      write({{"w/extra/data.pkl", "."}, {"w/data.pkl", valid}, {"mydata.pkl", "."}, {"w/data/0", "abcd"}});
   EXPECT_EQ(read_torch_archive(path, notes_).size(), 1u);
 }
 

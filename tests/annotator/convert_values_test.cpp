@@ -1,5 +1,5 @@
-// Operators on constants: the export folds their nodes, and the results are compared with numbers computed by hand.
-// tests/ops compares every operator with PyTorch; these cases, a millisecond each, select between converted forms.
+// Exports operators on constants, which the export folds, and compares the results with numbers computed by hand.
+// tests/ops compares every operator with PyTorch. These cases take a millisecond each and cover the converted forms.
 #include <gtest/gtest.h>
 
 #include "annotator/exporter/export.h"
@@ -33,7 +33,7 @@ class Values {
     exporter::ExportOptions options;
     const Result<graph::Graph> graph = exporter::export_program(builder_.program, options);
     if (!graph) throw Error(graph.diagnostics());
-    // The node that computes the model's output is not folded, so it is evaluated here.
+    // The export does not fold the node of the output.
     if (graph->nodes.size() != 1) throw std::runtime_error(key + " was not folded");
     const graph::GraphNode& last = graph->nodes.front();
     simplify::Constants constants;
@@ -62,9 +62,9 @@ void expect_near(const Numbers& numbers, const Numbers& expected) {
 Argument yes() { return Argument{true}; }
 Argument no() { return Argument{false}; }
 Argument integer_list(const Sizes& numbers) {
-  std::vector<Argument> all;
-  for (const std::int64_t number : numbers) all.push_back(n(number));
-  return list(std::move(all));
+  std::vector<Argument> elements;
+  for (const std::int64_t number : numbers) elements.push_back(n(number));
+  return list(std::move(elements));
 }
 
 TEST(ConvertValues, OperandsArePromoted) {
@@ -80,7 +80,7 @@ TEST(ConvertValues, OperandsArePromoted) {
               {10, 14, 15, 21});
 }
 
-TEST(ConvertValues, DivisionsOfNegativeNumbers) {
+TEST(ConvertValues, DividesNegativeNumbers) {
   const auto divide = [](const char* key, double x, double divisor) {
     Values a;
     return a(key, {{"self", a.tensor({1}, {x}, DType::int64)}, {"other", a.tensor({1}, {divisor}, DType::int64)}}, {1},
@@ -93,7 +93,7 @@ TEST(ConvertValues, DivisionsOfNegativeNumbers) {
   EXPECT_EQ(divide("aten::remainder.Tensor", 7, -3), -2);
 }
 
-TEST(ConvertValues, RangesUpAndDown) {
+TEST(ConvertValues, ComputesRangesUpAndDown) {
   const auto range = [](const Argument& start, const Argument& end, const Argument& step, int count, DType dtype) {
     Values a;
     return a("aten::arange.start_step", {{"start", start}, {"end", end}, {"step", step}, {"dtype", Argument{dtype}}},
@@ -111,7 +111,7 @@ TEST(ConvertValues, RangesUpAndDown) {
       {3});
 }
 
-// Counting up takes one Range node. ONNX Runtime needs a different form for counting down.
+// Counting up needs only a Range node. Counting down needs another form in ONNX Runtime.
 TEST(ConvertValues, ARangeToADynamicEndCountsUp) {
   const auto operators = [](std::int64_t step) {
     ProgramBuilder p;
@@ -131,7 +131,7 @@ TEST(ConvertValues, ARangeToADynamicEndCountsUp) {
   EXPECT_GT(std::ranges::count(operators(-1), "Neg"), 0);
 }
 
-TEST(ConvertValues, DifferencesAlongAnAxis) {
+TEST(ConvertValues, ComputesDifferencesAlongAnAxis) {
   const auto diff = [](int order, int count) {
     Values a;
     return a("aten::diff", {{"self", a.tensor({4}, {1, 4, 9, 16})}, {"n", n(order)}, {"dim", n(-1)}}, {count});
@@ -145,7 +145,7 @@ TEST(ConvertValues, DifferencesAlongAnAxis) {
             (Numbers{0, 1}));
 }
 
-TEST(ConvertValues, CovarianceWithAndWithoutCorrection) {
+TEST(ConvertValues, ComputesCovarianceWithAndWithoutCorrection) {
   const auto cov = [](int correction) {
     Values a;
     return a("aten::cov", {{"self", a.tensor({2, 3}, {1, 2, 3, 2, 4, 7})}, {"correction", n(correction)}}, {2, 2});
@@ -154,7 +154,7 @@ TEST(ConvertValues, CovarianceWithAndWithoutCorrection) {
   expect_near(cov(0), {2.0 / 3, 5.0 / 3, 5.0 / 3, 38.0 / 9});
 }
 
-TEST(ConvertValues, MembersOfASet) {
+TEST(ConvertValues, TestsMembershipInASet) {
   const auto isin = [](bool invert) {
     Values a;
     return a("aten::isin.Tensor_Tensor",
@@ -168,7 +168,7 @@ TEST(ConvertValues, MembersOfASet) {
   EXPECT_EQ(isin(true), (Numbers{1, 0, 1}));
 }
 
-TEST(ConvertValues, ElementsAlongAnAxis) {
+TEST(ConvertValues, GathersElementsAlongAnAxis) {
   const auto take = [](const Sizes& x, const Numbers& numbers, const Sizes& index_sizes, const Numbers& indices,
                        std::initializer_list<int> sizes) {
     Values a;

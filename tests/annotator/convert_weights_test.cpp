@@ -1,16 +1,16 @@
-// Transposes weights and checks every element, at sizes that fill complete tiles and at sizes that do not.
-#include "annotator/convert/weights.h"
-
+// Transposes weights whose sizes are or are not multiples of the tile size, and checks every element.
 #include <cstring>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "annotator/convert/weights.h"
+
 namespace whence {
 
 namespace {
 
-// Returns elements that each hold their own index, cut off to `width` bytes.
+// Returns elements that contain their indices, truncated to `width` bytes.
 std::string index_bytes(std::int64_t count, std::size_t width) {
   std::string bytes(static_cast<std::size_t>(count) * width, '\0');
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {

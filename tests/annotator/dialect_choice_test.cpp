@@ -1,4 +1,4 @@
-// Writes selections of nodes in the format of each tool, and placements as text.
+// Writes selections of nodes in the formats of tools, and placements as text.
 #include "annotator/dialect/dialect.h"
 #include "annotator/dialect/written_choice.h"
 #include "annotator/placement/placement.h"
@@ -11,11 +11,11 @@ namespace {
 class DialectChoice : public StampedFileTest {
  protected:
   static view::SelectedNode node(const std::string& name, const std::string& op_type = "MatMul") {
-    view::SelectedNode selected;
-    selected.name = name;
-    selected.op_type = op_type;
-    selected.module = "encoder";
-    return selected;
+    view::SelectedNode result;
+    result.name = name;
+    result.op_type = op_type;
+    result.module = "encoder";
+    return result;
   }
   std::string choice_text(const std::string& dialect, std::vector<view::SelectedNode> nodes,
                           const dialect::ChoiceOptions& options = {}) {
@@ -26,7 +26,7 @@ class DialectChoice : public StampedFileTest {
   Diagnostics notes_;
 };
 
-TEST_F(DialectChoice, OneNamePerLine) {
+TEST_F(DialectChoice, WritesOneNamePerLine) {
   EXPECT_EQ(choice_text("names", {node(name(0)), node(name(1), "Add")}), name(0) + "\n" + name(1) + "\n");
 }
 
@@ -38,7 +38,7 @@ TEST_F(DialectChoice, InvalidChoicesAreRefused) {
   expect_error(Code::usage, [&] { dialect::find_dialect("nothing"); });
 }
 
-TEST_F(DialectChoice, ANodeThatAToolDoesNotSeeMayBeLeftOut) {
+TEST_F(DialectChoice, NodesThatTheToolDoesNotSeeMayBeOmitted) {
   view::SelectedNode nested = node("inside", "Neg");
   nested.nested = true;
   expect_error(Code::usage, [&] { choice_text("nncf", {node(name(0)), nested}); });
@@ -49,7 +49,7 @@ TEST_F(DialectChoice, ANodeThatAToolDoesNotSeeMayBeLeftOut) {
   expect_error(Code::usage, [&] { choice_text("nncf", {nested}, {.setting = "", .partial = true}); });
 }
 
-TEST(PlacementText, TwentyDifferencesAreListed) {
+TEST(PlacementText, ListsAtMostTwentyDifferences) {
   placement::Placement result;
   result.shares = {{"gpu", 1200, 2, 4096, std::nullopt}, {"cpu", 3, 0, 0, std::nullopt}};
   result.crossings = {{"gpu", "cpu", 1}, {"cpu", "gpu", 2}};
@@ -61,17 +61,17 @@ TEST(PlacementText, TwentyDifferencesAreListed) {
   EXPECT_EQ(uncompared.find("ONNX Runtime:"), std::string::npos);
   result.compared.emplace();
   result.compared->as_placed = 5;
-  const std::string same = to_text(result);
-  EXPECT_TRUE(same.ends_with("0 elsewhere, 0 not in its list\n")) << same;
+  const std::string without_differences = to_text(result);
+  EXPECT_TRUE(without_differences.ends_with("0 elsewhere, 0 not in its list\n")) << without_differences;
   for (int i = 0; i < 22; ++i)
     result.compared->differences.push_back({"n" + std::to_string(i), "m", "gpu", "CPUExecutionProvider"});
-  const std::string different = to_text(result);
-  EXPECT_NE(different.find("n19"), std::string::npos) << different;
-  EXPECT_EQ(different.find("n20"), std::string::npos);
-  EXPECT_NE(different.find("and 2 more"), std::string::npos);
+  const std::string with_differences = to_text(result);
+  EXPECT_NE(with_differences.find("n19"), std::string::npos) << with_differences;
+  EXPECT_EQ(with_differences.find("n20"), std::string::npos);
+  EXPECT_NE(with_differences.find("and 2 more"), std::string::npos);
 }
 
-TEST(PlacementRule, NamesADeviceAndAPattern) {
+TEST(PlacementRule, HasADeviceAndAPattern) {
   const placement::Rule rule = placement::parse_rule("gpu:0=encoder.**");
   EXPECT_EQ(rule.device, "gpu:0");
   EXPECT_EQ(rule.glob, "encoder.**");

@@ -23,7 +23,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Exports without simplification, so that a test sees the converters' own nodes.
+// Exports without simplification, so that the graph has the nodes of the converters.
 Graph exported(const Program& program, int opset = 18) {
   ExportOptions options;
   options.opset = opset;
@@ -45,9 +45,9 @@ TEST(Export, ReportsEveryUnsupportedOperatorAtOnce) {
   const ValueId x = p.input("x", f32({2}));
   for (int i = 0; i < 4; ++i) p.output(p.op("aten::frobnicate", {{"self", v(x)}}, f32({2})));
   p.program.body.nodes[2].origin.stack =
-      p.program.stacks.add({{"model.py", 9, "forward"}});  // the other three share one source line
-  const ValueId poisoned = p.op("aten::unheard_of.Tensor", {{"self", v(x)}}, f32({2}));
-  p.output(p.op("aten::relu", {{"self", v(poisoned)}}, f32({2})));  // not reported: its input is unsupported
+      p.program.stacks.add({{"model.py", 9, "forward"}});  // the other three have one source line
+  const ValueId unsupported = p.op("aten::unheard_of.Tensor", {{"self", v(x)}}, f32({2}));
+  p.output(p.op("aten::relu", {{"self", v(unsupported)}}, f32({2})));  // not reported: its input is unsupported
   p.output(p.op("aten::gelu", {{"self", v(x)}, {"approximate", Argument{std::string("wild")}}}, f32({2})));
   const Result<Graph> graph = export_program(p.program, {});
   ASSERT_FALSE(graph);
@@ -66,7 +66,7 @@ TEST(Export, ReportsEveryUnsupportedOperatorAtOnce) {
   EXPECT_EQ(exit_code(failures), ExitCode::unsupported);
 }
 
-TEST(Export, UnsupportedOperatorsCanBecomeCustomNodes) {
+TEST(Export, UnsupportedOperatorsMayBecomeCustomNodes) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(p.op("aten::frobnicate.out", {{"self", v(x)}, {"others", list({v(x), n(3)})}, {"dim", n(1)}}, f32({5})));
@@ -83,7 +83,7 @@ TEST(Export, UnsupportedOperatorsCanBecomeCustomNodes) {
   EXPECT_EQ(graph->values[node.outputs[0]].dims->at(0), fixed(5));
 }
 
-TEST(Export, KeptOperatorsHoldTheirArgumentsExactly) {
+TEST(Export, KeptOperatorsStoreTheirArguments) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(p.op("aten::frobnicate.out",
@@ -117,7 +117,7 @@ TEST(Export, ArgumentsOutsideTheSchemaAreRefused) {
 
 // ---- shapes -----------------------------------------------------------------------------------------------------
 
-// view(x, [b, s, 2, 3]) of x [b, s, 6]; b and s come from x.size().
+// view(x, [b, s, 2, 3]) of x [b, s, 6], with b and s from x.size().
 TEST(Export, ReshapeCopiesUnchangedAxes) {
   ProgramBuilder p;
   const SymbolId b = p.symbol("batch", 2), s = p.symbol("seq", 5);
@@ -140,7 +140,7 @@ TEST(Export, ReshapeInfersOneSize) {
   EXPECT_EQ(reshape_target(graph), (Ints{-1, 4}));
 }
 
-// Sizes that move to a different axis: adjacent axes of one tensor come from one Shape node.
+// The sizes of adjacent axes that move to other axes come from one Shape node.
 TEST(Export, MovedSizesAreComputedOnce) {
   for (const int opset : {13, 18}) {
     ProgramBuilder p;
@@ -157,7 +157,7 @@ TEST(Export, MovedSizesAreComputedOnce) {
   }
 }
 
-TEST(Export, ASharedSizeBelongsToAllItsReaders) {
+TEST(Export, ASharedSizeBelongsToAllReaders) {
   ProgramBuilder p;
   const SymbolId b = p.symbol("batch", 2);
   const ValueId x = p.input("x", f32({named(2, b), fixed(3)}));
@@ -179,11 +179,11 @@ TEST(Export, ASharedSizeBelongsToAllItsReaders) {
 
 // ---- promotion --------------------------------------------------------------------------------------------------
 
-TEST(Export, PromotesAsPyTorchDoes) {
+TEST(Export, PromotesLikePyTorch) {
   const struct {
-    const char* what;
+    const char* rule;
     Type self;
-    Argument other;  // a literal, or none for a tensor of `other_type`
+    Argument other;  // a literal; none for a tensor of `other_type`
     Type other_type;
     DType result;  // torch.result_type
     int casts;     // Cast nodes; casts of constants are folded
@@ -201,7 +201,7 @@ TEST(Export, PromotesAsPyTorchDoes) {
       {"a higher category wins", tensor(DType::int64, {2}), {}, tensor(DType::float16, {2}), DType::float16, 1},
   };
   for (const auto& row : rows) {
-    SCOPED_TRACE(row.what);
+    SCOPED_TRACE(row.rule);
     ProgramBuilder p;
     const ValueId self = p.input("self", row.self);
     Argument other = row.other;
@@ -270,7 +270,7 @@ TEST(Export, LoopsCarryValues) {
 
 // ---- interface --------------------------------------------------------------------------------------------------
 
-TEST(Export, TiedParametersAreOneInitializerUnderTheirName) {
+TEST(Export, TiedParametersAreOneInitializer) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId w = p.parameter("layer.weight", program::number_scalar(2, DType::float32));
@@ -282,7 +282,7 @@ TEST(Export, TiedParametersAreOneInitializerUnderTheirName) {
   EXPECT_TRUE(graph.initializers[0].parameter);
 }
 
-TEST(Export, OutputsHaveTheirOwnNodes) {
+TEST(Export, EveryOutputHasANode) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(x, "x");

@@ -1,4 +1,4 @@
-// export_forms(): several graphs of one program, each equal to the graph of a separate export_program().
+// export_forms() returns several graphs of a program, each equal to that of a separate export_program().
 #include <gtest/gtest.h>
 
 #include "annotator/convert/tracked_opset.h"
@@ -20,7 +20,7 @@ using graph::GraphNode;
 
 namespace {
 
-// Lists the operators with their inputs, attributes and bodies; values appear as numbers.
+// Lists the operators with their inputs, attributes and bodies. Values are written as numbers.
 std::string text_of(const Graph& graph) {
   std::string text;
   for (const GraphNode& node : graph.nodes) {
@@ -58,14 +58,14 @@ void expect_equal_exports(const Program& program, const std::vector<ExportForm>&
   }
 }
 
-// relu is equal at every opset. The axes of mean are an input since opset 18.
-ProgramBuilder relu_and(const std::string& other) {
+// relu has the same form at every opset. The axes of mean became an input in opset 18.
+ProgramBuilder relu_then(const std::string& operation) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId h = p.op("aten::relu", {{"self", v(x)}}, f32({2, 3}));
-  if (other == "mean") {
+  if (operation == "mean") {
     p.output(p.op("aten::mean.dim", {{"self", v(h)}, {"dim", list({n(1)})}, {"keepdim", Argument{true}}}, f32({2, 1})));
-  } else if (other == "gelu") {
+  } else if (operation == "gelu") {
     p.output(p.op("aten::gelu", {{"self", v(h)}}, f32({2, 3})));
   } else {
     p.output(p.op("aten::neg", {{"self", v(h)}}, f32({2, 3})));
@@ -74,14 +74,14 @@ ProgramBuilder relu_and(const std::string& other) {
 }
 
 TEST(ExportForms, ShareAGraphIfTheOpsetChangesNothing) {
-  const ProgramBuilder p = relu_and("neg");
+  const ProgramBuilder p = relu_then("neg");
   const auto forms = export_forms(p.program, {}, {{18, false}, {28, false}, {13, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
   EXPECT_EQ(forms[0].graph, forms[2].graph);
 }
 
 TEST(ExportForms, DifferIfTheOpsetMatters) {
-  const ProgramBuilder p = relu_and("mean");
+  const ProgramBuilder p = relu_then("mean");
   const auto forms = export_forms(p.program, {}, {{18, false}, {28, false}, {13, false}, {17, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
   EXPECT_NE(forms[0].graph, forms[2].graph);
@@ -89,8 +89,8 @@ TEST(ExportForms, DifferIfTheOpsetMatters) {
 }
 
 TEST(ExportForms, EqualSeparateExports) {
-  for (const char* other : {"neg", "mean", "gelu"}) {
-    const ProgramBuilder p = relu_and(other);
+  for (const char* operation : {"neg", "mean", "gelu"}) {
+    const ProgramBuilder p = relu_then(operation);
     expect_equal_exports(p.program, {{18, false},
                                      {18, true},
                                      {24, true, operators::OperatorForms::plain},
@@ -107,7 +107,7 @@ TEST(ExportForms, DifferIfAnOperatorGainsAType) {
   p.output(p.op("aten::sin", {{"self", v(x)}}, tensor(DType::bfloat16, {2, 3})));
   const auto forms = export_forms(p.program, {}, {{18, false}, {13, false}, {28, false}, {22, false}});
   EXPECT_EQ(forms[0].graph, forms[1].graph);
-  EXPECT_NE(forms[0].graph, forms[2].graph);  // Sin accepts bfloat16 since opset 22
+  EXPECT_NE(forms[0].graph, forms[2].graph);  // Sin accepts bfloat16 from opset 22 on
   EXPECT_EQ(forms[2].graph, forms[3].graph);
   EXPECT_EQ(forms[0].graph->nodes.size(), 3U);
   EXPECT_EQ(forms[2].graph->nodes.size(), 1U);
@@ -115,22 +115,22 @@ TEST(ExportForms, DifferIfAnOperatorGainsAType) {
 }
 
 TEST(ExportForms, MapTheValuesOfTheProgram) {
-  const ProgramBuilder p = relu_and("mean");
+  const ProgramBuilder p = relu_then("mean");
   for (const ExportedForm& form : export_forms(p.program, {}, {{18, false}, {18, true}})) {
     const auto graph_value = form.values->at(p.program.body.nodes[0].outputs[0]);
     EXPECT_EQ(form.graph->nodes.at(0).outputs.at(0), graph_value);
   }
 }
 
-TEST(ExportForms, ThrowTheErrorsOfAnExport) {
+TEST(ExportForms, ThrowTheErrorsOfTheExport) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   p.output(p.op("aten::frobnicate", {{"self", v(x)}}, f32({2})));
   EXPECT_THROW(export_forms(p.program, {}, {{18, false}}), Error);
-  EXPECT_THROW(export_forms(relu_and("neg").program, {}, {{12, false}}), Error);
+  EXPECT_THROW(export_forms(relu_then("neg").program, {}, {{12, false}}), Error);
 }
 
-TEST(TrackedOpset, NotesWhereTheAnswersWouldDiffer) {
+TEST(TrackedOpset, DetectsOpsetsWithOtherAnswers) {
   const TrackedOpset opset(18);
   EXPECT_TRUE(opset.same_at(13) && opset.same_at(28));
   EXPECT_TRUE(opset >= 15);
@@ -139,7 +139,7 @@ TEST(TrackedOpset, NotesWhereTheAnswersWouldDiffer) {
   EXPECT_TRUE(opset < 21);
   EXPECT_FALSE(opset.same_at(21));
   EXPECT_TRUE(opset.same_at(20));
-  EXPECT_EQ(opset.answer([](int each) { return each % 2; }), 0);
+  EXPECT_EQ(opset.answer([](int version) { return version % 2; }), 0);
   EXPECT_FALSE(opset.same_at(17));
   EXPECT_TRUE(opset.same_at(16));
 }
@@ -171,8 +171,8 @@ std::vector<std::string> op_types(const Graph& graph) {
   return names;
 }
 
-// Operators without effect, and an operator with a known result, become nodes in the literal form only.
-TEST(ExportForms, LiteralFormsKeepEveryOperator) {
+// Only in the literal form, operators without effect and operators with known results become nodes.
+TEST(ExportForms, LiteralFormsHaveEveryOperator) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId sliced = p.op("aten::slice.Tensor", {{"self", v(x)}, {"dim", n(0)}, {"start", n(0)}}, f32({2, 3}));

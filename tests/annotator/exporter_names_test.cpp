@@ -1,4 +1,4 @@
-// Names of nodes, values and constants (annotator/exporter/names.h).
+// Names nodes, values and constants (annotator/exporter/names.h).
 #include <gtest/gtest.h>
 
 #include "annotator/exporter/names.h"
@@ -26,14 +26,14 @@ TEST(ScopePath, DoesNotDependOnTheCaller) {
   EXPECT_EQ(scope_path(program, called), "/head");
 }
 
-TEST(ScopePath, ComparesWholeSegments) {
+TEST(ScopePath, ComparesCompleteSegments) {
   Program program = stamped_sidecar().program;
   program.modules[ModuleId(3)].path = "encoder.layer.01";  // not a child of encoder.layer.0
   EXPECT_EQ(scope_path(program, ScopeId(3)), "/encoder/layer.01");
 }
 
-// torchvision's ResNet: layer1 is a Sequential, so it is called, and its children are called 0, 1, ...
-TEST(ScopePath, PrefixesTheContainer) {
+// In torchvision's ResNet, layer1 is a Sequential: it is called, and it calls its children 0, 1, ...
+TEST(ScopePath, IncludesTheContainer) {
   Program program;
   for (const char* path :
        {"", "features", "features.1", "features.1.0", "features.1.0.block", "features.1.0.block.2"}) {
@@ -44,7 +44,7 @@ TEST(ScopePath, PrefixesTheContainer) {
   }
   EXPECT_EQ(scope_path(program, ScopeId(2)), "/features/features.1");
   EXPECT_EQ(scope_path(program, ScopeId(5)), "/features/features.1/features.1.0/block/block.2");
-  program.scopes[ScopeId(5)].parent = ScopeId(3);  // block itself is not called
+  program.scopes[ScopeId(5)].parent = ScopeId(3);  // nothing calls block
   EXPECT_EQ(scope_path(program, ScopeId(5)), "/features/features.1/features.1.0/block.2");
 }
 
@@ -66,7 +66,7 @@ TEST(NameNodes, NumbersRepeatedNames) {
   EXPECT_EQ(g.graph.values[g.graph.initializers[0].value].name, "/encoder/layer.0/query/constant");
 }
 
-TEST(NameNodes, KeepsUserNames) {
+TEST(NameNodes, DoesNotChangeUserNames) {
   const Program program = stamped_sidecar().program;
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});

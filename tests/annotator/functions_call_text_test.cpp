@@ -1,4 +1,4 @@
-// Metadata of a function that several modules share: templates, and the differences that each call stores.
+// Metadata of functions that several modules share: templates, and the differences that calls store.
 #include <gtest/gtest.h>
 
 #include "annotator/functions/call_metadata.h"
@@ -7,7 +7,7 @@
 namespace whence::functions {
 namespace {
 
-TEST(CallText, TemplatesHoldSegments) {
+TEST(CallText, TemplatesReplaceCompleteSegments) {
   const std::string_view module = "layer.0";
   const std::pair<const char*, const char*> cases[] = {{"layer.0", "{module}"},
                                                        {"layer.0.attention", "{module}.attention"},
@@ -42,7 +42,7 @@ std::string value_of(const onnx::NodeProto& node, const std::string& key) {
   return "absent";
 }
 
-TEST(CallText, DifferencesRestoreEveryOriginal) {
+TEST(CallText, DifferencesRestoreTheOriginals) {
   const onnx::NodeProto first = node_with({{"same", "{module}.a"}, {"other", "1"}, {"extra", "x"}});
   const onnx::NodeProto second = node_with({{"same", "{module}"}});
   const std::string bytes = "\xff\x01";  // not UTF-8
@@ -59,7 +59,7 @@ TEST(CallText, DifferencesRestoreEveryOriginal) {
   EXPECT_EQ(value_of(b, "extra"), "absent");
 }
 
-TEST(CallText, NoDifferencesIfTheTemplateFits) {
+TEST(CallText, DifferencesAreEmptyIfTheTemplateFits) {
   const onnx::NodeProto node = node_with({{"k", "{module}.a"}});
   EXPECT_EQ(differences({{&node, "m"}}, {{{"k", "m.a"}}}), "");
   EXPECT_NE(differences({{&node, "n"}}, {{{"k", "m.a"}}}), "");

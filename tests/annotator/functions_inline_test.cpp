@@ -55,11 +55,11 @@ TEST_F(Functions, CallsWithinFunctionsAreInlined) {
   EXPECT_EQ(report_.calls, 1);
 }
 
-TEST_F(Functions, InnerNamesAreUnique) {
+TEST_F(Functions, NamesInInlinedCallsAreUnique) {
   const Lines lines = inlined(R"(g (float[2] x) => (float[2] y) { h = f.two (x) y = f.two (h) }
     <opset_import: ["" : 20], domain: "f"> two (a) => (b) { t = Relu (a) b = Neg (t) })");
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_NE(lines[1], lines[3]);  // each call has its own value t
+  EXPECT_NE(lines[1], lines[3]);  // each call has a separate value t
   EXPECT_EQ(lines[2], "Relu(h)");
 }
 
@@ -71,13 +71,13 @@ TEST_F(Functions, InvalidCallsAreRefused) {
     inlined(R"(g (float[2] x) => (float[2] y) { y = f.one (x, x) }
       <opset_import: ["" : 20], domain: "f"> one (a) => (b) { b = Neg (a) })");
   });
-  const auto all = [](const onnx_file::OnnxFunction&) { return true; };
-  EXPECT_EQ(inlined_size(parts(recursive), all), std::nullopt);
+  const auto all_functions = [](const onnx_file::OnnxFunction&) { return true; };
+  EXPECT_EQ(inlined_size(parts(recursive), all_functions), std::nullopt);
   const ModelParts nested = parts(R"(g (float[2] x) => (float[2] y) { h = f.outer (x) y = f.outer (h) }
     <opset_import: ["" : 20, "f" : 1], domain: "f"> outer (a) => (b) { t = f.inner (a) b = f.inner (t) }
     <opset_import: ["" : 20], domain: "f"> inner (a) => (b) { t = Neg (a) b = Neg (t) })");
-  EXPECT_EQ(inlined_size(nested, all), 8u);
-  EXPECT_EQ(inlined_size(nested, [](const onnx_file::OnnxFunction& each) { return each.name == "outer"; }), 4u);
+  EXPECT_EQ(inlined_size(nested, all_functions), 8u);
+  EXPECT_EQ(inlined_size(nested, [](const onnx_file::OnnxFunction& function) { return function.name == "outer"; }), 4u);
   EXPECT_EQ(stored_nodes(nested), 6u);
 }
 
@@ -103,7 +103,7 @@ TEST_F(Functions, TypesAreInferredThroughRuntimeOperators) {
   EXPECT_EQ(sizes_of(*numbers.find("k")->second), "3,5");
 }
 
-TEST_F(Functions, LostSizesAreNamedAgain) {
+TEST_F(Functions, UnknownSizesGetNames) {
   const ModelParts model = parts(R"(g (float[n, 4] x) => (float[a, b] y)
     <int64[2] target = {-1, 2}> { y = Reshape (x, target) })");
   const NamedSizes names(model);
@@ -113,11 +113,11 @@ TEST_F(Functions, LostSizesAreNamedAgain) {
   shape.add_dim()->set_dim_value(2);
   names.fill_in("y", type);
   EXPECT_EQ(sizes_of(type), "?,2");  // no input has the size 2 * n
-  onnx::TypeProto of_input;
-  of_input.mutable_tensor_type()->mutable_shape()->add_dim();
-  of_input.mutable_tensor_type()->mutable_shape()->add_dim();
-  names.fill_in("x", of_input);
-  EXPECT_EQ(sizes_of(of_input).substr(0, 1), "n");
+  onnx::TypeProto input_type;
+  input_type.mutable_tensor_type()->mutable_shape()->add_dim();
+  input_type.mutable_tensor_type()->mutable_shape()->add_dim();
+  names.fill_in("x", input_type);
+  EXPECT_EQ(sizes_of(input_type).substr(0, 1), "n");
 }
 
 }  // namespace

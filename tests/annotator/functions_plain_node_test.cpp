@@ -1,5 +1,5 @@
-// A plain node is a node that protobuf reads and writes back with equal bytes. Every other node must be detected,
-// because the bytes of a plain node are copied to the output.
+// Protobuf reads a plain node and writes the same bytes. Every other node must be detected, because the bytes of a
+// plain node are copied to the output.
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
@@ -30,7 +30,7 @@ onnx::NodeProto conv() {
 
 bool is_plain(const std::string& message) { return read_plain_node(message).has_value(); }
 
-TEST(PlainNode, ComesFromProtobuf) {
+TEST(PlainNode, NodesFromProtobufArePlain) {
   const std::string message = conv().SerializeAsString();
   const auto node = read_plain_node(message);
   ASSERT_TRUE(node);
@@ -77,7 +77,7 @@ TEST(PlainNode, PackedNumbersAreNotPlain) {
 
 TEST(PlainNode, DocStringsTensorsAndGraphsAreNotPlain) {
   onnx::NodeProto documented = conv(), constant = conv(), branch = conv();
-  documented.mutable_attribute(0)->set_doc_string("why");
+  documented.mutable_attribute(0)->set_doc_string("comment");
   constant.mutable_attribute(0)->mutable_t()->set_name("t");
   branch.mutable_attribute(0)->mutable_g()->set_name("then");
   for (const onnx::NodeProto& node : {documented, constant, branch}) EXPECT_FALSE(is_plain(node.SerializeAsString()));

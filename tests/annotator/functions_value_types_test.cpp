@@ -1,4 +1,4 @@
-// Infers the types of values, also in a graph so long that inference splits it into pieces.
+// Infers the types of values, including those of a long graph that inference splits into pieces.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void add_node(onnx::GraphProto& graph, const std::string& op_type, const std::ve
   node.add_output(output);
 }
 
-// x[n, 3], `length` Relu nodes, then MatMul by w[3, 5]. With a fault, one more MatMul that onnx rejects.
+// x[n, 3], `length` Relu nodes, then MatMul by w[3, 5]. `with_fault` adds a MatMul that onnx rejects.
 ModelParts long_chain(const TemporaryFolder& folder, int length, bool with_fault = false) {
   onnx::ModelProto model;
   model.set_ir_version(10);
@@ -60,7 +60,7 @@ std::string shape_of(const ValueTypes& types, const std::string& name) {
   return text;
 }
 
-TEST(ValueTypes, FollowFromInputsAndWeights) {
+TEST(ValueTypes, AreInferredFromInputsAndWeights) {
   const TemporaryFolder folder;
   const ModelParts parts = long_chain(folder, 2);
   EXPECT_EQ(shape_of(value_types(parts), "v2"), "n,3");
@@ -69,7 +69,7 @@ TEST(ValueTypes, FollowFromInputsAndWeights) {
   EXPECT_EQ(shape_of(value_types(parts), "w"), "3,5");
 }
 
-TEST(ValueTypes, FollowFromPieceToPiece) {
+TEST(ValueTypes, AreInferredAcrossPieces) {
   const TemporaryFolder folder;
   constexpr int length = 100'001;  // more nodes than one piece
   const ValueTypes types = value_types(long_chain(folder, length), {{"n", 7}});
@@ -78,7 +78,7 @@ TEST(ValueTypes, FollowFromPieceToPiece) {
   EXPECT_EQ(shape_of(types, "y"), "7,5");
 }
 
-TEST(ValueTypes, OfARejectedPieceAreTheTypesInTheFile) {
+TEST(ValueTypes, AreReadFromTheFileIfOnnxRejectsAPiece) {
   const TemporaryFolder folder;
   const ValueTypes types = value_types(long_chain(folder, 100'000, /*with_fault=*/true));
   EXPECT_EQ(shape_of(types, "v100000"), "n,3");  // from the previous piece

@@ -19,7 +19,7 @@ inline std::vector<std::string> op_types(const graph::Graph& graph) {
   return types;
 }
 
-// A size of -1 is a dynamic axis, named "d0", "d1", ... by its position.
+// A size of -1 is a dynamic axis with the name "d0", "d1", ... by position.
 class GraphBuilder {
  public:
   graph::Graph graph;
@@ -33,18 +33,18 @@ class GraphBuilder {
     return id;
   }
 
-  // Each node is its own operation, numbered 0, 1, 2, ...; `op` overrides the number.
+  // Each node is a new operation, numbered from 0, unless `op` is specified.
   graph::GraphValueId node(const std::string& op_type, const std::vector<graph::GraphValueId>& inputs,
                            std::vector<graph::Attribute> attributes = {}, DType dtype = DType::float32,
                            const std::vector<std::int64_t>& sizes = {}, std::int32_t op = -1) {
-    graph::GraphNode added;
-    added.op_type = op_type;
-    added.inputs = inputs;
-    added.attributes = std::move(attributes);
-    added.origin = {origin::OriginKind::own, {op < 0 ? next_op_++ : op}};
+    graph::GraphNode new_node;
+    new_node.op_type = op_type;
+    new_node.inputs = inputs;
+    new_node.attributes = std::move(attributes);
+    new_node.origin = {origin::OriginKind::own, {op < 0 ? next_op_++ : op}};
     const graph::GraphValueId result = typed({}, dtype, sizes);
-    added.outputs = {result};
-    graph.add_node(std::move(added));
+    new_node.outputs = {result};
+    graph.add_node(std::move(new_node));
     return result;
   }
 

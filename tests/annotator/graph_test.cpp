@@ -1,4 +1,4 @@
-// graph::Graph: compact() and captured values. Also merged origins, and casts of constants.
+// graph::Graph: compact() and captured values. Also: merged origins, and casts of constants.
 #include "annotator/graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Graph, CompactMovesAppendedNodesBeforeTheirReaders) {
   }
 }
 
-TEST(Graph, BodiesKeepCapturesAlive) {
+TEST(Graph, CompactKeepsValuesThatBodiesCapture) {
   Graph graph;
   const GraphValueId condition = graph.add_value({});
   graph.inputs = {condition};
@@ -79,7 +79,7 @@ TEST(Graph, BodiesKeepCapturesAlive) {
   EXPECT_EQ(body->outer, &moved);
 }
 
-TEST(Graph, OriginsMergeSortedAndDistinct) {
+TEST(Graph, MergedOriginsAreSortedAndDistinct) {
   const origin::NodeOrigin merged =
       origin::merge_origins({OriginKind::own, {3}}, {OriginKind::shared, {1, 3}}, OriginKind::fused);
   EXPECT_EQ(merged.kind, OriginKind::fused);
@@ -89,7 +89,7 @@ TEST(Graph, OriginsMergeSortedAndDistinct) {
   EXPECT_EQ(origin.ops, (std::vector<std::int32_t>{1, 2, 5}));
 }
 
-TEST(TensorValues, HalvesRoundToNearestEven) {
+TEST(TensorValues, RoundsToNearestEven) {
   const struct {
     float value;
     std::uint16_t half, brain;
@@ -106,7 +106,7 @@ TEST(TensorValues, HalvesRoundToNearestEven) {
   }
 }
 
-TEST(TensorValues, CastsAsPyTorchDoes) {
+TEST(TensorValues, CastsLikePyTorch) {
   const TensorData pi = program::number_scalar(3.75, DType::float64);
   EXPECT_EQ(single_integer(*cast_tensor(pi, DType::int32)), 3);
   EXPECT_EQ(program::single_number(*cast_tensor(pi, DType::float16)), 3.75);

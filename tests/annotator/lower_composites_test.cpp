@@ -1,5 +1,5 @@
-// Composite operators are replaced by their definition if they have no converter or if the converter refuses. The
-// tests supply the definitions in place of PyTorch.
+// Replaces composite operators with their definitions if they have no converter or if the converter refuses. The tests
+// supply the definitions instead of PyTorch.
 #include <gtest/gtest.h>
 
 #include "annotator/exporter/export.h"
@@ -20,7 +20,7 @@ Names operators(const graph::Graph& graph) {
   return names;
 }
 
-// The definition of an operator with one tensor argument. Each step reads the result of the previous step.
+// The definition of an operator with one tensor argument. Each step uses the result of the previous step.
 struct Definition {
   std::vector<std::string> steps;
   std::size_t result;  // 0: the argument, 1: the first step's result, ...
@@ -58,7 +58,7 @@ TEST(Composites, AreNotRequestedIfAllOperatorsHaveConverters) {
   EXPECT_TRUE(composites.requests.empty());
 }
 
-TEST(Composites, AreNotRequestedIfUnread) {
+TEST(Composites, AreNotRequestedIfUnused) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   p.op("aten::twice", {{"self", v(x)}}, f32({2, 3}));
@@ -68,7 +68,7 @@ TEST(Composites, AreNotRequestedIfUnread) {
   EXPECT_TRUE(composites.requests.empty());
 }
 
-TEST(Composites, HaveTheOperationOfTheCall) {
+TEST(Composites, HaveTheOriginOfTheCall) {
   ProgramBuilder p;
   p.output(p.op("aten::twice", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3})));
   const Result<graph::Graph> graph = Composites{{{"aten::twice", {{"aten::neg", "aten::exp"}, 2}}}}.exported(p.program);
@@ -76,8 +76,8 @@ TEST(Composites, HaveTheOperationOfTheCall) {
   for (const graph::GraphNode& node : graph->nodes) EXPECT_EQ(node.origin.ops, std::vector<std::int32_t>{0});
 }
 
-// x' = exp(x); y = part(x'), an alias of x'; y.neg_(); return x', exp(y)   ->   x' is neg(exp(x)) as well
-TEST(Composites, MayReturnViewsThatTheProgramWritesThrough) {
+// x' = exp(x); y = part(x'), a view of x'; y.neg_(); return x', exp(y)   ->   x' also becomes neg(exp(x))
+TEST(Composites, MayReturnViewsThatTheProgramChanges) {
   ProgramBuilder p;
   const ValueId x = p.op("aten::exp", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3}));
   const ValueId y = p.op("aten::part", {{"self", v(x)}}, f32({2, 3}));
@@ -99,7 +99,7 @@ TEST(Composites, MayWriteToTheirArguments) {
             (Names{"Exp", "Neg"}));
 }
 
-TEST(Composites, WithAnUnsupportedStepAreRefusedByTheirOwnName) {
+TEST(Composites, AreRefusedByNameIfAStepIsUnsupported) {
   ProgramBuilder p;
   p.output(p.op("aten::twice", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3})));
   const Result<graph::Graph> graph =
@@ -110,8 +110,8 @@ TEST(Composites, WithAnUnsupportedStepAreRefusedByTheirOwnName) {
   EXPECT_EQ(graph.diagnostics().front().message, "aten::twice");
 }
 
-// A failed composite does not prevent the replacement of a second one whose steps all have converters.
-TEST(Composites, DoNotBlockOthers) {
+// A composite that fails does not prevent the replacement of another composite.
+TEST(Composites, AreReplacedIfOthersFail) {
   ProgramBuilder p;
   const ValueId h = p.op("aten::twice", {{"self", v(p.input("x", f32({2, 3})))}}, f32({2, 3}));
   p.output(p.op("aten::half", {{"self", v(h)}}, f32({2, 3})));

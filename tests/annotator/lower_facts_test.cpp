@@ -1,4 +1,4 @@
-// Queries that lowering makes on a program, and single lowering passes.
+// Single lowering passes, and the queries that they make on a program.
 #include <gtest/gtest.h>
 
 #include "annotator/lower/composites.h"
@@ -49,7 +49,7 @@ TEST(LowerOverlaps, SizesComeFromTheExample) {
   EXPECT_FALSE(lower::reads_what_it_overwrites(p.program, first, {ValueId(0), Size::unknown(), {length}, {1}}, false));
 }
 
-TEST(LowerState, TheLastWriteToAParameterOrInput) {
+TEST(LowerState, FindsTheLastWriteToAParameterOrInput) {
   ProgramBuilder p;
   const float zeros[4] = {};
   const ValueId x = p.input("x", f32({4}));
@@ -66,14 +66,14 @@ TEST(LowerState, TheLastWriteToAParameterOrInput) {
   EXPECT_EQ(states[0].holds, last);
 }
 
-// if c: x [n, 2] else: reshape(x, [4]); `taken` is the value of c in the example.
-std::optional<Program> program_with_example_ranks(std::optional<bool> taken, std::vector<Dim> first,
+// neg(x) [n, 2] if c else flatten(x) [4]. `condition` is the value of c in the example.
+std::optional<Program> program_with_example_ranks(std::optional<bool> condition, std::vector<Dim> first,
                                                   Diagnostics& notes) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({named(2, p.symbol("n", 2)), fixed(2)}));
   const ValueId c = p.input("c", boolean());
   std::vector<NamedArgument> arguments = {{"condition", v(c)}};
-  if (taken) arguments.push_back({std::string(example_argument), Argument{*taken}});
+  if (condition) arguments.push_back({std::string(example_argument), Argument{*condition}});
   Node& branch = p.nest("prim::If", arguments, {{ValueKind::tensor, DType::float32, std::nullopt}}, 2);
   std::vector<Block> blocks(2);
   p.fill(blocks[0], [&] { blocks[0].outputs = {v(p.op("aten::neg", {{"self", v(x)}}, f32(first)))}; });
@@ -83,14 +83,14 @@ std::optional<Program> program_with_example_ranks(std::optional<bool> taken, std
   return lower::with_example_ranks(p.program, notes);
 }
 
-TEST(LowerRanks, TheResultHasTheRankOfTheExample) {
+TEST(LowerRanks, ResultsHaveTheRankOfTheExample) {
   Diagnostics notes;
   const auto program = program_with_example_ranks(true, {named(2, SymbolId(0)), fixed(2)}, notes);
   ASSERT_TRUE(program);
   const Node& branch = program->body.nodes.front();
   ASSERT_TRUE(program->values[branch.outputs.front()].type.dims);
   EXPECT_EQ(program->values[branch.outputs.front()].type.dims->size(), 2u);
-  // The other branch becomes an empty tensor: its dynamic axis has size 0.
+  // The other branch returns an empty tensor, whose dynamic axis has size 0.
   const Node& reshape = branch.blocks[1].nodes.back();
   EXPECT_EQ(reshape.target, "aten::reshape");
   EXPECT_EQ(*reshape.find("shape")->as<ArgumentList>(), (ArgumentList{n(0), n(2)}));
@@ -99,7 +99,7 @@ TEST(LowerRanks, TheResultHasTheRankOfTheExample) {
   EXPECT_EQ(notes.size(), 1u);
 }
 
-TEST(LowerRanks, NothingChangesWithoutAnExampleOrAnEmptyAxis) {
+TEST(LowerRanks, ResultsAreUnchangedWithoutAnExampleOrAnEmptyAxis) {
   Diagnostics notes;
   EXPECT_FALSE(program_with_example_ranks(std::nullopt, {named(2, SymbolId(0)), fixed(2)}, notes));
   EXPECT_FALSE(program_with_example_ranks(true, {fixed(2), fixed(2)}, notes));  // no axis can be empty
@@ -124,7 +124,7 @@ TEST(LowerConstants, EmptyTensorsNeedNoOperation) {
   EXPECT_EQ(node_count(tensor(DType::undefined, {3, 0})), 2u);  // the dtype is unknown
 }
 
-// Decomposes aten::twice(x), defined here as an addition and a reshape to the example's sizes.
+// Decomposes aten::twice(x) into an addition and a reshape to the sizes of the example.
 Program decomposed(ProgramBuilder& p, Failures& failures) {
   const lower::TraceComposite trace = [](const CompositeCall& call, Program& steps, Diagnostics&) {
     if (call.call.target != "aten::twice") return false;

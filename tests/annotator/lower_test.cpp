@@ -1,4 +1,5 @@
-// lower::lower(): writes become values, decided branches and no-ops are removed, known values become constants.
+// lower::lower() replaces writes with new values and known values with constants, and removes constant branches and
+// no-ops.
 #include <gtest/gtest.h>
 
 #include "annotator/lower/pass.h"
@@ -36,7 +37,7 @@ const Node& producer_of(const Program& program, const Node& node, const std::str
   throw std::runtime_error("no node computes '" + argument + "'");
 }
 
-TEST(Lower, AWriteIsANewValueForLaterReaders) {
+TEST(Lower, LaterReadersUseTheResultOfAWrite) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({2}));
@@ -44,7 +45,7 @@ TEST(Lower, AWriteIsANewValueForLaterReaders) {
   const ValueId added = p.op("aten::add_.Tensor", {{"self", v(y)}, {"other", n(1)}, {"alpha", n(1)}}, f32({2}));
   p.output(before);
   p.output(y);
-  p.output(added);  // the tensor y
+  p.output(added);  // the same tensor as y
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::exp", "aten::add.Tensor"}));
   const ValueId newest = program.body.nodes[2].outputs.front();
@@ -53,7 +54,7 @@ TEST(Lower, AWriteIsANewValueForLaterReaders) {
   EXPECT_EQ(program.body.nodes[2].origin.op, 2);
 }
 
-TEST(Lower, AWriteThroughAViewChangesItsBaseAndItsSiblings) {
+TEST(Lower, AWriteToAViewChangesItsBaseAndOtherViews) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({3, 4}));
   const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({3, 4}));
@@ -73,7 +74,7 @@ TEST(Lower, AWriteThroughAViewChangesItsBaseAndItsSiblings) {
   EXPECT_EQ(producer_of(program, program.body.nodes[6], "self").target, "aten::select_scatter");
 }
 
-TEST(Lower, ACopyOfEqualTypeNeedsNoNode) {
+TEST(Lower, ACopyWithEqualTypeNeedsNoNode) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId source = p.op("aten::exp", {{"self", v(x)}}, f32({3}));
@@ -84,8 +85,8 @@ TEST(Lower, ACopyOfEqualTypeNeedsNoNode) {
   EXPECT_EQ(targets(lowered(p.program)), (Names{"aten::exp", "aten::neg", "aten::select_scatter"}));
 }
 
-// Relative positions: coords = grid.permute(...).contiguous(); coords[0] += 1; coords[0] *= 2; coords.sum().
-TEST(Lower, SeveralWritesToAPossibleView) {
+// For example relative positions: coords = grid.permute(...).contiguous(); coords[0] += 1; coords[0] *= 2.
+TEST(Lower, APossibleViewMayBeWrittenSeveralTimes) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
@@ -124,7 +125,7 @@ TEST(Lower, AWriteToAPossibleViewIsRefusedIfTheBaseIsRead) {
   }
 }
 
-TEST(Lower, InPlaceOperatorsThatWriteNothing) {
+TEST(Lower, InPlaceOperatorsThatChangeNoElement) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
@@ -171,7 +172,7 @@ TEST(Lower, ALoopCarriesWrittenTensors) {
     const ValueId row = p.op("aten::select.int", {{"self", v(y)}, {"dim", n(0)}, {"index", v(iteration)}}, f32({2}));
     p.op("aten::relu_", {{"self", v(row)}}, f32({2}));
   });
-  p.output(view);  // the view precedes the loop and must be recomputed lowered_body it
+  p.output(view);  // the view was taken before the loop and must be recomputed after it
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), (Names{"aten::neg", "prim::Loop", "aten::select.int"}));
   const Node& lowered_loop = program.body.nodes[1];
@@ -184,7 +185,7 @@ TEST(Lower, ALoopCarriesWrittenTensors) {
   EXPECT_EQ(*program.body.nodes[2].find("self"), v(lowered_loop.outputs[0]));
 }
 
-// r = exp(y) if condition else y; r.relu_(): y changes if the condition is false.
+// r = exp(y) if condition else y; r.relu_(). y changes only if the condition is false.
 TEST(Lower, AWriteToAPossibleAliasFromABranchIsConditional) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
@@ -208,7 +209,7 @@ TEST(Lower, AWriteToAPossibleAliasFromABranchIsConditional) {
   EXPECT_EQ(program.outputs[1].value, v(written));
 }
 
-// h = y; loop: h.relu_(); h = exp(h): only the first iteration changes y, and a flag marks it.
+// h = y; loop: h.relu_(); h = exp(h). Only the first iteration changes y; a flag marks it.
 TEST(Lower, AVariableThatStartsAsAnAliasGetsAFlag) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
@@ -237,7 +238,7 @@ TEST(Lower, AVariableThatStartsAsAnAliasGetsAFlag) {
   EXPECT_EQ(program.outputs[0].value, v(lowered_loop.outputs[1]));
 }
 
-TEST(Lower, AVariableReadOnlyByItsNextValueIsDropped) {
+TEST(Lower, AnUnusedLoopVariableIsDropped) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId trips = p.input("trips", integer());
@@ -274,12 +275,12 @@ TEST(Lower, ABranchThatReshapesAnOuterTensorIsRefused) {
   EXPECT_EQ(failures[0].diagnostic.where.op, "aten::unsqueeze_");
 }
 
-TEST(Lower, ADecidedBranchIsInlined) {
-  for (const bool taken : {false, true}) {
+TEST(Lower, AConstantBranchIsInlined) {
+  for (const bool condition_value : {false, true}) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({2}));
     const ValueId condition = p.op("aten::gt", {}, boolean());
-    p.known(condition, program::integer_scalar(taken ? 1 : 0, DType::boolean));
+    p.known(condition, program::integer_scalar(condition_value ? 1 : 0, DType::boolean));
     Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {f32({2})}, 2);
     const ValueId result = branch.outputs.front();
     std::size_t side = 0;
@@ -288,22 +289,22 @@ TEST(Lower, ADecidedBranchIsInlined) {
       p.fill(block, [&] { block.outputs = {v(p.op(op, {{"self", v(x)}}, f32({2})))}; });
     }
     p.output(result);
-    EXPECT_EQ(targets(lowered(p.program)), Names{taken ? "aten::relu" : "aten::neg"});
+    EXPECT_EQ(targets(lowered(p.program)), Names{condition_value ? "aten::relu" : "aten::neg"});
   }
 }
 
-// found, value = (True, -x) if condition else (False, None); result = relu(value) if found else x
+// flag, value = (True, -x) if condition else (False, None); result = relu(value) if flag else x
 Program branch_on_flag(bool reads_later_node) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
   Node& first = p.nest("prim::If", {{"condition", v(condition)}}, {boolean(), f32({2})}, 2);
-  const ValueId found = first.outputs[0], value = first.outputs[1];
+  const ValueId flag = first.outputs[0], value = first.outputs[1];
   p.fill(first.blocks[0],
          [&] { first.blocks[0].outputs = {Argument{true}, v(p.op("aten::neg", {{"self", v(x)}}, f32({2})))}; });
   first.blocks[1].outputs = {Argument{false}, Argument{None{}}};
   const ValueId later = p.op("aten::cos", {{"self", v(value)}}, f32({2}));
-  Node& second = p.nest("prim::If", {{"condition", v(found)}}, {f32({2})}, 2);
+  Node& second = p.nest("prim::If", {{"condition", v(flag)}}, {f32({2})}, 2);
   const ValueId result = second.outputs[0];
   const ValueId operand = reads_later_node ? later : value;
   p.fill(second.blocks[0],
@@ -313,11 +314,11 @@ Program branch_on_flag(bool reads_later_node) {
   return lowered(p.program);
 }
 
-TEST(Lower, ABranchDecidedByAnEarlierOneIsMerged) {
+TEST(Lower, BranchesOnOneConditionAreMerged) {
   const Program program = branch_on_flag(false);
   ASSERT_EQ(targets(program), Names{"prim::If"});
   const Node& branch = program.body.nodes[0];
-  ASSERT_EQ(branch.outputs.size(), 1u);  // neither the flag nor the value is read any more
+  ASSERT_EQ(branch.outputs.size(), 1u);  // no output for the flag and the value
   ASSERT_EQ(branch.blocks[0].nodes.size(), 2u);
   EXPECT_EQ(branch.blocks[0].nodes[1].target, "aten::relu");
   EXPECT_EQ(*branch.blocks[0].nodes[1].find("self"), v(branch.blocks[0].nodes[0].outputs[0]));
@@ -328,7 +329,7 @@ TEST(Lower, ABranchThatReadsALaterNodeIsNotMerged) {
   EXPECT_EQ(targets(branch_on_flag(true)), (Names{"prim::If", "aten::cos", "prim::If"}));
 }
 
-TEST(Lower, OperatorsWithoutEffectVanish) {
+TEST(Lower, OperatorsWithoutEffectAreRemoved) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
   ValueId y = p.op("aten::dropout", {{"input", v(x)}, {"p", Argument{0.5}}, {"train", Argument{false}}}, f32({2, 3}));
@@ -342,7 +343,7 @@ TEST(Lower, OperatorsWithoutEffectVanish) {
   EXPECT_EQ(*program.body.nodes[0].find("input"), v(x));
 }
 
-TEST(Lower, AWriteMayHaveAKnownResult) {
+TEST(Lower, AKnownResultOfAWriteBecomesAConstant) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId zeros = p.op("aten::zeros", {}, f32({2}));
@@ -371,7 +372,7 @@ TensorData zeros(DType dtype, std::vector<std::int64_t> shape) {
   return data;
 }
 
-// weight.to(float32) is four times as large as int8. Tested without and with a second reader of the weight.
+// weight.to(float32) is four times as large as int8. The second case adds a reader of the weight.
 TEST(Lower, AKnownTensorThatEnlargesTheFileIsComputed) {
   for (const DType dtype : {DType::int8, DType::float64}) {
     ProgramBuilder p;
@@ -388,7 +389,7 @@ TEST(Lower, AKnownTensorThatEnlargesTheFileIsComputed) {
   }
 }
 
-TEST(Lower, OnlyNumbersAreKnownWithoutFolding) {
+TEST(Lower, TensorsStayOperationsIfFoldingIsOff) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId ones = p.op("aten::ones", {}, f32({2}));

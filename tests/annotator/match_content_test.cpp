@@ -1,4 +1,4 @@
-// Finds parameters by the bytes of a file's tensors: unchanged, transposed, cast, concatenated, split, gates reordered.
+// Finds parameters by the bytes of tensors, which may be transposed, cast, concatenated, split or have reordered gates.
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using match::TensorSource;
 namespace {
 
 using How = TensorSource::How;
-using Numbers = std::vector<std::int32_t>;  // stored as float32 bytes, because integers are easier to write
+using Numbers = std::vector<std::int32_t>;  // used as the bytes of float32 elements
 
 Numbers consecutive(std::int32_t first, std::size_t count) {
   Numbers numbers(count);
@@ -74,7 +74,8 @@ TEST_F(MatchContent, FindsBlocksOfRowsAndColumns) {
   EXPECT_EQ(find({1, 2, 3, 5}, {2, 2}), "");
 }
 
-// PyTorch has the gates of an LSTM as i f c o, ONNX as i o f c; a bidirectional layer's tensor has both directions.
+// PyTorch stores the gates of an LSTM as i f c o, ONNX as i o f c. The tensor of a bidirectional layer has both
+// directions.
 TEST_F(MatchContent, FindsBothDirectionsOfARecurrentLayer) {
   parameter(consecutive(1, 8), {4, 2});
   parameter(consecutive(11, 8), {4, 2});
@@ -99,7 +100,7 @@ TEST_F(MatchContent, FindsCastsOfTheTranspose) {
   }
 }
 
-// 1.5, -2, 2^-24 (subnormal in float16) and infinity: both 16-bit types hold them exactly.
+// Both 16-bit types represent 1.5, -2, 2^-24 (subnormal in float16) and infinity exactly.
 TEST_F(MatchContent, FindsTensorsWidenedToFloat32) {
   const std::vector<std::uint32_t> numbers = {0x3fc00000, 0xc0000000, 0x33800000, 0x7f800000};
   const std::vector<std::uint16_t> bfloat = {0x3fc0, 0xc000, 0x3380, 0x7f80}, half = {0x3e00, 0xc000, 0x0001, 0x7c00};
@@ -117,18 +118,18 @@ TEST_F(MatchContent, FindsTensorsWidenedToFloat32) {
     EXPECT_EQ(text(ParameterContent(reference).find(wide)), "0:bytes") << name_of(dtype);
     std::vector<std::uint32_t> finer = numbers;
     finer[0] += 1;
-    StructureTensor other = wide;
-    other.bytes = {reinterpret_cast<const char*>(finer.data()), 16};
-    EXPECT_EQ(text(ParameterContent(reference).find(other)), "") << name_of(dtype);
+    StructureTensor different = wide;
+    different.bytes = {reinterpret_cast<const char*>(finer.data()), 16};
+    EXPECT_EQ(text(ParameterContent(reference).find(different)), "") << name_of(dtype);
   }
 }
 
-TEST_F(MatchContent, MatchesZerosOnlyToAParameterOfTheirSizes) {
+TEST_F(MatchContent, MatchesZerosOnlyToParametersOfEqualSize) {
   parameter(Numbers(4), {4});
-  const std::vector<TensorSource> found = ParameterContent(reference).find(tensor(Numbers(4), {1, 4}));
-  ASSERT_EQ(text(found), "0:bytes");
-  EXPECT_TRUE(found[0].is_common);
-  EXPECT_GT(found[0].candidates, 1);
+  const std::vector<TensorSource> sources = ParameterContent(reference).find(tensor(Numbers(4), {1, 4}));
+  ASSERT_EQ(text(sources), "0:bytes");
+  EXPECT_TRUE(sources[0].is_common);
+  EXPECT_GT(sources[0].candidates, 1);
   EXPECT_EQ(find(Numbers(4), {2, 2}), "");
   EXPECT_EQ(find(Numbers(8), {8}), "");
   EXPECT_EQ(find({0, 0, 0, 0, 1, 2, 3, 4}, {8}), "");
@@ -136,15 +137,15 @@ TEST_F(MatchContent, MatchesZerosOnlyToAParameterOfTheirSizes) {
 
 TEST_F(MatchContent, ComparesOnlyEqualTypes) {
   parameter({7, 0, 5, 0, 9, 0, 2, 0, 4, 0, 1, 0, 8, 0, 3, 0, 6, 0, 11, 0}, {20});
-  const std::vector<std::int64_t> same = {7, 5, 9, 2, 4, 1, 8, 3, 6, 11};
+  const std::vector<std::int64_t> elements = {7, 5, 9, 2, 4, 1, 8, 3, 6, 11};
   StructureTensor integers;
   integers.data_type = onnx::TensorProto::INT64;
   integers.dims = {10};
-  integers.bytes = {reinterpret_cast<const char*>(same.data()), 80};
+  integers.bytes = {reinterpret_cast<const char*>(elements.data()), 80};
   EXPECT_EQ(text(ParameterContent(reference).find(integers)), "");
 }
 
-// Finds an int64 parameter unless any graph may hold its content: few numbers, one repeated number, a range.
+// Does not find an int64 parameter with content that any graph may have: few numbers, one repeated number, a range.
 TEST_F(MatchContent, IgnoresCommonIntegers) {
   const std::vector<std::vector<std::int64_t>> rows = {{7, 5, 9, 2, 4, 1, 8, 3, 6, 11},
                                                        {7, 5, 9, 2},
@@ -169,17 +170,17 @@ TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
   parameter(consecutive(1, 8), {4, 2});
   const Numbers top = {1, 2, 3, 4}, bottom = {5, 6, 7, 8}, left = {1, 3, 5, 7}, other = {9, 9, 9, 9};
   std::vector<StructureTensor> tensors = {tensor(other, {2, 2}), tensor(top, {2, 2}), tensor(bottom, {2, 2})};
-  std::vector<std::vector<TensorSource>> found(3);
-  ParameterContent(reference).find_split(tensors, found);
-  EXPECT_EQ(text(found[0]), "");
-  EXPECT_EQ(text(found[1]), "0:bytes");
-  EXPECT_EQ(text(found[2]), "0:bytes");
+  std::vector<std::vector<TensorSource>> sources(3);
+  ParameterContent(reference).find_split(tensors, sources);
+  EXPECT_EQ(text(sources[0]), "");
+  EXPECT_EQ(text(sources[1]), "0:bytes");
+  EXPECT_EQ(text(sources[2]), "0:bytes");
 
-  const Numbers right = {2, 4, 6, 8};  // each column is a tensor
+  const Numbers right = {2, 4, 6, 8};  // split into columns
   tensors = {tensor(left, {4, 1}), tensor(right, {4, 1})};
-  found.assign(2, {});
-  ParameterContent(reference).find_split(tensors, found);
-  EXPECT_EQ(text(found[0]) + text(found[1]), "0:bytes0:bytes");
+  sources.assign(2, {});
+  ParameterContent(reference).find_split(tensors, sources);
+  EXPECT_EQ(text(sources[0]) + text(sources[1]), "0:bytes0:bytes");
 }
 
 }  // namespace

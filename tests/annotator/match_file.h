@@ -1,4 +1,4 @@
-// Small ONNX models for the match tests, parsed from ONNX's text format and read like any ONNX file.
+// Parses small ONNX models from ONNX's text format, and reads them like files.
 #pragma once
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Matches small files against small programs. Each test has one kind of change in the file.
+// Matches small files with small programs. Each test has one kind of change in the file.
 #include <map>
 
 #include "annotator/match/match.h"
@@ -13,7 +13,7 @@ using match::module_of_path;
 
 namespace {
 
-// Query and key of one input, their product, a softmax, a sum with the input and an activation, each in its module.
+// Query and key of one input, their product, a softmax, a sum with the input and an activation, in separate modules.
 // With `negated`, the product reads -query and -key.
 class Attention : public ProgramBuilder {
  public:
@@ -27,12 +27,12 @@ class Attention : public ProgramBuilder {
     const ValueId transposed = in("attention", [&] { return op("aten::t", {{"self", v(key)}}, f32({4, 2})); });
     const ValueId scores = in(
         "attention", [&] { return op("aten::matmul", {{"self", v(query)}, {"other", v(transposed)}}, f32({2, 2})); });
-    const ValueId soft =
+    const ValueId probabilities =
         in("attention", [&] { return op("aten::softmax.int", {{"self", v(scores)}, {"dim", n(-1)}}, f32({2, 2})); });
-    const ValueId back =
-        in("attention", [&] { return op("aten::matmul", {{"self", v(soft)}, {"other", v(x)}}, f32({2, 4})); });
+    const ValueId weighted =
+        in("attention", [&] { return op("aten::matmul", {{"self", v(probabilities)}, {"other", v(x)}}, f32({2, 4})); });
     const ValueId sum = in("block", [&] {
-      return op("aten::add.Tensor", {{"self", v(back)}, {"other", v(x)}, {"alpha", n(1)}}, f32({2, 4}));
+      return op("aten::add.Tensor", {{"self", v(weighted)}, {"other", v(x)}, {"alpha", n(1)}}, f32({2, 4}));
     });
     output(in("act", [&] { return op("aten::relu", {{"self", v(sum)}}, f32({2, 4})); }), "y");
   }
@@ -67,7 +67,7 @@ class Attention : public ProgramBuilder {
 
 class MatchModel : public ::testing::Test {
  protected:
-  // Returns the module paths of each node, joined by '+', under the node's first output.
+  // Maps the first output of each node to the node's module paths, joined by '+'.
   std::map<std::string, std::string> match(const std::string& text) {
     return match(parse_model(text), attention.program);
   }
@@ -99,8 +99,8 @@ class MatchModel : public ::testing::Test {
   match::MatchReport report;
 };
 
-// Names and bytes differ, and the file has key before query: only the product's operands distinguish them.
-TEST_F(MatchModel, DistinguishesTwinsByReader) {
+// Names and bytes differ, and key precedes query in the file. Only the operands of the product distinguish them.
+TEST_F(MatchModel, DistinguishesTwinsByTheirReader) {
   const auto modules = match(model(R"(
     a = MatMul(x, w1)   c = Add(a, b1)   k = Transpose(c)
     d = MatMul(x, w2)   q = Add(d, b2)
@@ -115,7 +115,7 @@ TEST_F(MatchModel, DistinguishesTwinsByReader) {
   EXPECT_EQ(modules.at("y"), "act");
 }
 
-// torch.export numbers operators in order of execution, and the file has a different order from the recording.
+// torch.export numbers operators in order of execution, which differs between the file and the recording.
 TEST_F(MatchModel, DoesNotDistinguishTwinsByNumber) {
   onnx::ModelProto file = parse_model(model(R"(
     a = MatMul(x, w1)   c = Add(a, b1)   l = Neg(c)      k = Transpose(l)
@@ -134,7 +134,7 @@ TEST_F(MatchModel, DoesNotDistinguishTwinsByNumber) {
   EXPECT_EQ(modules.at("n"), "attention");
 }
 
-TEST_F(MatchModel, StepsOverExtraNodes) {
+TEST_F(MatchModel, SkipsExtraNodes) {
   const auto modules = match(model(R"(
     d = Gemm(x, w2, b2)  a = Gemm(x, w1, b1)  k = Transpose(a)  z = Constant<value = float {0.5}>()  h = Mul(d, z)
     s = MatMul(h, k)     p = Softmax(s)       o = MatMul(p, x)  r = Add(x, o)                        y = Relu(r))"));
@@ -145,7 +145,7 @@ TEST_F(MatchModel, StepsOverExtraNodes) {
   EXPECT_EQ(modules.at("r"), "block");
 }
 
-TEST_F(MatchModel, PutsQuantisedNodesInTheirModules) {
+TEST_F(MatchModel, FindsTheModulesOfQuantisedNodes) {
   const auto modules = match(model(R"(
     xq, xs, xz = DynamicQuantizeLinear(x)
     i = MatMulInteger(xq, w1, xz)  f = Cast<to = 1>(i)  g = Mul(f, xs)  q = Add(g, b1)
@@ -175,7 +175,7 @@ TEST_F(MatchModel, ReadsModulesInNames) {
   EXPECT_EQ(module_of_path(""), "");
 }
 
-TEST_F(MatchModel, TheEvidenceNamesItsSource) {
+TEST_F(MatchModel, EvidenceNamesItsSource) {
   onnx::ModelProto named = parse_model(model(R"(a = MatMul(x, w1) c = Add(a, b1) k = Transpose(c) d = MatMul(x, w2)
     q = Add(d, b2) s = MatMul(q, k) p = Softmax(s) o = MatMul(p, x) r = Add(o, x) y = Relu(r))"));
   named.mutable_graph()->mutable_node(8)->set_name("/block/Add");
@@ -185,7 +185,7 @@ TEST_F(MatchModel, TheEvidenceNamesItsSource) {
   EXPECT_EQ(report.evidence[9].find("block"), std::string::npos) << report.evidence[9];
 }
 
-TEST_F(MatchModel, ReportsAFileOfAnotherModel) {
+TEST_F(MatchModel, DetectsAFileOfAnotherModel) {
   match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[1,1,8,8] i) => (float[1,1,6,6] t)
     <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Conv(i, w) })");
   EXPECT_TRUE(report.fit.of_another_model());

@@ -1,4 +1,4 @@
-// Pairs the values and nodes that have equal names in a foreign file and in an earlier file.
+// Pairs values and nodes with equal names in a foreign file and an earlier file.
 #include "annotator/match/file_structure.h"
 #include "annotator/match/same_names.h"
 #include "tests/annotator/match_file.h"
@@ -56,8 +56,8 @@ TEST_F(SameNames, FindsValuesOfBothFiles) {
   EXPECT_TRUE(names.is_kept(names.value(value("b"))));
 }
 
-// Two calls of one function repeat its names.
-TEST_F(SameNames, TakesTheFirstOfEqualNames) {
+// Two calls of a function repeat its names.
+TEST_F(SameNames, UsesTheFirstOfEqualNames) {
   read(R"(<ir_version: 10, opset_import: ["": 18, "local": 1]>
          g (float[2] x) => (float[2] y) { h = local.twice(x) y = local.twice(h) }
          <domain: "local", opset_import: ["": 18]>

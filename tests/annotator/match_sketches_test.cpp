@@ -1,4 +1,4 @@
-// Finds parameters by their sketches: rounded, transposed, concatenated with other parameters, or split.
+// Finds parameters by their sketches in tensors that are rounded, transposed, concatenated or split.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ class Sketches : public ::testing::Test {
         sketch_of({DType::float32, parameter.dims, Bytes::copy_of(matrix.numbers.data(), matrix.numbers.size() * 4)});
     reference_.parameters.push_back(parameter);
   }
-  // Returns the indices of the matching parameters, in the order of the tensor's parts.
+  // Returns the indices of the matching parameters in the order of their parts of the tensor.
   std::vector<int> find(const Matrix& matrix) {
     StructureTensor tensor;
     tensor.data_type = onnx::TensorProto::FLOAT;
@@ -92,11 +92,11 @@ class Sketches : public ::testing::Test {
 
 using Indices = std::vector<int>;
 
-TEST_F(Sketches, TransposedOrRounded) {
+TEST_F(Sketches, FindsTransposedOrRoundedParameters) {
   EXPECT_EQ(find(query_), Indices{0});
   EXPECT_EQ(find(key_), Indices{1});
   EXPECT_EQ(find(key_.transposed()), Indices{1});
-  EXPECT_EQ(find(query_.rounded(0.25F)), Indices{0});  // neither scales nor signs of rows matter
+  EXPECT_EQ(find(query_.rounded(0.25F)), Indices{0});  // with other scales and signs of rows
 }
 
 TEST_F(Sketches, OtherWeightsDoNotMatch) {
@@ -106,7 +106,7 @@ TEST_F(Sketches, OtherWeightsDoNotMatch) {
   EXPECT_FALSE(comparable_);
 }
 
-TEST_F(Sketches, BlocksAlongEitherAxis) {
+TEST_F(Sketches, FindsConcatenatedParameters) {
   EXPECT_EQ(find(query_.above(key_)), (Indices{0, 1}));
   EXPECT_EQ(find(key_.above(query_)), (Indices{1, 0}));
   EXPECT_EQ(find(query_.left_of(key_)), (Indices{0, 1}));
@@ -115,14 +115,14 @@ TEST_F(Sketches, BlocksAlongEitherAxis) {
   EXPECT_EQ(find(other_.above(key_)), Indices{1});
 }
 
-TEST_F(Sketches, APieceOfOneParameter) {
+TEST_F(Sketches, FindsAPieceOfAParameter) {
   EXPECT_EQ(find(key_.part(0, 6)), Indices{1});
   EXPECT_EQ(find(key_.part(6, 6)), Indices{1});
   EXPECT_EQ(find(query_.part(6, 6).transposed()), Indices{0});
   EXPECT_EQ(find(query_.transposed().part(5, 5).transposed()), Indices{0});  // five columns
 }
 
-TEST_F(Sketches, EqualParametersAreRivals) {
+TEST_F(Sketches, EqualParametersAreAllCandidates) {
   add(query_);
   EXPECT_EQ(find(query_), (Indices{0, 2}));
   for (int i = 0; i < 40; ++i) add(query_);
@@ -132,7 +132,7 @@ TEST_F(Sketches, EqualParametersAreRivals) {
   tensor.bytes = {reinterpret_cast<const char*>(query_.numbers.data()), query_.numbers.size() * 4};
   const auto findings = ParameterSketches(reference_).find({StoredNumbers::of(tensor).value(), tensor.dims, nullptr});
   EXPECT_TRUE(findings.recognised);
-  EXPECT_TRUE(findings.sources.empty());  // too many rivals
+  EXPECT_TRUE(findings.sources.empty());  // too many candidates
 }
 
 }  // namespace

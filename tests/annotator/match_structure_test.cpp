@@ -1,4 +1,4 @@
-// The match engine's view of a file: bodies and functions are flattened, and each node has a kind.
+// The structure of a file for matching: bodies and functions are flattened, and each node has a kind.
 #include <map>
 #include <type_traits>
 
@@ -16,7 +16,7 @@ using FileStructure = match::FileStructure<Side::foreign>;
 
 namespace {
 
-// Each kind and side has its own index type, as large as an int32.
+// Nodes and values of each side have separate index types with the size of an int32.
 static_assert(!std::is_constructible_v<ForeignNode, match::ForeignValue>);
 static_assert(!std::is_constructible_v<ForeignNode, match::ReferenceNode>);
 static_assert(!std::is_convertible_v<int, ForeignNode> && !std::is_convertible_v<ForeignNode, int>);
@@ -53,13 +53,13 @@ TEST_F(MatchStructure, ClassifiesNodes) {
     })");
   const auto kind = kinds();
   EXPECT_EQ(kind.at("MatMul"), NodeKind::heavy);
-  EXPECT_EQ(kind.at("Add"), NodeKind::transparent);  // the product's bias
+  EXPECT_EQ(kind.at("Add"), NodeKind::transparent);  // the bias of the product
   EXPECT_EQ(kind.at("Neg"), NodeKind::constant);
   EXPECT_EQ(kind.at("Mul"), NodeKind::heavy);
   EXPECT_EQ(kind.at("Flatten"), NodeKind::transparent);
 }
 
-TEST_F(MatchStructure, LooksThroughRearrangements) {
+TEST_F(MatchStructure, SkipsRearrangements) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2,3] x) => (float[3,2] y) { a = Relu(x) t = Transpose(a) i = Identity(t) y = Neg(i) })")
                                   .structure;
@@ -69,7 +69,7 @@ TEST_F(MatchStructure, LooksThroughRearrangements) {
   EXPECT_EQ(s.heavy_uses(relu)[0].node, ForeignNode(3));
 }
 
-TEST_F(MatchStructure, ASliceOfEverythingIsTransparent) {
+TEST_F(MatchStructure, ASliceOfAllElementsIsTransparent) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[4,3] x) => (float[3,3] y)
       <int64[1] zero = {0}, int64[1] three = {3}, int64[1] all = {9223372036854775807}, int64[1] one = {1}> {
@@ -82,7 +82,7 @@ TEST_F(MatchStructure, ASliceOfEverythingIsTransparent) {
 }
 
 // x * sigmoid(x) equals the operators Swish and QuickGelu; x * sigmoid(z) is a gate.
-TEST_F(MatchStructure, ASelfGatedProductIsAnActivation) {
+TEST_F(MatchStructure, AProductWithItsOwnGateIsAnActivation) {
   const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
     g (float[2] x, float[2] z) => (float[2] y) {
       s = Sigmoid(x) a = Mul(s, x) p = Softplus(x) t = Tanh(p) b = Mul(x, t) c = Mul(z, s)
@@ -103,7 +103,7 @@ TEST_F(MatchStructure, FlattensBodies) {
   EXPECT_EQ(flat.structure.nodes.size(), 3U);
   const auto& last = flat.structure.nodes[ForeignNode(2)];
   EXPECT_EQ(last.op_type, "If");
-  EXPECT_EQ(last.inputs.size(), 3U);  // its condition and both branches' results
+  EXPECT_EQ(last.inputs.size(), 3U);  // the condition and the results of both branches
 }
 
 TEST_F(MatchStructure, ExpandsFunctionsAtEachCall) {
@@ -111,8 +111,8 @@ TEST_F(MatchStructure, ExpandsFunctionsAtEachCall) {
     g (float[2] x) => (float[2] y) { h = local.twice(x) y = local.twice(h) }
     <domain: "local", opset_import: ["": 18]>
     twice (a) => (b) { s = Abs(a) b = Neg(s) })");
-  EXPECT_EQ(flat.file_nodes.size(), 4U);       // two calls, two nodes of the function
-  EXPECT_EQ(flat.structure.nodes.size(), 4U);  // the function's nodes at each call
+  EXPECT_EQ(flat.file_nodes.size(), 4U);       // two calls and the two nodes of the function
+  EXPECT_EQ(flat.structure.nodes.size(), 4U);  // two nodes for each call
   EXPECT_EQ(flat.callee_nodes[match::FileNodeIndex(0)].size(), 2U);
   EXPECT_EQ(flat.structure.nodes[ForeignNode(0)].source, flat.structure.nodes[ForeignNode(2)].source);
 }

@@ -1,5 +1,5 @@
-// Origins that nodes have in PyTorch's own keys, and the nodes that a name refers to. Tests of the command cover
-// complete files (tests/views/test_pytorch_keys.py, tests/views/test_former_names.py).
+// Origins in PyTorch's metadata keys, and nodes with a present or former name. tests/views/test_pytorch_keys.py and
+// tests/views/test_former_names.py test complete files.
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
-// A node, and the message that its string views point into.
+// A node and the message that its string views refer to.
 struct StoredNode {
   std::string message;
   onnx_file::OnnxNode node;
@@ -63,9 +63,9 @@ TEST(PyTorchKeys, AreInferredUnlessContradicted) {
   };
   const std::vector<Row> rows = {
       {"Relu", {"x"}, pytorch("a.act", "nn.ReLU", "aten.relu.default"), {"a.act"}, "a.act", Confidence::inferred},
-      // A child module's parameter: torch.nn.MultiheadAttention reads its out_proj.weight.
+      // The parameter of a child: torch.nn.MultiheadAttention reads its out_proj.weight.
       {"Gemm", {"x", "a.out.weight"}, pytorch("a", "nn.A", "aten.linear.default"), {"a"}, "a", Confidence::inferred},
-      // "a.bc" is not in "a.b": paths compare by segments.
+      // "a.bc" is not in "a.b", because paths are compared by segments.
       {"Gemm", {"x", "a.bc.weight"}, pytorch("a.b", "nn.B", "aten.linear.default"), {"a"}, "a", Confidence::ancestor},
       {"Gather",
        {"head.weight", "x"},
@@ -80,7 +80,7 @@ TEST(PyTorchKeys, AreInferredUnlessContradicted) {
        "s",
        Confidence::inferred},
       {"Conv", {"x", "renamed"}, pytorch("s.n", "nn.N", "aten.batch_norm.default"), {"s"}, "s", Confidence::ancestor},
-      // The decomposed norm.
+      // A decomposed norm.
       {"Mul",
        {"x", "s.n.weight"},
        pytorch("s.n", "nn.N", "aten.batch_norm.default"),
@@ -94,32 +94,32 @@ TEST(PyTorchKeys, AreInferredUnlessContradicted) {
        "s.n",
        Confidence::inferred}};
   for (const Row& row : rows) {
-    const metadata::Attribution found = read(row.op_type, row.inputs, row.keys);
-    EXPECT_EQ(found.modules, row.modules) << row.op_type << " " << row.inputs.back();
-    EXPECT_EQ(found.module, row.module) << row.op_type << " " << row.inputs.back();
-    EXPECT_EQ(found.confidence, row.confidence) << row.op_type << " " << row.inputs.back();
-    EXPECT_TRUE(found.by_pytorch);
+    const metadata::Attribution attribution = read(row.op_type, row.inputs, row.keys);
+    EXPECT_EQ(attribution.modules, row.modules) << row.op_type << " " << row.inputs.back();
+    EXPECT_EQ(attribution.module, row.module) << row.op_type << " " << row.inputs.back();
+    EXPECT_EQ(attribution.confidence, row.confidence) << row.op_type << " " << row.inputs.back();
+    EXPECT_TRUE(attribution.by_pytorch);
   }
 }
 
-TEST(PyTorchKeys, AreNotReadNextToWhencesKeys) {
+TEST(PyTorchKeys, AreIgnoredNextToWhencesKeys) {
   Entries keys = pytorch("a", "nn.A", "aten.relu.default");
   keys.emplace_back("pkg.whence.confidence", "unattributed");
   EXPECT_FALSE(read("Relu", {"x"}, keys).attributed());
   keys.back().second = "matched";
   keys.emplace_back("pkg.whence.module", "b");
-  const metadata::Attribution found = read("Relu", {"x"}, keys);
-  EXPECT_EQ(found.module, "b");
-  EXPECT_EQ(found.confidence, Confidence::matched);
-  EXPECT_FALSE(found.by_pytorch);
+  const metadata::Attribution attribution = read("Relu", {"x"}, keys);
+  EXPECT_EQ(attribution.module, "b");
+  EXPECT_EQ(attribution.confidence, Confidence::matched);
+  EXPECT_FALSE(attribution.by_pytorch);
 }
 
-TEST(PyTorchKeys, HoldModulesInTwoForms) {
+TEST(PyTorchKeys, ContainModulesInTwoForms) {
   const auto modules = [](const Entries& keys) {
     std::string text;
     const auto node = stored_node("Relu", "n", {}, "y", keys);
-    for (const auto& each : metadata::pytorch_scopes(node->node.metadata).modules) {
-      text += each.path + "=" + each.type + ";";
+    for (const auto& module : metadata::pytorch_scopes(node->node.metadata).modules) {
+      text += module.path + "=" + module.type + ";";
     }
     return text;
   };
@@ -130,17 +130,17 @@ TEST(PyTorchKeys, HoldModulesInTwoForms) {
   }
 }
 
-TEST(NodeNames, PresentNamesPrecedeFormerNamesAndThenValues) {
+TEST(NodeNames, FindsPresentNamesBeforeFormerNamesAndValues) {
   const std::string original = "pkg.whence.original_name";
   const auto a = stored_node("Relu", "/a/Relu", {"x"}, "v", {{original, "relu_1"}});
   const auto b = stored_node("Relu", "relu_1", {"v"}, "w", {{original, "relu_2"}});
   const auto c = stored_node("Relu", "c", {"w"}, "relu_2", {});
   const std::vector<const onnx_file::OnnxNode*> nodes = {&a->node, &b->node, &c->node};
   const auto names = [&](std::string_view name) {
-    const NamedNodes found = metadata::find_nodes(nodes, name);
+    const NamedNodes named = metadata::find_nodes(nodes, name);
     std::string text;
-    for (const auto* each : found.nodes) text += std::string(each->name) + ";";
-    for (const auto* each : found.formerly) text += "(" + std::string(each->name) + ")";
+    for (const auto* node : named.nodes) text += std::string(node->name) + ";";
+    for (const auto* node : named.formerly) text += "(" + std::string(node->name) + ")";
     return text;
   };
   EXPECT_EQ(names("relu_1"), "relu_1;(/a/Relu)");
@@ -151,7 +151,7 @@ TEST(NodeNames, PresentNamesPrecedeFormerNamesAndThenValues) {
   EXPECT_EQ(names("relu"), "");
 }
 
-TEST(NodeNames, AListHasTheAgeOfMostOfItsNames) {
+TEST(NodeNames, AListHasTheAgeOfTheMajority) {
   const std::string original = "pkg.whence.original_name";
   const auto a = stored_node("Relu", "/a/Relu", {"x"}, "v", {{original, "Relu_0"}});
   const auto b = stored_node("Relu", "Relu_0", {"v"}, "w", {{original, "Relu_1"}});

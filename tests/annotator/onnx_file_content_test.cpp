@@ -1,4 +1,4 @@
-// Detects other kinds of files by their first bytes, and reads the bytes of tensors from any field.
+// Detects other kinds of files by their first bytes. Also: reads the bytes of tensors from any field.
 #include <gtest/gtest.h>
 
 #include "annotator/onnx_file/other_kinds.h"
@@ -18,7 +18,7 @@ std::string kind_of(std::string_view bytes) {
   return kind ? std::string(kind->description) : "";
 }
 
-TEST(OtherKinds, HaveKnownFirstBytes) {
+TEST(OtherKinds, AreDetectedByTheirFirstBytes) {
   EXPECT_EQ(kind_of("PK\x03\x04..."), "a zip archive");
   EXPECT_EQ(kind_of("{\"a\": 1}"), "JSON");
   EXPECT_EQ(kind_of("\x1f\x8b\x08"sv), "compressed by gzip");
@@ -28,7 +28,7 @@ TEST(OtherKinds, HaveKnownFirstBytes) {
   EXPECT_EQ(kind_of("\x02\0\0\0\0\0\0\0{}"sv), "weights in the safetensors format");
 }
 
-TEST(OtherKinds, PicklesOfProtocolsTwoToFive) {
+TEST(OtherKinds, IncludePicklesOfProtocolsTwoToFive) {
   const std::string pickle = "a pickle, as torch.save writes";
   EXPECT_EQ(kind_of("\x80\x02}"), pickle);
   EXPECT_EQ(kind_of("\x80\x05}"), pickle);
@@ -37,7 +37,7 @@ TEST(OtherKinds, PicklesOfProtocolsTwoToFive) {
   EXPECT_NE(kind_of("\x80\x02"), pickle);
 }
 
-TEST(OtherKinds, OnnxBeginsWithAModelField) {
+TEST(OtherKinds, OnnxFilesStartWithAModelField) {
   EXPECT_TRUE(begins_as_onnx("\x08\x0a"));
   EXPECT_TRUE(begins_as_onnx("\x3a\x05"));
   EXPECT_FALSE(begins_as_onnx("\x01"));
@@ -80,18 +80,18 @@ TEST(TensorBytes, AreReadFromAnyField) {
   const onnx_file::OnnxSummary summary = summary_of(model, folder);
   onnx_file::TensorBytes bytes(folder / "match.onnx");
   std::string buffer;  // shared by all calls
-  const auto of = [&](std::size_t i) { return std::string(bytes.of(summary.graph.initializers.at(i), buffer)); };
+  const auto bytes_of = [&](std::size_t i) { return std::string(bytes.of(summary.graph.initializers.at(i), buffer)); };
   const auto as_bytes = [](const auto&... numbers) {
     std::string text;
     ((text += std::string(reinterpret_cast<const char*>(&numbers), sizeof numbers)), ...);
     return text;
   };
-  EXPECT_EQ(of(0), as_bytes(1.0F, -2.0F));
-  EXPECT_EQ(of(1), as_bytes(std::int64_t{3}, std::int64_t{-4}));
-  EXPECT_EQ(of(2), as_bytes(std::int8_t{5}, std::int8_t{-6}));
-  EXPECT_EQ(of(3), as_bytes(std::uint16_t{0x3c00}, std::uint16_t{0xc000}));
-  EXPECT_EQ(of(4), as_bytes(7.0, 8.0));
-  EXPECT_EQ(of(5), "abcdefgh");
+  EXPECT_EQ(bytes_of(0), as_bytes(1.0F, -2.0F));
+  EXPECT_EQ(bytes_of(1), as_bytes(std::int64_t{3}, std::int64_t{-4}));
+  EXPECT_EQ(bytes_of(2), as_bytes(std::int8_t{5}, std::int8_t{-6}));
+  EXPECT_EQ(bytes_of(3), as_bytes(std::uint16_t{0x3c00}, std::uint16_t{0xc000}));
+  EXPECT_EQ(bytes_of(4), as_bytes(7.0, 8.0));
+  EXPECT_EQ(bytes_of(5), "abcdefgh");
 }
 
 }  // namespace

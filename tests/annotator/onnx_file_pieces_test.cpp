@@ -1,10 +1,9 @@
-// Edited copies of a file (annotator/onnx_file/file_pieces), and the names of its data files.
-#include "annotator/onnx_file/file_pieces.h"
-
+// Writes edited copies of a file (annotator/onnx_file/file_pieces), and finds the names of its data files.
 #include <fstream>
 #include <sstream>
 
 #include "annotator/onnx_file/data_locations.h"
+#include "annotator/onnx_file/file_pieces.h"
 #include "tests/annotator/match_file.h"
 
 namespace whence {
@@ -16,7 +15,7 @@ namespace {
 
 class FilePiecesTest : public ::testing::Test {
  protected:
-  // Writes "head", then field 1 with "one" and "two", then "tail".
+  // Writes a file with "head", a field 1 that contains "one" and "two", and "tail".
   FilePiecesTest() : path_(folder_ / "before") {
     std::ofstream(path_, std::ios::binary) << "head\x0a\x06onetwotail";
     file_ = MappedFile::open(path_);
@@ -68,8 +67,8 @@ TEST_F(FilePiecesTest, ComputesLengthsOfNestedMessages) {
   EXPECT_EQ(output_of(pieces), "\x12\xd6\x01" + outer);
 }
 
-// The first part ends before its field does, and the second part begins after its field does.
-TEST_F(FilePiecesTest, GivesAPartOfAMessageItsOwnHead) {
+// The first part ends before the end of its field, and the second part begins after the start of its field.
+TEST_F(FilePiecesTest, WritesAFieldHeaderForAPartOfAMessage) {
   for (const auto& [start, content] : {std::pair(6, std::string("one")), std::pair(9, std::string("two"))}) {
     FilePieces pieces(file_);
     pieces.begin(1, text_.substr(4, 8));
@@ -79,7 +78,7 @@ TEST_F(FilePiecesTest, GivesAPartOfAMessageItsOwnHead) {
   }
 }
 
-TEST_F(FilePiecesTest, KeepsNewBytesOfAnySize) {
+TEST_F(FilePiecesTest, InsertsBytesOfAnySize) {
   FilePieces pieces(file_);
   std::string expected;
   for (int i = 0; i < 5; ++i) {
@@ -124,7 +123,7 @@ TEST(DataLocations, AreFoundInEveryTensor) {
   EXPECT_EQ(data_locations_in(path), expected);
 }
 
-TEST(DataLocations, AreEmptyWithoutAModel) {
+TEST(DataLocations, AreEmptyIfTheFileIsNotAModel) {
   const TemporaryFolder folder;
   EXPECT_TRUE(data_locations_in(folder / "missing.onnx").empty());
   std::ofstream(folder / "other.onnx") << "PK\x03\x04 an archive";

@@ -1,4 +1,4 @@
-// Reads the structure of ONNX files. Damaged bytes cause an error at most, never a crash.
+// Reads the structure of ONNX files. Damaged bytes may cause an error but no crash.
 #include <fstream>
 #include <random>
 
@@ -45,7 +45,7 @@ onnx::ModelProto model() {
   return result;
 }
 
-TEST(OnnxSummary, KeepsTheStructure) {
+TEST(OnnxSummary, HasTheStructureOfTheFile) {
   const auto result = read_onnx_summary(write_temporary(model().SerializeAsString()));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->ir_version, 10);
@@ -63,7 +63,7 @@ TEST(OnnxSummary, KeepsTheStructure) {
   EXPECT_EQ(result->functions[0].domain, "pkg.mine");
 }
 
-TEST(OnnxSummary, CanOmitTheGraph) {
+TEST(OnnxSummary, MayOmitTheGraph) {
   const std::string bytes = model().SerializeAsString();
   const auto result = onnx_file::read_summary_without_graph(write_temporary(bytes));
   ASSERT_TRUE(result);
@@ -99,7 +99,7 @@ TEST(OnnxSummary, EveryTruncationIsAnErrorOrAShorterModel) {
   std::size_t errors = 0;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto result = read_onnx_summary(write_temporary(bytes.substr(0, size)));
-    if (result) continue;  // cut between two fields of the model
+    if (result) continue;  // truncated between two fields of the model
     ++errors;
     EXPECT_EQ(info(result.diagnostics().front().code).exit, ExitCode::malformed);
     EXPECT_FALSE(result.diagnostics().front().remedy.empty());
@@ -107,7 +107,7 @@ TEST(OnnxSummary, EveryTruncationIsAnErrorOrAShorterModel) {
   EXPECT_GT(errors, bytes.size() / 2);
 }
 
-TEST(OnnxSummary, DamagedBytesCauseAtMostAnError) {
+TEST(OnnxSummary, DamagedBytesCauseNoCrash) {
   const std::string bytes = model().SerializeAsString();
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
@@ -122,12 +122,12 @@ TEST(OnnxSummary, DamagedBytesCauseAtMostAnError) {
 
 TEST(OnnxSummary, DeepNestingIsRefused) {
   std::string nested;
-  // Written by hand, because protobuf refuses more than 100 levels: node(1) { attribute(5) { g(6) { ... } } }.
+  // Encodes node(1) { attribute(5) { g(6) { ... } } } without protobuf, which refuses more than 100 levels.
   const auto wrap = [](int field, const std::string& content) {
     std::string length;
-    for (std::size_t rest = content.size(); true; rest >>= 7) {
-      length += static_cast<char>(rest >= 0x80 ? rest | 0x80 : rest);
-      if (rest < 0x80) break;
+    for (std::size_t remaining = content.size(); true; remaining >>= 7) {
+      length += static_cast<char>(remaining >= 0x80 ? remaining | 0x80 : remaining);
+      if (remaining < 0x80) break;
     }
     return static_cast<char>(field << 3 | 2) + length + content;
   };

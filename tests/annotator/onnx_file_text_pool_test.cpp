@@ -1,4 +1,4 @@
-// A text pool never moves a text when it adds more, also not a text that is larger than a block.
+// A text pool never moves its texts, including texts that are larger than a block.
 #include <gtest/gtest.h>
 
 #include "annotator/onnx_file/text_pool.h"
@@ -6,19 +6,19 @@
 namespace whence::onnx_file {
 namespace {
 
-TEST(TextPool, KeepsTextsInPlace) {
+TEST(TextPool, DoesNotMoveTexts) {
   TextPool pool;
   std::string text = "first";
   const std::string_view first = pool.keep(text);
-  text = "other";
+  text = "second";
   const std::string large(200'000, 'x');
   const std::string_view second = pool.keep(large);
-  std::vector<std::string_view> many;
-  for (int i = 0; i < 50'000; ++i) many.push_back(pool.keep(std::to_string(i)));
+  std::vector<std::string_view> numbers;
+  for (int i = 0; i < 50'000; ++i) numbers.push_back(pool.keep(std::to_string(i)));
   EXPECT_EQ(first, "first");
   EXPECT_EQ(second, large);
-  EXPECT_EQ(many[49'999], "49999");
-  EXPECT_EQ(many[0], "0");
+  EXPECT_EQ(numbers[49'999], "49999");
+  EXPECT_EQ(numbers[0], "0");
   EXPECT_EQ(pool.keep(""), "");
 }
 

@@ -1,4 +1,4 @@
-// The opsets at which an export writes recent operators, and the table of all operators.
+// The opsets at which the export writes recent operators, and the table of all operators.
 #include <gtest/gtest.h>
 
 #include "annotator/operators/onnx_operators.h"
@@ -7,8 +7,8 @@
 namespace whence::operators {
 namespace {
 
-TEST(OperatorForms, ByOpsetAndRuntime) {
-  // CumProd exists since opset 26, and ONNX Runtime runs it.
+TEST(OperatorForms, DependOnTheOpsetAndTheRuntime) {
+  // CumProd was added in opset 26, and ONNX Runtime runs it.
   EXPECT_FALSE(writes("CumProd", 25, OperatorForms::runnable));
   EXPECT_TRUE(writes("CumProd", 26, OperatorForms::runnable));
   EXPECT_FALSE(writes("CumProd", 25, OperatorForms::fused));

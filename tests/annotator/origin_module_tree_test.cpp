@@ -1,4 +1,4 @@
-// The order of siblings in a module tree: as added or by name, with numbers in numeric order.
+// The order of siblings in a module tree: as added or by name. Numbers are sorted numerically.
 #include <gtest/gtest.h>
 
 #include "annotator/origin/module_tree.h"
@@ -23,7 +23,7 @@ std::vector<std::string> ordered(const std::vector<std::string>& added, Siblings
 
 using Paths = std::vector<std::string>;
 
-TEST(ModuleTree, NumbersAreInNumericOrder) {
+TEST(ModuleTree, NumbersAreSortedNumerically) {
   const Paths added = {"m.10.b", "m.2", "m.10.a", "m.0"};
   EXPECT_EQ(ordered(added, Siblings::as_added), (Paths{"", "m", "m.0", "m.2", "m.10", "m.10.b", "m.10.a"}));
   EXPECT_EQ(ordered(added, Siblings::by_name), (Paths{"", "m", "m.0", "m.2", "m.10", "m.10.a", "m.10.b"}));

@@ -1,4 +1,4 @@
-// Writes values in the form of Python's repr().
+// Writes values like Python's repr().
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ using origin::python_repr;
 
 namespace {
 
-TEST(PythonText, WritesFloatsAsPythonDoes) {
+TEST(PythonText, WritesFloatsLikePython) {
   const std::pair<double, const char*> cases[] = {
       {0, "0.0"},       {1, "1.0"},           {-2.5, "-2.5"},     {0.1, "0.1"},
       {1e-12, "1e-12"}, {0.0001, "0.0001"},   {0.00001, "1e-05"}, {1e15, "1000000000000000.0"},
@@ -20,7 +20,7 @@ TEST(PythonText, WritesFloatsAsPythonDoes) {
   EXPECT_EQ(origin::python_float(-std::numeric_limits<double>::infinity()), "-inf");
 }
 
-TEST(PythonText, QuotesStringsAsPythonDoes) {
+TEST(PythonText, QuotesStringsLikePython) {
   EXPECT_EQ(python_repr(std::string_view("a.b")), "'a.b'");
   EXPECT_EQ(python_repr(std::string_view("it's")), "\"it's\"");
   EXPECT_EQ(python_repr(std::string_view("'\"")), "'\\'\"'");

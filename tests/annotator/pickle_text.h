@@ -1,4 +1,4 @@
-// Builds pickles of protocol 2 for tests, value by value. Source of the opcodes: Python's pickletools.
+// Builds pickles of protocol 2 for tests. Source of the opcodes: Python's pickletools.
 //   pickle(dict({{"w", tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})}}))
 #pragma once
 
@@ -19,20 +19,20 @@ inline std::string global(const std::string& module, const std::string& name) {
 }
 
 inline std::string tuple(const std::vector<std::string>& items) {
-  std::string all = "(";
-  for (const std::string& item : items) all += item;
-  return all + "t";
+  std::string pickled = "(";
+  for (const std::string& item : items) pickled += item;
+  return pickled + "t";
 }
 inline std::string numbers(const std::vector<int>& items) {
-  std::vector<std::string> all;
-  for (const int item : items) all.push_back(small(item));
-  return tuple(all);
+  std::vector<std::string> pickled;
+  for (const int item : items) pickled.push_back(small(item));
+  return tuple(pickled);
 }
 using Entries = std::vector<std::pair<std::string, std::string>>;
 inline std::string dict(const Entries& entries) {
-  std::string all = "}(";
-  for (const auto& [key, value] : entries) all += text(key) + value;
-  return all + "u";
+  std::string pickled = "}(";
+  for (const auto& [key, value] : entries) pickled += text(key) + value;
+  return pickled + "u";
 }
 inline std::string call(const std::string& function, const std::string& arguments) {
   return function + arguments + "R";

@@ -1,4 +1,4 @@
-// Finds the nodes that the names of a runtime's layers refer to.
+// Finds the nodes of a runtime's layers by name.
 #include "annotator/profile/node_finder.h"
 #include "tests/annotator/stamped_summary.h"
 
@@ -16,10 +16,10 @@ class ProfileNodes : public StampedFileTest {
   }
   std::string module_of(std::string_view name, std::string_view op_type, ProfileRule rule) {
     const profile::NodeFinder finder(graph_, metadata::NameAge::present);
-    const profile::FoundNode found = finder.find(name, op_type);
-    EXPECT_EQ(found.rule, rule) << name;
-    same_operator_ = found.same_operator;
-    return found.row ? graph_.tree.rows[*found.row].path : "none";
+    const profile::FoundNode match = finder.find(name, op_type);
+    EXPECT_EQ(match.rule, rule) << name;
+    same_operator_ = match.same_operator;
+    return match.row ? graph_.tree.rows[*match.row].path : "none";
   }
   Numbers listed(std::string_view name) { return profile::NodeFinder(graph_, metadata::NameAge::present).listed(name); }
 
@@ -27,7 +27,7 @@ class ProfileNodes : public StampedFileTest {
   bool same_operator_ = true;
 };
 
-TEST_F(ProfileNodes, ByNameWithOrWithoutSuffix) {
+TEST_F(ProfileNodes, AreFoundByNameWithOrWithoutSuffix) {
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul", "MatMul", ProfileRule::name), "encoder.layer.0.query");
   EXPECT_TRUE(same_operator_);
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul", "FusedMatMul", ProfileRule::name), "encoder.layer.0.query");
@@ -35,10 +35,10 @@ TEST_F(ProfileNodes, ByNameWithOrWithoutSuffix) {
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul/MatMulAddFusion", "Gemm", ProfileRule::derived),
             "encoder.layer.0.query");
   EXPECT_EQ(module_of("/encoder/layer.0/query/MatMul_1", "MatMul", ProfileRule::none), "none");  // a different node
-  EXPECT_EQ(module_of("nothing", "MatMul", ProfileRule::none), "none");
+  EXPECT_EQ(module_of("missing", "MatMul", ProfileRule::none), "none");
 }
 
-TEST_F(ProfileNodes, InListsAlsoByResultsAndWithoutDots) {
+TEST_F(ProfileNodes, InListsAreAlsoFoundByResultsAndWithoutDots) {
   EXPECT_EQ(listed("/encoder/layer.0/query/Add"), Numbers{1});
   EXPECT_EQ(listed("/encoder/layer.0/query/MatMul_output_0"), Numbers{0});
   EXPECT_EQ(listed("/encoder/layer.0/query/Add/fused"), Numbers{1});

@@ -1,4 +1,4 @@
-// ONNX Runtime's profile: runs, warm-up, operators within operators, memory.
+// ONNX Runtime's profile: runs, warm-up, operators in bodies, memory.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ std::string run(int start, int duration) {
 }
 
 std::string kernel(const std::string& name, const std::string& op_type, int start, int duration, int thread = 1,
-                   const std::string& more = "") {
+                   const std::string& extra = "") {
   return R"({"cat":"Node","pid":1,"tid":)" + std::to_string(thread) + R"(,"dur":)" + std::to_string(duration) +
          R"(,"ts":)" + std::to_string(start) + R"(,"ph":"X","name":")" + name + R"(_kernel_time","args":{"op_name":")" +
-         op_type + R"(","provider":"CPUExecutionProvider")" + more + "}}";
+         op_type + R"(","provider":"CPUExecutionProvider")" + extra + "}}";
 }
 
 class OrtProfile : public ::testing::Test {
@@ -51,7 +51,7 @@ TEST_F(OrtProfile, TheFirstOfSeveralRunsIsWarmUp) {
   EXPECT_EQ(profile.layers[1].amount, 6);
 }
 
-TEST_F(OrtProfile, RequestedWarmUpRuns) {
+TEST_F(OrtProfile, ExcludesTheRequestedWarmUpRuns) {
   const std::vector<std::string> events = {kernel("a", "MatMul", 10, 50), run(0, 90), kernel("a", "MatMul", 110, 30),
                                            run(100, 60)};
   EXPECT_EQ(read(events, {.warmup_runs = 0}).layers[0].amount, 80);
@@ -71,7 +71,7 @@ TEST_F(OrtProfile, BodyTimeIsSubtractedFromTheOperator) {
     EXPECT_EQ(amounts["inner"], 15);
     EXPECT_EQ(amounts["next"], 5);
   }
-  // An operator without bodies keeps its full time.
+  // Nothing is subtracted from an operator without bodies.
   EXPECT_EQ(read({kernel("a", "MatMul", 10, 50), kernel("b", "Relu", 20, 15), run(0, 90)}).layers[0].amount, 50);
 }
 
@@ -89,7 +89,7 @@ TEST_F(OrtProfile, MemoryIsTheLargestOfAllRuns) {
   EXPECT_EQ(layer.peak, 300);
 }
 
-TEST_F(OrtProfile, IncompleteFiles) {
+TEST_F(OrtProfile, RefusesIncompleteFiles) {
   expect_error(Code::corrupt_file, [&] { read({R"({"cat":"Node","name":"a_kernel_time","args":{}})", run(0, 90)}); });
   expect_error(Code::wrong_kind, [&] { read({"1"}); });
   std::ofstream(folder_ / "q.json") << "[{";

@@ -35,7 +35,7 @@ inline Type boolean() { return {ValueKind::boolean, DType::boolean, std::nullopt
 
 class ProgramBuilder {
  public:
-  // Adds the root module and its child "layer"; the call of "layer" is scope 1.
+  // Adds the root module and its child "layer". The call of "layer" is scope 1.
   ProgramBuilder() {
     program.modules.push_back({});
     const ModuleId layer = add_module(program, "layer", "", root_module);
@@ -60,10 +60,10 @@ class ProgramBuilder {
   ValueId parameter(const std::string& name, TensorData data) {
     Type type = tensor(data.dtype, std::vector<Dim>());
     for (const std::int64_t size : data.shape) type.dims->push_back(fixed(size));
-    Parameter added;
-    added.name = name;
-    added.data = std::move(data);
-    const ParameterId id = program.parameters.add(std::move(added));
+    Parameter new_parameter;
+    new_parameter.name = name;
+    new_parameter.data = std::move(data);
+    const ParameterId id = program.parameters.add(std::move(new_parameter));
     return value(name, std::move(type), ValueSource::parameter, id.number());
   }
 
@@ -91,17 +91,17 @@ class ProgramBuilder {
   }
 
   ValueId value(const std::string& name, Type type, ValueSource source, std::int32_t index) {
-    Value added;
-    added.name = name + "_" + std::to_string(program.values.size());
-    added.type = std::move(type);
-    added.source = source;
-    added.index = index;
-    return program.values.add(std::move(added));
+    Value new_value;
+    new_value.name = name + "_" + std::to_string(program.values.size());
+    new_value.type = std::move(type);
+    new_value.source = source;
+    new_value.index = index;
+    return program.values.add(std::move(new_value));
   }
 
   void output(ValueId id, const std::string& name = "") { program.outputs.push_back({name, v(id)}); }
 
-  // Adds a node with nested blocks; fill() adds operations to one block.
+  // Adds a node with nested blocks. fill() adds operations to a block.
   Node& nest(const std::string& target, std::vector<NamedArgument> arguments, std::vector<Type> types,
              std::size_t blocks) {
     ops(target, std::move(arguments), std::move(types));

@@ -1,4 +1,4 @@
-// Reads nodes, sizes and the signature of torch.export archives, written here by hand in the form of PyTorch 2.13.
+// Reads nodes, sizes and the signature of torch.export archives. The archives have the form of PyTorch 2.13.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -18,23 +18,23 @@ using Texts = std::vector<std::string>;
 const std::string length = "Symbol('s0', positive=True, integer=True)";  // the first axis of x
 
 std::string joined(const Texts& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : ",") + text;
-  return all;
+  std::string result;
+  for (const std::string& text : texts) result += (result.empty() ? "" : ",") + text;
+  return result;
 }
 
 std::string tensor_named(const std::string& name) { return R"({"as_tensor":{"name":")" + name + "\"}}"; }
 
 // Metadata of a float32 tensor. A size is a number, or an expression whose value in the example is 3.
 std::string tensor_meta(const Texts& sizes) {
-  Texts all, strides;
+  Texts size_texts, strides;
   for (const std::string& size : sizes) {
     const bool fixed = std::isdigit(static_cast<unsigned char>(size[0])) != 0;
-    all.push_back(fixed ? R"({"as_int":)" + size + "}"
-                        : R"({"as_expr":{"expr_str":")" + size + R"(","hint":{"as_int":3}}})");
+    size_texts.push_back(fixed ? R"({"as_int":)" + size + "}"
+                               : R"({"as_expr":{"expr_str":")" + size + R"(","hint":{"as_int":3}}})");
     strides.push_back(R"({"as_int":1})");
   }
-  return R"({"dtype":7,"sizes":[)" + joined(all) +
+  return R"({"dtype":7,"sizes":[)" + joined(size_texts) +
          R"(],"requires_grad":false,"device":{"type":"cpu","index":null},"strides":[)" + joined(strides) +
          R"(],"storage_offset":{"as_int":0},"layout":7})";
 }
@@ -113,7 +113,7 @@ std::string sizes_text(const Program& program, ValueId id) {
   return text;
 }
 
-TEST_F(Pt2Program, NodesSizesAndModules) {
+TEST_F(Pt2Program, ReadsNodesSizesAndModules) {
   const Program program = require(relu_);
   ASSERT_EQ(program.body.nodes.size(), 1u);
   const Node& relu = program.body.nodes[0];
@@ -127,7 +127,7 @@ TEST_F(Pt2Program, NodesSizesAndModules) {
   EXPECT_EQ(program.symbols[SymbolId(0)].max, 64);
 }
 
-TEST_F(Pt2Program, OperatorsHaveTheirNamesInScripts) {
+TEST_F(Pt2Program, OperatorsHaveTheNamesOfTorchScript) {
   Archive archive = relu_;
   archive.sym_ints = R"("n":{"as_expr":{"expr_str":")" + length + R"(","hint":{"as_int":3}}})";
   archive.nodes = {node("sym_size.int", {input("self", tensor_named("x")), input("dim", R"({"as_int":0})")},
@@ -139,7 +139,7 @@ TEST_F(Pt2Program, OperatorsHaveTheirNamesInScripts) {
   EXPECT_EQ(program.body.nodes[1].target, "aten::clone");
 }
 
-TEST_F(Pt2Program, DefaultsAreFilledFromTheSchema) {
+TEST_F(Pt2Program, DefaultsComeFromTheSchema) {
   Archive archive = relu_;
   archive.nodes = {
       node("add.Tensor", {input("self", tensor_named("x")), input("other", tensor_named("x"))}, tensor_named("y"))};
@@ -158,7 +158,7 @@ TEST_F(Pt2Program, StateWriteBackIsReported) {
     EXPECT_TRUE(program) << (program ? "" : to_text(program.diagnostics().front()));
     EXPECT_EQ(program->outputs.size(), 1u);
     std::string text;
-    for (const Diagnostic& each : program.diagnostics()) text += label(each.code) + " " + each.message + "\n";
+    for (const Diagnostic& note : program.diagnostics()) text += label(note.code) + " " + note.message + "\n";
     return text;
   };
   const std::string state = label(Code::state_not_kept);
@@ -175,8 +175,8 @@ TEST_F(Pt2Program, GuardsBecomeConstraints) {
   const auto program = read(archive);
   ASSERT_TRUE(program) << to_text(program.diagnostics().front());
   const auto holds_at = [&](std::int64_t size) {
-    return std::ranges::all_of(program->constraints, [&](const Constraint& each) {
-      return holds(each, [&](SymbolId) { return std::optional(size); }) != false;
+    return std::ranges::all_of(program->constraints, [&](const Constraint& constraint) {
+      return holds(constraint, [&](SymbolId) { return std::optional(size); }) != false;
     });
   };
   EXPECT_TRUE(holds_at(3));

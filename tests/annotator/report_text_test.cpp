@@ -1,4 +1,4 @@
-// Makes a report as Markdown and the data of its page.
+// Writes a report as Markdown and as the data of its page.
 #include <nlohmann/json.hpp>
 
 #include "annotator/report/report.h"
@@ -16,17 +16,17 @@ class ReportText : public StampedFileTest {
   }
 };
 
-// Returns the count that a packed column states.
+// Returns the count in the header of a packed column.
 std::string count_of_column(const std::string& packed, const std::string& name) {
   const std::size_t at = packed.find("id=\"whence-column-" + name + "\"");
   const std::size_t count = packed.find("data-count=\"", at);
   return at == std::string::npos ? "none" : packed.substr(count + 12, packed.find('"', count + 12) - count - 12);
 }
 
-TEST_F(ReportText, FiguresAreSummedUpTheTree) {
+TEST_F(ReportText, FiguresOfModulesIncludeTheirChildren) {
   const report::Report report = make();
   ASSERT_EQ(report.operations.size(), 8u);
-  // MatMul of [2,4] by [4,512], then elementwise operators on 1024 elements. Shape and Reshape count nothing.
+  // MatMul of [2,4] by [4,512], then elementwise operators on 1024 elements. Shape and Reshape count as 0.
   EXPECT_EQ(report.operations[0], 2 * 2 * 512 * 4);
   EXPECT_EQ(report.operations[1], 1024);
   EXPECT_EQ(report.operations[2], 0);
@@ -60,7 +60,7 @@ TEST_F(ReportText, ThePageHasARowForEveryNode) {
 TEST_F(ReportText, MarkdownNamesModulesAndTheirCoverage) {
   const std::string text = report::to_markdown(make());
   EXPECT_TRUE(text.starts_with("## `stamped.onnx`\n\n8 nodes\n")) << text;
-  // Four nodes: MatMul, Add, the helper with an ancestor module only, and the node fused with the head.
+  // Four nodes: MatMul, Add, the helper, which has only an ancestor module, and the node fused with the head.
   EXPECT_NE(text.find("| `encoder` | `Encoder` | 4 | 75.0 % | 0 | 9,216 |"), std::string::npos) << text;
   EXPECT_NE(text.find("| `Shape` | 1 | 0.0 % |"), std::string::npos) << text;
 }

@@ -1,4 +1,4 @@
-// Evaluates nodes on constants: empty results, results over the limit, and errors that a runtime must report.
+// Evaluates nodes on constants: empty results, results above the limit, and errors that a runtime must report.
 #include <gtest/gtest.h>
 
 #include "annotator/program/tensor_values.h"
@@ -22,13 +22,13 @@ std::optional<TensorData> evaluate_node(const std::string& op_type, const std::v
 }
 
 std::vector<std::int64_t> integers_in(const TensorData& data) {
-  std::vector<std::int64_t> all;
+  std::vector<std::int64_t> integers;
   const auto elements = program::Elements::of(data).value();
-  for (std::size_t i = 0; i < elements.size(); ++i) all.push_back(elements.integer(i));
-  return all;
+  for (std::size_t i = 0; i < elements.size(); ++i) integers.push_back(elements.integer(i));
+  return integers;
 }
 
-TEST(SimplifyEvaluate, EmptyResultsAreResults) {
+TEST(SimplifyEvaluate, ReturnsEmptyResults) {
   const auto range = evaluate_node("Range", {number(3), number(3), number(1)});
   ASSERT_TRUE(range);
   EXPECT_EQ(range->shape, std::vector<std::int64_t>{0});
@@ -37,14 +37,14 @@ TEST(SimplifyEvaluate, EmptyResultsAreResults) {
   EXPECT_EQ(tiled->shape, std::vector<std::int64_t>{0});
 }
 
-TEST(SimplifyEvaluate, LargeResultsAreNotComputed) {
+TEST(SimplifyEvaluate, DoesNotComputeLargeResults) {
   EXPECT_TRUE(evaluate_node("Range", {number(0), number(128), number(1)}));  // 1024 bytes
   EXPECT_FALSE(evaluate_node("Range", {number(0), number(129), number(1)}));
   EXPECT_FALSE(
       evaluate_node("Expand", {number(1), program::integer_vector({std::int64_t{1} << 40, std::int64_t{1} << 40})}));
 }
 
-TEST(SimplifyEvaluate, ErrorsAreLeftToTheRuntime) {
+TEST(SimplifyEvaluate, LeavesErrorsToTheRuntime) {
   EXPECT_FALSE(evaluate_node("Div", {number(1), number(0)}));
   EXPECT_FALSE(evaluate_node("Gather", {program::integer_vector({1, 2}), number(2)}));
   EXPECT_FALSE(evaluate_node("Range", {number(0), number(3), number(0)}));

@@ -1,4 +1,4 @@
-// The complete pipeline: bodies, unused nodes, its time, and graphs that need no change.
+// The complete pipeline: bodies, unused nodes, running time, and graphs that need no change.
 #include <chrono>
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-TEST(Simplify, KeepsASimpleGraph) {
+TEST(Simplify, DoesNotChangeASimpleGraph) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3});
   const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, float32, {2, 4});
@@ -26,7 +26,7 @@ TEST(Simplify, KeepsASimpleGraph) {
   EXPECT_EQ(g.graph.nodes[1].origin.ops, std::vector<std::int32_t>{1});
 }
 
-TEST(Simplify, EntersBodies) {
+TEST(Simplify, SimplifiesBodies) {
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});
   const auto x = g.node("Relu", {g.input("x", float32, {2})}, {}, float32, {2});
@@ -37,8 +37,8 @@ TEST(Simplify, EntersBodies) {
     captured.dtype = float32;
     captured.dims = std::vector<Dim>{{2, false, none_id}};
     const auto outer = body.graph.add_value(captured);
-    const auto same = body.node("Identity", {outer}, {}, float32, {2}, 1);
-    body.output(body.node(op_type, {same}, {}, float32, {2}, 1), "");
+    const auto copy = body.node("Identity", {outer}, {}, float32, {2}, 1);
+    body.output(body.node(op_type, {copy}, {}, float32, {2}, 1), "");
     return std::make_shared<Graph>(std::move(body.graph));
   };
   g.output(g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, float32, {2}, 2));
@@ -49,16 +49,16 @@ TEST(Simplify, EntersBodies) {
   EXPECT_EQ(body.nodes[0].op_type, "Neg");
 }
 
-TEST(Simplify, KeepsValuesReadInABody) {
+TEST(Simplify, KeepsValuesThatABodyReads) {
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});
   const auto x = g.input("x", float32, {2});
   const auto doubled = g.node("Mul", {g.node("Identity", {x}, {}, float32, {2}), g.number(2)}, {}, float32, {2});
-  const auto same = g.node("Identity", {doubled}, {}, float32, {2});
+  const auto copy = g.node("Identity", {doubled}, {}, float32, {2});
   const auto branch = [&] {
     GraphBuilder body;
     graph::GraphValue captured;
-    captured.captured = same;
+    captured.captured = copy;
     body.output(body.node("Neg", {body.graph.add_value(captured)}, {}, float32, {2}, 1), "");
     return std::make_shared<Graph>(std::move(body.graph));
   };
@@ -78,7 +78,7 @@ TEST(Simplify, DropsUnusedNodes) {
   EXPECT_EQ(g.operators(), "Relu");
 }
 
-// A chain to which several rules apply, with equal constants in every block.
+// Returns a chain of blocks with equal constants, to which several rules apply.
 GraphBuilder long_chain(int blocks) {
   GraphBuilder g;
   auto value = g.input("x", float32, {-1, 4, 6});
@@ -105,7 +105,7 @@ double seconds(int blocks) {
   return time.count();
 }
 
-// 100,000 nodes take about half a second; a rule that scans the graph at each change would take minutes.
+// 100,000 nodes take about half a second. A rule that scans the graph after each change would take minutes.
 TEST(Simplify, TakesLinearTime) {
   seconds(100);
   EXPECT_LT(seconds(12500), 10);

@@ -1,5 +1,5 @@
-// Applies every rule of annotator/simplify to the smallest graph that it changes, and to the most similar graph that
-// it must not change.
+// Applies each rule of annotator/simplify to the smallest graph that it changes, and to a similar graph that it must
+// not change.
 #include <cmath>
 #include <cstring>
 
@@ -49,12 +49,12 @@ TEST(RemoveNoOp, DropsIdentityBetweenNodes) {
   EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
 }
 
-TEST(RemoveNoOp, KeepsTheNameOfTheOutput) {
+TEST(RemoveNoOp, PreservesTheNameOfTheOutput) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
-  g.output(g.node("Identity", {g.node("Relu", {x}, {}, float32, {2})}, {}, float32, {2}), "wanted");
+  g.output(g.node("Identity", {g.node("Relu", {x}, {}, float32, {2})}, {}, float32, {2}), "result");
   EXPECT_EQ(simplified(g), "Relu");
-  EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "wanted");
+  EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "result");
 }
 
 TEST(RemoveNoOp, KeepsAnIdentityFromInputToOutput) {
@@ -65,7 +65,7 @@ TEST(RemoveNoOp, KeepsAnIdentityFromInputToOutput) {
   EXPECT_EQ(g.operators(), "Identity");
 }
 
-TEST(RemoveNoOp, DropsTheAdditionOfZeroesButNotOfAZeroBias) {
+TEST(RemoveNoOp, DropsAddedZerosExceptAParameter) {
   for (const bool parameter : {false, true}) {
     GraphBuilder g;
     const auto zeroes = g.constant<float>(float32, {2}, {0, 0}, parameter ? "layer.bias" : "");
@@ -83,27 +83,27 @@ TEST(RemoveNoOp, KeepsOneNodeForEachOfTwoEqualOutputs) {
   EXPECT_EQ(simplified(g), "Relu Identity");
 }
 
-TEST(RemoveNoOp, DropsCastToTheSameDtypeOnly) {
+TEST(RemoveNoOp, DropsOnlyCastsToTheSameDtype) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
-  const auto same = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(float32)}}}, float32, {2});
-  g.output(g.node("Cast", {same}, {{"to", std::int64_t{to_onnx(int64)}}}, int64, {2}));
+  const auto cast = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(float32)}}}, float32, {2});
+  g.output(g.node("Cast", {cast}, {{"to", std::int64_t{to_onnx(int64)}}}, int64, {2}));
   EXPECT_EQ(simplified(g), "Cast");
 }
 
 TEST(RemoveNoOp, DropsReshapeToTheSameShape) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 8});
-  const auto same = g.node("Reshape", {x, g.integers({0, 4, -1})}, {}, float32, {-1, 4, 8});
-  g.output(g.node("Relu", {same}, {}, float32, {-1, 4, 8}));
+  const auto reshaped = g.node("Reshape", {x, g.integers({0, 4, -1})}, {}, float32, {-1, 4, 8});
+  g.output(g.node("Relu", {reshaped}, {}, float32, {-1, 4, 8}));
   EXPECT_EQ(simplified(g), "Relu");
 }
 
 TEST(RemoveNoOp, KeepsReshapeThatMovesTwoDynamicSizes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, -1, 8});
-  const auto other = g.node("Reshape", {x, g.input("shape", int64, {3})}, {}, float32, {-1, -1, 8});
-  g.output(g.node("Relu", {other}, {}, float32, {-1, -1, 8}));
+  const auto reshaped = g.node("Reshape", {x, g.input("shape", int64, {3})}, {}, float32, {-1, -1, 8});
+  g.output(g.node("Relu", {reshaped}, {}, float32, {-1, -1, 8}));
   EXPECT_EQ(simplified(g), "Reshape Relu");
 }
 
@@ -126,28 +126,28 @@ TEST(RemoveNoOp, KeepsNeutralArithmeticThatBroadcasts) {
   EXPECT_EQ(simplified(g), "Add Sub");
 }
 
-// A mask of equal elements, expanded to a dynamic batch.
+// The condition is a mask with equal elements, expanded to a dynamic batch.
 TEST(RemoveNoOp, DropsWhereWithAConstantCondition) {
-  for (const bool holds : {true, false}) {
+  for (const bool condition : {true, false}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {4, 3}), y = g.input("y", float32, {4, 3});
-    const std::uint8_t truth = holds ? 1 : 0;
-    const auto mask = g.constant<std::uint8_t>(DType::boolean, {1, 3}, {truth, truth, truth});
+    const std::uint8_t element = condition ? 1 : 0;
+    const auto mask = g.constant<std::uint8_t>(DType::boolean, {1, 3}, {element, element, element});
     const auto wide = g.node("Expand", {mask, g.input("shape", int64, {2})}, {}, DType::boolean, {-1, 3});
-    const auto chosen = g.node("Where", {wide, x, y}, {}, float32, {4, 3});
-    g.output(g.node("Relu", {chosen}, {}, float32, {4, 3}));
+    const auto selected = g.node("Where", {wide, x, y}, {}, float32, {4, 3});
+    g.output(g.node("Relu", {selected}, {}, float32, {4, 3}));
     EXPECT_EQ(simplified(g), "Relu");
-    EXPECT_EQ(g.graph.nodes[0].inputs[0], holds ? x : y);
+    EXPECT_EQ(g.graph.nodes[0].inputs[0], condition ? x : y);
   }
 }
 
-TEST(RemoveNoOp, DropsWhereByIndicesThatAreAllInRange) {
+TEST(RemoveNoOp, DropsWhereIfAllIndicesAreInRange) {
   for (const std::int64_t bound : {0, 1}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {4, 3}), y = g.input("y", float32, {4, 3});
     const auto number = [&](std::int64_t value) { return g.constant<std::int64_t>(int64, {}, {value}); };
-    const auto places = g.node("Range", {number(0), g.input("n", int64, {}), number(1)}, {}, int64, {-1});
-    const auto mask = g.node("GreaterOrEqual", {places, number(bound)}, {}, DType::boolean, {-1});
+    const auto indices = g.node("Range", {number(0), g.input("n", int64, {}), number(1)}, {}, int64, {-1});
+    const auto mask = g.node("GreaterOrEqual", {indices, number(bound)}, {}, DType::boolean, {-1});
     g.output(g.node("Relu", {g.node("Where", {mask, x, y}, {}, float32, {4, 3})}, {}, float32, {4, 3}));
     EXPECT_EQ(simplified(g), bound == 0 ? "Relu" : "Range GreaterOrEqual Where Relu");
   }
@@ -177,20 +177,20 @@ TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutWithoutEffect) {
   EXPECT_EQ(simplified(g), "Relu");
 }
 
-// ---- chains
-
 TEST(RemoveNoOp, KeepsASliceThatReversesTheOrder) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3});
-  const auto one = g.node("Neg", {x}, {}, float32, {2, 3});
-  const auto back =
-      g.node("Slice", {one, g.integers({-1}), g.integers({-9223372036854775807}), g.integers({1}), g.integers({-1})},
-             {}, float32, {2, 3});
-  g.output(g.node("Neg", {back}, {}, float32, {2, 3}));
+  const auto negated = g.node("Neg", {x}, {}, float32, {2, 3});
+  const auto reversed = g.node(
+      "Slice", {negated, g.integers({-1}), g.integers({-9223372036854775807}), g.integers({1}), g.integers({-1})}, {},
+      float32, {2, 3});
+  g.output(g.node("Neg", {reversed}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Neg Slice Neg");
 }
 
-TEST(CastChain, SkipsACastThatLosesNothing) {
+// ---- chains
+
+TEST(CastChain, SkipsALosslessCast) {
   GraphBuilder g;
   const auto x = g.input("x", DType::int32, {2});
   const auto wide = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(int64)}}}, int64, {2});
@@ -217,11 +217,11 @@ TEST(TransposeChain, ComposesThePermutations) {
   EXPECT_EQ(perm(g.graph.nodes[0]), (Ints{1, 0, 2}));
 }
 
-TEST(TransposeChain, VanishesIfTheSecondUndoesIt) {
+TEST(TransposeChain, IsRemovedIfTheSecondUndoesTheFirst) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3});
-  const auto there = g.node("Transpose", {x}, {{"perm", Ints{1, 0}}}, float32, {3, 2});
-  const auto back = g.node("Transpose", {there}, {{"perm", Ints{1, 0}}}, float32, {2, 3});
+  const auto transposed = g.node("Transpose", {x}, {{"perm", Ints{1, 0}}}, float32, {3, 2});
+  const auto back = g.node("Transpose", {transposed}, {{"perm", Ints{1, 0}}}, float32, {2, 3});
   g.output(g.node("Relu", {back}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Relu");
 }
@@ -252,7 +252,7 @@ TEST(UnsqueezeChain, KeepsAnAxisThatMoves) {
   EXPECT_EQ(refusals(g), "unsqueeze_chain: axes are both added and dropped\n");
 }
 
-TEST(ReshapeChain, SkipsTheFirst) {
+TEST(ReshapeChain, SkipsTheFirstReshape) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, float32, {-1, 24});
@@ -270,7 +270,7 @@ TEST(ReshapeChain, ReplacesTheCopiedSizes) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{24, 3, -1}));
 }
 
-TEST(ReshapeChain, InfersTheOneDynamicSizeThatItCopied) {
+TEST(ReshapeChain, InfersASingleCopiedDynamicSize) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 4, 6})}, {}, float32, {-1, 4, 6});
@@ -279,7 +279,7 @@ TEST(ReshapeChain, InfersTheOneDynamicSizeThatItCopied) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 4, 2, 3}));
 }
 
-TEST(ReshapeChain, KeepsACopyOfOneOfTwoDynamicSizes) {
+TEST(ReshapeChain, KeepsACopiedDynamicSizeNextToAnother) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, float32, {-1, 24});
@@ -296,25 +296,27 @@ TEST(ReshapeChain, AbsorbsAnUnsqueeze) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 1, 2, 3}));
 }
 
-// PyTorch's bmm on flattened batches: [*sizes, 3, 4] x [*sizes, 4, 5], reshaped to [*result_sizes, 3, 5].
+// A batched product of flattened batches, like PyTorch's bmm: [*sizes, 3, 4] x [*sizes, 4, 5], reshaped to
+// [*result_sizes, 3, 5].
 std::string simplified_bmm(const Ints& sizes, const Ints& result_sizes) {
   GraphBuilder g;
-  const auto with = [](Ints start, const Ints& end) {
+  const auto concatenated = [](Ints start, const Ints& end) {
     start.insert(start.end(), end.begin(), end.end());
     return start;
   };
-  const auto a = g.input("a", float32, with(sizes, {3, 4})), b = g.input("b", float32, with(sizes, {4, 5}));
+  const auto a = g.input("a", float32, concatenated(sizes, {3, 4})),
+             b = g.input("b", float32, concatenated(sizes, {4, 5}));
   const auto flat_a = g.node("Reshape", {a, g.integers({-1, 3, 4})}, {}, float32, {6, 3, 4});
   const auto flat_b = g.node("Reshape", {b, g.integers({-1, 4, 5})}, {}, float32, {6, 4, 5});
   const auto product = g.node("MatMul", {flat_a, flat_b}, {}, float32, {6, 3, 5});
-  const Ints shape = with(result_sizes, {3, 5});
+  const Ints shape = concatenated(result_sizes, {3, 5});
   g.output(g.node("Reshape", {product, g.integers(shape)}, {}, float32, shape));
   return simplified(g);
 }
 
 TEST(MatmulReshape, MultipliesBatchesOfAnyRank) { EXPECT_EQ(simplified_bmm({2, 3}, {2, 3}), "MatMul"); }
 
-TEST(MatmulReshape, KeepsBatchesOfOtherSizes) {
+TEST(MatmulReshape, KeepsBatchesThatChangeTheirSizes) {
   EXPECT_EQ(simplified_bmm({2, 3}, {3, 2}), "Reshape Reshape MatMul Reshape");
 }
 
@@ -363,7 +365,7 @@ TEST(ClipChain, KeepsBoundsThatCross) {
   EXPECT_EQ(simplified_bounds("Max", 0, "Max", 6), "Max Max");
 }
 
-TEST(ScalarChain, MultipliesFactorsThatStayExact) {
+TEST(ScalarChain, MultipliesFactorsIfTheProductIsExact) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, float32, {2});
@@ -372,7 +374,7 @@ TEST(ScalarChain, MultipliesFactorsThatStayExact) {
   EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), std::vector{0.3F / 4});
 }
 
-TEST(ScalarChain, KeepsFactorsThatRound) {
+TEST(ScalarChain, KeepsFactorsIfTheProductIsRounded) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, float32, {2});
@@ -386,9 +388,9 @@ TEST(FoldShape, NeedsOnlyTheGatheredSizes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto shape = g.node("Shape", {x}, {}, int64, {3});
-  const auto known = g.node("Gather", {shape, g.integers({1, 2})}, {}, int64, {2});
-  const auto open = g.node("Gather", {shape, g.integers({0})}, {}, int64, {1});
-  g.output(g.node("Concat", {open, known}, {{"axis", std::int64_t{0}}}, int64, {3}));
+  const auto fixed_sizes = g.node("Gather", {shape, g.integers({1, 2})}, {}, int64, {2});
+  const auto dynamic_size = g.node("Gather", {shape, g.integers({0})}, {}, int64, {1});
+  g.output(g.node("Concat", {dynamic_size, fixed_sizes}, {{"axis", std::int64_t{0}}}, int64, {3}));
   EXPECT_EQ(simplified(g), "Shape Gather Concat");
   EXPECT_EQ(g.graph.integers(g.graph.nodes[2].inputs[1]), (Ints{4, 6}));
 }
@@ -411,14 +413,14 @@ TEST(FoldConstants, ComputesLikeRuntimes) {
   }
 }
 
-TEST(FoldConstants, LeavesDivisionByZeroToTheRuntime) {
+TEST(FoldConstants, DoesNotFoldADivisionByZero) {
   GraphBuilder g;
   const auto x = g.input("x", int64, {1});
   g.output(g.node("Add", {x, g.node("Div", {g.integers({1}), g.integers({0})}, {}, int64, {1})}, {}, int64, {1}));
   EXPECT_EQ(simplified(g), "Div Add");
 }
 
-TEST(FoldConstants, FoldsWholeShapeComputations) {
+TEST(FoldConstants, FoldsCompleteShapeComputations) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2, 3, 4});
   const auto shape = g.node("Shape", {x}, {}, int64, {3});
@@ -430,9 +432,9 @@ TEST(FoldConstants, FoldsWholeShapeComputations) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 12}));
 }
 
-// A table computed from two stored vectors is not stored, because it would enlarge the file. A table computed from one
-// number replaces nothing in the model and is stored.
-TEST(FoldConstants, ATableOfStoredVectorsIsNotStored) {
+// Storing a table that is computed from two stored vectors would enlarge the file. A table that is computed from one
+// number is folded.
+TEST(FoldConstants, DoesNotFoldATableOfStoredVectors) {
   for (const bool stored : {true, false}) {
     GraphBuilder g;
     const auto x = g.input("x", float32, {30, 30});
@@ -458,8 +460,8 @@ TEST(FoldLayout, TransposesAWeightWithOneReader) {
   EXPECT_EQ(g.graph.values[g.graph.nodes[0].inputs[1]].name, "w.T");
 }
 
-// spectral_norm reads the weight as a matrix only to compute one number, the divisor of the weight.
-TEST(FoldLayout, ReadsALargeWeightInAnotherLayoutForASmallConstant) {
+// spectral_norm reads the weight as a matrix, but only to compute the divisor of the weight.
+TEST(FoldLayout, FoldsALayoutThatOnlyASmallConstantNeeds) {
   GraphBuilder g;
   const auto weight = g.parameter("w", {2, 3, 100}, std::vector<float>(600, 0.5F));
   const auto matrix = g.node("Flatten", {weight}, {{"axis", std::int64_t{1}}}, float32, {2, 300});
@@ -472,7 +474,7 @@ TEST(FoldLayout, ReadsALargeWeightInAnotherLayoutForASmallConstant) {
   EXPECT_FLOAT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1])[0], 0.5F / 900);
 }
 
-TEST(FoldLayout, KeepsOneCopyOfALargeWeight) {
+TEST(FoldLayout, DoesNotStoreALargeWeightTwice) {
   GraphBuilder g;
   const auto ids = g.input("ids", int64, {1});
   const auto w = g.parameter("w", {500, 20}, std::vector<float>(10000, 1));
@@ -482,8 +484,8 @@ TEST(FoldLayout, KeepsOneCopyOfALargeWeight) {
   EXPECT_EQ(refusals(g), "fold_layout: other nodes use the weight without the Transpose\n");
 }
 
-// Weight-only int8: the weight in float32 would take four times as much.
-TEST(FoldLayout, KeepsANarrowWeightNarrow) {
+// A quantised int8 weight would be four times as large in float32.
+TEST(FoldLayout, DoesNotWidenANarrowWeight) {
   for (const DType dtype : {DType::int8, DType::float16, DType::float64}) {
     GraphBuilder g;
     const std::string bytes(1000 * size_of(dtype), '\0');
@@ -525,7 +527,8 @@ TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
   g.output(normalize(g, y, "bn", {{2, 7, 1, 4}, {3, 8, 2, 9}}, {1, 2, 2, 2}));
   EXPECT_EQ(simplified(g), "Conv");
   const graph::GraphNode& conv = g.graph.nodes[0];
-  EXPECT_EQ(floats(g.graph, conv.inputs[1]), (std::vector<float>{3, 5}));  // k = 1, 1
+  EXPECT_EQ(floats(g.graph, conv.inputs[1]),
+            (std::vector<float>{3, 5}));  // scale / sqrt(variance) is 1 in both channels
   EXPECT_EQ(floats(g.graph, conv.inputs[2]), (std::vector<float>{7, 8}));
   EXPECT_EQ(g.graph.values[conv.inputs[1]].name, "conv.weight");
   EXPECT_EQ(g.graph.values[conv.inputs[2]].name, "conv.bias");
@@ -533,7 +536,7 @@ TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
   EXPECT_EQ(conv.origin.ops, (std::vector<std::int32_t>{0, 1}));
 }
 
-TEST(ConvBatchNorm, ScalesTheOutputChannelsOfATransposedGroupedConvolution) {
+TEST(ConvBatchNorm, ScalesTheChannelsOfATransposedGroupedConvolution) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {1, 2, 1, 1});
   const auto w = g.parameter("w", {2, 2, 1, 1}, {1, 1, 1, 1});  // 2 groups, 2 output channels each
@@ -552,7 +555,7 @@ TEST(ConvBatchNorm, NeedsAResultWithOneReader) {
   EXPECT_EQ(refusals(g), "conv_batch_norm: the convolution's result is used elsewhere\n");
 }
 
-TEST(ConvBatchNorm, FoldsASharedWeightOnceForAllItsCalls) {
+TEST(ConvBatchNorm, FoldsASharedWeightOnce) {
   GraphBuilder g;
   const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
   auto value = g.input("x", float32, {1, 1, 1, 1});
@@ -569,7 +572,7 @@ TEST(ConvBatchNorm, FoldsASharedWeightOnceForAllItsCalls) {
   EXPECT_EQ(g.graph.initializers.size(), 2U);
 }
 
-TEST(ConvBatchNorm, LeavesAWeightWithTwoNormalizations) {
+TEST(ConvBatchNorm, DoesNotFoldTwoNormsIntoOneWeight) {
   GraphBuilder g;
   const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
   auto value = g.input("x", float32, {1, 1, 1, 1});
@@ -583,7 +586,7 @@ TEST(ConvBatchNorm, LeavesAWeightWithTwoNormalizations) {
 
 // ---- sharing
 
-TEST(ShareConstants, KeepsOneOfEqualConstants) {
+TEST(ShareConstants, MergesEqualConstants) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto a = g.node("Mul", {x, g.number(3)}, {}, float32, {2});
@@ -613,7 +616,7 @@ TEST(ShareNodes, MergesEqualHelpers) {
   EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 2}));
 }
 
-// Simplifies op_type(x) * op_type(x), which are operations 0, 1 and 2; `scopes` has the scope of each operation.
+// Simplifies op_type(x) * op_type(x). The nodes are operations 0, 1 and 2, whose scopes are in `scopes`.
 std::string simplified_twins(const std::string& op_type, const std::vector<int>& scopes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
@@ -627,7 +630,7 @@ std::string simplified_twins(const std::string& op_type, const std::vector<int>&
 
 TEST(ShareNodes, KeepsNodesOfTwoModules) {
   EXPECT_EQ(simplified_twins("Sigmoid", {1, 2, 0}), "Sigmoid Sigmoid Mul");
-  EXPECT_EQ(simplified_twins("Sigmoid", {}), "Sigmoid Sigmoid Mul");  // the scopes are unknown
+  EXPECT_EQ(simplified_twins("Sigmoid", {}), "Sigmoid Sigmoid Mul");  // unknown scopes
 }
 
 TEST(ShareNodes, MergesRepeatedNodesOfOneModule) {
@@ -648,7 +651,7 @@ GraphValueId gated(GraphBuilder& g, GraphValueId x, const Ints& sizes) {
   return g.node("Mul", {g.node("Sigmoid", {x}, {}, float32, sizes), x}, {}, float32, sizes);
 }
 
-TEST(Swish, GatesItsOwnInput) {
+TEST(Swish, ReplacesAProductWithASigmoidOfOneInput) {
   for (const auto& [opset, expected] : {std::pair{23, "Sigmoid Mul"}, std::pair{24, "Swish"}}) {
     GraphBuilder g;
     g.output(gated(g, g.input("x", float32, {-1, 3}), {-1, 3}));
@@ -657,7 +660,7 @@ TEST(Swish, GatesItsOwnInput) {
   }
 }
 
-TEST(Swish, IsLeftOutIfTheRuntimeLacksIt) {
+TEST(Swish, IsNotUsedIfTheRuntimeLacksIt) {
   for (const auto forms : {operators::OperatorForms::runnable, operators::OperatorForms::plain}) {
     GraphBuilder g;
     g.output(gated(g, g.input("x", float32, {3}), {3}));
@@ -707,7 +710,7 @@ TEST(RmsNormalization, IsDetectedWithItsWeight) {
   EXPECT_EQ(g.graph.nodes[0].origin.ops.size(), 6U);
 }
 
-TEST(RmsNormalization, LeavesAWeightThatBroadcasts) {
+TEST(RmsNormalization, DoesNotAbsorbAWeightThatBroadcasts) {
   GraphBuilder g;
   add_rms_norm(g, {2}, {2});
   EXPECT_EQ(simplified_at(g, 23), "RMSNormalization Mul");
@@ -719,23 +722,23 @@ TEST(RmsNormalization, NeedsTheLastAxes) {
   EXPECT_EQ(simplified_at(g, 23), "Mul ReduceMean Add Sqrt Div Mul");
 }
 
-// Rotates x [batch, 2, 5, 4] by angles [1, 1, 5, 4], the concatenation of two halves [1, 1, 5, 2].
+// Rotates x [batch, 2, 5, 4] by angles [1, 1, 5, 4], which are the concatenation of two halves [1, 1, 5, 2].
 void add_rotation(GraphBuilder& g, bool equal_halves) {
   const Ints full{-1, 2, 5, 4}, half{-1, 2, 5, 2}, angles{1, 1, 5, 4};
   const auto x = g.input("x", float32, full), f = g.input("f", float32, {1, 1, 5, 2});
-  const auto other = equal_halves ? f : g.input("f2", float32, {1, 1, 5, 2});
-  const auto both = g.node("Concat", {f, other}, {{"axis", -1}}, float32, angles);
+  const auto second_half = equal_halves ? f : g.input("f2", float32, {1, 1, 5, 2});
+  const auto table = g.node("Concat", {f, second_half}, {{"axis", -1}}, float32, angles);
   const auto piece = [&](std::int64_t from, std::int64_t to) {
     return g.node("Slice", {x, g.integers({from}), g.integers({to}), g.integers({3})}, {}, float32, half);
   };
   const auto first = piece(0, 2), second = g.node("Neg", {piece(2, 4)}, {}, float32, half);
   const auto swapped = g.node("Concat", {second, first}, {{"axis", -1}}, float32, full);
-  const auto by_cos = g.node("Mul", {x, g.node("Cos", {both}, {}, float32, angles)}, {}, float32, full);
-  const auto by_sin = g.node("Mul", {swapped, g.node("Sin", {both}, {}, float32, angles)}, {}, float32, full);
+  const auto by_cos = g.node("Mul", {x, g.node("Cos", {table}, {}, float32, angles)}, {}, float32, full);
+  const auto by_sin = g.node("Mul", {swapped, g.node("Sin", {table}, {}, float32, angles)}, {}, float32, full);
   g.output(g.node("Add", {by_cos, by_sin}, {}, float32, full));
 }
 
-TEST(RotaryEmbedding, TakesHalfOfTheAngles) {
+TEST(RotaryEmbedding, UsesHalfOfTheAngles) {
   GraphBuilder g;
   add_rotation(g, true);
   const std::string text = simplified_at(g, 23);
@@ -756,12 +759,12 @@ TEST(RotaryEmbedding, IsNotUsedIfTheHalvesDiffer) {
 std::string simplified_cache_write(const std::vector<std::int64_t>& steps, std::int64_t batch,
                                    std::int64_t starts = 1) {
   GraphBuilder g;
-  const auto cache = g.input("cache", float32, {batch, 8, 4}), now = g.input("now", float32, {batch, 3, 4});
+  const auto cache = g.input("cache", float32, {batch, 8, 4}), new_entries = g.input("now", float32, {batch, 3, 4});
   const auto start = g.input("start", int64, {starts});
-  const auto places = g.node("Add", {g.integers(steps), start}, {}, int64, {3});
-  const auto column = g.node("Unsqueeze", {places, g.integers({1})}, {}, int64, {3, 1});
+  const auto positions = g.node("Add", {g.integers(steps), start}, {}, int64, {3});
+  const auto column = g.node("Unsqueeze", {positions, g.integers({1})}, {}, int64, {3, 1});
   const auto index = g.node("Expand", {column, g.integers({2, 3, 4})}, {}, int64, {batch, 3, 4});
-  g.output(g.node("ScatterElements", {cache, index, now}, {{"axis", std::int64_t{1}}}, float32, {batch, 8, 4}));
+  g.output(g.node("ScatterElements", {cache, index, new_entries}, {{"axis", std::int64_t{1}}}, float32, {batch, 8, 4}));
   return simplified_at(g, 24);
 }
 
@@ -770,29 +773,29 @@ TEST(TensorScatter, WritesConsecutiveEntries) {
   EXPECT_EQ(simplified_cache_write({0, 1, 2}, 1), "TensorScatter");
 }
 
-TEST(TensorScatter, LeavesOtherIndices) {
+TEST(TensorScatter, DoesNotReplaceOtherIndices) {
   EXPECT_EQ(simplified_cache_write({0, 2, 4}, 2), "Add Unsqueeze Expand ScatterElements");
   EXPECT_EQ(simplified_cache_write({1, 2, 3}, 2), "Add Unsqueeze Expand ScatterElements");
   EXPECT_EQ(simplified_cache_write({0, 1, 2}, 2, 3),
-            "Add Unsqueeze Expand ScatterElements");  // each entry has its own start
+            "Add Unsqueeze Expand ScatterElements");  // each entry has a separate start
 }
 
-// Builds attention over keys and values that are each the concatenation of a past and a new part.
+// Builds attention in which keys and values are concatenations of a past and a new part.
 GraphValueId attention(GraphBuilder& g, std::vector<graph::Attribute> attributes, std::int64_t past_of_values = 4) {
-  const Ints now{1, 2, 3, 8}, all{1, 2, 7, 8};
-  const auto q = g.input("q", float32, now);
+  const Ints query_sizes{1, 2, 3, 8}, key_sizes{1, 2, 7, 8};
+  const auto q = g.input("q", float32, query_sizes);
   const auto concat_past = [&](const std::string& name, std::int64_t past) {
     const std::vector<GraphValueId> parts{g.input("past_" + name, float32, {1, 2, past, 8}),
                                           g.input(name, float32, {1, 2, 7 - past, 8})};
-    return g.node("Concat", parts, {{"axis", 2}}, float32, all);
+    return g.node("Concat", parts, {{"axis", 2}}, float32, key_sizes);
   };
   const auto k = concat_past("k", 4), v = concat_past("v", past_of_values);
-  g.output(g.node("Attention", {q, k, v}, std::move(attributes), float32, now));
+  g.output(g.node("Attention", {q, k, v}, std::move(attributes), float32, query_sizes));
   g.output(k, "present_k");
   return v;
 }
 
-TEST(AttentionInputs, AbsorbThePast) {
+TEST(AttentionInputs, AbsorbAPast) {
   GraphBuilder g;
   attention(g, {});
   EXPECT_EQ(simplified_at(g, 23), "Attention");
@@ -803,19 +806,19 @@ TEST(AttentionInputs, AbsorbThePast) {
   EXPECT_EQ(g.graph.values[node.outputs[1]].name, "present_k");
 }
 
-TEST(AttentionInputs, LeaveAPastUnderACausalMask) {
+TEST(AttentionInputs, DoNotAbsorbAPastUnderACausalMask) {
   GraphBuilder g;
   attention(g, {{"is_causal", std::int64_t{1}}});
   EXPECT_EQ(simplified_at(g, 23), "Concat Concat Attention");
 }
 
-TEST(AttentionInputs, LeavePastsOfUnequalLength) {
+TEST(AttentionInputs, DoNotAbsorbPastsOfUnequalLength) {
   GraphBuilder g;
   attention(g, {}, 2);
   EXPECT_EQ(simplified_at(g, 23), "Concat Concat Attention");
 }
 
-TEST(AttentionInputs, LeaveKeysWithOtherReaders) {
+TEST(AttentionInputs, DoNotAbsorbKeysWithOtherReaders) {
   GraphBuilder g;
   const auto v = attention(g, {});
   g.output(g.node("Relu", {v}, {}, float32, {1, 2, 7, 8}), "z");

@@ -12,19 +12,19 @@ namespace keys = origin::keys;
 namespace {
 
 ModuleId module(Program& program, std::string path, std::string type, ModuleId parent) {
-  Module added;
-  added.path = std::move(path);
-  added.type = std::move(type);
-  added.parent = parent;
-  return program.modules.add(std::move(added));
+  Module module;
+  module.path = std::move(path);
+  module.type = std::move(type);
+  module.parent = parent;
+  return program.modules.add(std::move(module));
 }
 
 ValueId value(Program& program, std::string name, ValueSource source, std::int32_t index) {
-  Value added;
-  added.name = std::move(name);
-  added.source = source;
-  added.index = index;
-  return program.values.add(std::move(added));
+  Value value;
+  value.name = std::move(name);
+  value.source = source;
+  value.index = index;
+  return program.values.add(std::move(value));
 }
 
 ValueId operation(Program& program, std::string target, std::string overload, std::vector<NamedArgument> arguments,

@@ -1,4 +1,4 @@
-// A small program and an ONNX file as exported from it, for tests that annotate, strip or view it.
+// A small program and an ONNX file that looks like its export, for tests that annotate, strip or view the file.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct StampedFile {
   std::string program = program_digest(stamped_sidecar().program);  // the program named in the file's stamp
 };
 
-// Writes these nodes: MatMul and Add (operation 0), a helper shared by 0 and 1, a fused node of 1 and 2, Relu
-// (operation 3), and an If (operation 4) with one node in each branch. The nodes have the names of an export.
+// Writes MatMul and Add (operation 0), a helper shared by 0 and 1, a node fused from 1 and 2, Relu (operation 3), and
+// an If (operation 4) with one node in each branch. The nodes are named like those of an export.
 void write_stamped_file(const std::string& path, const StampedFile& options = {});
 
 }  // namespace whence

@@ -15,9 +15,9 @@ class StampedFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
     write_stamped_file(path);
-    auto read = onnx_file::read_onnx_summary(path);
-    ASSERT_TRUE(read);
-    model = std::move(*read);
+    auto summary = onnx_file::read_onnx_summary(path);
+    ASSERT_TRUE(summary);
+    model = std::move(*summary);
   }
 
   const TemporaryFolder folder;

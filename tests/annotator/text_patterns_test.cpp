@@ -61,14 +61,14 @@ TEST(Patterns, GlobsCompareBySegments) {
     EXPECT_EQ(matches_path(row.pattern, row.path), row.matches) << row.pattern << " " << row.path;
 }
 
-TEST(Patterns, SetsHoldCharactersOfOneSegment) {
+TEST(Patterns, SetsMatchOneCharacterOfASegment) {
   const Row rows[] = {
       {"layer[0-3]", "layer2", true},
       {"layer[0-3]", "layer4", false},
       {"layer[!0-3]", "layer4", true},
       {"layer[!0-3]", "layer", false},
       {"a[!x]b", "a.b", false},   // a dot ends a segment
-      {"a[+-9]b", "a.b", false},  // also if a range includes it
+      {"a[+-9]b", "a.b", false},  // even if a range includes it
       {"a[+-9]b", "a-b", true},
       {"a[+-9]b", "a/b", true},
       {"[]a]", "]", true},
@@ -95,7 +95,7 @@ TEST(Patterns, ExpressionsMatchCompleteNames) {
   EXPECT_TRUE(matches_path("re:caf[\xc3\xa9\xc3\xa8]", "caf\xc3\xa8"));
 }
 
-TEST(Patterns, ListsThoseThatMatch) {
+TEST(Patterns, ReturnsTheMatchingPatterns) {
   const Patterns paths = Patterns::of_paths({"**.query", "head", "re:.*\\.query", "encoder.**"});
   EXPECT_EQ(paths.matching("encoder.query"), (std::vector<std::size_t>{0, 2, 3}));
   EXPECT_EQ(paths.matching("decoder"), std::vector<std::size_t>());
@@ -110,7 +110,7 @@ TEST(Patterns, NamesMatchThemselves) {
   EXPECT_TRUE(names.match("ReduceMean"));
 }
 
-TEST(Patterns, NamesThatAreNotUtf8AreComparedAsShown) {
+TEST(Patterns, InvalidUtf8IsMatchedInEscapedForm) {
   EXPECT_TRUE(matches_path("a.*", "a.\xff"));
   EXPECT_TRUE(matches_path("re:a\\.\\\\xff", "a.\xff"));
 }
@@ -136,7 +136,7 @@ TEST(Patterns, PatternsOverTheMemoryLimitAreRefused) {
   EXPECT_THROW(Patterns::of_names(std::vector<std::string>(20, "re:(a{1000}){900}")), Error);
 }
 
-TEST(Patterns, ManyStarsStayCheap) {
+TEST(Patterns, ManyStarsTakeLittleTime) {
   std::string pattern, path;
   for (int i = 0; i < 200; ++i) {
     pattern += "**.a.";
@@ -146,7 +146,7 @@ TEST(Patterns, ManyStarsStayCheap) {
   EXPECT_FALSE(matches_path(std::string(200, '*').append("b"), std::string(5000, 'a')));
 }
 
-TEST(Patterns, ListsEndWithAnExpression) {
+TEST(Patterns, AnExpressionIsTheLastElementOfAList) {
   using List = std::vector<std::string>;
   EXPECT_EQ(text::split_patterns("a,b"), (List{"a", "b"}));
   EXPECT_EQ(text::split_patterns("re:a{1,2}"), (List{"re:a{1,2}"}));

@@ -1,4 +1,4 @@
-// Parses Python lists in the form of repr(), as PyTorch's metadata keys contain them.
+// Parses Python lists in the form of repr(), which PyTorch's metadata keys contain.
 #include <gtest/gtest.h>
 
 #include "annotator/text/python_list.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(PythonList, ReadsReprText) {
+TEST(PythonList, ParsesReprText) {
   EXPECT_EQ(parse_python_list("[]"), Texts{});
   EXPECT_EQ(parse_python_list("['']"), Texts{""});
   EXPECT_EQ(parse_python_list("['', 'encoder.layer.0', 'add_1']"), (Texts{"", "encoder.layer.0", "add_1"}));
@@ -21,7 +21,7 @@ TEST(PythonList, ReadsReprText) {
             (Texts{"a\n\r\tb", "\x1b\u0085", "\u2028\U0001f600"}));
 }
 
-TEST(PythonList, RefusesEverythingElse) {
+TEST(PythonList, RefusesOtherText) {
   for (const char* text : {"", "[", "]", "['a'", "'a'", "[a]", "['a' 'b']", "['a]", "['a\\']", "['a',]x", "['\\x1']",
                            "['\\xg1']", "['\\U00110000']", "['\\']"}) {
     EXPECT_EQ(parse_python_list(text), std::nullopt) << text;

@@ -1,4 +1,4 @@
-// Tables and numbers as text for a terminal.
+// Writes tables and numbers as text for a terminal.
 #include <gtest/gtest.h>
 
 #include "annotator/text/table.h"
@@ -23,7 +23,7 @@ TEST(Table, AlignsColumnsWithoutTrailingBlanks) {
             "bé          7\n");
 }
 
-TEST(Table, ColoursHaveNoWidth) {
+TEST(Table, IgnoresTheWidthOfColours) {
   text::Palette palette;
   palette.red = "\033[31m";
   palette.reset = "\033[0m";

@@ -6,7 +6,7 @@
 namespace whence::text {
 namespace {
 
-TEST(Split, KeepsEmptyParts) {
+TEST(Split, ReturnsEmptyParts) {
   EXPECT_EQ(split("", ','), std::vector<std::string>{});
   EXPECT_EQ(split("a", ','), (std::vector<std::string>{"a"}));
   EXPECT_EQ(split("a,b", ','), (std::vector<std::string>{"a", "b"}));

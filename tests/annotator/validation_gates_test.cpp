@@ -1,4 +1,4 @@
-// Thresholds, baselines and counts. Tests of the command cover complete files (tests/validate).
+// Thresholds, baselines and counts. tests/validate tests complete files.
 #include <gtest/gtest.h>
 
 #include "annotator/validation/gates.h"
@@ -23,7 +23,7 @@ TEST(Counts, CoveredExcludesAncestors) {
   EXPECT_DOUBLE_EQ(Counts{}.share(0), 1);
 }
 
-TEST(Threshold, NamesAConfidenceAndAPercentage) {
+TEST(Threshold, HasAConfidenceAndAPercentage) {
   Counts counts;
   counts.by = {6, 1, 1, 1, 1};
   EXPECT_DOUBLE_EQ(parse_threshold("exact=95").percent, 95);
@@ -45,7 +45,7 @@ Counts exact_counts(std::int64_t exact, std::int64_t unattributed) {
 
 using ModuleRows = std::vector<std::pair<std::string, Counts>>;
 
-// Returns the modules that the shortfall against a baseline names, and the number of losses_of nodes.
+// Returns the modules that the shortfall against a baseline names, and the number of lost nodes.
 std::pair<std::vector<std::string>, std::int64_t> losses_of(const ModuleRows& before, const ModuleRows& now) {
   validation::Baseline baseline{.file = "before.onnx", .all = before.front().second, .modules = before, .naming = {}};
   validation::Coverage coverage;
@@ -53,10 +53,10 @@ std::pair<std::vector<std::string>, std::int64_t> losses_of(const ModuleRows& be
   coverage.modules = now;
   validation::Gates gates;
   gates.baseline = "before.json";
-  const auto found = validation::shortfalls_of(coverage, {}, gates, &baseline);
-  if (found.empty()) return {};
-  EXPECT_EQ(found.size(), 1u);
-  return {found.front().modules, found.front().nodes.value_or(-1)};
+  const auto shortfalls = validation::shortfalls_of(coverage, {}, gates, &baseline);
+  if (shortfalls.empty()) return {};
+  EXPECT_EQ(shortfalls.size(), 1u);
+  return {shortfalls.front().modules, shortfalls.front().nodes.value_or(-1)};
 }
 
 TEST(Baseline, NamesTheInnermostModulesThatLostNodes) {
@@ -76,8 +76,8 @@ TEST(Baseline, NamesTheInnermostModulesThatLostNodes) {
   EXPECT_EQ(losses_of(before, with({{0, 3}, {1, 3}, {2, 3}})), (Lost{{"a.b"}, 3}));
   EXPECT_EQ(losses_of(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 1}})), (Lost{{"a.b", "a.b.c"}, 3}));
   EXPECT_EQ(losses_of(before, with({{0, 5}, {1, 2}})), (Lost{{"", "a"}, 5}));
-  EXPECT_EQ(losses_of(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // largest loss first
-  // Nodes that the new file lacks do not count as lost.
+  EXPECT_EQ(losses_of(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // the largest loss is first
+  // Nodes that are missing in the new file do not count as lost.
   ModuleRows fewer = before;
   fewer[0].second = exact_counts(18, 0);
   fewer[4].second = exact_counts(6, 0);

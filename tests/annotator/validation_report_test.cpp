@@ -39,31 +39,31 @@ std::int64_t covered_at(const Validation& validation, const std::string& module)
 }
 
 TEST_F(ValidationReport, CountsNodesAtAndBelowEachModule) {
-  const Validation found = validate();
-  EXPECT_EQ(found.nodes, 8);
-  // query: MatMul and Add. The layer adds the helper and the fused node. head: the fused node and a Relu. The root adds
-  // the If with one node in each branch.
-  EXPECT_EQ(covered_at(found, "encoder.layer.0.query"), 2);
-  EXPECT_EQ(covered_at(found, "encoder.layer.0"), covered_at(found, "encoder"));
-  EXPECT_EQ(covered_at(found, ""), 7);      // the helper has only an ancestor module
-  EXPECT_EQ(covered_at(found, "head"), 2);  // the fused node and the Relu
+  const Validation result = validate();
+  EXPECT_EQ(result.nodes, 8);
+  // query has MatMul and Add; the layer also has the helper and the fused node. head has the fused node and a Relu. The
+  // root also has the If with one node in each branch.
+  EXPECT_EQ(covered_at(result, "encoder.layer.0.query"), 2);
+  EXPECT_EQ(covered_at(result, "encoder.layer.0"), covered_at(result, "encoder"));
+  EXPECT_EQ(covered_at(result, ""), 7);      // the helper has only an ancestor module
+  EXPECT_EQ(covered_at(result, "head"), 2);  // the fused node and the Relu
   std::map<std::string, std::int64_t> operators;
-  for (const auto& [name, counts] : found.coverage.operators) operators[name] = counts.total();
+  for (const auto& [name, counts] : result.coverage.operators) operators[name] = counts.total();
   EXPECT_EQ(operators["MatMul"], 1);
   EXPECT_EQ(operators["Neg"], 1);  // in a branch
 }
 
-TEST_F(ValidationReport, StampsNeedASidecar) {
-  const Validation found = validate({}, false);
-  EXPECT_EQ(found.coverage.all.covered(), 0);
-  EXPECT_EQ(found.coverage.unattributed.size(), 8u);
-  EXPECT_FALSE(found.has_sidecar);
+TEST_F(ValidationReport, StampsWithoutASidecarStateNoModule) {
+  const Validation result = validate({}, false);
+  EXPECT_EQ(result.coverage.all.covered(), 0);
+  EXPECT_EQ(result.coverage.unattributed.size(), 8u);
+  EXPECT_FALSE(result.has_sidecar);
 }
 
 TEST_F(ValidationReport, GatesApplyToFilesModulesAndOperators) {
   EXPECT_EQ(shortfall_count("covered=87"), 0u);
   EXPECT_EQ(shortfall_count("covered=100@head"), 0u);
-  EXPECT_EQ(shortfall_count("covered=88"), 1u);  // seven of eight
+  EXPECT_EQ(shortfall_count("covered=88"), 1u);  // seven of eight nodes
   EXPECT_EQ(shortfall_count("matched=50"), 1u);
   EXPECT_EQ(shortfall_count("matched=50@op:Relu"), 1u);
   EXPECT_EQ(shortfall_count("covered=1@nowhere"), 1u);
@@ -76,16 +76,16 @@ TEST_F(ValidationReport, TheFileMustReachTheBaseline) {
   std::ofstream(folder / "before.json") << "{}";
   validation::ValidateOptions options;
   options.gates.baseline = folder / "before.json";
-  const auto wrong = validation::validate_file(path, &sidecar.program, options);
-  ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.diagnostics().front().code, Code::wrong_kind);
+  const auto refused = validation::validate_file(path, &sidecar.program, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.diagnostics().front().code, Code::wrong_kind);
   options.gates.baseline = path;
-  const Validation same = validate(options);
-  EXPECT_TRUE(same.shortfalls.empty());
-  EXPECT_EQ(before.coverage.all.covered(), same.baseline.value().all.covered());
+  const Validation with_baseline = validate(options);
+  EXPECT_TRUE(with_baseline.shortfalls.empty());
+  EXPECT_EQ(before.coverage.all.covered(), with_baseline.baseline.value().all.covered());
 }
 
-TEST_F(ValidationReport, OperationsArriveOrAreFused) {
+TEST_F(ValidationReport, OperationsHaveNodesOrAreFused) {
   const metadata::Recorded recorded(sidecar.program);
   const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
   const auto fates = validation::operation_fates(context);
@@ -98,7 +98,7 @@ TEST_F(ValidationReport, OperationsArriveOrAreFused) {
 TEST_F(ValidationReport, OperationsWithoutANodeHaveAReason) {
   using validation::Elimination;
   using validation::Fate;
-  // After the last operation, adds a returned dropout and an unused sine.
+  // Appends a dropout whose result is returned and an unused sine.
   Program program = sidecar.program;
   const Argument last = program.outputs.front().value;
   for (const char* const target : {"aten::dropout", "aten::sin"}) {
@@ -122,28 +122,28 @@ TEST_F(ValidationReport, OperationsWithoutANodeHaveAReason) {
 }
 
 TEST_F(ValidationReport, TheTextListsAtMostSixtyModules) {
-  Validation many;
-  many.file = "m.onnx";
-  many.coverage.all.by = {100, 0, 0, 0, 0};
-  many.coverage.modules = {{"", many.coverage.all}};
+  Validation validation_of_many;
+  validation_of_many.file = "m.onnx";
+  validation_of_many.coverage.all.by = {100, 0, 0, 0, 0};
+  validation_of_many.coverage.modules = {{"", validation_of_many.coverage.all}};
   for (int i = 0; i < 70; ++i) {
-    origin::Counts one;
-    one.by = {1, 0, 0, 0, 0};
-    many.coverage.modules.emplace_back("m" + std::to_string(i), one);
+    origin::Counts counts;
+    counts.by = {1, 0, 0, 0, 0};
+    validation_of_many.coverage.modules.emplace_back("m" + std::to_string(i), counts);
   }
   const auto lines_of = [&](const validation::ReportExtent& extent) {
-    const std::string text = validation::to_text(many, extent, {});
+    const std::string text = validation::to_text(validation_of_many, extent, {});
     int lines = 0;
     for (int i = 0; i < 70; ++i) lines += text.find(" m" + std::to_string(i) + " ") != std::string::npos;
     EXPECT_EQ(text.find("and 11 more: --all") != std::string::npos, lines == 59) << text;
     return lines;
   };
-  EXPECT_EQ(lines_of({.depth = 2}), 59);  // sixty rows with the root
+  EXPECT_EQ(lines_of({.depth = 2}), 59);  // sixty rows including the root
   EXPECT_EQ(lines_of({.depth = 0}), 0);
   EXPECT_EQ(lines_of({.depth = 0, .all = true}), 70);
 }
 
-TEST_F(ValidationReport, AParameterArrivesByItsName) {
+TEST_F(ValidationReport, AParameterIsFoundByName) {
   const metadata::Recorded recorded(sidecar.program);
   const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
   const auto fates = validation::parameter_fates(context, path, validation::operation_fates(context));
@@ -151,7 +151,7 @@ TEST_F(ValidationReport, AParameterArrivesByItsName) {
   EXPECT_EQ(fates[ParameterId(0)].arrival, validation::Arrival::name);
 }
 
-TEST_F(ValidationReport, ARenamedParameterArrivesByItsShapeIfTheShapeIsUnique) {
+TEST_F(ValidationReport, ARenamedParameterIsFoundByAUniqueShape) {
   using validation::Arrival;
   const auto arrival = [&](std::vector<std::int64_t> shape, bool twice) {
     Program program = sidecar.program;
@@ -176,25 +176,25 @@ TEST_F(ValidationReport, ARenamedParameterArrivesByItsShapeIfTheShapeIsUnique) {
 
 class Problems : public ::testing::Test {
  protected:
-  // Two warnings, one allowed warning, and one gate.
+  // Two warnings, an allowed warning and a shortfall.
   Problems() {
     const validation::Check* check = validation::find_check("V101");
-    found.file = "a<b>.onnx";
-    found.findings = {{check, {{"/a:1, x%", "no name"}, {"second", ""}}, false}, {check, {{"hidden", ""}}, true}};
-    found.checks = {check, validation::find_check("V102")};
+    result.file = "a<b>.onnx";
+    result.findings = {{check, {{"/a:1, x%", "no name"}, {"second", ""}}, false}, {check, {{"hidden", ""}}, true}};
+    result.checks = {check, validation::find_check("V102")};
     Shortfall shortfall;
     shortfall.rule = &validation::threshold_rule;
     shortfall.subject = "head";
     shortfall.message = "covered is 50 %";
-    found.shortfalls = {shortfall};
-    found.gates = {&validation::threshold_rule};
+    result.shortfalls = {shortfall};
+    result.gates = {&validation::threshold_rule};
   }
 
-  Validation found;
+  Validation result;
 };
 
-TEST_F(Problems, OmitAllowedFindings) {
-  const auto problems = validation::problems_of(found);
+TEST_F(Problems, ExcludeAllowedFindings) {
+  const auto problems = validation::problems_of(result);
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_EQ(problems[0].subject, "/a:1, x%");
   EXPECT_TRUE(problems[0].message.ends_with(": /a:1, x%: no name")) << problems[0].message;
@@ -202,8 +202,8 @@ TEST_F(Problems, OmitAllowedFindings) {
   EXPECT_EQ(problems[2].rule, &validation::threshold_rule);
 }
 
-TEST_F(Problems, SarifNamesRulesAndPlaces) {
-  const auto sarif = nlohmann::json::parse(validation::to_sarif(found, "models/my model.onnx"));
+TEST_F(Problems, SarifContainsRulesAndLocations) {
+  const auto sarif = nlohmann::json::parse(validation::to_sarif(result, "models/my model.onnx"));
   const auto& run = sarif.at("runs").at(0);
   ASSERT_EQ(run.at("results").size(), 3u);
   const auto& first = run["results"][0];
@@ -213,21 +213,21 @@ TEST_F(Problems, SarifNamesRulesAndPlaces) {
   EXPECT_EQ(location.at("physicalLocation").at("artifactLocation").at("uri"), "models/my%20model.onnx");
   EXPECT_EQ(location.at("physicalLocation").at("artifactLocation").at("uriBaseId"), "%SRCROOT%");
   EXPECT_EQ(location.at("logicalLocations").at(0).at("fullyQualifiedName"), "/a:1, x%");
-  const auto elsewhere = nlohmann::json::parse(validation::to_sarif(found, "/tmp/m.onnx"))
-                             .at("runs")
-                             .at(0)
-                             .at("results")
-                             .at(0)
-                             .at("locations")
-                             .at(0)
-                             .at("physicalLocation")
-                             .at("artifactLocation");
-  EXPECT_EQ(elsewhere.at("uri"), "file:///tmp/m.onnx");
-  EXPECT_FALSE(elsewhere.contains("uriBaseId"));
+  const auto outside = nlohmann::json::parse(validation::to_sarif(result, "/tmp/m.onnx"))
+                           .at("runs")
+                           .at(0)
+                           .at("results")
+                           .at(0)
+                           .at("locations")
+                           .at(0)
+                           .at("physicalLocation")
+                           .at("artifactLocation");
+  EXPECT_EQ(outside.at("uri"), "file:///tmp/m.onnx");
+  EXPECT_FALSE(outside.contains("uriBaseId"));
 }
 
-TEST_F(Problems, JunitCountsRulesThatWereChecked) {
-  const std::string text = validation::to_junit(found);
+TEST_F(Problems, JunitCountsTheCheckedRules) {
+  const std::string text = validation::to_junit(result);
   EXPECT_NE(text.find("<testsuites tests=\"3\" failures=\"2\">"), std::string::npos) << text;
   EXPECT_NE(text.find("a&lt;b&gt;.onnx"), std::string::npos);
   EXPECT_EQ(text.find("hidden"), std::string::npos);
@@ -235,7 +235,7 @@ TEST_F(Problems, JunitCountsRulesThatWereChecked) {
 }
 
 TEST_F(Problems, GithubCommandsAreEscaped) {
-  const std::string text = validation::to_github(found, "a:b,c.onnx");
+  const std::string text = validation::to_github(result, "a:b,c.onnx");
   EXPECT_EQ(std::ranges::count(text, '\n'), 3);
   EXPECT_TRUE(text.starts_with("::" + std::string(validation::find_check("V101")->level()) +
                                " file=a%3Ab%2Cc.onnx,title=V101 "))
@@ -243,7 +243,7 @@ TEST_F(Problems, GithubCommandsAreEscaped) {
   EXPECT_NE(text.find("/a:1, x%25"), std::string::npos) << text;
 }
 
-TEST(Tolerance, CountsOrSharesOfNodes) {
+TEST(Tolerance, IsACountOrAShareOfNodes) {
   const validation::Rule& rule = *validation::find_check("V101");
   const auto covers = [&](const char* text, std::int64_t findings, std::int64_t nodes) {
     return validation::parse_tolerance(text).covers(rule, findings, nodes);

@@ -24,7 +24,7 @@ class Diff : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << proto.SerializeAsString();
     return std::move(*onnx_file::read_onnx_summary(path));
   }
-  // Returns the changes like "changed Gemm; removed Relu".
+  // Returns the changes, for example "changed Gemm; removed Relu".
   std::string changes(const std::string& a, const std::string& b) {
     const onnx_file::OnnxSummary before = model(a), after = model(b);
     const view::ModelDiff diff = view::diff_models(before, after, nullptr);
@@ -42,19 +42,19 @@ class Diff : public ::testing::Test {
   int count_ = 0;
 };
 
-TEST_F(Diff, EqualFiles) {
+TEST_F(Diff, EqualFilesHaveNoChanges) {
   EXPECT_EQ(changes("h = MatMul (x, w) y = Add (h, b)", "h = MatMul (x, w) y = Add (h, b)"), "");
 }
 
-TEST_F(Diff, AddedRemovedAndChangedNodes) {
+TEST_F(Diff, ReportsAddedAndChangedNodes) {
   EXPECT_EQ(changes("y = Relu (x)", "h = Relu (x) y = Identity (h)").find("removed"), std::string::npos);
   EXPECT_EQ(changes("h = LeakyRelu <alpha = 0.5> (x) y = Neg (h)", "h = LeakyRelu <alpha = 0.25> (x) y = Neg (h)"),
             "changed LeakyRelu (alpha 0.5 -> 0.25)");
   EXPECT_EQ(changes("h = LeakyRelu (x) y = Neg (h)", "h = LeakyRelu <alpha = 0.01> (x) y = Neg (h)"),
-            "");  // the default
+            "");  // 0.01 is the default
 }
 
-TEST_F(Diff, FusionOfNodesAndItsReverse) {
+TEST_F(Diff, ReportsAFusionAndItsReverse) {
   EXPECT_EQ(changes("h = MatMul (x, w) k = Add (h, b) y = Relu (k)", "k = Gemm (x, w, b) y = Relu (k)"),
             "fused Gemm <- MatMul <- Add");
   const std::string reverse =
@@ -68,7 +68,7 @@ TEST_F(Diff, AnOperatorBetweenTheSameValuesIsAReplacement) {
   EXPECT_EQ(changes("h = Relu (x) y = Neg (h)", "h = Elu (x) y = Neg (h)"), "replaced Elu <- Relu");
 }
 
-// Returns a node with these modules, as an argument of split_by_modules().
+// Returns a node with these modules for split_by_modules().
 view::DiffNode of_modules(const onnx_file::OnnxNode& node, std::vector<std::string> modules,
                           origin::Confidence confidence = origin::Confidence::matched) {
   view::DiffNode result{.node = &node, .attribution = {}};
@@ -81,33 +81,33 @@ view::DiffNode of_modules(const onnx_file::OnnxNode& node, std::vector<std::stri
 using Groups = std::vector<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>>;
 
 Groups split(const view::DiffNodes& a, const view::DiffNodes& b) {
-  view::NodePairs::Fusion all;
-  for (std::size_t i = 0; i < a.size(); ++i) all.a.push_back(i);
-  for (std::size_t i = 0; i < b.size(); ++i) all.b.push_back(i);
+  view::NodePairs::Fusion fusion;
+  for (std::size_t i = 0; i < a.size(); ++i) fusion.a.push_back(i);
+  for (std::size_t i = 0; i < b.size(); ++i) fusion.b.push_back(i);
   Groups groups;
-  for (const auto& part : view::split_by_modules(all, a, b)) groups.emplace_back(part.a, part.b);
+  for (const auto& part : view::split_by_modules(fusion, a, b)) groups.emplace_back(part.a, part.b);
   return groups;
 }
 
-TEST(FusionParts, NodesOfOneModuleBelongTogether) {
+TEST(FusionParts, GroupNodesByModule) {
   const onnx_file::OnnxNode node;
   EXPECT_EQ(split({of_modules(node, {"a"}), of_modules(node, {"a"}), of_modules(node, {"b"})},
                   {of_modules(node, {"b"}), of_modules(node, {"a"})}),
             (Groups{{{0, 1}, {1}}, {{2}, {0}}}));
-  // A node of several modules merges the groups of these modules.
+  // A node with several modules merges their groups.
   EXPECT_EQ(split({of_modules(node, {"a"}), of_modules(node, {"b"})}, {of_modules(node, {"a", "b"})}),
             (Groups{{{0, 1}, {0}}}));
 }
 
-TEST(FusionParts, VagueNodesJoinTheRemainingNodes) {
+TEST(FusionParts, UncertainNodesJoinTheRemainingNodes) {
   const onnx_file::OnnxNode node;
-  // The second new node has only an ancestor module; the first new node already has a partner.
+  // The second new node has only an ancestor module. The first new node already has a partner.
   EXPECT_EQ(split({of_modules(node, {"m.a"}), of_modules(node, {"m.b"})},
                   {of_modules(node, {"m.a"}), of_modules(node, {"m"}, origin::Confidence::ancestor)}),
             (Groups{{{0}, {0}}, {{1}, {1}}}));
   EXPECT_EQ(split({of_modules(node, {"a"}), of_modules(node, {"b"})}, {of_modules(node, {"a"}), of_modules(node, {})}),
             (Groups{{{0}, {0}}, {{1}, {1}}}));
-  // No partner remains for the last node, so it was added.
+  // No partner remains for the last node, so it is a new node.
   EXPECT_EQ(split({of_modules(node, {"a"})}, {of_modules(node, {"a"}), of_modules(node, {"c"})}),
             (Groups{{{0}, {0}}, {{}, {1}}}));
 }

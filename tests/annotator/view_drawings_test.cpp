@@ -1,4 +1,4 @@
-// Draws a small file: nested groups of modules with their nodes, and edges with their values.
+// Draws a small file: modules as nested groups of nodes, and values as edges.
 #include "annotator/view/drawing_files.h"
 #include "annotator/view/node_graph.h"
 #include "tests/annotator/stamped_summary.h"
@@ -22,7 +22,7 @@ int count_of(const std::string& text, const std::string& piece) {
   return count;
 }
 
-TEST_F(Drawings, GraphmlNestsModulesAndNamesTheirClasses) {
+TEST_F(Drawings, GraphmlHasNestedModulesWithTheirClasses) {
   const std::string text = drawing_text(view::write_graphml);
   EXPECT_EQ(count_of(text, "<graph "), count_of(text, "</graph>"));
   EXPECT_EQ(count_of(text, "<node "), count_of(text, "</node>"));

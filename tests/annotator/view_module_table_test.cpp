@@ -34,15 +34,15 @@ TEST(ModuleTable, ShowsPathsRelativeToAncestors) {
             "encoder.layer.0              4\n");
 }
 
-TEST(OperationGroups, PairNodesOfOneOperation) {
+TEST(OperationGroups, PairNodesOfEqualOperations) {
   OperationGroups groups;
   groups.add({"a"}, 0, &NodePairs::Fusion::a);
   groups.add({"b"}, 1, &NodePairs::Fusion::a);
-  groups.add({"c"}, 2, &NodePairs::Fusion::a);  // no node in the second file
+  groups.add({"c"}, 2, &NodePairs::Fusion::a);  // not in the second file
   groups.add({}, 3, &NodePairs::Fusion::a);
   groups.add({"b"}, 4, &NodePairs::Fusion::b);
   groups.add({"a"}, 5, &NodePairs::Fusion::b);
-  groups.add({"d"}, 6, &NodePairs::Fusion::b);  // new
+  groups.add({"d"}, 6, &NodePairs::Fusion::b);  // not in the first file
   const auto fusions = groups.fusions();
   ASSERT_EQ(fusions.size(), 2u);
   EXPECT_EQ(fusions[0].a, std::vector<std::size_t>{0});
@@ -51,7 +51,7 @@ TEST(OperationGroups, PairNodesOfOneOperation) {
   EXPECT_EQ(fusions[1].b, std::vector<std::size_t>{4});
 }
 
-TEST(OperationGroups, ANodeOfSeveralOperationsJoinsThem) {
+TEST(OperationGroups, ANodeOfSeveralOperationsMergesTheirGroups) {
   OperationGroups groups;
   groups.add({"a"}, 0, &NodePairs::Fusion::a);
   groups.add({"b"}, 1, &NodePairs::Fusion::a);

@@ -1,4 +1,4 @@
-// Reads the files that write_onnx() writes with the onnx library.
+// Reads the files of write_onnx() with the onnx library.
 #include <algorithm>
 #include <numeric>
 
@@ -62,7 +62,7 @@ TEST(WriteOnnx, EqualsProtobufsOutput) {
   EXPECT_EQ(load(folder / "m.onnx").SerializeAsString(), content_of(folder / "m.onnx"));
 }
 
-TEST(WriteOnnx, GivesTheSameBytesTwice) {
+TEST(WriteOnnx, IsReproducible) {
   const TemporaryFolder folder;
   const GraphBuilder g = linear();
   write_onnx(g.graph, folder / "a.onnx", {});
@@ -70,7 +70,7 @@ TEST(WriteOnnx, GivesTheSameBytesTwice) {
   EXPECT_EQ(content_of(folder / "a.onnx"), content_of(folder / "b.onnx"));
 }
 
-TEST(WriteOnnx, KeepsWeightsOutsideAboveTheLimit) {
+TEST(WriteOnnx, StoresWeightsExternallyAboveTheLimit) {
   const TemporaryFolder folder;
   const GraphBuilder g = linear();
   write_onnx(g.graph, folder / "m.onnx", {.protobuf_limit = 2000});
@@ -80,7 +80,7 @@ TEST(WriteOnnx, KeepsWeightsOutsideAboveTheLimit) {
   EXPECT_EQ(weight.external_data(0).value(), "m.onnx.data");
   EXPECT_EQ(weight.external_data(1).value(), "0");
   EXPECT_EQ(weight.external_data(2).value(), "2400");
-  EXPECT_EQ(model.graph().initializer(1).raw_data().size(), 120U) << "small tensors stay inside";
+  EXPECT_EQ(model.graph().initializer(1).raw_data().size(), 120U) << "small tensors are not external";
   EXPECT_EQ(content_of(folder / "m.onnx.data").size(), 2400U);
   EXPECT_NO_THROW(onnx::checker::check_model(folder / "m.onnx", true));
 }
@@ -104,7 +104,7 @@ TEST(WriteOnnx, RefusesAStructureAboveTheLimit) {
   EXPECT_EQ(folder.file_count(), 0U);
 }
 
-TEST(WriteOnnx, KeepsTheTargetOnFailure) {
+TEST(WriteOnnx, DoesNotChangeTheTargetOnFailure) {
   const TemporaryFolder folder;
   GraphBuilder g = linear();
   std::ofstream(folder / "m.onnx") << "before";
@@ -132,7 +132,7 @@ TEST(WriteOnnx, MakesNamesUnique) {
   EXPECT_EQ(model.graph().node(1).name(), "/Relu_1");
 }
 
-TEST(WriteOnnx, LeavesUnnamedSizesOpen) {
+TEST(WriteOnnx, WritesNoValueForUnnamedSizes) {
   const TemporaryFolder folder;
   GraphBuilder g;
   const auto x = g.input("x", DType::float32, {-1, 2});
@@ -169,7 +169,7 @@ TEST(WriteOnnx, WritesBodiesWithCaptures) {
   EXPECT_EQ(then_branch.node(0).metadata_props(0).value(), "1");
 }
 
-TEST(WriteOnnx, ImportsCustomDomainsAndTypesTheirResults) {
+TEST(WriteOnnx, ImportsCustomDomainsAndWritesTypesOfTheirResults) {
   const TemporaryFolder folder;
   GraphBuilder g;
   const auto x = g.input("x", DType::float32, {2});

@@ -1,4 +1,4 @@
-// Functions from the user: the operators that they convert, and the opsets at which they can be used.
+// User functions: the operators that they convert, and the opsets at which exports can use them.
 #include "annotator/write/user_functions.h"
 #include "tests/annotator/match_file.h"
 #include "tests/schema/expect_error.h"
@@ -24,13 +24,13 @@ std::int64_t opset_after(const std::string& nodes, int from, int to) {
   return functions->find("whence.mylib", "op")->opset_import(0).version();
 }
 
-TEST(UserFunctions, AreRaisedIfNoNodeChangesItsMeaning) {
+TEST(UserFunctions, UseTheOpsetOfTheExportIfNoNodeChangesMeaning) {
   EXPECT_EQ(opset_after("b = Neg (a)", 13, 18), 18);
   EXPECT_EQ(opset_after("b = Neg (a)", 18, 18), 18);
-  EXPECT_EQ(opset_after("b = ReduceMean <axes = [0]> (a)", 13, 18), 13);  // axes are an input since 18
-  EXPECT_EQ(opset_after("b, c = Split (a)", 13, 18), 13);                 // num_outputs is required since 18
+  EXPECT_EQ(opset_after("b = ReduceMean <axes = [0]> (a)", 13, 18), 13);  // the axes became an input in 18
+  EXPECT_EQ(opset_after("b, c = Split (a)", 13, 18), 13);                 // num_outputs became required in 18
   EXPECT_EQ(opset_after("n = Constant <value = int64[2] {2, 2}> () b, c = Split (a, n)", 13, 18), 18);
-  EXPECT_EQ(opset_after("b = Softmax (a)", 11, 18), 11);  // over one axis since 13
+  EXPECT_EQ(opset_after("b = Softmax (a)", 11, 18), 11);  // normalises over one axis from 13 on
 }
 
 TEST(UserFunctions, AreRefusedIfUnusable) {

@@ -1,4 +1,5 @@
-"""Exports of zoo models with module metadata: by whence with all keys, by PyTorch's dynamo exporter with its own."""
+"""Exports of zoo models with module metadata: from whence with all keys, from PyTorch's dynamo exporter with
+PyTorch's keys."""
 
 import functools
 
@@ -10,7 +11,7 @@ from models import zoo
 
 
 class Exports:
-    """Exports each model on first use; returns its file by the model's name."""
+    """Returns the exported file of a model of the zoo. Exports each model once."""
 
     def __init__(self, exporter: str, factory):
         self.exporter, self.factory, self.files = exporter, factory, {}
@@ -39,7 +40,7 @@ class Exports:
 
     @staticmethod
     def model(name: str):
-        """Returns the model with the export's weights; zoo models have a fixed seed."""
+        """Returns the model. Its weights equal the exported weights, because zoo models have a fixed seed."""
         model = zoo.MODELS[name].model().eval()
         if hasattr(model, "config"):
             model.config.return_dict = False

@@ -1,4 +1,4 @@
-"""Small ONNX graphs with module metadata in PyTorch's own keys, and helpers that run them."""
+"""Small ONNX graphs with module metadata in PyTorch's keys, and helpers that run them."""
 
 import numpy as np
 import onnx
@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def scopes(*modules: str) -> dict:
-    """Returns the metadata of a node in nested modules "path:Class"; "path:Class#2" is the third call."""
+    """Returns the metadata of a node in nested modules like "path:Class". "path:Class#2" is the third call."""
     paths, classes, calls = [""], ["models.Root"], ["0"]
     for module in modules:
         path, kind = module.split(":")
@@ -36,7 +36,7 @@ def weight(name: str, *shape: int) -> onnx.TensorProto:
 
 
 def model(nodes: list, initializers: list, inputs: dict, outputs: list, path, ir_version: int = 10) -> onnx.ModelProto:
-    """Saves a model; `inputs` maps names to shapes, all float32."""
+    """Saves a model. `inputs` maps names to shapes; every input is float32."""
     graph = helper.make_graph(
         nodes, "graph", [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in inputs.items()],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * len(next(iter(inputs.values()))))
@@ -48,7 +48,7 @@ def model(nodes: list, initializers: list, inputs: dict, outputs: list, path, ir
 
 
 def feeds(proto: onnx.ModelProto) -> dict:
-    """Returns random inputs; dynamic sizes are 2."""
+    """Returns random inputs, in which dynamic sizes are 2."""
     generator = np.random.default_rng(0)
     result = {}
     for value in proto.graph.input:
@@ -72,11 +72,11 @@ def assert_same_results(before, after) -> None:
     onnx.checker.check_model(proto, full_check=True)
     onnx.shape_inference.infer_shapes(proto, strict_mode=True)
     inputs = feeds(onnx.load(before))
-    for one, other in zip(run(before, inputs), run(after, inputs), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for expected, result in zip(run(before, inputs), run(after, inputs), strict=True):
+        np.testing.assert_array_equal(expected, result)
 
 
 def metadata(proto: onnx.ModelProto) -> list:
-    """Returns the sorted operators and metadata of all nodes except constants, which must survive a round trip."""
-    return sorted((each.op_type, tuple(sorted((entry.key, entry.value) for entry in each.metadata_props)))
-                  for each in proto.graph.node if each.op_type != "Constant")
+    """Returns the sorted operators and metadata of all nodes except constants. A round trip must preserve them."""
+    return sorted((node.op_type, tuple(sorted((entry.key, entry.value) for entry in node.metadata_props)))
+                  for node in proto.graph.node if node.op_type != "Constant")

@@ -35,26 +35,26 @@ def test_strip_restores_the_original_graph(bert, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["stripped.onnx"]
 
 
-def test_annotating_again_changes_nothing(bert, tmp_path):
+def test_annotate_does_not_change_an_annotated_file(bert, tmp_path):
     for file in ("annotated.onnx", "functions.onnx"):
         command.run("annotate", bert / file, "-o", tmp_path / file)
         assert (tmp_path / file).read_bytes() == (bert / file).read_bytes()
         assert command.run_json("validate", tmp_path / file, "--sidecar", bert / "bert.json")["findings"] == []
 
 
-def test_annotating_keeps_the_functions(bert, tmp_path):
+def test_annotate_preserves_functions(bert, tmp_path):
     command.run("functions", bert / "annotated.onnx", "--types", "BertLayer,BertSelfAttention", "-o",
                 tmp_path / "few.onnx")
     report = command.run_json("annotate", tmp_path / "few.onnx", "--sidecar", bert / "bert.json", "-o",
                               tmp_path / "again.onnx")
-    assert {each["name"]: each["calls"] for each in report["functions"]["functions"]} == {
+    assert {function["name"]: function["calls"] for function in report["functions"]["functions"]} == {
         "BertLayer": 2, "BertSelfAttention": 2}
     assert report["exact"] + report["ancestor"] == report["nodes"] == len(onnx.load(bert / "plain.onnx").graph.node)
     graphs.assert_same_results(bert / "plain.onnx", tmp_path / "again.onnx")
 
 
-def test_annotating_from_a_file_with_functions(bert, tmp_path):
-    """A file with functions attributes the nodes of a bare file as well as the flat annotated file does."""
+def test_a_file_with_functions_is_a_reference_for_annotate(bert, tmp_path):
+    """As a reference, a file with functions is as good as the flat annotated file."""
     model = onnx.load(bert / "annotated.onnx")
     modules = {node.output[0]: {e.key: e.value for e in node.metadata_props}["pkg.whence.module"]
                for node in model.graph.node}
@@ -65,7 +65,7 @@ def test_annotating_from_a_file_with_functions(bert, tmp_path):
     onnx.save(model, tmp_path / "bare.onnx")
     command.run("annotate", tmp_path / "bare.onnx", "--from", bert / "functions.onnx",
                 "-o", tmp_path / "annotated.onnx")
-    found = {node.output[0]: {e.key: e.value for e in node.metadata_props}.get("pkg.whence.module")
+    annotated = {node.output[0]: {e.key: e.value for e in node.metadata_props}.get("pkg.whence.module")
              for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
-    wrong = {value: (found[value], module) for value, module in modules.items() if found[value] != module}
-    assert len(wrong) <= len(modules) // 50, wrong
+    wrong_modules = {value: (annotated[value], module) for value, module in modules.items() if annotated[value] != module}
+    assert len(wrong_modules) <= len(modules) // 50, wrong_modules

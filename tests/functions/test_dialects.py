@@ -1,4 +1,4 @@
-"""`whence select --format`: each format is read as its tool reads it; names that the tool would misread are refused."""
+"""`whence select --format`: each format is read like its tool does. Names that the tool would misread are refused."""
 
 import json
 import re
@@ -59,23 +59,23 @@ def trtexec_pairs(argument: str) -> dict[str, str]:
     return dict(part.replace("'", "").rsplit(":", 1) for part in argument.split("=", 1)[1].split(","))
 
 
-def test_every_format_has_a_test_here_and_a_row_in_the_docs():
+def test_every_format_is_tested_and_documented():
     formats = command.run("select", "--help").stdout.split("formats:")[1].split("arguments:")[0]
     listed = re.findall(r"^  ([\w-]+)  ", formats, re.MULTILINE)
     page = (command.ROOT / "docs" / "dialects.md").read_text()
     assert sorted(listed) == sorted(FORMATS)
-    assert not [each for each in FORMATS if f"| `{each}` |" not in page]
+    assert not [format for format in FORMATS if f"| `{format}` |" not in page]
 
 
-def test_onnx_runtimes_quantiser_excludes_listed_nodes(path, tmp_path):
+def test_dynamic_quantisation_excludes_the_selected_nodes(path, tmp_path):
     keywords = json.loads(selection(path, "ort-quant", "--modules", "enc.1"))
     quantize_dynamic(path, tmp_path / "q.onnx", **keywords)
-    kinds = [each.op_type for each in onnx.load(tmp_path / "q.onnx").graph.node if "MatMul" in each.op_type]
+    kinds = [node.op_type for node in onnx.load(tmp_path / "q.onnx").graph.node if "MatMul" in node.op_type]
     assert kinds.count("MatMul") == 1 and kinds.count("MatMulInteger") == 2
 
 
 class Block(torch.nn.Module):
-    """Contains every kind of layer that ONNX Runtime quantises."""
+    """Has every kind of layer that ONNX Runtime quantises."""
 
     def __init__(self):
         super().__init__()
@@ -126,9 +126,9 @@ class Calibration(CalibrationDataReader):
 
 
 def all_nodes(graph):
-    for each in graph.node:
-        yield each
-        for attribute in each.attribute:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from all_nodes(attribute.g)
 
@@ -136,10 +136,10 @@ def all_nodes(graph):
 def quantised_modules(file) -> list[str]:
     """Returns the top-level module of each node that computes in integers or reads a dequantised value."""
     nodes = list(all_nodes(onnx.load(file).graph))
-    dequantised = {each.output[0] for each in nodes if each.op_type == "DequantizeLinear"}
+    dequantised = {node.output[0] for node in nodes if node.op_type == "DequantizeLinear"}
     integer = re.compile(r"Integer|^QLinear|^QGemm|^DynamicQuantizeLSTM")
-    return [each.name.split("/")[1] for each in nodes if each.name.startswith("/") and each.op_type != "QuantizeLinear"
-            and (integer.search(each.op_type) or dequantised & set(each.input))]
+    return [node.name.split("/")[1] for node in nodes if node.name.startswith("/") and node.op_type != "QuantizeLinear"
+            and (integer.search(node.op_type) or dequantised & set(node.input))]
 
 
 QUANTISERS = {
@@ -150,7 +150,7 @@ QUANTISERS = {
 
 
 @pytest.mark.parametrize("name", QUANTISERS)
-def test_onnx_runtimes_quantisers_exclude_every_kind_of_layer(name, tmp_path):
+def test_quantisers_exclude_every_kind_of_layer(name, tmp_path):
     torch.manual_seed(0)
     whence.export(Pair().eval(), tuple(PAIR_INPUTS.values()), tmp_path / "m.onnx")
     keywords = whence.select(tmp_path / "m.onnx", ["keep"], format="ort-quant").data
@@ -160,7 +160,7 @@ def test_onnx_runtimes_quantisers_exclude_every_kind_of_layer(name, tmp_path):
     assert quantised_modules(tmp_path / "q.onnx").count("keep") >= 5
 
 
-def test_onnx_runtimes_quantiser_excludes_a_gemm_in_a_branch(tmp_path):
+def test_dynamic_quantisation_excludes_a_gemm_in_a_branch(tmp_path):
     scripted = torch.jit.script(Gate().eval())
     whence.export(scripted, (torch.randn(2, 8), torch.tensor(True)), tmp_path / "m.onnx")
     excluded = whence.select(tmp_path / "m.onnx", ["keep"], format="ort-quant")
@@ -168,7 +168,7 @@ def test_onnx_runtimes_quantiser_excludes_a_gemm_in_a_branch(tmp_path):
     assert quantised_modules(tmp_path / "q.onnx") == ["quant"]
 
 
-def test_a_gemm_is_listed_with_the_name_of_its_product(tmp_path):
+def test_a_gemm_is_also_listed_under_the_name_of_its_matmul(tmp_path):
     nodes = [in_module(node("Gemm", ["x", "w"], ["a"]), "g", "m"),
              in_module(node("Relu", ["a"], ["y"]), "g_MatMul", "n")]
     graphs.model(nodes, [graphs.weight("w", 4, 4)], {"x": [1, 4]}, ["y"], tmp_path / "m.onnx")
@@ -178,7 +178,7 @@ def test_a_gemm_is_listed_with_the_name_of_its_product(tmp_path):
     assert selection(tmp_path / "m.onnx", "names", "--modules", "m") == "g\n"
 
 
-def test_a_node_that_openvino_leaves_unnamed_is_selected_only_by_type(tmp_path):
+def test_a_node_without_a_name_in_openvino_is_selected_by_type(tmp_path):
     nodes = [in_module(node("LayerNormalization", ["x", "v"], ["a"]), "a", "one"),
              in_module(node("LayerNormalization", ["a", "v"], ["b"]), "b", "two"),
              in_module(node("Relu", ["b"], ["y"]), "c", "one")]
@@ -191,7 +191,7 @@ def test_a_node_that_openvino_leaves_unnamed_is_selected_only_by_type(tmp_path):
     assert partial["patterns"] == ["(y|c/WithoutBiases)\\Z"] and "types" not in partial
 
 
-def test_trtexec_reads_back_the_names(path):
+def test_trtexec_arguments_contain_the_names(path):
     constraints, argument = selection(path, "trt-precisions", "--modules", "enc.[1-2]", "--as", "fp16").splitlines()
     assert constraints == "--precisionConstraints=obey" and argument.startswith("--layerPrecisions=")
     assert trtexec_pairs(argument) == {"/enc/1/MatMul": "fp16", "/enc/1/MatMul_1": "fp16"}
@@ -204,15 +204,15 @@ def test_polygraphy_gets_one_argument_per_node(path):
 
 
 @pytest.mark.parametrize("module, name", [("enc.0", "/enc/[0]/MatMul"), ("enc.1", "/enc/1/MatMul")])
-def test_a_pattern_matches_only_its_node(path, module, name):
-    """modelopt's expand_node_names_from_patterns() and NNCF use re.match, which matches from the start of a name."""
-    names = [each.name for each in onnx.load(path).graph.node]
+def test_a_pattern_matches_only_one_node(path, module, name):
+    """Uses re.match, like modelopt's expand_node_names_from_patterns() and NNCF."""
+    names = [node.name for node in onnx.load(path).graph.node]
     for format, key in [("modelopt", "nodes_to_exclude"), ("nncf-openvino", "patterns")]:
         patterns = whence.select(path, [module], format=format).data[key]
-        assert [each for each in names if any(re.match(pattern, each) for pattern in patterns)] == [name]
+        assert [name for name in names if any(re.match(pattern, name) for pattern in patterns)] == [name]
 
 
-def test_openvinos_names_of_a_product_and_of_an_output_match(path):
+def test_patterns_match_openvinos_names(path):
     product, output = whence.select(path, ["enc.1", "enc.2"], format="nncf-openvino").data["patterns"]
     assert re.match(product, "/enc/1/MatMul/WithoutBiases") and not re.match(product, "/enc/1/MatMul_1")
     assert re.match(output, "y") and re.match(output, "/enc/1/MatMul_1/WithoutBiases")
@@ -231,14 +231,14 @@ def test_graphsurgeon_code_finds_the_nodes_or_fails(path):
         def subgraphs(self, recursive):
             return []
 
-    lines = {}
-    exec(selection(path, "graphsurgeon", "--modules", "enc.0"), lines)
-    assert [each.name for each in lines["selected"](Graph(["a", "/enc/[0]/MatMul"]))] == ["/enc/[0]/MatMul"]
+    namespace = {}
+    exec(selection(path, "graphsurgeon", "--modules", "enc.0"), namespace)
+    assert [node.name for node in namespace["selected"](Graph(["a", "/enc/[0]/MatMul"]))] == ["/enc/[0]/MatMul"]
     with pytest.raises(KeyError):
-        lines["selected"](Graph(["a"]))
+        namespace["selected"](Graph(["a"]))
 
 
-def renamed(path, index, name):
+def rename_node(path, index, name):
     proto = onnx.load(path)
     proto.graph.node[index].name = name
     onnx.save(proto, path)
@@ -250,7 +250,7 @@ def renamed(path, index, name):
     ("names", "a\nb", "line break"), ("polygraphy", "a\nb", "line break"),
 ])
 def test_a_name_that_the_tool_would_misread_is_refused(path, format, name, fragment):
-    renamed(path, 0, name)
+    rename_node(path, 0, name)
     result = command.run("select", path, "--format", format, code=2)
     assert result.stderr.startswith("E0101") and fragment in result.stderr and "--partial" in result.stderr
     assert result.stdout == ""
@@ -260,8 +260,8 @@ def test_a_name_that_the_tool_would_misread_is_refused(path, format, name, fragm
 
 
 @pytest.mark.parametrize("format", ["trt-precisions", "polygraphy"])
-def test_a_colon_in_a_name_is_not_a_separator(path, format):
-    renamed(path, 0, "a:0")
+def test_a_name_may_contain_a_colon(path, format):
+    rename_node(path, 0, "a:0")
     assert "a:0:" in selection(path, format, "--modules", "enc.0")
 
 
@@ -279,11 +279,10 @@ def test_nodes_in_bodies_are_selected_if_the_tool_sees_them(tmp_path, format):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_name_shared_with_an_unselected_node_is_refused(path, format):
-    renamed(path, 2, "/enc/1/MatMul")
+    rename_node(path, 2, "/enc/1/MatMul")
     result = command.run("select", path, "--format", format, "--modules", "enc.1", code=2)
     assert "not selected" in result.stderr and result.stdout == ""
-    both = command.run("select", path, "--format", format, "--modules", "enc.1", "--modules", "enc.2").stdout
-    assert both
+    assert command.run("select", path, "--format", format, "--modules", "enc.1", "--modules", "enc.2").stdout
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -292,7 +291,7 @@ def test_an_empty_selection_is_refused(path, format):
     assert "no node matches all of" in result.stderr
 
 
-def test_nodes_that_may_belong_to_the_selection_are_counted(path):
+def test_nodes_that_may_match_are_counted(path):
     proto = onnx.load(path)
     proto.graph.node[2].metadata_props[-2].value = "enc"
     proto.graph.node[2].metadata_props[-1].value = "ancestor"
@@ -311,7 +310,7 @@ def test_a_name_that_is_not_utf8_is_refused(path):
     (["--format", "nncf", "--as", "fp32"], "omit --as"),
     (["--format", "trt-precisions", "--as", "float32"], "fp32, fp16"),
 ])
-def test_a_setting_that_the_format_lacks_is_refused(path, options, fragment):
+def test_a_setting_unknown_to_the_format_is_refused(path, options, fragment):
     assert fragment in command.run("select", path, *options, code=2).stderr
 
 

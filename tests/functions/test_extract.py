@@ -1,4 +1,4 @@
-"""`whence extract`: the extracted model of a module returns the module's results in PyTorch."""
+"""`whence extract`: an extracted module returns the same results as in PyTorch."""
 
 import json
 
@@ -18,37 +18,37 @@ from results import assert_same_results
 
 
 def submodule_call(model, name: str, inputs: dict):
-    """Runs the complete model once; returns the arguments and the result of module `name`."""
-    seen = {}
+    """Runs the complete model once. Returns the arguments and the result of module `name`."""
+    call = {}
     module = model.get_submodule(name)
-    hook = module.register_forward_hook(lambda _, args, kwargs, out: seen.update(args=args, kwargs=kwargs, out=out),
+    hook = module.register_forward_hook(lambda _, args, kwargs, out: call.update(args=args, kwargs=kwargs, out=out),
                                         with_kwargs=True)
     with torch.no_grad():
         model(**inputs)
     hook.remove()
-    return seen
+    return call
 
 
 @pytest.mark.parametrize("zoo_name, module", [
     ("bert_tiny", "encoder.layer.1"), ("bert_tiny", "encoder.layer.0.intermediate"), ("resnet50", "layer2.0"),
     ("resnet50", "layer3.1")])
-def test_extracted_module_equals_pytorch(exported, tmp_path, zoo_name, module):
+def test_an_extracted_module_equals_pytorch(exported, tmp_path, zoo_name, module):
     entry = zoo.MODELS[zoo_name]
     model = exported.model(zoo_name)
     inputs = dict(entry.inputs(entry.first))
-    seen = submodule_call(model, module, inputs)
+    call = submodule_call(model, module, inputs)
     path = exported(zoo_name)
     part = tmp_path / "part.onnx"
     report = command.run_json("extract", path, "--module", module, "-o", part)
     extracted = onnx.load(part)
     onnx.checker.check_model(extracted, full_check=True)
-    assert [each.split()[0] for each in report["inputs"]] == [each.name for each in extracted.graph.input]
+    assert [value.split()[0] for value in report["inputs"]] == [value.name for value in extracted.graph.input]
 
-    # The part's inputs are values of the complete file, which computes them here.
+    # The complete file computes the inputs of the extracted module.
     complete = onnx.load(path)
-    outputs = {value.name for value in complete.graph.output}
+    interface = {value.name for value in [*complete.graph.input, *complete.graph.output]}
     for value in extracted.graph.input:
-        if value.name not in outputs and value.name not in {each.name for each in complete.graph.input}:
+        if value.name not in interface:
             complete.graph.output.append(value)
     onnx.save(complete, tmp_path / "complete.onnx")
     feeds = {key: value.numpy() for key, value in inputs.items()}
@@ -56,9 +56,9 @@ def test_extracted_module_equals_pytorch(exported, tmp_path, zoo_name, module):
     values = dict(zip(names, graphs.run(tmp_path / "complete.onnx", feeds), strict=True)) | feeds
     results = graphs.run(part, {value.name: values[value.name] for value in extracted.graph.input})
 
-    expected = seen["out"][0] if isinstance(seen["out"], tuple) else seen["out"]
-    shapes = [result for result in results if result.shape == tuple(expected.shape)]
-    assert_same_results(shapes[-1:], [expected], (1e-4, 1e-4), scaled=True)
+    expected = call["out"][0] if isinstance(call["out"], tuple) else call["out"]
+    candidates = [result for result in results if result.shape == tuple(expected.shape)]
+    assert_same_results(candidates[-1:], [expected], (1e-4, 1e-4), scaled=True)
 
 
 def two_calls(tmp_path):
@@ -69,7 +69,7 @@ def two_calls(tmp_path):
     return path
 
 
-def test_one_call_of_several(tmp_path):
+def test_a_single_call_is_extracted(tmp_path):
     path, part = two_calls(tmp_path), tmp_path / "part.onnx"
     for call, name in ((0, "x"), (1, "b")):
         report = command.run_json("extract", path, "--module", "block", "--call", call, "-o", part)
@@ -99,7 +99,7 @@ def test_unknown_modules_and_calls_are_errors(tmp_path, options, code, fragment)
 
 
 def annotated(op: str, inputs: list, outputs: list, module: str, confidence: str, *modules: str) -> onnx.NodeProto:
-    """Makes a node with whence's keys; `modules` lists the modules of a fused node."""
+    """Makes a node with whence's keys. `modules` lists the modules of a fused node."""
     proto = onnx.helper.make_node(op, inputs, outputs, name="_".join([op, *outputs]))
     proto.metadata_props.add(key="pkg.whence.module", value=module)
     proto.metadata_props.add(key="pkg.whence.confidence", value=confidence)
@@ -113,12 +113,12 @@ def annotated(op: str, inputs: list, outputs: list, module: str, confidence: str
 @pytest.mark.parametrize("confidence, refused", [("ancestor", True), ("unattributed", True), ("inferred", False),
                                                  ("exact", False)])
 def test_a_module_with_uncertain_nodes_is_refused(tmp_path, position, confidence, refused):
-    """The adjacent node is only known to belong to the parent module or below, so it may belong to the block."""
+    """The adjacent node belongs to the parent module or to any module in it, so it may belong to the block."""
     path, part = tmp_path / "model.onnx", tmp_path / "part.onnx"
     adjacent = {"before": "Abs_a", "after": "Relu_y"}[position]
     nodes = [annotated("Abs", ["x"], ["a"], "outer", "exact"), annotated("Exp", ["a"], ["b"], "outer.block", "matched"),
              annotated("Neg", ["b"], ["c"], "outer.block", "matched"), annotated("Relu", ["c"], ["y"], "outer", "exact")]
-    for entry in next(each for each in nodes if each.name == adjacent).metadata_props:
+    for entry in next(node for node in nodes if node.name == adjacent).metadata_props:
         entry.value = confidence if entry.key == "pkg.whence.confidence" else entry.value
     graphs.model(nodes, [], {"x": [3]}, ["y"], path)
     result = command.run("extract", path, "--module", "outer.block", "-o", part, code=4 if refused else 0)
@@ -144,7 +144,7 @@ def test_a_module_that_shares_a_fused_node_is_refused(tmp_path):
 
 
 class Masked(torch.nn.Module):
-    """The factor after each stage belongs to the root, so it is an input of the next stage, not a missing node."""
+    """The root multiplies the result of each stage, so the product is an input of the next stage."""
 
     def __init__(self):
         super().__init__()
@@ -157,7 +157,7 @@ class Masked(torch.nn.Module):
         return self.last(x)
 
 
-def exported_with_origins(model, x, tmp_path):
+def export_annotated(model, x, tmp_path):
     archive, path = tmp_path / "m.pt2", tmp_path / "m.onnx"
     torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), archive)
     command.run("export", archive, "--annotate", "-o", path)
@@ -165,18 +165,18 @@ def exported_with_origins(model, x, tmp_path):
 
 
 def test_an_uncalled_container_is_extracted_with_its_modules(tmp_path):
-    """`show` lists the container with all nodes of its modules, so `extract` extracts them."""
+    """`extract` extracts all nodes that `show` counts for the container."""
     torch.manual_seed(5)
     model, x = Masked().eval(), torch.randn(4, 8)
-    path, part = exported_with_origins(model, x, tmp_path), tmp_path / "part.onnx"
+    path, part = export_annotated(model, x, tmp_path), tmp_path / "part.onnx"
     rows = {row["path"]: row for row in command.run_json("show", path)["modules"]}
     assert rows["stages"]["nodes"] > 0 and not rows["stages"]["calls"]
     report = command.run_json("extract", path, "--module", "stages", "-o", part)
     assert report["nodes"] >= rows["stages"]["nodes"] and report["calls"] == [0]
-    session_inputs = {value.name for value in onnx.load(part).graph.input}
-    assert "x" in session_inputs and len(onnx.load(part).graph.output) == 1
-    other = torch.randn(6, 8)
-    expected = other
+    input_names = {value.name for value in onnx.load(part).graph.input}
+    assert "x" in input_names and len(onnx.load(part).graph.output) == 1
+    sample = torch.randn(6, 8)
+    expected = sample
     with torch.no_grad():
         for stage in model.stages[:2]:
             expected = stage(expected) * torch.arange(6).unsqueeze(1).cos()
@@ -185,9 +185,9 @@ def test_an_uncalled_container_is_extracted_with_its_modules(tmp_path):
     complete.graph.output.extend(value for value in onnx.load(part).graph.input if value.name != "x")
     onnx.save(complete, tmp_path / "complete.onnx")
     names = [value.name for value in complete.graph.output]
-    results = graphs.run(tmp_path / "complete.onnx", {"x": other.numpy()})
-    values = dict(zip(names, results, strict=True)) | {"x": other.numpy()}
-    result, = graphs.run(part, {name: values[name] for name in session_inputs})
+    results = graphs.run(tmp_path / "complete.onnx", {"x": sample.numpy()})
+    values = dict(zip(names, results, strict=True)) | {"x": sample.numpy()}
+    result, = graphs.run(part, {name: values[name] for name in input_names})
     np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=1e-5)
     command.run("extract", path, "--module", "stages.1", "-o", part)
 
@@ -211,16 +211,16 @@ class Block(torch.nn.Module):
 
 
 class Aliased(torch.nn.Module):
-    """One block has three names and four calls; another has two names and two calls."""
+    """One block has three names and four calls. Another block has two names and two calls."""
 
     def __init__(self):
         super().__init__()
         self.first, self.second = Block(), Block()
-        self.again = self.first
+        self.alias = self.first
         self.chain = torch.nn.Sequential(self.first, torch.nn.ReLU(), self.second)
 
     def forward(self, x):
-        x = self.again(self.chain(self.first(x)))
+        x = self.alias(self.chain(self.first(x)))
         return self.first(x) + self.second(x)
 
 
@@ -234,18 +234,18 @@ def results_of_calls(model, name: str, x) -> list:
 
 
 @pytest.mark.parametrize("dynamo", [True, False])
-def test_calls_of_a_module_with_many_names(tmp_path, dynamo):
-    """PyTorch's exporters use the name of the call, or copy the weights of equal norms; the record has the module and
-    the call."""
+def test_calls_of_a_module_with_several_names(tmp_path, dynamo):
+    """PyTorch's exporters name nodes after the calls, or store the weights of equal norms twice. The record states the
+    module and the call."""
     torch.manual_seed(3)
     model, x = Aliased().eval(), torch.randn(3, 8)
     archive, sidecar = tmp_path / "m.pt", tmp_path / "m.json"
     torch.jit.save(torch.jit.trace(model, x), archive)
     torch.save((x,), tmp_path / "inputs.pt")
     command.run("record", archive, "--inputs", tmp_path / "inputs.pt", "-o", sidecar)
-    plain, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
-    torch.onnx.export(model, (x,), plain, input_names=["x"], dynamo=dynamo, **({"verbose": False} if dynamo else {}))
-    command.run("annotate", plain, "--sidecar", sidecar, "-o", path)
+    unannotated, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
+    torch.onnx.export(model, (x,), unannotated, input_names=["x"], dynamo=dynamo, **({"verbose": False} if dynamo else {}))
+    command.run("annotate", unannotated, "--sidecar", sidecar, "-o", path)
     for name in ("first", "second"):
         calls = results_of_calls(model, name, x)
         for call, (argument, returned) in enumerate(calls):
@@ -256,10 +256,10 @@ def test_calls_of_a_module_with_many_names(tmp_path, dynamo):
             result, = graphs.run(part, {extracted.graph.input[0].name: argument.numpy()})
             np.testing.assert_allclose(result, returned.numpy(), rtol=0, atol=1e-5)
     report = command.run_json("functions", path, "--types", "Block", "-o", tmp_path / "f.onnx")
-    assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Block", 6)] and not report["refused"]
+    assert [(function["name"], function["calls"]) for function in report["functions"]] == [("Block", 6)] and not report["refused"]
     graphs.assert_same_results(path, tmp_path / "f.onnx")
     command.run("strip", path, "-o", tmp_path / "stripped.onnx")
-    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+    assert (tmp_path / "stripped.onnx").read_bytes() == unannotated.read_bytes()
 
 
 class Branches(torch.nn.Module):
@@ -295,7 +295,7 @@ def test_a_module_in_a_branch_is_extracted(branches, tmp_path):
 
 
 class BranchInLoop(torch.nn.Module):
-    """Calls modules in a branch in a loop, on values of the loop."""
+    """Calls modules in a branch in a loop, with values of the loop as arguments."""
 
     def __init__(self):
         super().__init__()
@@ -323,7 +323,7 @@ def test_a_module_in_a_branch_in_a_loop_is_extracted(module, tmp_path):
                             [getattr(model, module)(x)], (1e-5, 1e-6))
 
 
-def test_a_module_with_a_branch_has_the_nodes_that_show_counts(branches, tmp_path):
+def test_extract_and_show_count_the_same_nodes_of_a_branch(branches, tmp_path):
     _, path = branches
     report = command.run_json("extract", path, "--module", "", "-o", tmp_path / "part.onnx")
     assert report["nodes"] == command.run_json("show", path)["modules"][0]["nodes"]
@@ -348,8 +348,8 @@ class RmsNorm(torch.nn.Module):
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
 
 
-def test_a_module_after_an_operator_unknown_to_onnx(tmp_path):
-    """ONNX Runtime's SimplifiedLayerNormalization is in ONNX's domain, and onnx infers no types after it."""
+def test_modules_after_an_operator_unknown_to_onnx_are_extracted(tmp_path):
+    """ONNX Runtime puts SimplifiedLayerNormalization in ONNX's domain, and onnx infers no types after it."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), RmsNorm(16), torch.nn.Linear(16, 16), torch.nn.Tanh(),
                                 RmsNorm(16), torch.nn.Linear(16, 4)).eval()
@@ -359,7 +359,7 @@ def test_a_module_after_an_operator_unknown_to_onnx(tmp_path):
     torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, opset_version=17, verbose=False)
     tools.onnxruntime_offline("extended")("", tmp_path / "exported.onnx", tmp_path / "fused.onnx")
     fused = onnx.load(tmp_path / "fused.onnx")
-    assert "SimplifiedLayerNormalization" in {each.op_type for each in fused.graph.node}
+    assert "SimplifiedLayerNormalization" in {node.op_type for node in fused.graph.node}
     del fused.graph.value_info[:]
     onnx.save(fused, tmp_path / "untyped.onnx")
     command.run("annotate", tmp_path / "untyped.onnx", "-o", tmp_path / "annotated.onnx",
@@ -367,13 +367,13 @@ def test_a_module_after_an_operator_unknown_to_onnx(tmp_path):
     for module in "012345":
         part = tmp_path / f"{module}.onnx"
         command.run("extract", tmp_path / "annotated.onnx", "--module", module, "-o", part)
-        seen = submodule_call(model, module, {"input": torch.randn(5, 3, 16)[:2]})
+        call = submodule_call(model, module, {"input": torch.randn(5, 3, 16)[:2]})
         session = onnxruntime.InferenceSession(part, providers=["CPUExecutionProvider"])
         inputs = session.get_inputs()
         assert len(inputs) == 1
         shape = [size if isinstance(size, int) else 2 for size in inputs[0].shape]
-        result = session.run(None, {inputs[0].name: seen["args"][0].numpy().reshape(shape)})[0]
-        np.testing.assert_allclose(result.reshape(seen["out"].shape), seen["out"].numpy(), rtol=1e-4, atol=1e-5)
+        result = session.run(None, {inputs[0].name: call["args"][0].numpy().reshape(shape)})[0]
+        np.testing.assert_allclose(result.reshape(call["out"].shape), call["out"].numpy(), rtol=1e-4, atol=1e-5)
 
 
 class Attention(torch.nn.Module):
@@ -419,10 +419,10 @@ def stack(tmp_path_factory):
     ["--modules", "layers.0", "--modules", "layers.1"], ["--modules", "layers.[0-1]"],
     ["--modules", "layers.1", "--modules", "layers.1.*", "--modules", "layers.0"]])
 def test_several_modules_become_one_model(stack, tmp_path, options):
-    """Extracts the first two layers with dynamic axes, which keep their names."""
+    """Extracts the first two layers. The dynamic axes keep their names."""
     model, path = stack
     report = command.run_json("extract", path, *options, "-o", tmp_path / "part.onnx")
-    assert [each.split()[1] for each in report["inputs"] + report["outputs"]] == ["float32[batch,seq,16]"] * 2
+    assert [value.split()[1] for value in report["inputs"] + report["outputs"]] == ["float32[batch,seq,16]"] * 2
     onnx.checker.check_model(tmp_path / "part.onnx", full_check=True)
     for sizes in ((2, 7), (3, 4), (1, 1)):
         x = torch.randn(*sizes, 16)

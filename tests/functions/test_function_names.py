@@ -1,4 +1,4 @@
-"""A function never gets the name of an operator that the file uses, because the operator's nodes would become calls."""
+"""A function must not have the name of an operator that the file uses: its nodes would become calls of the function."""
 
 import onnx
 import pytest
@@ -8,14 +8,14 @@ import command
 from functions import graphs
 from functions.graphs import node
 
-DOMAIN = "com.microsoft"  # built into ONNX Runtime; no file defines its operators
-OWN = "a:Layer"
+DOMAIN = "com.microsoft"  # operators of ONNX Runtime, which no file defines
+MODULE = "a:Layer"
 
 
 def of_class(name: str, *nodes: onnx.NodeProto) -> list:
     """Replaces the class `models.Layer` in the nodes' metadata."""
-    for each in nodes:
-        for entry in each.metadata_props:
+    for node in nodes:
+        for entry in node.metadata_props:
             entry.value = entry.value.replace("models.Layer", name)
     return list(nodes)
 
@@ -32,19 +32,19 @@ def gelu(value: str, result: str, *modules: str) -> onnx.NodeProto:
 
 
 def block(value: str, result: str) -> list:
-    return of_class(f"{DOMAIN}.Gelu", node("Sin", [value], ["s"], OWN), node("Neg", ["s"], [result], OWN))
+    return of_class(f"{DOMAIN}.Gelu", node("Sin", [value], ["s"], MODULE), node("Neg", ["s"], [result], MODULE))
 
 
-def next_to_module(path):
+def gelu_after_module(path):
     save([*block("x", "p"), gelu("p", "y")], path)
 
 
-def in_module(path):
-    save(of_class(f"{DOMAIN}.Gelu", node("Sin", ["x"], ["s"], OWN), gelu("s", "p", OWN),
-                  node("Neg", ["p"], ["y"], OWN)), path)
+def gelu_in_module(path):
+    save(of_class(f"{DOMAIN}.Gelu", node("Sin", ["x"], ["s"], MODULE), gelu("s", "p", MODULE),
+                  node("Neg", ["p"], ["y"], MODULE)), path)
 
 
-def in_a_branch(path):
+def gelu_in_branch(path):
     def branch(body):
         return helper.make_graph([body], "branch", [], [helper.make_tensor_value_info("b", TensorProto.FLOAT, [3])])
 
@@ -53,19 +53,19 @@ def in_a_branch(path):
                                                      else_branch=branch(helper.make_node("Abs", ["p"], ["b"])))], path)
 
 
-def in_a_function(path):
-    """A function of another tool stays unchanged; graphs.metadata() does not compare its body."""
+def gelu_in_function(path):
+    """A function from another tool stays unchanged. graphs.metadata() does not compare its body."""
     function = helper.make_function("other", "F", ["i"], ["o"], [gelu("i", "o")], [helper.make_opsetid(DOMAIN, 1)])
     save([*block("x", "p"), helper.make_node("F", ["p"], ["y"], name="f", domain="other")], path, [function],
          [helper.make_opsetid("other", 1)])
 
 
-@pytest.mark.parametrize("write", [next_to_module, in_module, in_a_branch, in_a_function])
-def test_an_operator_with_the_name_of_a_class_stays_an_operator(write, tmp_path):
+@pytest.mark.parametrize("write", [gelu_after_module, gelu_in_module, gelu_in_branch, gelu_in_function])
+def test_an_operator_named_like_a_class_stays_an_operator(write, tmp_path):
     path, functions, flat = (tmp_path / f"{name}.onnx" for name in ("model", "functions", "flat"))
     write(path)
     report = command.run_json("functions", path, "-o", functions, "--modules", "a")
-    assert [each["name"] for each in report["functions"]] == ["Gelu_a"]
+    assert [function["name"] for function in report["functions"]] == ["Gelu_a"]
     command.run("inline", functions, "-o", flat)
     assert graphs.metadata(onnx.load(flat)) == graphs.metadata(onnx.load(path))
     inputs = graphs.feeds(onnx.load(path))
@@ -75,20 +75,20 @@ def test_an_operator_with_the_name_of_a_class_stays_an_operator(write, tmp_path)
         assert (graphs.run(file, inputs)[0] == expected).all()
 
 
-def test_annotating_again_keeps_the_names_distinct(tmp_path):
-    path, functions, again = (tmp_path / f"{name}.onnx" for name in ("model", "functions", "again"))
-    next_to_module(path)
+def test_annotate_preserves_the_names_of_functions(tmp_path):
+    path, functions, annotated = (tmp_path / f"{name}.onnx" for name in ("model", "functions", "annotated"))
+    gelu_after_module(path)
     command.run("functions", path, "-o", functions, "--modules", "a")
-    command.run("annotate", functions, "-o", again)
-    assert [each.name for each in onnx.load(again).functions] == ["Gelu_a"]
+    command.run("annotate", functions, "-o", annotated)
+    assert [function.name for function in onnx.load(annotated).functions] == ["Gelu_a"]
 
 
-def test_a_class_in_the_standard_operators_domain(tmp_path):
-    """"ai.onnx" means the domain "", so readers would treat the call as a standard operator."""
+def test_a_class_in_the_domain_of_standard_operators_is_moved(tmp_path):
+    """"ai.onnx" means the same as "", the domain of standard operators, so the call would be a standard operator."""
     path, functions = tmp_path / "model.onnx", tmp_path / "functions.onnx"
-    save([*of_class("ai.onnx.Tanh", node("Sin", ["x"], ["s"], OWN), node("Neg", ["s"], ["p"], OWN)),
+    save([*of_class("ai.onnx.Tanh", node("Sin", ["x"], ["s"], MODULE), node("Neg", ["s"], ["p"], MODULE)),
           node("Tanh", ["p"], ["y"])], path)
     command.run("functions", path, "-o", functions, "--modules", "a")
-    assert [(each.domain, each.name) for each in onnx.load(functions).functions] == [("whence.modules", "Tanh")]
+    assert [(function.domain, function.name) for function in onnx.load(functions).functions] == [("whence.modules", "Tanh")]
     inputs = graphs.feeds(onnx.load(path))
     assert (graphs.run(functions, inputs)[0] == graphs.run(path, inputs)[0]).all()

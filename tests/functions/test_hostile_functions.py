@@ -1,4 +1,4 @@
-"""Functions that call themselves, or each other so often that the inlined graph would exceed any memory."""
+"""Functions that call themselves, and functions whose inlined graph would exceed any memory."""
 
 import resource
 import subprocess
@@ -23,46 +23,45 @@ def model(functions, path):
 
 
 @pytest.fixture
-def endless(tmp_path):
+def recursive(tmp_path):
     return model({"F0": [node("F1", ["a"], ["b"], domain=DOMAIN)], "F1": [node("F0", ["a"], ["b"], domain=DOMAIN)]},
-                 tmp_path / "endless.onnx")
+                 tmp_path / "recursive.onnx")
 
 
 @pytest.fixture
 def bomb(tmp_path):
     """Saves functions that inline to 2 ** 40 nodes."""
-    functions = {f"F{at}": [node(f"F{at + 1}", ["a"], ["m"], domain=DOMAIN),
-                            node(f"F{at + 1}", ["m"], ["b"], domain=DOMAIN)]
-                 for at in range(40)}
+    functions = {f"F{i}": [node(f"F{i + 1}", ["a"], ["m"], domain=DOMAIN), node(f"F{i + 1}", ["m"], ["b"], domain=DOMAIN)]
+                 for i in range(40)}
     return model({**functions, "F40": [node("Relu", ["a"], ["b"])]}, tmp_path / "bomb.onnx")
 
 
-def test_inlining_is_refused(endless, bomb, tmp_path):
-    for path, exit_code, code in ((endless, 3, "E0204"), (bomb, 4, "E0306")):
+def test_inlining_is_refused(recursive, bomb, tmp_path):
+    for path, exit_code, code in ((recursive, 3, "E0204"), (bomb, 4, "E0306")):
         result = command.run("inline", "--all", path, "-o", tmp_path / "out.onnx", code=exit_code)
         assert code in result.stderr and not (tmp_path / "out.onnx").exists()
 
 
-def test_views_terminate(endless, bomb, tmp_path):
-    for path in (endless, bomb):
+def test_views_terminate(recursive, bomb, tmp_path):
+    for path in (recursive, bomb):
         command.run("report", path, "-o", tmp_path / "report.html")
         command.run("show", path)
         command.run("validate", path)
 
 
-def test_a_function_that_is_defined_twice_is_refused(tmp_path):
+def test_a_function_defined_twice_is_refused(tmp_path):
     path = model({"F0": [node("Sin", ["a"], ["b"])]}, tmp_path / "m.onnx")
-    twice = onnx.load(path)
-    twice.functions.add().CopyFrom(twice.functions[0])
-    twice.functions[1].node[0].op_type = "Cos"
-    onnx.save(twice, path)
+    file = onnx.load(path)
+    file.functions.add().CopyFrom(file.functions[0])
+    file.functions[1].node[0].op_type = "Cos"
+    onnx.save(file, path)
     result = command.run("inline", "--all", path, "-o", tmp_path / "out.onnx", code=3)
     assert result.stderr.startswith("E0204") and "F0 is defined twice" in result.stderr and "; try: " in result.stderr
     assert not (tmp_path / "out.onnx").exists()
 
 
-def test_two_producers_of_one_value_are_refused(tmp_path):
-    """A node between the two producers reads the value, so its producer is ambiguous."""
+def test_a_value_with_two_producers_is_refused(tmp_path):
+    """A node between the two producers reads the value, which makes its producer ambiguous."""
     value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
     nodes = [node("Sin", ["x"], ["s"], "a:Layer"), node("Neg", ["s"], ["y"], "a:Layer"),
              node("Cos", ["x"], ["s"], "a:Layer")]
@@ -75,8 +74,8 @@ def test_two_producers_of_one_value_are_refused(tmp_path):
         assert not (tmp_path / "out.onnx").exists()
 
 
-def test_a_long_vector_costs_no_memory(tmp_path):
-    """onnx's shape inference would allocate one object per element."""
+def test_a_long_vector_needs_little_memory(tmp_path):
+    """Shape inference by onnx would allocate an object for each element."""
     length = 2 ** 32
     value = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [length]) for name in ("x", "y")]
     graph = helper.make_graph([node("Add", ["x", "x"], ["y"])], "g", value[:1], value[1:])

@@ -1,4 +1,4 @@
-"""`re:PATTERN`: every option that accepts globs of modules or lists of names accepts regular expressions as well."""
+"""Every option that accepts globs of modules or lists of names also accepts regular expressions: `re:PATTERN`."""
 
 import pytest
 
@@ -16,15 +16,15 @@ def path(tmp_path):
     nodes = [node(("Relu", "Abs", "Exp")[i % 3], [f"v{i}" if i else "x"], [f"v{i + 1}"])
              for i in range(3 * len(LAYERS))]
     nodes[-1].output[0] = "y"
-    for i, each in enumerate(nodes):
-        each.metadata_props.add(key="pkg.whence.module", value=LAYERS[i // 3])
-        each.metadata_props.add(key="pkg.whence.call", value="0")
-        each.metadata_props.add(key="pkg.whence.confidence", value="exact" if LAYERS[i // 3] != "head" else "ancestor")
+    for i, proto in enumerate(nodes):
+        proto.metadata_props.add(key="pkg.whence.module", value=LAYERS[i // 3])
+        proto.metadata_props.add(key="pkg.whence.call", value="0")
+        proto.metadata_props.add(key="pkg.whence.confidence", value="exact" if LAYERS[i // 3] != "head" else "ancestor")
     graphs.model(nodes, [], {"x": [3]}, ["y"], file)
     return file
 
 
-# A subcommand with its options and {} for the pattern, a glob, and an expression that matches the same modules.
+# (subcommand with {} for the pattern, glob, expression that matches the same modules as the glob)
 OPTIONS = [
     (["select", "--modules", "{}"], "layers.?", "re:layers\\.\\d"),
     (["select", "--not", "{}"], "**.norm", "re:.*\\.norm"),
@@ -37,10 +37,10 @@ OPTIONS = [
 ]
 
 
-def words(path, options, pattern):
-    subcommand, *rest = options
+def command_words(path, options, pattern):
+    subcommand, *arguments = options
     output = str(path.parent / "out.onnx")
-    return [subcommand, path, *(word.replace("{}", pattern).replace("OUT", output) for word in rest)]
+    return [subcommand, path, *(word.replace("{}", pattern).replace("OUT", output) for word in arguments)]
 
 
 @pytest.mark.parametrize("options, glob, expression", OPTIONS,
@@ -50,7 +50,7 @@ def test_an_expression_selects_the_same_modules_as_its_glob(path, options, glob,
     results = []
     for pattern in (glob, expression, "layers.10"):
         out.unlink(missing_ok=True)
-        result = command.run(*words(path, options, pattern), code=None)
+        result = command.run(*command_words(path, options, pattern), code=None)
         assert result.returncode == (1 if options[0] == "validate" and pattern != "layers.10" else 0), result.stderr
         results.append((result.stdout, out.read_bytes() if "OUT" in options else b""))
     assert results[0] == results[1] != results[2]
@@ -60,13 +60,13 @@ def test_an_expression_selects_the_same_modules_as_its_glob(path, options, glob,
     ["select", "--ops", "{}"], ["validate", "--allow", "{}"], ["validate", "--min", "exact=1@op:{}"],
     ["validate", "--tolerance", "{}=1"], ["annotate", "-o", "OUT", "--min", "exact=1@{}"]],
     ids=" ".join)
-def test_the_error_of_a_bad_expression_contains_the_bad_part(path, options):
-    stderr = command.run(*words(path, options, "re:layers.[0-9"), code=2).stderr
+def test_an_invalid_expression_is_reported(path, options):
+    stderr = command.run(*command_words(path, options, "re:layers.[0-9"), code=2).stderr
     assert stderr.startswith("E0101") and "missing ]: [0-9" in stderr
     assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]
 
 
-def test_a_list_of_names_may_end_with_an_expression(path):
+def test_a_list_of_names_may_contain_an_expression(path):
     def selected(ops):
         return command.run("select", path, "--ops", ops, "--modules", "head").stdout.split()
 
@@ -74,10 +74,10 @@ def test_a_list_of_names_may_end_with_an_expression(path):
     command.run("select", path, "--ops", "re:Rel", code=2)
 
 
-def test_gates_accept_expressions_of_operators_and_codes(path):
+def test_gates_accept_expressions_for_operators_and_codes(path):
     def shortfalls(*options, code):
         report = command.run_json("validate", path, *options, code=code)
-        return [(each["subject"], each["allowed"]) for each in report["shortfalls"]]
+        return [(shortfall["subject"], shortfall["allowed"]) for shortfall in report["shortfalls"]]
 
     gate = ["--min", "exact=90@op:re:(Relu|Abs)"]
     assert shortfalls(*gate, code=1) == [("Abs", False), ("Relu", False)]

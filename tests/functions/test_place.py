@@ -1,4 +1,4 @@
-"""`whence place` assigns devices by module in ONNX Runtime's format; checked against sessions of ONNX Runtime."""
+"""`whence place` assigns devices to modules in ONNX Runtime's format. Sessions of ONNX Runtime check the result."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from functions.graphs import node
 from functions.test_dialects import in_module, with_body
 
 
-def weighted(path, ir_version=10):
+def save_model(path, ir_version=10):
     graphs.model([in_module(node("MatMul", ["x", "w"], ["a"]), "/enc/0/MatMul", "enc.0"),
                   in_module(node("Relu", ["a"], ["b"]), "/enc/1/Relu", "enc.1"),
                   in_module(node("MatMul", ["b", "w"], ["c"]), "/dec/MatMul", "dec"),
@@ -25,12 +25,12 @@ def weighted(path, ir_version=10):
 
 @pytest.fixture
 def path(tmp_path):
-    return weighted(tmp_path / "model.onnx")
+    return save_model(tmp_path / "model.onnx")
 
 
 def layers(path):
-    return {each.name: next((entry.value for entry in each.metadata_props if entry.key == "layer_ann"), None)
-            for each in onnx.load(path).graph.node}
+    return {node.name: next((entry.value for entry in node.metadata_props if entry.key == "layer_ann"), None)
+            for node in onnx.load(path).graph.node}
 
 
 def session(path, settings, log_severity=3):
@@ -44,13 +44,13 @@ def session(path, settings, log_severity=3):
 RULES = ["--rule", "gpu=enc", "--rule", "cpu=**"]
 
 
-def test_the_first_rule_decides_and_devices_are_written(path, tmp_path):
+def test_the_first_matching_rule_decides(path, tmp_path):
     placed = tmp_path / "placed.onnx"
     text = command.run("place", path, *RULES, "-o", placed).stdout
     assert layers(placed) == {"/enc/0/MatMul": "gpu", "/enc/1/Relu": "gpu", "/dec/MatMul": "cpu", "/Add": "cpu"}
     assert "session.layer_assignment_settings: gpu(=gpu); cpu(=cpu)\n" in text
-    narrow = command.run_json("place", path, "--rule", "npu=enc.1", "--rule", "gpu=enc", "--rule", "cpu=**")
-    assert {each["device"]: each["nodes"] for each in narrow["devices"]} == {"npu": 1, "gpu": 1, "cpu": 2}
+    report = command.run_json("place", path, "--rule", "npu=enc.1", "--rule", "gpu=enc", "--rule", "cpu=**")
+    assert {device["device"]: device["nodes"] for device in report["devices"]} == {"npu": 1, "gpu": 1, "cpu": 2}
 
 
 def test_weights_and_crossings_are_counted(path):
@@ -60,51 +60,52 @@ def test_weights_and_crossings_are_counted(path):
         {"device": "gpu", "nodes": 2, "weights": 1, "bytes": 64, "microseconds": None},
         {"device": "cpu", "nodes": 2, "weights": 2, "bytes": 80, "microseconds": None}]
     assert report["crossings"] == [{"from": "gpu", "to": "cpu", "values": 1}]
-    together = command.run_json("place", path, "--rule", "cpu=**")
+    report = command.run_json("place", path, "--rule", "cpu=**")
     # w counts once, although two nodes read it.
-    assert [(each["weights"], each["bytes"]) for each in together["devices"]] == [(2, 80)]
+    assert [(device["weights"], device["bytes"]) for device in report["devices"]] == [(2, 80)]
 
 
-def test_weights_of_less_than_a_byte_are_rounded_up_to_bytes(tmp_path):
-    """Seven elements of four bits occupy four bytes, of two bits two."""
-    kinds = {"INT4": 4, "INT2": 2}  # bytes
+def test_packed_weights_are_rounded_up_to_bytes(tmp_path):
+    """Seven elements occupy four bytes with four bits each, and two bytes with two bits each."""
+    byte_counts = {"INT4": 4, "INT2": 2}
     weights = [onnx.helper.make_tensor(name, getattr(onnx.TensorProto, name), [7], bytes(size), raw=True)
-               for name, size in kinds.items()]
-    nodes = [in_module(node("DequantizeLinear", [name, "s"], [f"y_{name}"]), f"/{name}", name) for name in kinds]
-    graphs.model(nodes, [*weights, graphs.weight("s", 1)], {"x": [7]}, [f"y_{name}" for name in kinds],
+               for name, size in byte_counts.items()]
+    nodes = [in_module(node("DequantizeLinear", [name, "s"], [f"y_{name}"]), f"/{name}", name) for name in byte_counts]
+    graphs.model(nodes, [*weights, graphs.weight("s", 1)], {"x": [7]}, [f"y_{name}" for name in byte_counts],
                  tmp_path / "m.onnx", 13)
     report = command.run_json("place", tmp_path / "m.onnx", "--rule", "npu=INT4", "--rule", "cpu=INT2")
-    sizes = {each["device"]: each["bytes"] for each in report["devices"]}
-    assert sizes == {"npu": 4 + 4, "cpu": 2 + 4}  # 4 bytes of s on each
+    sizes = {device["device"]: device["bytes"] for device in report["devices"]}
+    assert sizes == {"npu": 4 + 4, "cpu": 2 + 4}  # s adds 4 bytes to each
 
 
 @pytest.mark.parametrize("ir_version", [8, 10])
 def test_strip_removes_the_devices(tmp_path, ir_version):
-    path = weighted(tmp_path / "model.onnx", ir_version)
-    placed, again, back = tmp_path / "placed.onnx", tmp_path / "again.onnx", tmp_path / "back.onnx"
+    path = save_model(tmp_path / "model.onnx", ir_version)
+    placed, replaced, stripped = (tmp_path / f"{name}.onnx" for name in ("placed", "replaced", "stripped"))
     command.run("place", path, *RULES, "-o", placed)
-    command.run("strip", placed, "-o", back)
-    assert placed.read_bytes() != path.read_bytes() == back.read_bytes()
-    command.run("place", placed, "--rule", "cpu=enc", "--default", "none", "-o", again)
-    assert layers(again) == {"/enc/0/MatMul": "cpu", "/enc/1/Relu": "cpu", "/dec/MatMul": None, "/Add": None}
-    command.run("strip", again, "-o", back)
-    assert back.read_bytes() == path.read_bytes()
+    command.run("strip", placed, "-o", stripped)
+    assert placed.read_bytes() != path.read_bytes() == stripped.read_bytes()
+    command.run("place", placed, "--rule", "cpu=enc", "--default", "none", "-o", replaced)
+    assert layers(replaced) == {"/enc/0/MatMul": "cpu", "/enc/1/Relu": "cpu", "/dec/MatMul": None, "/Add": None}
+    command.run("strip", replaced, "-o", stripped)
+    assert stripped.read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("ir_version", [8, 10])
 def test_strip_removes_annotations_and_devices(tmp_path, ir_version):
     graphs.model([node("Relu", ["x"], ["a"], "enc:Enc"), node("Neg", ["a"], ["y"], "dec:Dec")], [], {"x": [2]}, ["y"],
                  tmp_path / "plain.onnx", ir_version)
-    plain, one, two, back = (tmp_path / f"{name}.onnx" for name in ("plain", "one", "two", "back"))
-    command.run("annotate", plain, "-o", one)
-    command.run("place", one, *RULES, "-o", two)
-    command.run("annotate", two, "--carry", "-o", two)
-    assert sorted(layers(two).values()) == ["cpu", "gpu"]
-    command.run("strip", two, "-o", back)
-    assert back.read_bytes() == plain.read_bytes()
+    unannotated, annotated, placed, stripped = (
+        tmp_path / f"{name}.onnx" for name in ("plain", "annotated", "placed", "stripped"))
+    command.run("annotate", unannotated, "-o", annotated)
+    command.run("place", annotated, *RULES, "-o", placed)
+    command.run("annotate", placed, "--carry", "-o", placed)
+    assert sorted(layers(placed).values()) == ["cpu", "gpu"]
+    command.run("strip", placed, "-o", stripped)
+    assert stripped.read_bytes() == unannotated.read_bytes()
 
 
-def test_external_data_in_another_folder(path, tmp_path):
+def test_the_output_may_be_in_another_folder_than_external_data(path, tmp_path):
     model_proto = onnx.load(path)
     onnx.save(model_proto, tmp_path / "big.onnx", save_as_external_data=True, location="big.onnx.data",
               size_threshold=0)
@@ -112,8 +113,8 @@ def test_external_data_in_another_folder(path, tmp_path):
     (tmp_path / "out").mkdir()
     command.run("place", tmp_path / "big.onnx", *RULES, "-o", tmp_path / "out" / "placed.onnx")
     assert session(tmp_path / "out" / "placed.onnx", "cpu(=cpu)").run(None, graphs.feeds(model_proto))
-    command.run("strip", tmp_path / "out" / "placed.onnx", "-o", tmp_path / "back.onnx")
-    assert (tmp_path / "back.onnx").read_bytes() == before
+    command.run("strip", tmp_path / "out" / "placed.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == before
 
 
 def test_nodes_of_bodies_are_placed(tmp_path):
@@ -136,16 +137,16 @@ def test_onnx_runtime_accepts_the_settings(path, tmp_path, capfd):
 
 def assignment(session):
     return [{"provider": part.ep_name,
-             "nodes": [{"name": each.name, "op_type": each.op_type} for each in part.get_nodes()]}
+             "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
             for part in session.get_provider_graph_assignment_info()]
 
 
-def test_onnx_runtimes_choice_is_compared(path, tmp_path):
+def test_assigned_providers_are_compared_with_the_devices(path, tmp_path):
     placed = tmp_path / "placed.onnx"
     settings = command.run_json("place", path, *RULES, "-o", placed)["settings"]
     providers = assignment(session(placed, settings))
     # ONNX Runtime fused the Add into the decoder's product before it assigned providers.
-    assert "/dec/MatMul/MatMulAddFusion" in [each["name"] for part in providers for each in part["nodes"]]
+    assert "/dec/MatMul/MatMulAddFusion" in [node["name"] for part in providers for node in part["nodes"]]
     (tmp_path / "providers.json").write_text(json.dumps(providers))
     report = command.run_json("place", placed, "--assigned", tmp_path / "providers.json", code=1)
     assert report["assigned"]["differences"] == [
@@ -163,9 +164,9 @@ def test_onnx_runtimes_choice_is_compared(path, tmp_path):
     ("QNNExecutionProvider", "npu", True), ("DmlExecutionProvider", "cuda", False),
     ("CPUExecutionProvider", "accelerator", False), ("MyExecutionProvider", "MyExecutionProvider", True),
 ])
-def test_which_provider_serves_a_device(path, tmp_path, provider, device, fits):
-    """Follows ONNX Runtime's MatchEpDevice(); the tests cannot load the providers."""
-    nodes = [{"name": each.name, "op_type": each.op_type} for each in onnx.load(path).graph.node]
+def test_providers_of_devices(path, tmp_path, provider, device, fits):
+    """The expected values follow ONNX Runtime's MatchEpDevice(), because the tests cannot load these providers."""
+    nodes = [{"name": node.name, "op_type": node.op_type} for node in onnx.load(path).graph.node]
     (tmp_path / "providers.json").write_text(json.dumps([{"provider": provider, "nodes": nodes}]))
     report = command.run_json("place", path, "--rule", f"{device}=**", "--assigned", tmp_path / "providers.json",
                               code=0 if fits else 1)
@@ -183,7 +184,7 @@ def test_times_of_devices_add_up_to_the_profile(path, tmp_path):
     profile = profiled.end_profiling()
     report = command.run_json("place", path, *RULES, "--profile", profile)
     total = json.loads(command.run("profile", path, "--ort-profile", profile, "--format", "json").stdout)
-    times = [each["microseconds"] for each in report["devices"]]
+    times = [device["microseconds"] for device in report["devices"]]
     assert total["runs"] > 1 and all(time is not None for time in times)
     assert sum(times) + report["unattributed_microseconds"] == pytest.approx(
         total["operator_time"] / total["runs"], abs=2)
@@ -208,9 +209,9 @@ def test_ineffective_rules_are_errors(path, tmp_path, options, fragment):
 
 
 def test_a_file_without_modules_must_be_annotated_first(tmp_path):
-    bare = node("Relu", ["x"], ["y"])
-    del bare.metadata_props[:]
-    graphs.model([bare], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
+    relu = node("Relu", ["x"], ["y"])
+    del relu.metadata_props[:]
+    graphs.model([relu], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
     assert "`whence annotate`" in command.run("place", tmp_path / "plain.onnx", "--rule", "cpu=**", code=2).stderr
 
 
@@ -227,7 +228,7 @@ def test_nodes_without_a_module_need_a_default(path, tmp_path):
     assert layers(tmp_path / "placed.onnx")["/enc/1/Relu"] == "npu"
 
 
-def test_a_node_of_several_modules_follows_the_first_rule(path):
+def test_a_node_with_several_modules_follows_the_first_rule(path):
     model_proto = onnx.load(path)
     model_proto.graph.node[1].metadata_props.add(key="pkg.whence.modules", value='["enc.1", "dec"]')
     onnx.save(model_proto, path)
@@ -235,14 +236,14 @@ def test_a_node_of_several_modules_follows_the_first_rule(path):
     assert report["of_several_devices"] == 1 and report["devices"][0]["nodes"] == 2
 
 
-def test_layers_assigned_by_another_tool_are_kept(path, tmp_path):
+def test_devices_from_another_tool_are_not_overwritten(path, tmp_path):
     model_proto = onnx.load(path)
     model_proto.graph.node[0].metadata_props.add(key="layer_ann", value="npu")
     onnx.save(model_proto, path)
     assert "another tool" in command.run("place", path, *RULES, "-o", tmp_path / "placed.onnx", code=2).stderr
     assert not (tmp_path / "placed.onnx").exists()
     devices = command.run_json("place", path)["devices"]
-    assert {each["device"]: each["nodes"] for each in devices} == {"npu": 1, "none": 3}
+    assert {device["device"]: device["nodes"] for device in devices} == {"npu": 1, "none": 3}
 
 
 def test_files_with_functions_are_refused(tmp_path):
@@ -271,9 +272,9 @@ def test_python_queries_the_session(path, tmp_path):
     assert report.clean and report.as_placed is None
     assert report.devices[0] == whence.DeviceShare("gpu", 2, 1, 64, None)
     assert report.crossings == (whence.Crossing("gpu", "cpu", 1),)
-    compared = whence.place(placed, assigned=session(placed, report.settings))
-    assert not compared.clean and compared.as_placed == 1
-    assert compared.differences[0] == whence.PlacementDifference("/enc/0/MatMul", "enc.0", "gpu",
+    comparison = whence.place(placed, assigned=session(placed, report.settings))
+    assert not comparison.clean and comparison.as_placed == 1
+    assert comparison.differences[0] == whence.PlacementDifference("/enc/0/MatMul", "enc.0", "gpu",
                                                                  "CPUExecutionProvider")
     with pytest.raises(whence.WhenceError, match="a list is expected"):
         whence.place(path, "cpu=**")

@@ -13,14 +13,14 @@ from functions.graphs import node
 
 @pytest.fixture
 def path(tmp_path):
-    """Saves nodes named after their outputs, with modules in whence's own keys."""
+    """Saves nodes that are named after their outputs and have modules in whence's keys."""
     file = tmp_path / "model.onnx"
     nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"]), node("Exp", ["b"], ["c"]),
              node("Abs", ["c"], ["d"]), node("Relu", ["d"], ["y"])]
-    for each, module in zip(nodes, ["", "layers.0.norm", "layers.0", "layers.1.norm", "layers.10"],
+    for proto, module in zip(nodes, ["", "layers.0.norm", "layers.0", "layers.1.norm", "layers.10"],
                             strict=True):
-        each.metadata_props.add(key="pkg.whence.module", value=module)
-        each.metadata_props.add(key="pkg.whence.confidence", value="exact")
+        proto.metadata_props.add(key="pkg.whence.module", value=module)
+        proto.metadata_props.add(key="pkg.whence.confidence", value="exact")
     graphs.model(nodes, [], {"x": [3]}, ["y"], file)
     return file
 
@@ -40,18 +40,18 @@ def test_globs_select_modules_and_their_submodules(path, options, expected):
 
 @pytest.fixture
 def typed(path):
-    """Adds PyTorch's keys, which contain the class of every module, to the file."""
+    """Adds PyTorch's keys, which contain the class of every module."""
     model = onnx.load(path)
     types = {"": "my.Model", "layers.0": "my.Layer", "layers.0.norm": "torch.nn.LayerNorm", "layers.1": "my.Layer",
              "layers.1.norm": "my.RMSNorm", "layers.10": "my.Head"}
-    for each in model.graph.node:
-        own_keys = [entry for entry in each.metadata_props if entry.key.startswith("pkg.whence.")]
-        module = own_keys[0].value
-        del each.metadata_props[:]
-        each.metadata_props.extend(own_keys)
+    for node in model.graph.node:
+        whence_entries = [entry for entry in node.metadata_props if entry.key.startswith("pkg.whence.")]
+        module = whence_entries[0].value
+        del node.metadata_props[:]
+        node.metadata_props.extend(whence_entries)
         scopes = [""] + [scope for scope in types if scope and (module + ".").startswith(scope + ".")]
-        each.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr([*scopes, "x"]))
-        each.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr([*(types[s] for s in scopes), "aten.x"]))
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr([*scopes, "x"]))
+        node.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr([*(types[s] for s in scopes), "aten.x"]))
     onnx.save(model, path)
     return path
 
@@ -63,24 +63,24 @@ def typed(path):
     (["--types", "Layer", "--not", "**.norm"], ["Exp_c"]),
     (["--types", "Layer", "--ops", "Neg,Relu"], ["Neg_b"]),
 ])
-def test_classes_select_modules_like_globs(typed, options, expected):
+def test_classes_select_modules_and_their_submodules(typed, options, expected):
     assert command.run("select", typed, *options).stdout.split() == expected
 
 
-def test_a_class_that_no_module_has_is_an_error(typed):
+def test_an_unknown_class_is_an_error(typed):
     stderr = command.run("select", typed, "--types", "Layers", code=2).stderr
     assert stderr.startswith("E0101") and "Layer" in stderr
     assert whence.select(typed, types=["Head"]).names == ["Relu_y"]
 
 
 @pytest.mark.parametrize("options", [[], ["--partial"], ["--format", "ort-quant"]])
-def test_operators_are_alternatives(path, options):
-    """The documented --ops MatMul,Gemm works on a file with only one of them."""
+def test_nodes_of_any_listed_operator_are_selected(path, options):
+    """--ops MatMul,Gemm from the documentation works even if the file has only one of them."""
     assert "Relu_y" in command.run("select", path, "--ops", "Gemm,Relu", *options).stdout
     assert command.run("select", path, "--ops", "Gemm,MatMul", *options, code=2).stderr.startswith("E0101")
 
 
-def test_formats(path):
+def test_output_formats(path):
     assert json.loads(command.run("select", path, "--modules", "layers.0", "--format", "ort-quant").stdout) == {
         "nodes_to_exclude": ["Neg_b", "Exp_c"]}
     assert json.loads(command.run("select", path, "--modules", "layers.0", "--format", "modules").stdout) == {

@@ -1,4 +1,4 @@
-"""The result of `make install` works in its place: the command with its recorder, and the package for C++ projects."""
+"""An installed whence works: the command with its recorder, and the package for C++ projects."""
 
 import re
 import shutil
@@ -63,14 +63,14 @@ def prefix(tmp_path_factory):
 
 
 def configure(folder, *definitions, source=command.ROOT) -> str:
-    """Runs CMake, which must fail; returns its output on one line."""
+    """Runs CMake, which must fail. Returns its output on one line."""
     result = subprocess.run([CMAKE, "-S", source, "-B", folder / "configured", *definitions], capture_output=True, text=True)
     assert result.returncode != 0, result.stdout
     return " ".join(result.stderr.split())
 
 
 def torch_folder(folder, version: str):
-    """Creates the files of a LibTorch that CMake checks."""
+    """Creates the files by which CMake recognises LibTorch."""
     (folder / "lib").mkdir(parents=True)
     (folder / "lib" / "libtorch_cpu.so").touch()
     (folder / "include" / "torch" / "headeronly").mkdir(parents=True)
@@ -95,24 +95,24 @@ def test_completions_and_manual_pages_are_installed(prefix):
     assert (share / "doc/whence/SKILL.md").read_text() == command.run("skill").stdout
 
 
-def test_missing_packages_are_named_together(tmp_path):
+def test_all_missing_packages_are_listed_at_once(tmp_path):
     output = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON",
                        "-DPKG_CONFIG_EXECUTABLE=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON")
     assert ("apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev pkg-config libre2-dev"
             in output)
 
 
-def test_a_build_uses_and_lists_only_requested_parts(tmp_path):
-    """A build uses no linker, cache or malloc just because it is installed, and no warning stops it."""
-    plain = subprocess.run([CMAKE, "-S", command.ROOT, "-B", tmp_path / "plain", "-DWHENCE_RECORDER=OFF", "-DWHENCE_TESTS=OFF",
+def test_optional_tools_are_off_by_default(tmp_path):
+    """An installed linker, cache or malloc is not used unless requested, and warnings are not errors."""
+    configuration = subprocess.run([CMAKE, "-S", command.ROOT, "-B", tmp_path / "plain", "-DWHENCE_RECORDER=OFF", "-DWHENCE_TESTS=OFF",
                             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-G", "Ninja"], capture_output=True, text=True, check=True)
-    assert "warnings are errors OFF, ccache OFF, mold OFF, malloc of libc" in plain.stdout
+    assert "warnings are errors OFF, ccache OFF, mold OFF, malloc of libc" in configuration.stdout
     rules = (tmp_path / "plain" / "build.ninja").read_text() + (tmp_path / "plain" / "CMakeFiles" / "rules.ninja").read_text()
     assert "whence" in rules
     assert not re.search(r"mold|ccache|mimalloc|tcmalloc|-Werror", rules)
 
 
-def test_a_pytorch_that_is_missing_or_too_old(tmp_path):
+def test_a_missing_or_old_pytorch_is_refused(tmp_path):
     output = configure(tmp_path, "-DTORCH_DIR=/nowhere/torch")
     assert "no LibTorch in '/nowhere/torch'" in output and "Install torch (PyTorch 2." in output
     old = torch_folder(tmp_path / "old", "2.5.1")
@@ -122,9 +122,9 @@ def test_a_pytorch_that_is_missing_or_too_old(tmp_path):
 
 def test_a_project_with_another_pytorch_is_refused(prefix, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(PROJECT.replace("REQUIRED)", "REQUIRED COMPONENTS recorder)"))
-    other = torch_folder(tmp_path / "other", "2.5.1")
-    output = configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_DIR={other}", source=tmp_path)
-    assert f"the one in {other} is 2.5.1" in output and f"build whence with TORCH_DIR={other}" in output
+    old = torch_folder(tmp_path / "old", "2.5.1")
+    output = configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_DIR={old}", source=tmp_path)
+    assert f"the one in {old} is 2.5.1" in output and f"build whence with TORCH_DIR={old}" in output
 
 
 def test_the_installed_command_finds_its_recorder(prefix, small_archive, tmp_path):

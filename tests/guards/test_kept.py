@@ -1,4 +1,4 @@
-"""Files kept between test runs are created again after a change of their sources, and are never partial."""
+"""Files that are kept between test runs are created again when their sources change, and are never partial."""
 
 import pytest
 
@@ -14,32 +14,32 @@ def source(tmp_path, monkeypatch):
 
 
 def folder(source):
-    kept.folder.cache_clear()  # as in a new run
+    kept.folder.cache_clear()  # simulates a new run
     return kept.folder("some", source)
 
 
 def test_a_file_is_created_once(source):
     kept.made(folder(source) / "file", lambda path: path.write_text("made"))
-    again = kept.made(folder(source) / "file", lambda path: pytest.fail("made twice"))
-    assert again.read_text() == "made"
+    file = kept.made(folder(source) / "file", lambda path: pytest.fail("created twice"))
+    assert file.read_text() == "made"
 
 
-@pytest.mark.parametrize("changed", ["source", "packages"])
-def test_a_changed_source(source, monkeypatch, changed):
+@pytest.mark.parametrize("change", ["source", "packages"])
+def test_a_file_is_created_again_after_a_change(source, monkeypatch, change):
     before = kept.made(folder(source) / "file", lambda path: path.write_text("made"))
-    if changed == "source":
-        source.write_text("other")
+    if change == "source":
+        source.write_text("second")
     else:
         packages = kept.environment_text()
         assert "torch-" in packages
         monkeypatch.setattr(kept, "environment_text", lambda: packages.replace("torch-", "torch-1"))
-    after = kept.made(folder(source) / "file", lambda path: path.write_text("made anew"))
-    assert after.read_text() == "made anew" and not before.exists()
+    after = kept.made(folder(source) / "file", lambda path: path.write_text("made again"))
+    assert after.read_text() == "made again" and not before.exists()
 
 
-def test_a_failure_leaves_no_part(source):
+def test_a_failure_leaves_no_partial_file(source):
     def fail(path):
-        path.write_text("a part")
+        path.write_text("partial")
         raise RuntimeError("stopped")
 
     with pytest.raises(RuntimeError, match="stopped"):

@@ -1,5 +1,4 @@
-"""The table of facts on PyTorch's operators (schema/operator_facts.cpp) compared with ATen's schemas and with calls.
-"""
+"""The facts about PyTorch's operators in schema/operator_facts.cpp agree with ATen's schemas and with calls of ATen."""
 
 import re
 from pathlib import Path
@@ -7,29 +6,29 @@ from pathlib import Path
 import pytest
 import torch
 
-import ops.cases.detection  # noqa: F401, registers torchvision's
+import ops.cases.detection  # noqa: F401, registers torchvision's operators
 
 TABLE = Path(__file__).resolve().parents[2] / "schema" / "operator_facts.cpp"
 
 
 def rows() -> dict[str, dict[str, str]]:
     """Returns {"aten::reshape": {"memory": "by_strides", ...}}, in the order of the table."""
-    found = re.findall(r'\{\.name = "([^"]+)"([^}]*)\}', TABLE.read_text())
+    matches = re.findall(r'\{\.name = "([^"]+)"([^}]*)\}', TABLE.read_text())
     return {name: {key: value.split("::")[-1] for key, value in re.findall(r"\.(\w+) = ([\w:]+)", facts)}
-            for name, facts in found}
+            for name, facts in matches}
 
 
 ROWS = rows()
 SCHEMAS: dict[str, list] = {}
-for each in torch._C._jit_get_all_schemas():
-    SCHEMAS.setdefault(each.name, []).append(each)
+for schema in torch._C._jit_get_all_schemas():
+    SCHEMAS.setdefault(schema.name, []).append(schema)
 
-# Views of sparse or nested tensors, to another device, or for forward-mode autograd, which occur in no graph.
+# Views that occur in no graph: of sparse or nested tensors, on another device, or for forward-mode autograd.
 NOT_IN_GRAPHS = re.compile(r"indices$|values$|^_nested|^_ncf|^_autocast|_dual$|^_fw_|^_test|sparse|^as_tensor$|^coalesce$|"
                            r"^pin_memory$|^slice_inverse$|^_grad_sum_to_size$")
 
 
-def views_first(schema) -> bool:
+def may_return_view(schema) -> bool:
     first = schema.arguments[0] if schema.arguments else None
     return first is not None and first.alias_info is not None and not first.alias_info.is_write
 
@@ -41,15 +40,15 @@ def test_rows_are_sorted_and_exist_in_aten():
 
 
 def test_every_view_of_aten_has_a_row():
-    """Code that finds views by name relies on this."""
+    """whence finds views by name in this table."""
     views = [name for name, schemas in SCHEMAS.items() if name.startswith("aten::")
              and not NOT_IN_GRAPHS.search(name.removeprefix("aten::"))
-             and any(views_first(schema) and str(schema.arguments[0].type) == "Tensor" for schema in schemas)]
+             and any(may_return_view(schema) and str(schema.arguments[0].type) == "Tensor" for schema in schemas)]
     assert len(views) > 40, "the views were not found"
     assert not [name for name in views if "memory" not in ROWS.get(name, {})]
 
 
-def test_rows_that_keep_content_write_their_argument():
+def test_only_in_place_operators_keep_content():
     for name, facts in ROWS.items():
         writes = any(a.alias_info is not None and a.alias_info.is_write for a in SCHEMAS[name][0].arguments)
         assert not facts.get("keeps_content") or writes, name
@@ -57,7 +56,7 @@ def test_rows_that_keep_content_write_their_argument():
 
 X = torch.arange(1.0, 9.0).reshape(2, 2, 2)
 COMPLEX = torch.complex(X, X)
-CALLS = {  # for operators whose schemas do not declare that the result may share the argument's memory
+CALLS = {  # operators whose result may share memory with the argument, although their schemas do not declare it
     "aten::alpha_dropout": lambda x: torch.alpha_dropout(x, 0.5, False),
     "aten::atleast_1d": torch.atleast_1d,
     "aten::atleast_2d": torch.atleast_2d,
@@ -80,7 +79,7 @@ CALLS = {  # for operators whose schemas do not declare that the result may shar
 
 @pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "memory" in facts])
 def test_results_share_memory(name):
-    declared = any(views_first(schema) for schema in SCHEMAS[name])
+    declared = any(may_return_view(schema) for schema in SCHEMAS[name])
     assert declared or name in CALLS, "add a call whose result shares memory"
     if name not in CALLS:
         return
@@ -118,14 +117,14 @@ IDENTITIES = {
 }
 
 
-NOT_ON_CPU = ("aten::cuda",)  # aten::to of a device that is missing in the CPU build of PyTorch
+NOT_ON_CPU = ("aten::cuda",)  # moves to a device that the CPU build of PyTorch lacks
 
 
 @pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "identity" in facts and name not in NOT_ON_CPU])
 def test_identities_return_their_argument(name):
     call = {**CALLS, **IDENTITIES}[name]
     assert torch.equal(call(X), X)
-    if "dropout" not in name:  # dropout needs real tensors
+    if "dropout" not in name:  # dropout does not accept complex tensors
         assert torch.equal(call(COMPLEX), COMPLEX)
 
 
@@ -148,6 +147,6 @@ SIZES = {
 
 @pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if facts.get("data_dependent_sizes")])
 def test_sizes_depend_on_content(name):
-    """Two arguments of equal shape give results of different shapes."""
+    """Two arguments of equal shape yield results of different shapes."""
     results = [SIZES[name](torch.tensor(numbers)) for numbers in ([0, 0, 0, 1], [1, 2, 0, 3])]
     assert results[0].shape != results[1].shape

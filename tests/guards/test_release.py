@@ -1,4 +1,4 @@
-"""The other files of a release: sdist, static commands with bills of materials, SDK, checksums; reproducible bytes."""
+"""Releases without the wheels: sdist, static commands with bills of materials, SDK and checksums, all reproducible."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ TIME = 1_700_000_000
 
 def make_release(folder: Path) -> Path:
     (folder / "release").mkdir(parents=True)
-    (folder / "sdk" / "include" / "whence").mkdir(parents=True)  # in place of `make install`
+    (folder / "sdk" / "include" / "whence").mkdir(parents=True)  # instead of `make install`
     (folder / "sdk" / "include" / "whence" / "annotate.h").write_text("// a header\n")
     config = folder / "sdk" / "lib" / "cmake" / "whence" / "whenceConfig.cmake"
     config.parent.mkdir(parents=True)
@@ -48,12 +48,12 @@ def test_the_checksums_match_the_files(release):
 
 
 @pytest.mark.matrix
-def test_a_second_build_has_equal_bytes(release, tmp_path):
-    again = make_release(tmp_path)
-    assert {path.name: path.read_bytes() for path in again.iterdir()} == {path.name: path.read_bytes() for path in release.iterdir()}
+def test_a_release_is_reproducible(release, tmp_path):
+    second = make_release(tmp_path)
+    assert {path.name: path.read_bytes() for path in second.iterdir()} == {path.name: path.read_bytes() for path in release.iterdir()}
 
 
-def test_the_static_command_runs_and_has_licences(release, tmp_path):
+def test_the_static_command_runs_and_includes_licences(release, tmp_path):
     path = release / f"whence-{VERSION}-linux-{ARCHITECTURE}.tar.gz"
     files = members(path)
     assert {"bin/whence", "LICENSE", "THIRD-PARTY.txt", "whence.cdx.json"} <= set(files)
@@ -67,7 +67,7 @@ def test_the_static_command_runs_and_has_licences(release, tmp_path):
         assert name in licences, name
 
 
-def test_the_sdk_names_no_folder_of_this_machine(release):
+def test_the_sdk_contains_no_local_paths(release):
     config = "lib/cmake/whence/whenceConfig.cmake"
     torch_folder = re.search(r'set\(whence_torch_folder "(/[^"]+)"\)', (BUILD / "whenceConfig.cmake").read_text())[1]
     with tarfile.open(release / f"whence-sdk-{VERSION}-linux-{os.uname().machine}.tar.gz") as archive:
@@ -91,13 +91,13 @@ assert validator.validate_str(json.dumps(bill)) is not None
 
 @pytest.mark.matrix
 def test_the_bill_is_valid_in_cyclonedx(release):
-    """Validates with CycloneDX's own schema, which must refuse a wrong bill."""
+    """Also checks that CycloneDX's validator refuses an invalid bill."""
     python = command.ROOT / "build" / "tools" / "cyclonedx" / "bin" / "python"
     if not python.exists():
-        pytest.skip("no environment of cyclonedx: tools/setup/tool_environments.sh makes it")
+        pytest.skip("no environment of cyclonedx: run tools/setup/tool_environments.sh")
     bill = (release / f"whence-{VERSION}-linux-{ARCHITECTURE}.cdx.json").read_text()
-    checked = subprocess.run([python, "-c", VALIDATE], input=bill, capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stderr
+    validation = subprocess.run([python, "-c", VALIDATE], input=bill, capture_output=True, text=True)
+    assert validation.returncode == 0, validation.stderr
 
 
 def test_the_bill_names_linked_libraries(release):
@@ -105,16 +105,16 @@ def test_the_bill_names_linked_libraries(release):
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     assert bill["metadata"]["component"]["version"] == VERSION
     assert bill["metadata"]["component"]["hashes"][0]["content"] == hashlib.sha256(static_command().read_bytes()).hexdigest()
-    components = {each["name"]: each for each in bill["components"]}
+    components = {component["name"]: component for component in bill["components"]}
     installed = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", "libprotobuf-dev"], capture_output=True, text=True,
                                check=True).stdout.split()[0]
     assert components["libprotobuf-dev"]["version"] == installed
     assert components["onnx"]["purl"] == "pkg:pypi/onnx@1.23.2"
     assert not [name for name in components if re.search("gtest|torch|python", name)]
-    assert {row["ref"] for row in bill["dependencies"]} == {each["bom-ref"] for each in bill["components"]} | {"whence-onnx"}
+    assert {row["ref"] for row in bill["dependencies"]} == {component["bom-ref"] for component in bill["components"]} | {"whence-onnx"}
 
 
-def test_the_sdist_builds_and_holds_no_tests(release):
+def test_the_sdist_contains_the_sources_but_no_tests(release):
     files = members(release / f"whence_onnx-{VERSION}.tar.gz")
     assert {"PKG-INFO", "pyproject.toml", "CMakeLists.txt", "python/whence/__init__.py", "tools/setup/onnx.sh",
             "recorder/entry/entry.cpp"} <= set(files)

@@ -1,4 +1,4 @@
-"""LibTorch stays in the recorder, ONNX in the annotator. Every guard first proves that it can find a violation."""
+"""Only the recorder uses LibTorch and only the annotator uses ONNX. Each test first checks that its search finds something."""
 
 import os
 import re
@@ -26,26 +26,26 @@ def symbols(path: Path) -> str:
     return output("nm", "--demangle", path)
 
 
-def needed(path: Path) -> list[str]:
+def linked_libraries(path: Path) -> list[str]:
     return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", path))
 
 
-def including(pattern: re.Pattern) -> set[str]:
+def files_including(pattern: re.Pattern) -> set[str]:
     return {str(path.relative_to(command.ROOT)) for path in SOURCES if pattern.search(path.read_text())}
 
 
 def test_torch_headers_are_included_only_in_the_recorder():
-    found = including(TORCH_HEADER)
-    assert "recorder/base/torch_pch.h" in found
-    assert all(path.startswith(("recorder/", "tests/recorder/", "tests/native/", "tests/bench/")) for path in found), found
+    files = files_including(TORCH_HEADER)
+    assert "recorder/base/torch_pch.h" in files
+    assert all(path.startswith(("recorder/", "tests/recorder/", "tests/native/", "tests/bench/")) for path in files), files
 
 
 def test_onnx_headers_are_included_only_in_annotator_sources():
-    found = including(ONNX_HEADER)
-    assert any(path.startswith("annotator/write/") for path in found)
+    files = files_including(ONNX_HEADER)
+    assert any(path.startswith("annotator/write/") for path in files)
     allowed = re.compile(r"annotator/(write|match|validation)/(.*/)?[^/]+\.cpp|annotator/convert/operator_types\.cpp"
                          r"|annotator/write/graph_proto\.h|annotator/functions/(?!functions\.h).*|tests/annotator/.*")
-    assert all(allowed.fullmatch(path) for path in found), found
+    assert all(allowed.fullmatch(path) for path in files), files
 
 
 @pytest.mark.parametrize("library", ["libwhence_schema.a", "libwhence_annotator.a"])
@@ -56,8 +56,8 @@ def test_static_libraries_have_no_torch_symbols(library):
 
 
 def test_the_command_does_not_link_torch():
-    assert any("protobuf" in name for name in needed(command.BINARY))
-    assert not [name for name in needed(command.BINARY) if "torch" in name or "c10" in name]
+    assert any("protobuf" in name for name in linked_libraries(command.BINARY))
+    assert not [name for name in linked_libraries(command.BINARY) if "torch" in name or "c10" in name]
     text = symbols(command.BINARY)
     assert text.count("whence::") > 100
     assert not TORCH_SYMBOL.search(text)
@@ -65,22 +65,22 @@ def test_the_command_does_not_link_torch():
 
 @pytest.mark.skipif(not RECORDER.exists(), reason="built without the recorder")
 def test_the_recorder_links_torch_and_not_onnx():
-    assert "libtorch_cpu.so" in needed(RECORDER)
-    assert not [name for name in needed(RECORDER) if "protobuf" in name or "onnx" in name]
+    assert "libtorch_cpu.so" in linked_libraries(RECORDER)
+    assert not [name for name in linked_libraries(RECORDER) if "protobuf" in name or "onnx" in name]
     text = symbols(RECORDER)
     assert TORCH_SYMBOL.search(text)
     assert "onnx::" not in text.replace("torch::onnx::", "")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ops"], ["codes"], ["record", "--help"]], ids=" ".join)
-def test_torch_is_not_loaded_if_it_is_not_needed(arguments):
+def test_commands_without_a_recording_do_not_load_torch(arguments):
     loaded = command.run(*arguments, env={"LD_DEBUG": "files"}).stderr
     assert "libstdc++" in loaded
     assert "libtorch" not in loaded
 
 
 @pytest.mark.skipif(not RECORDER.exists(), reason="built without the recorder")
-def test_torch_is_loaded_if_it_is_needed(small_archive, tmp_path):
+def test_record_loads_torch(small_archive, tmp_path):
     environment = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "loaded")}
     command.run("record", small_archive, "-o", tmp_path / "out", env={**os.environ, **environment})
     assert "libtorch_cpu" in next(tmp_path.glob("loaded.*")).read_text(errors="replace")

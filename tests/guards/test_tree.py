@@ -1,4 +1,4 @@
-"""The repository's form: the files at the top, an opening comment in every file, and no names of machines."""
+"""The repository has the expected files at the top, an opening comment in every source file, and no local paths."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import command
 TOP = {"CMakeLists.txt", "README.md", "recorder", "annotator", "schema", "include", "tests", "samples", "tools", "Makefile",
        "CMakePresets.json", "LICENSE", "CHANGELOG.md", "python", "pyproject.toml", "docs", "SKILL.md", "CONTRIBUTING.md",
        "SECURITY.md", "action.yml"}
-MACHINE = re.compile(r"/(root|work|tmp/b|home/(?!somebody|me\b)\w+)/[\w.-]")
+LOCAL_PATH = re.compile(r"/(root|work|tmp/b|home/(?!somebody|me\b)\w+)/[\w.-]")
 
 
 def tracked() -> list[str]:
@@ -20,26 +20,26 @@ def tracked() -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_the_top_level_has_the_expected_files():
+def test_the_top_folder_has_the_expected_files():
     top = {path.split("/")[0] for path in tracked()}
     assert {name for name in top if not name.startswith(".")} == TOP
 
 
-def test_no_file_names_a_machine():
+def test_files_contain_no_local_paths():
     texts = {path: (command.ROOT / path).read_text(errors="replace") for path in tracked() if (command.ROOT / path).is_file()}
     assert any("WHENCE_SOURCE_DIR" in text for text in texts.values())
-    named = {path: match.group() for path, text in texts.items() if path != "tests/guards/test_tree.py"
-             for match in [MACHINE.search(text)] if match}
-    assert not named
+    local_paths = {path: match.group() for path, text in texts.items() if path != "tests/guards/test_tree.py"
+             for match in [LOCAL_PATH.search(text)] if match}
+    assert not local_paths
 
 
-def opens_with_its_purpose(path: str) -> bool:
+def has_opening_comment(path: str) -> bool:
     text = (command.ROOT / path).read_text()
-    header = f'#include "{path.removesuffix(".cpp")}.h"'  # the header states it for this file
+    header = f'#include "{path.removesuffix(".cpp")}.h"'  # its header has the opening comment
     return not text or text.startswith(("//", '"""', "#!", "# ", header))
 
 
-def test_every_source_opens_with_its_purpose():
+def test_every_source_has_an_opening_comment():
     sources = [path for path in tracked() if path.endswith((".cpp", ".h", ".sh", ".py")) and (command.ROOT / path).is_file()]
     assert len(sources) > 50
-    assert not [path for path in sources if not opens_with_its_purpose(path)]
+    assert not [path for path in sources if not has_opening_comment(path)]

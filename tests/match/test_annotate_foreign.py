@@ -1,4 +1,4 @@
-"""`whence annotate` on files from other exporters: with a sidecar, with the file before a tool, or by names only."""
+"""`whence annotate` on files from other exporters: with a sidecar, with the file before a tool, or with names only."""
 
 import copy
 import itertools
@@ -23,7 +23,7 @@ NAME = "unet"  # PyTorch's TorchScript exporter exports it unchanged, folds its 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The sidecar, PyTorch's file, and that file with every node, value and initializer renamed."""
+    """Returns a folder with the sidecar, PyTorch's file, and a copy with all nodes, values and initializers renamed."""
     folder = tmp_path_factory.mktemp("match")
     command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
     entry = zoo.MODELS[NAME]
@@ -53,9 +53,9 @@ def rename(model: onnx.ModelProto) -> None:
 
 
 def keys(node: onnx.NodeProto) -> dict:
-    found = {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
-    assert len(found) == len(node.metadata_props), "a repeated key"
-    return found
+    entries = {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
+    assert len(entries) == len(node.metadata_props), "a repeated key"
+    return entries
 
 
 def modules(path) -> list:
@@ -66,16 +66,16 @@ def annotate(path, output, *options, code=0):
     return command.run("annotate", path, "-o", output, *options, code=code)
 
 
-def test_the_counts_of_parameters_do_not_overlap(folder, tmp_path):
+def test_parameter_counts_do_not_overlap(folder, tmp_path):
     output = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
-    found = re.search(r"of (\d+) parameters (\d+) were found by their bytes, (\d+) more by name, "
+    counts_line = re.search(r"of (\d+) parameters (\d+) were found by their bytes, (\d+) more by name, "
                       r"(\d+) more by some of their elements, (\d+) more by shape\n", output)
-    assert found, output
-    parameters, *counts = map(int, found.groups())
+    assert counts_line, output
+    parameters, *counts = map(int, counts_line.groups())
     assert 0 < sum(counts) <= parameters
 
 
-def test_names_are_not_needed(folder, tmp_path):
+def test_renamed_nodes_get_the_same_modules(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     annotate(folder / "renamed.onnx", tmp_path / "b.onnx", "--sidecar", folder / "model.json")
     assert None not in modules(tmp_path / "a.onnx")
@@ -112,7 +112,7 @@ class Upsampling(torch.nn.Module):
 
 
 class Folded(torch.nn.Module):
-    """The model as an optimiser rewrites it: the norm folded, the activation decomposed."""
+    """The model after an optimiser: the norm is folded and the activation is decomposed."""
 
     def __init__(self, model):
         super().__init__()
@@ -137,13 +137,13 @@ def test_a_folded_transposed_convolution_has_both_modules(tmp_path):
     rename(folded)
     onnx.save(folded, tmp_path / "folded.onnx")
     annotate(tmp_path / "folded.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
-    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
-    assert json.loads(found["ConvTranspose"].get("modules", "[]")) == ["up", "norm"]
-    assert found["ConvTranspose"]["module"] == ""
+    metadata = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    assert json.loads(metadata["ConvTranspose"].get("modules", "[]")) == ["up", "norm"]
+    assert metadata["ConvTranspose"]["module"] == ""
 
 
 class Pooled(torch.nn.Module):
-    """With `mean`, the pooling is written as a mean, like in files of PyTorch's newer exporter."""
+    """With `mean`, pools with a mean, as PyTorch's newer exporter does."""
 
     def __init__(self, mean=False):
         super().__init__()
@@ -155,7 +155,7 @@ class Pooled(torch.nn.Module):
         return self.head(torch.flatten(x.mean(2, keepdim=True) if self.mean else self.pool(x), 1))
 
 
-def test_a_mean_after_a_normalization_is_not_in_it(tmp_path):
+def test_a_mean_after_a_norm_does_not_belong_to_the_norm(tmp_path):
     model, x = Pooled().eval(), torch.randn(1, 5, 6)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
@@ -166,24 +166,24 @@ def test_a_mean_after_a_normalization_is_not_in_it(tmp_path):
     rename(renamed)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     annotate(tmp_path / "renamed.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
-    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
-    assert found["LayerNormalization"]["module"] == "norm" and found["ReduceMean"]["module"] in ("pool", "")
+    metadata = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    assert metadata["LayerNormalization"]["module"] == "norm" and metadata["ReduceMean"]["module"] in ("pool", "")
 
 
 class Excitation(torch.nn.Module):
-    """Squeeze and excitation. `spelling` is the form of the pooling in the file; the recorded model uses a module."""
+    """Squeeze and excitation. Pools with a mean or a sum according to `pooling`, or with a module if it is None."""
 
-    def __init__(self, spelling=None):
+    def __init__(self, pooling=None):
         super().__init__()
-        self.spelling, self.stem, self.pool = spelling, torch.nn.Conv2d(3, 8, 3), torch.nn.AdaptiveAvgPool2d(1)
+        self.pooling, self.stem, self.pool = pooling, torch.nn.Conv2d(3, 8, 3), torch.nn.AdaptiveAvgPool2d(1)
         self.squeeze, self.act = torch.nn.Conv2d(8, 4, 1), torch.nn.ReLU()
         self.excite, self.gate = torch.nn.Conv2d(4, 8, 1), torch.nn.Sigmoid()
         self.last, self.last_act = torch.nn.Conv2d(8, 6, 3), torch.nn.ReLU()
 
     def pooled(self, x):
-        if self.spelling == "mean":
+        if self.pooling == "mean":
             return x.mean((2, 3), keepdim=True)
-        return self.pool(x) if self.spelling is None else x.sum((2, 3), keepdim=True) * (1 / 36)
+        return self.pool(x) if self.pooling is None else x.sum((2, 3), keepdim=True) * (1 / 36)
 
     def forward(self, x):
         x = self.stem(x)
@@ -191,27 +191,27 @@ class Excitation(torch.nn.Module):
         return self.pooled(self.last_act(self.last(x)))
 
 
-@pytest.mark.parametrize("spelling", ["mean", "sum"])
-def test_an_activation_is_fused_after_a_rewritten_pooling(tmp_path, spelling):
+@pytest.mark.parametrize("pooling", ["mean", "sum"])
+def test_an_activation_after_a_rewritten_pooling_is_fused(tmp_path, pooling):
     torch.manual_seed(2)
     model, x = Excitation().eval(), torch.randn(1, 3, 8, 8)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
-    variant = Excitation(spelling).eval()
+    variant = Excitation(pooling).eval()
     variant.load_state_dict(model.state_dict())
     torch.onnx.export(variant, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
     fused = onnx.load(optimise(str(tmp_path / "exported.onnx"), tmp_path / "fused.onnx"))
     rename(fused)
     onnx.save(fused, tmp_path / "fused.onnx")
     annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
-    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "FusedConv"]
-    assert [json.loads(node.get("modules", "[]")) for node in found] == [["squeeze", "act"], ["excite", "gate"],
+    convolutions = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "FusedConv"]
+    assert [json.loads(node.get("modules", "[]")) for node in convolutions] == [["squeeze", "act"], ["excite", "gate"],
                                                                          ["last", "last_act"]]
-    assert {node["confidence"] for node in found} == {"matched"}
+    assert {node["confidence"] for node in convolutions} == {"matched"}
 
 
 class ScaledQuery(torch.nn.Module):
-    """Scales its queries itself, and turns off the scale of the attention."""
+    """Scales its queries and turns off the attention's own scaling."""
 
     def __init__(self):
         super().__init__()
@@ -236,9 +236,9 @@ class ScaledBlock(torch.nn.Module):
 
 
 @pytest.mark.parametrize("option", ["sidecar", "from"])
-@pytest.mark.parametrize("names", ["kept", "others"])
+@pytest.mark.parametrize("names", ["original", "renamed"])
 def test_a_scaling_folded_into_a_projection_has_both_modules(tmp_path, option, names):
-    """Also if a scaling by one follows it in the reference; tools remove such a scaling."""
+    """The reference also scales by one, which tools remove."""
     torch.manual_seed(1)
     model, x = ScaledBlock().eval(), torch.randn(2, 5, 16)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
@@ -246,15 +246,15 @@ def test_a_scaling_folded_into_a_projection_has_both_modules(tmp_path, option, n
     torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
     onnxslim.slim(str(tmp_path / "exported.onnx"), str(tmp_path / "slim.onnx"))
     slim = onnx.load(tmp_path / "slim.onnx")
-    if names == "others":
+    if names == "renamed":
         rename(slim)
         onnx.save(slim, tmp_path / "slim.onnx")
     annotate(tmp_path / "exported.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
     reference = tmp_path / ("model.json" if option == "sidecar" else "before.onnx")
     annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", f"--{option}", reference)
-    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm"]
-    assert all(node["confidence"] == "matched" for node in found)
-    assert sorted((node["module"], node.get("modules", "")) for node in found) == [
+    projections = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm"]
+    assert all(node["confidence"] == "matched" for node in projections)
+    assert sorted((node["module"], node.get("modules", "")) for node in projections) == [
         ("attention", '["attention.q_proj","attention"]'),
         *((f"attention.{name}", "") for name in ("k_proj", "out_proj", "v_proj"))]
 
@@ -283,7 +283,7 @@ class NormedBlock(torch.nn.Module):
         return self.last(self.attention(x))
 
 
-def test_a_value_with_a_removed_casts_name_belongs_to_its_operator(tmp_path):
+def test_a_reshape_with_the_name_of_a_removed_cast_keeps_its_module(tmp_path):
     torch.manual_seed(1)
     model, x = NormedBlock().eval(), torch.randn(2, 5, 16)
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
@@ -292,10 +292,10 @@ def test_a_value_with_a_removed_casts_name_belongs_to_its_operator(tmp_path):
     onnxslim.slim(str(tmp_path / "exported.onnx"), str(tmp_path / "slim.onnx"))
     annotate(tmp_path / "exported.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
     annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
-    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node
+    reshapes = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node
              if node.op_type == "Reshape" and "q_norm/Cast" in node.output[0]]
-    assert len(found) == 1, "the tool no longer gives a Reshape the name of a Cast"
-    assert found[0]["module"] == "attention"
+    assert len(reshapes) == 1, "the tool no longer names a Reshape after a Cast"
+    assert reshapes[0]["module"] == "attention"
 
 
 @pytest.mark.parametrize("name", ["exported", "renamed"])
@@ -308,7 +308,7 @@ def test_annotating_is_idempotent_and_strip_restores_the_bytes(folder, tmp_path,
     assert (tmp_path / "stripped.onnx").read_bytes() == source.read_bytes()
 
 
-def test_annotating_changes_no_output(folder, tmp_path):
+def test_annotating_does_not_change_the_results(folder, tmp_path):
     annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     entry = zoo.MODELS[NAME]
     feeds = {name: tensor.numpy() for name, tensor in entry.inputs(entry.first).items()}
@@ -325,7 +325,7 @@ def optimise(source, target):
     return target
 
 
-def test_from_carries_through_an_optimiser(folder, tmp_path):
+def test_from_matches_an_optimised_file(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     optimise(folder / "exported.onnx", tmp_path / "after.onnx")
     annotate(tmp_path / "after.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
@@ -341,8 +341,8 @@ def test_from_restores_node_names(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
     names = [[node.name for node in onnx.load(tmp_path / f"{name}.onnx").graph.node] for name in ("before", "out")]
-    same = sum(a == b for a, b in zip(*names, strict=True))
-    assert same >= 0.95 * len(names[0])
+    equal_names = sum(a == b for a, b in zip(*names, strict=True))
+    assert equal_names >= 0.95 * len(names[0])
 
 
 def test_from_reports_the_new_ir_version(folder, tmp_path):
@@ -353,13 +353,13 @@ def test_from_reports_the_new_ir_version(folder, tmp_path):
 
 
 def number_names(path) -> None:
-    """Replaces all names by numbers, like a tool after ONNX Runtime may."""
+    """Replaces every name with a number, as a tool that runs after ONNX Runtime may do."""
     model = onnx.load(path)
     rename(model)
     onnx.save(model, path)
 
 
-def test_carry_survives_lost_metadata_and_renaming(folder, tmp_path):
+def test_carried_names_survive_lost_metadata_and_renaming(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json", "--carry")
     optimise(tmp_path / "before.onnx", tmp_path / "after.onnx")
     number_names(tmp_path / "after.onnx")
@@ -369,11 +369,11 @@ def test_carry_survives_lost_metadata_and_renaming(folder, tmp_path):
     answers = [(before[node.doc_string.removeprefix("whence: ")], keys(node))
                for node in onnx.load(tmp_path / "out.onnx").graph.node if node.doc_string]
     assert len(answers) == 18 and {answer["rule"] for _, answer in answers} == {"tokens"}
-    for old_module, answer in answers:  # a convolution fused with its neighbours belongs to the module around them
+    for old_module, answer in answers:  # a fused convolution belongs to the module around its parts
         assert answer["module"] == (old_module if answer["confidence"] == "inferred" else old_module.rpartition(".")[0])
 
 
-@pytest.mark.parametrize("doc_string", [None, "", "what the exporter said\nof it"])
+@pytest.mark.parametrize("doc_string", [None, "", "a comment of\nthe exporter"])
 def test_strip_removes_carried_names(folder, tmp_path, doc_string):
     model = onnx.load(folder / "exported.onnx")
     for node in model.graph.node:
@@ -390,8 +390,8 @@ def test_strip_removes_carried_names(folder, tmp_path, doc_string):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
 
 
-def test_a_name_of_two_lines_is_not_carried(folder, tmp_path):
-    """A token is one line of the doc_string; strip would not remove the second line of a longer token."""
+def test_a_name_with_two_lines_is_not_carried(folder, tmp_path):
+    """strip removes only one line from the doc_string."""
     model = onnx.load(folder / "exported.onnx")
     model.graph.node[0].name = "/encoder/two\nlines/Softmax"
     onnx.save(model, tmp_path / "source.onnx")
@@ -402,29 +402,29 @@ def test_a_name_of_two_lines_is_not_carried(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
 
 
-def test_a_file_annotated_by_names_reports_how_to_use_a_sidecar(folder, tmp_path):
-    """Also if a tool dropped the nodes' metadata and kept the model's, which names the sidecar."""
+def test_a_sidecar_adds_nothing_to_a_file_annotated_by_names(folder, tmp_path):
+    """A tool may drop the nodes' metadata but not the model's, which names the sidecar."""
     annotate(folder / "exported.onnx", tmp_path / "known.onnx", "--sidecar", folder / "model.json")
-    plain = onnx.load(tmp_path / "known.onnx")
-    for i, node in enumerate(plain.graph.node):
+    stripped_model = onnx.load(tmp_path / "known.onnx")
+    for node in stripped_model.graph.node:
         del node.metadata_props[:]
         node.doc_string = ""
-    onnx.save(plain, tmp_path / "plain.onnx")
+    onnx.save(stripped_model, tmp_path / "plain.onnx")
     annotate(tmp_path / "plain.onnx", tmp_path / "names.onnx")
-    again = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
-    assert "the sidecar adds nothing" in again.stderr and "whence strip" in again.stderr
+    result = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
+    assert "the sidecar adds nothing" in result.stderr and "whence strip" in result.stderr
     assert modules(tmp_path / "out.onnx") == modules(tmp_path / "names.onnx")
-    again = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--from", tmp_path / "known.onnx")
-    assert "the file before adds nothing" in again.stderr
+    result = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--from", tmp_path / "known.onnx")
+    assert "the file before adds nothing" in result.stderr
     command.run("strip", tmp_path / "names.onnx", "-o", tmp_path / "stripped.onnx")
     annotate(tmp_path / "stripped.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
     assert modules(tmp_path / "out.onnx") == modules(tmp_path / "known.onnx")
-    once_more = annotate(tmp_path / "out.onnx", tmp_path / "out2.onnx", "--sidecar", folder / "model.json")
-    assert "adds nothing" not in once_more.stderr
+    result = annotate(tmp_path / "out.onnx", tmp_path / "out2.onnx", "--sidecar", folder / "model.json")
+    assert "adds nothing" not in result.stderr
 
 
 def test_strip_restores_the_ir_version_of_the_tool(folder, tmp_path):
-    """Not the version of the file before the tool, although the tool kept its key."""
+    """The metadata key holds the version before the tool, which must not be restored."""
     old = onnx.load(folder / "exported.onnx")
     old.ir_version = 8
     onnx.save(old, tmp_path / "old.onnx")
@@ -444,7 +444,7 @@ def test_from_needs_an_annotated_file(folder, tmp_path):
     assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()
 
 
-def test_names_only(folder, tmp_path):
+def test_annotate_uses_names_without_a_reference(folder, tmp_path):
     shutil.copy(folder / "exported.onnx", tmp_path / "alone.onnx")
     annotate(tmp_path / "alone.onnx", tmp_path / "out.onnx")
     confidences = [keys(node).get("confidence") for node in onnx.load(tmp_path / "out.onnx").graph.node]
@@ -453,7 +453,7 @@ def test_names_only(folder, tmp_path):
 
 
 class Convolutions(torch.nn.Sequential):
-    """Some pairs of channels occur once; only neighbours distinguish the other convolutions."""
+    """Some convolutions have a unique shape. Only their neighbours distinguish the others."""
 
     def __init__(self):
         channels = [3, 8, 8, 8, 16, 16, 16, 8, 8]
@@ -473,21 +473,21 @@ def test_suffixes_from_tools_are_not_modules(tmp_path):
     }
     weights = [numpy_helper.from_array(np.ones(4, np.float32), "scale"),
                numpy_helper.from_array(np.eye(4, dtype=np.float32), "matrix")]
-    reads = {"LayerNormalization": ["scale"], "Gemm": ["matrix"], "MatMul": ["matrix"]}
-    nodes, last = [], "x"
+    parameters = {"LayerNormalization": ["scale"], "Gemm": ["matrix"], "MatMul": ["matrix"]}
+    nodes, previous = [], "x"
     for i, (name, (op, _)) in enumerate(names.items()):
-        nodes.append(helper.make_node(op, [last, *reads.get(op, [])], [f"v{i}"], name=name))
-        last = f"v{i}"
+        nodes.append(helper.make_node(op, [previous, *parameters.get(op, [])], [f"v{i}"], name=name))
+        previous = f"v{i}"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 4])], [value(last, 1, [2, 4])], weights)
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 4])], [value(previous, 1, [2, 4])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
               tmp_path / "fused.onnx")
     annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx")
-    found = [keys(node)["module"] for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert found == [module for _, module in names.values()]
+    modules_in_file = [keys(node)["module"] for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert modules_in_file == [module for _, module in names.values()]
 
 
-def test_a_fused_weight_belongs_to_the_module_in_its_name(tmp_path):
+def test_the_name_of_a_fused_weight_identifies_its_module(tmp_path):
     weight = numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "ConvMulFusion_W_net.stem.conv.weight")
     value = helper.make_tensor_value_info
     graph = helper.make_graph([helper.make_node("Conv", ["x", weight.name], ["y"], name="node_Conv_7")], "g",
@@ -495,13 +495,13 @@ def test_a_fused_weight_belongs_to_the_module_in_its_name(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
               tmp_path / "folded.onnx")
     annotate(tmp_path / "folded.onnx", tmp_path / "out.onnx")
-    found = keys(onnx.load(tmp_path / "out.onnx").graph.node[0])
-    assert "net.stem.conv".startswith(found["module"]) and found["module"]
+    metadata = keys(onnx.load(tmp_path / "out.onnx").graph.node[0])
+    assert "net.stem.conv".startswith(metadata["module"]) and metadata["module"]
 
 
-def test_a_renamed_part_with_folded_weights(tmp_path):
+def test_a_renamed_part_with_folded_norms_has_both_modules(tmp_path):
     model = Convolutions().eval()
-    with torch.no_grad():  # otherwise folding would change no byte
+    with torch.no_grad():  # otherwise folding would not change any byte
         for parameter in [*model.parameters(), *model.buffers()]:
             if parameter.is_floating_point():
                 parameter.uniform_(0.5, 1.5)
@@ -512,15 +512,15 @@ def test_a_renamed_part_with_folded_weights(tmp_path):
     full_model = onnx.load(tmp_path / "whole.onnx")
     rename(full_model)
     full_model = onnx.shape_inference.infer_shapes(full_model)
-    cut = [node for node in full_model.graph.node if node.op_type == "Conv"]
-    part = onnx.utils.Extractor(full_model).extract_model([cut[1].input[0]], [cut[6].output[0]])
+    convolutions = [node for node in full_model.graph.node if node.op_type == "Conv"]
+    part = onnx.utils.Extractor(full_model).extract_model([convolutions[1].input[0]], [convolutions[6].output[0]])
     onnx.save(part, tmp_path / "part.onnx")
     annotate(tmp_path / "part.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
-    assert [keys(node)["modules"] for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"] == [
-        f'["{i}.0","{i}.1"]' for i in range(1, 7)]
+    annotated = [node for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"]
+    assert [keys(node)["modules"] for node in annotated] == [f'["{i}.0","{i}.1"]' for i in range(1, 7)]
 
 
-def test_other_weights_are_refused_and_allowed(folder, tmp_path):
+def test_different_weights_are_refused_unless_allowed(folder, tmp_path):
     command.run("record", zoo.trace("vit"), "-o", tmp_path / "vit.json", "--inputs", zoo.inputs_file("vit"))
     entry = zoo.MODELS["vit"]
     model = entry.model()
@@ -537,7 +537,7 @@ def test_other_weights_are_refused_and_allowed(folder, tmp_path):
     assert "vit.layers.0.attention.q_proj" in modules(tmp_path / "out.onnx")
 
 
-def test_another_models_sidecar_is_refused(folder, tmp_path):
+def test_the_sidecar_of_another_model_is_refused(folder, tmp_path):
     command.run("record", zoo.trace("lstm_tagger"), "-o", tmp_path / "other.json", "--inputs",
                 zoo.inputs_file("lstm_tagger"))
     for options in ([], ["--allow-different-weights"]):
@@ -555,7 +555,7 @@ def transformer(seed: int, layers: int, normed: bool) -> torch.nn.Module:
     return torch.nn.Sequential(*blocks).eval()
 
 
-def test_another_model_of_the_same_sizes_is_refused(tmp_path):
+def test_a_different_model_with_equal_sizes_is_refused(tmp_path):
     x = torch.randn(2, 16)
     torch.onnx.export(transformer(0, 3, normed=True), (x,), tmp_path / "a.onnx", dynamo=False, input_names=["tokens"])
     model = onnx.load(tmp_path / "a.onnx")
@@ -617,7 +617,7 @@ def write_broken(kind: str, folder) -> None:
     ("cycle", 3, "cycle"), ("recursion", 3, "calls itself"), ("missing", 2, "none.bin"), ("short", 3, "ends before"),
     ("outside", 6, "outside its folder"),
 ])
-def test_bad_files(tmp_path, kind, code, word):
+def test_invalid_files_are_refused(tmp_path, kind, code, word):
     write_broken(kind, tmp_path)
     (tmp_path / "out.onnx").write_text("before")
     error = annotate(tmp_path / "broken.onnx", tmp_path / "out.onnx", code=code).stderr
@@ -640,30 +640,30 @@ def test_nodes_of_functions_are_annotated(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
 
 
-def test_a_new_name_differs_from_kept_names(tmp_path):
+def test_a_new_name_differs_from_existing_names(tmp_path):
     nodes = onnx_files.chain(onnx_files.known("a"), {}, onnx_files.known("a"))
     nodes[0].name, nodes[2].name = "/a/Relu", "/a/Relu_1"
     annotate(onnx_files.model(nodes, tmp_path / "m.onnx"), tmp_path / "out.onnx")
-    assert [each.name for each in onnx.load(tmp_path / "out.onnx").graph.node] == ["/a/Relu", "/a/Relu_2", "/a/Relu_1"]
+    assert [node.name for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["/a/Relu", "/a/Relu_2", "/a/Relu_1"]
 
 
-def test_names_identify_a_second_call_by_its_parameters(tmp_path):
+def test_shared_parameters_identify_a_second_call(tmp_path):
     weight = numpy_helper.from_array(np.ones((2, 2), np.float32), "block.fc.weight")
     nodes = [onnx_files.node("MatMul", ["x", "block.fc.weight"], "a", "/block/fc/MatMul"),
              onnx_files.node("Relu", ["a"], "b", "/block/act/Relu"),
              onnx_files.node("MatMul", ["b", "block.fc.weight"], "c", "/block_1/fc/MatMul"),
              onnx_files.node("Relu", ["c"], "y", "/block_1/act/Relu")]
     annotate(onnx_files.model(nodes, tmp_path / "m.onnx", [weight]), tmp_path / "out.onnx")
-    found = [keys(node).get("module") for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert found == ["block.fc", "block.act"] * 2
+    modules_in_file = [keys(node).get("module") for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert modules_in_file == ["block.fc", "block.act"] * 2
 
 
 def test_a_function_call_has_the_module_around_its_nodes(tmp_path):
-    both = helper.make_function("local", "both", ["a"], ["b"], [
+    function = helper.make_function("local", "both", ["a"], ["b"], [
         helper.make_node("Abs", ["a"], ["c"], name="/outer/first/Abs"),
         helper.make_node("Neg", ["c"], ["b"], name="/outer/second/Neg"),
     ], [helper.make_opsetid("", 18)])
-    model = small_model(helper.make_node("both", ["x"], ["y"], domain="local"), functions=[both])
+    model = small_model(helper.make_node("both", ["x"], ["y"], domain="local"), functions=[function])
     (tmp_path / "f.onnx").write_bytes(model.SerializeToString())
     annotate(tmp_path / "f.onnx", tmp_path / "out.onnx")
     annotated = onnx.load(tmp_path / "out.onnx")
@@ -693,7 +693,7 @@ class Repeated(torch.nn.Module):
 
 @pytest.fixture
 def repeated(tmp_path):
-    """model.onnx, model.whence.json, and ONNX Runtime's out.onnx, annotated from the file before ONNX Runtime."""
+    """Returns a folder: model.onnx, its sidecar, and out.onnx, optimised by ONNX Runtime and annotated with --from."""
     torch.jit.trace(Repeated().eval(), torch.ones(2, 8)).save(str(tmp_path / "model.pt"))
     command.run("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--sidecar-out",
                 tmp_path / "model.whence.json")
@@ -707,8 +707,8 @@ def repeated(tmp_path):
 
 
 def test_fused_nodes_of_later_calls_have_both_modules(repeated):
-    found = [keys(node) for node in onnx.load(repeated / "out.onnx").graph.node if node.op_type == "FusedGemm"]
-    assert [(metadata["module"], json.loads(metadata["modules"])) for metadata in found] == [("b", ["b.a", "b"])] * 3
+    products = [keys(node) for node in onnx.load(repeated / "out.onnx").graph.node if node.op_type == "FusedGemm"]
+    assert [(metadata["module"], json.loads(metadata["modules"])) for metadata in products] == [("b", ["b.a", "b"])] * 3
 
 
 def test_a_file_annotated_with_from_fits_its_sidecar(repeated):
@@ -717,7 +717,7 @@ def test_a_file_annotated_with_from_fits_its_sidecar(repeated):
 
 
 class Family(torch.nn.Module):
-    """Models of different `sizes` share their names and their first weights."""
+    """Models with different `sizes` have equal names and equal first weights."""
 
     def __init__(self, sizes):
         super().__init__()
@@ -730,7 +730,7 @@ class Family(torch.nn.Module):
         return x
 
 
-def test_a_model_that_shares_names_and_a_few_bytes_is_refused(tmp_path):
+def test_equal_names_and_a_few_equal_weights_are_not_enough(tmp_path):
     x = torch.ones(2, 4)
     torch.jit.trace(Family([4, 5, *range(20, 50)]).eval(), x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
@@ -745,13 +745,13 @@ def test_parameters_are_counted_once(tmp_path):
     torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
     torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"])
-    found = command.run_json("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "out.onnx", "--sidecar",
+    counts = command.run_json("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "out.onnx", "--sidecar",
                              tmp_path / "model.json")["parameters"]
-    assert found == {"known": 2, "by_name": 0, "by_digest": 2, "by_sketch": 0, "by_shape": 0}
+    assert counts == {"known": 2, "by_name": 0, "by_digest": 2, "by_sketch": 0, "by_shape": 0}
 
 
-class Unread(torch.nn.Module):
-    """Operators with several results. Only the first is read; the others do not exist in the file."""
+class UnusedResults(torch.nn.Module):
+    """Operators with several results, of which only the first is used and exported."""
 
     def __init__(self):
         super().__init__()
@@ -762,9 +762,9 @@ class Unread(torch.nn.Module):
         return torch.linalg.inv_ex(y @ y.mT + 4 * torch.eye(3))[0]
 
 
-def test_unread_results(tmp_path):
+def test_operators_with_unused_results(tmp_path):
     torch.manual_seed(0)
-    torch.jit.trace(Unread().eval(), torch.randn(3, 4)).save(str(tmp_path / "model.pt"))
+    torch.jit.trace(UnusedResults().eval(), torch.randn(3, 4)).save(str(tmp_path / "model.pt"))
     command.run("export", tmp_path / "model.pt", "-o", tmp_path / "own.onnx", "--sidecar-out", tmp_path / "model.json")
     model = onnx.load(tmp_path / "own.onnx")
     for node in model.graph.node:

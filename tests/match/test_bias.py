@@ -1,5 +1,5 @@
-"""The biases of int8 projections identify them, because biases keep their bytes and weights do not. With rotary
-embeddings, queries and keys are computed identically."""
+"""The biases of int8 projections identify them: quantisation changes the weights but not the biases. With rotary
+embeddings, nothing else distinguishes queries from keys."""
 
 import onnx
 import pytest
@@ -33,15 +33,15 @@ def test_a_bias_identifies_its_product(dynamo, tmp_path):
     command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "model.json")
     nodes = onnx.load(tmp_path / "annotated.onnx").graph.node
     producer = {node.output[0]: node for node in nodes}
-    seen = 0
+    biases = 0
     for node in nodes:
         for bias in node.input:
             if node.op_type == "Add" and bias.endswith("_proj.bias"):
-                product = next(producer[other] for other in node.input if other in producer)
+                product = next(producer[name] for name in node.input if name in producer)
                 while product.op_type != "MatMulInteger":
                     product = producer[product.input[0]]
                 assert keys(node)["module"] == keys(product)["module"] == bias.removesuffix(".bias")
-                seen += 1
-    assert seen == 6
+                biases += 1
+    assert biases == 6
     attention = [keys(node)["module"] for node in nodes if node.op_type == "Softmax"]
     assert attention == ["model.layers.0.self_attn", "model.layers.1.self_attn"]

@@ -1,4 +1,4 @@
-"""The call of the module of each node after tools that fuse, with the file before the tool and by names only."""
+"""The module call of each node after fusion, annotated with the file before the tool or by names only."""
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ class ConvRelu(torch.nn.Module):
 
 
 class Gated(torch.nn.Module):
-    """Has a child with fused nodes, and is itself called several times."""
+    """Its child has fused nodes; the module itself is called several times."""
 
     def __init__(self):
         super().__init__()
@@ -59,9 +59,9 @@ def fuse(source, target, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXT
     assert any(node.domain.startswith("com.microsoft") for node in onnx.load(target).graph.node)
 
 
-@pytest.fixture(params=[ConvRelu, Gated], ids=["fused", "fused below"])
+@pytest.fixture(params=[ConvRelu, Gated], ids=["fused", "fused in child"])
 def repeated(request, tmp_path):
-    """Returns ONNX Runtime's file, annotated from the file before, and the block's (input, output) of each call."""
+    """Returns ONNX Runtime's file, annotated with --from, and the (input, output) of each call of the block."""
     torch.manual_seed(3)
     model, example = Repeated(request.param()).eval(), torch.randn(1, 4, 6, 6)
     torch.onnx.export(model, (example,), tmp_path / "exported.onnx", dynamo=True, external_data=False, verbose=False)
@@ -87,8 +87,8 @@ def test_each_call_is_extracted(repeated, tmp_path, call):
     session = onnxruntime.InferenceSession(part)
     assert len(session.get_inputs()) == 1
     sample, expected = calls[call or 0]
-    found = session.run(None, {session.get_inputs()[0].name: sample.numpy()})
-    np.testing.assert_allclose(found[0], expected.numpy(), 1e-4, 1e-5)
+    results = session.run(None, {session.get_inputs()[0].name: sample.numpy()})
+    np.testing.assert_allclose(results[0], expected.numpy(), 1e-4, 1e-5)
 
 
 def test_the_calls_become_one_function(repeated, tmp_path):
@@ -100,28 +100,28 @@ def test_the_calls_become_one_function(repeated, tmp_path):
     name = model.functions[0].name
     assert [node.op_type for node in model.graph.node].count(name) == 3
     sample = np.random.default_rng(1).standard_normal((1, 4, 6, 6), np.float32)
-    results = [onnxruntime.InferenceSession(each).run(None, {model.graph.input[0].name: sample})[0]
-               for each in (path, functions_file)]
+    results = [onnxruntime.InferenceSession(file).run(None, {model.graph.input[0].name: sample})[0]
+               for file in (path, functions_file)]
     np.testing.assert_allclose(*results, 1e-5, 1e-6)
 
 
 def test_diff_pairs_nodes_of_one_call(repeated):
-    """Also if ONNX Runtime changed the layout and renamed all values in between."""
+    """ONNX Runtime may also change the layout and rename all values."""
     path, _ = repeated
     folder = path.parent
     fuse(folder / "before.onnx", folder / "layout.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
-    command.run("annotate", folder / "layout.onnx", "-o", folder / "relaid.onnx", "--from", folder / "before.onnx")
-    for after in (path, folder / "relaid.onnx"):
+    command.run("annotate", folder / "layout.onnx", "-o", folder / "blocked.onnx", "--from", folder / "before.onnx")
+    for after in (path, folder / "blocked.onnx"):
         nodes = command.run_json("diff", folder / "before.onnx", after, code=None)["changed_nodes"]
-        found = [each["fused"] for each in nodes if each["change"] == "fused" and "Conv" in each["op_type"]]
-        assert len(found) == 3
-        for each in found:
-            numbers = {name.rsplit("/", 1)[1].partition("_")[2] for name in each}
-            assert {name.split()[0] for name in each} == {"Conv", "Relu"} and len(numbers) == 1, found
+        groups = [node["fused"] for node in nodes if node["change"] == "fused" and "Conv" in node["op_type"]]
+        assert len(groups) == 3
+        for names in groups:
+            numbers = {name.rsplit("/", 1)[1].partition("_")[2] for name in names}
+            assert {name.split()[0] for name in names} == {"Conv", "Relu"} and len(numbers) == 1, groups
 
 
 def test_each_convolution_with_folded_norm_is_one_call(tmp_path):
-    """Each of the three nodes belongs to both modules, and is the only node of its call."""
+    """Each call has one node, which belongs to both modules."""
     torch.manual_seed(4)
     block = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.BatchNorm2d(4))
     block[1].running_mean.normal_()
@@ -132,13 +132,13 @@ def test_each_convolution_with_folded_norm_is_one_call(tmp_path):
     for call in range(3):
         command.run("extract", path, "--module", "block", "--call", call, "-o", tmp_path / "part.onnx")
         session = onnxruntime.InferenceSession(tmp_path / "part.onnx")
-        found = session.run(None, {session.get_inputs()[0].name: sample.numpy()})[0]
+        result = session.run(None, {session.get_inputs()[0].name: sample.numpy()})[0]
         with torch.no_grad():
-            np.testing.assert_allclose(found, block(sample).numpy(), 1e-4, 1e-5)
+            np.testing.assert_allclose(result, block(sample).numpy(), 1e-4, 1e-5)
 
 
 def test_an_unattributed_node_stays_unattributed(tmp_path):
-    """Its attributed neighbours do not override the file before."""
+    """Neighbours that have a module do not override the file before."""
     torch.manual_seed(5)
     model = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Sigmoid(), torch.nn.Flatten(0), torch.nn.Linear(10, 3))
     before = onnx.load(export_annotated(model, torch.randn(2, 5), tmp_path, "annotated.onnx"))
@@ -147,19 +147,19 @@ def test_an_unattributed_node_stays_unattributed(tmp_path):
             del node.metadata_props[:]
             node.metadata_props.add(key="pkg.whence.confidence", value="unattributed")
     onnx.save(before, tmp_path / "before.onnx")
-    plain = onnx.load(tmp_path / "before.onnx")
-    for node in plain.graph.node:
+    file = onnx.load(tmp_path / "before.onnx")
+    for node in file.graph.node:
         del node.metadata_props[:]
-    del plain.metadata_props[:]
-    onnx.save(plain, tmp_path / "plain.onnx")
+    del file.metadata_props[:]
+    onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "after.onnx", "--from", tmp_path / "before.onnx")
     after = onnx.load(tmp_path / "after.onnx")
-    left = [node.op_type for node in after.graph.node if keys(node)["confidence"] == "unattributed"]
-    assert "Sigmoid" in left and len(left) == 2, left
+    unattributed = [node.op_type for node in after.graph.node if keys(node)["confidence"] == "unattributed"]
+    assert "Sigmoid" in unattributed and len(unattributed) == 2, unattributed
 
 
 class Twice(torch.nn.Module):
-    """`lin_1` is a module. PyTorch's exporter names the second calls of `act` and `norm_2` act_1 and norm_2_1."""
+    """`lin_1` is a module, but PyTorch's exporter writes act_1 and norm_2_1 for second calls of `act` and `norm_2`."""
 
     def __init__(self):
         super().__init__()
@@ -178,13 +178,13 @@ def test_second_call_names_are_not_modules(tmp_path):
     assert any("/act_1/" in name for name in names) and any("/norm_2_1/" in name for name in names), names
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
     modules = {f"{a}.{b}" for a in "ab" for b in ("lin", "lin_1", "act", "norm_2")} | {"a", "b", ""}
-    found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
-    assert {each["module"] for each in found if "module" in each} <= modules
-    assert {"a.act", "b.act", "a.norm_2", "b.norm_2", "a.lin_1", "b.lin_1"} <= {each.get("module") for each in found}
+    annotated = {keys(node).get("module") for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
+    assert annotated - {None} <= modules
+    assert {"a.act", "b.act", "a.norm_2", "b.norm_2", "a.lin_1", "b.lin_1"} <= annotated
 
 
 class Heads(torch.nn.Module):
-    """`heads` and `tails` are never called, so PyTorch's older exporter omits them in names; both contain `k`."""
+    """PyTorch's older exporter omits `heads` and `tails` in names because nothing calls them. Both contain `k`."""
 
     def __init__(self):
         super().__init__()
@@ -198,23 +198,23 @@ class Heads(torch.nn.Module):
         return self.tails["k"](self.heads["k"](x) + self.heads["q"](x))
 
 
-def test_containers_missing_in_names_are_found_by_parameters(tmp_path):
+def test_parameters_identify_containers_missing_in_names(tmp_path):
     model = torch.nn.Sequential(Heads(), Heads()).eval()
     torch.onnx.export(model, (torch.randn(2, 4),), tmp_path / "model.onnx", dynamo=False, verbose=False)
     assert any(node.name.startswith("/1/q/") for node in onnx.load(tmp_path / "model.onnx").graph.node)
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
     paths = {name for name, _ in model.named_modules()}
-    found = [(node.op_type, keys(node)) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
-    assert {each["module"] for _, each in found if "module" in each} <= paths
-    products = [each["module"] for op, each in found if op == "Gemm"]
+    nodes = [(node.op_type, keys(node)) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
+    assert {metadata["module"] for _, metadata in nodes if "module" in metadata} <= paths
+    products = [metadata["module"] for op, metadata in nodes if op == "Gemm"]
     assert sorted(products) == sorted(f"{block}.{layer}.0" for block in "01"
                                       for layer in ("heads.k", "heads.q", "tails.k"))
-    activations = [each["module"] for op, each in found if op == "Tanh" and each["confidence"] == "inferred"]
+    activations = [metadata["module"] for op, metadata in nodes if op == "Tanh" and metadata["confidence"] == "inferred"]
     assert {"0.heads.q.1", "1.heads.q.1"} <= set(activations)
 
 
 def test_weights_merged_by_an_exporter_do_not_identify_modules(tmp_path):
-    """New norms have equal weights; the file stores one of them, under the name of the first norm."""
+    """Untrained norms have equal weights, which the file stores once, under the name of the first norm."""
     class Norms(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -233,13 +233,13 @@ def test_weights_merged_by_an_exporter_do_not_identify_modules(tmp_path):
         node.name = f"n{i}"
     onnx.save(model, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "annotated.onnx")
-    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
-    assert not found["LayerNormalization"].get("module", "").startswith("p")  # it belongs to q
-    assert found["Gemm"]["module"] == "q.0"
+    metadata = {node.op_type: keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
+    assert not metadata["LayerNormalization"].get("module", "").startswith("p")  # it belongs to q
+    assert metadata["Gemm"]["module"] == "q.0"
 
 
-def test_calls_without_numbers_are_not_extracted_as_one(tmp_path):
-    """Names do not distinguish the module's calls, and the node between the calls belongs to another module."""
+def test_calls_without_numbers_are_not_extracted(tmp_path):
+    """Names do not distinguish the calls, and a node between the calls belongs to another module."""
     class Between(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -259,12 +259,12 @@ def test_calls_without_numbers_are_not_extracted_as_one(tmp_path):
     assert "1 of its 1 nodes are only inferred" in once.stderr
     sample = torch.randn(2, 4)
     session = onnxruntime.InferenceSession(tmp_path / "once.onnx")
-    found = session.run(None, {session.get_inputs()[0].name: sample.numpy()})[0]
-    np.testing.assert_allclose(found, model.once(sample).detach().numpy(), 1e-5, 1e-6)
+    result = session.run(None, {session.get_inputs()[0].name: sample.numpy()})[0]
+    np.testing.assert_allclose(result, model.once(sample).detach().numpy(), 1e-5, 1e-6)
 
 
-def test_calls_of_one_cell_are_not_parts_of_one_product(tmp_path):
-    """Three calls share the weight of one product; a Split divides each result into three gates."""
+def test_products_of_repeated_calls_are_not_merged(tmp_path):
+    """Three calls of a cell share a weight. A Split divides the result of each product into three gates."""
     class Cells(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -279,13 +279,13 @@ def test_calls_of_one_cell_are_not_parts_of_one_product(tmp_path):
     torch.manual_seed(6)
     before = export_annotated(Cells().eval(), torch.randn(2, 3, 8), tmp_path, "before.onnx")
     truth = {output: keys(node)["module"] for node in onnx.load(before).graph.node for output in node.output}
-    plain = onnx.load(before)
-    for i, node in enumerate(plain.graph.node):
+    file = onnx.load(before)
+    for i, node in enumerate(file.graph.node):
         node.name = f"n{i}"
         del node.metadata_props[:]
-    onnx.save(plain, tmp_path / "plain.onnx")
+    onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "after.onnx", "--from", before)
-    found = onnx.load(tmp_path / "after.onnx").graph.node
-    assert sum(node.op_type == "Split" and keys(node)["module"] == "cell" for node in found) >= 3
-    assert all(keys(node)["module"] == truth[node.output[0]] for node in found
+    nodes = onnx.load(tmp_path / "after.onnx").graph.node
+    assert sum(node.op_type == "Split" and keys(node)["module"] == "cell" for node in nodes) >= 3
+    assert all(keys(node)["module"] == truth[node.output[0]] for node in nodes
                if keys(node)["confidence"] in ("exact", "matched"))

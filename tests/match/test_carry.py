@@ -1,4 +1,4 @@
-"""`whence carry` with real and with failing tools, on files whose modules differ in the sizes of their weights."""
+"""`whence carry` with real tools and with tools that fail. The sizes of weights identify the modules."""
 
 import json
 import os
@@ -76,7 +76,7 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the exported and annotated net.onnx, the scripts, and data/net.onnx with its weights in w.bin."""
+    """A folder with the annotated export net.onnx, the scripts, and data/net.onnx with external weights in w.bin."""
     folder = tmp_path_factory.mktemp("carry")
     torch.manual_seed(3)
     torch.export.save(torch.export.export(Net().eval(), (torch.randn(1, 3, 10, 10),)), folder / "net.pt2")
@@ -97,7 +97,7 @@ def carry_report(*arguments) -> dict:
     return json.loads(command.run("carry", "--json", *arguments).stdout)
 
 
-def bare(path) -> bytes:
+def without_metadata(path) -> bytes:
     """Returns the file without the metadata that annotating adds."""
     model = onnx.load(path)
     for node in model.graph.node:
@@ -111,14 +111,14 @@ def layers(path) -> dict:
     """Maps each layer, by its number of outputs, to the modules of the nodes that read its weight."""
     model = onnx.load(path)
     sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer if len(tensor.dims) > 1}
-    found = {}
+    layer_modules = {}
     for node in model.graph.node:
         for name in node.input:
             for size in set(sizes.get(name, ())) & set(LAYERS) if name in sizes else ():
                 if node.op_type in ("Conv", "FusedConv", "Gemm", "MatMul") and size in (sizes[name][0], sizes[name][-1]):
                     metadata = keys(node)
-                    found.setdefault(size, set()).update(json.loads(metadata.get("modules", "null")) or [metadata["module"]])
-    return found
+                    layer_modules.setdefault(size, set()).update(json.loads(metadata.get("modules", "null")) or [metadata["module"]])
+    return layer_modules
 
 
 TOOLS = ["onnxslim", "onnxsim", "onnx_runtime", "version"]
@@ -130,24 +130,24 @@ def command_line(folder, tool: str) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_tools_file_is_kept_and_its_nodes_get_modules(folder, tmp_path, tool):
-    kept, out = tmp_path / "kept.onnx", tmp_path / "out.onnx"
+def test_carry_adds_modules_to_the_tools_file(folder, tmp_path, tool):
+    tool_file, out = tmp_path / "tool.onnx", tmp_path / "out.onnx"
     before = (folder / "net.onnx").read_bytes()
     report = carry_report(folder / "net.onnx", "-o", out, "--", "sh", "-c",
-                              f"{command_line(folder, tool)} && cp {{out}} {kept}")
-    assert bare(out) == bare(kept)
+                              f"{command_line(folder, tool)} && cp {{out}} {tool_file}")
+    assert without_metadata(out) == without_metadata(tool_file)
     assert (folder / "net.onnx").read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["kept.onnx", "out.onnx"]
+    assert sorted(os.listdir(tmp_path)) == ["tool.onnx", "out.onnx"]
     nodes = onnx.load(out).graph.node
     assert report["nodes"] == len(nodes) > 5
     assert report["before"]["exact"] == report["before"]["nodes"] and report["unattributed"] == 0
     assert [keys(node)["confidence"] for node in nodes].count("matched") == report["matched"]
-    found = layers(out)
-    assert len(found) == len(LAYERS)
-    assert all(LAYERS[size] in modules for size, modules in found.items()), found
+    layer_modules = layers(out)
+    assert len(layer_modules) == len(LAYERS)
+    assert all(LAYERS[size] in modules for size, modules in layer_modules.items()), layer_modules
     x = np.random.default_rng(0).standard_normal((1, 3, 10, 10)).astype(np.float32)
     results = [onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
-               for path in (out, kept)]
+               for path in (out, tool_file)]
     assert np.array_equal(*results)
 
 
@@ -169,41 +169,41 @@ def test_tools_run_in_sequence(folder, tmp_path):
 @pytest.mark.parametrize("arguments", [["{in}"], ["{in}", "{out}"]], ids=["in place", "to another file"])
 @pytest.mark.parametrize("same_folder", [True, False], ids=["same folder", "other folder"])
 def test_external_weights_are_copied(folder, tmp_path, arguments, same_folder):
-    """The tool changes a copy, or writes a file that refers to the weights of the copy."""
+    """The tool either changes a copy, or writes a file that refers to the copy's weights."""
     source = tmp_path / "data"
     shutil.copytree(folder / "data", source)
     before = {path.name: path.read_bytes() for path in source.iterdir()}
     out = (source if same_folder else tmp_path) / "out.onnx"
     command.run("carry", source / "net.onnx", "-o", out, "--", *script(folder, "change"), *arguments)
     assert {name: (source / name).read_bytes() for name in before} == before
-    changed, original = onnx.load(out), onnx.load(source / "net.onnx")
-    first, inserted = (keys(node) for node in changed.graph.node[:2])
-    assert changed.graph.node[1].name == "inserted" and inserted["module"] == first["module"]
+    output, original = onnx.load(out), onnx.load(source / "net.onnx")
+    first, inserted = (keys(node) for node in output.graph.node[:2])
+    assert output.graph.node[1].name == "inserted" and inserted["module"] == first["module"]
     assert json.loads(first["modules"]) == ["first", "norm"]
     located = {entry.value for tensor in onnx.load(out, load_external_data=False).graph.initializer
                for entry in tensor.external_data if entry.key == "location"}
     assert located == {"out.onnx.data"}
-    for mine, old in zip(changed.graph.initializer, original.graph.initializer, strict=True):
-        assert mine.name == old.name and np.array_equal(numpy_helper.to_array(mine), numpy_helper.to_array(old))
+    for copied, source_tensor in zip(output.graph.initializer, original.graph.initializer, strict=True):
+        assert copied.name == source_tensor.name and np.array_equal(numpy_helper.to_array(copied), numpy_helper.to_array(source_tensor))
 
 
-def test_a_tool_that_inlines_calls_of_functions(folder, tmp_path):
-    """The tool's file still has the definitions, but no call."""
+def test_inlined_function_calls_get_modules(folder, tmp_path):
+    """The tool's file still defines the functions but does not call them."""
     command.run("functions", folder / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
-    assert [each.name for each in onnx.load(tmp_path / "functions.onnx").functions]
+    assert [function.name for function in onnx.load(tmp_path / "functions.onnx").functions]
     inline_calls = """
 import sys, onnx, onnx.inliner
 model = onnx.load(sys.argv[1])
 flat = onnx.inliner.inline_local_functions(model)
 flat.functions.extend(model.functions)
-flat.opset_import.extend(each for each in model.opset_import if each.domain)
+flat.opset_import.extend(opset for opset in model.opset_import if opset.domain)
 onnx.save(flat, sys.argv[2])
 """
     (tmp_path / "inline_calls.py").write_text(inline_calls)
     command.run("carry", tmp_path / "functions.onnx", "-o", tmp_path / "out.onnx", "--", *script(tmp_path, "inline_calls"), "{in}",
                 "{out}")
-    found = layers(tmp_path / "out.onnx")
-    assert {size for size, modules in found.items() if LAYERS[size] in modules} == set(LAYERS)
+    layer_modules = layers(tmp_path / "out.onnx")
+    assert {size for size, modules in layer_modules.items() if LAYERS[size] in modules} == set(LAYERS)
     gemm = next(node for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm")
     assert not [entry.key for entry in gemm.metadata_props if "{module}" in entry.value]
 
@@ -218,8 +218,8 @@ def test_old_tokens_are_removed(folder, tmp_path):
     assert not [node.name for node in nodes if "carry" in keys(node)]
 
 
-def test_a_node_fused_with_another_has_both_modules(folder, tmp_path):
-    """QDQ quantisers fuse a Relu into its Conv, and keep the metadata of the Conv."""
+def test_a_fused_node_has_both_modules(folder, tmp_path):
+    """QDQ quantisers fuse a Relu into the Conv before it and keep only the metadata of the Conv."""
     model = onnx.load(folder / "net.onnx")
     relus = {node.input[0]: node for node in model.graph.node if node.op_type == "Relu"}
     fused = [node for node in model.graph.node if node.op_type == "Conv" and node.output[0] in relus]
@@ -235,13 +235,13 @@ def test_a_node_fused_with_another_has_both_modules(folder, tmp_path):
         metadata = nodes[node.name]
         assert metadata["confidence"] == "matched"  # the Relu belongs to the root
         assert metadata["module"] == "" and "" in json.loads(metadata["modules"])
-    rest = [metadata["confidence"] for name, metadata in nodes.items() if name not in {node.name for node in fused}]
-    assert rest and set(rest) == {"exact"}
-    again = command.run_json("annotate", tmp_path / "out.onnx", "-o", tmp_path / "again.onnx", "--from", folder / "net.onnx")
-    assert not again["changed"] and (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
+    other_confidences = [metadata["confidence"] for name, metadata in nodes.items() if name not in {node.name for node in fused}]
+    assert other_confidences and set(other_confidences) == {"exact"}
+    report = command.run_json("annotate", tmp_path / "out.onnx", "-o", tmp_path / "again.onnx", "--from", folder / "net.onnx")
+    assert not report["changed"] and (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
 
 
-FAILING = {  # the tool, the code, and a fragment of the message
+FAILING = {  # (tool, error code, fragment of the message)
     "status": (["sh", "-c", "echo first; echo no such layer >&2; exit 3", "{in}"], "E0210", "status 3; it printed: first | no such layer"),
     "signal": (["sh", "-c", "kill -9 $$", "{in}"], "E0210", "signal 9 (Killed)"),
     "nothing": (["true", "{in}", "{out}"], "E0210", "wrote no file"),
@@ -260,7 +260,7 @@ FAILING = {  # the tool, the code, and a fragment of the message
 
 
 @pytest.mark.parametrize("case", FAILING)
-def test_a_tool_that_fails(folder, tmp_path, case):
+def test_a_failing_tool_is_reported(folder, tmp_path, case):
     tool, code, text = FAILING[case]
     tool = [*script(folder, "cycle"), "{in}"] if case == "cycle" else tool
     diagnostic = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, trailing=["--", *tool])
@@ -279,28 +279,28 @@ def test_a_file_without_origins_is_refused_before_the_tool_runs(folder, tmp_path
 
 
 @pytest.mark.parametrize("output, code", [("net.onnx", "E0101"), ("w.bin", "E0101"), ("no/out.onnx", "E0401")])
-def test_the_model_is_never_overwritten(folder, tmp_path, output, code):
+def test_inputs_and_missing_folders_are_refused_as_output(folder, tmp_path, output, code):
     source = tmp_path / "data"
     shutil.copytree(folder / "data", source)
     refused(["carry", source / "net.onnx", "-o", source / output], tmp_path, code,
             trailing=["--", "sh", "-c", "touch ran", "{in}"])
 
 
-def test_a_tool_that_takes_too_long_is_stopped(folder, tmp_path):
+def test_the_timeout_stops_the_tool(folder, tmp_path):
     diagnostic = refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
                    trailing=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
     assert "more than 0.3 s" in diagnostic["message"] and diagnostic["message"].endswith("it printed: waiting")
-    for wrong in ("0", "-1", "soon", "inf"):
-        assert "--timeout" in refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
+    for timeout in ("0", "-1", "soon", "inf"):
+        assert "--timeout" in refused(["carry", folder / "net.onnx", "-o", tmp_path / "target", "--timeout", timeout], tmp_path,
                                       "E0101", trailing=["--", "true", "{in}"])["message"]
 
 
-def alive_in_group(group: int) -> list[str]:
-    """Returns the running processes of a group, without zombies."""
-    found = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
-    assert str(os.getpgid(0)) in found
-    lines = [line.split(None, 2) for line in found.splitlines()]
-    return [line[2] for line in lines if line[0] == str(group) and not line[1].startswith("Z")]
+def running_in_group(process_group: int) -> list[str]:
+    """Returns the commands of the running processes of a group. Skips zombies."""
+    listing = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    assert str(os.getpgid(0)) in listing
+    lines = [line.split(None, 2) for line in listing.splitlines()]
+    return [line[2] for line in lines if line[0] == str(process_group) and not line[1].startswith("Z")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -319,4 +319,4 @@ def test_stopping_the_command_stops_the_tool(folder, tmp_path, number):
     assert process.wait(timeout=20) == -number
     assert process.stdout.read() == process.stderr.read() == b""
     assert os.listdir(tmp_path) == ["started"]
-    assert not alive_in_group(tool)
+    assert not running_in_group(tool)

@@ -1,5 +1,5 @@
-"""Modules that differ only in their weights, in files whose weights a tool changed: the modules can only be identified
-by the elements."""
+"""Modules that differ only in their weights, in files whose weights a tool changed. Only the elements of the weights
+identify the modules."""
 
 import json
 
@@ -16,7 +16,7 @@ from match.test_calls import keys
 
 
 class Pair(torch.nn.Module):
-    """`swapped` varies which module runs first, so that the order of nodes misleads in half of the cases."""
+    """`swapped` runs the second module first, so that the order of nodes misleads."""
 
     def __init__(self, first: torch.nn.Module, second: torch.nn.Module, swapped: bool):
         super().__init__()
@@ -40,8 +40,8 @@ def convolution_model() -> tuple[torch.nn.Module, torch.Tensor]:
 
     def normalized() -> torch.nn.Module:
         norm = torch.nn.BatchNorm2d(8)
-        for each in (norm.weight.data, norm.bias.data, norm.running_mean):
-            torch.nn.init.normal_(each)  # scales of either sign
+        for tensor in (norm.weight.data, norm.bias.data, norm.running_mean):
+            torch.nn.init.normal_(tensor)  # scales of both signs
         torch.nn.init.uniform_(norm.running_var, 0.1, 4)
         return torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1, bias=False), norm)
 
@@ -50,7 +50,7 @@ def convolution_model() -> tuple[torch.nn.Module, torch.Tensor]:
 
 
 def narrow_model() -> tuple[torch.nn.Module, torch.Tensor]:
-    """Kernels of two elements, each with its own scale."""
+    """Kernels with two elements, each with a different scale."""
     torch.manual_seed(9)
 
     def normalized() -> torch.nn.Module:
@@ -79,20 +79,20 @@ class Experts(torch.nn.Module):
 
 
 def export_renamed(model: torch.nn.Module, x: torch.Tensor, folder) -> onnx.ModelProto:
-    """Exports with PyTorch's TorchScript exporter, which folds batch norms, replaces all names and swaps operands."""
+    """Exports with PyTorch's TorchScript exporter, which folds batch norms. Replaces all names and swaps operands."""
     torch.jit.trace(model, x, check_trace=False).save(folder / "model.pt")
     torch.save((x,), folder / "inputs.pt")
     command.run("record", folder / "model.pt", "-o", folder / "model.whence.json", "--inputs", folder / "inputs.pt")
     torch.onnx.export(model, (x,), folder / "exported.onnx", dynamo=False, opset_version=20, verbose=False)
-    plain = onnx.load(folder / "exported.onnx")
-    rename.rename_everything(plain)
-    for node in [each for each in plain.graph.node if each.op_type == "Add"][::2]:
+    file = onnx.load(folder / "exported.onnx")
+    rename.rename_everything(file)
+    for node in [add for add in file.graph.node if add.op_type == "Add"][::2]:
         operands = list(node.input)
         node.input[:] = operands[::-1]  # the sum is unchanged
-    return plain
+    return file
 
 
-def in_blocks(weight_format: QuantFormat, symmetric: bool):
+def block_quantiser(weight_format: QuantFormat, symmetric: bool):
     def quantise(_, source, target):
         algorithm = DefaultWeightOnlyQuantConfig(block_size=16, is_symmetric=symmetric, quant_format=weight_format)
         quantizer = MatMulNBitsQuantizer(onnx.load(source), algo_config=algorithm)
@@ -101,10 +101,10 @@ def in_blocks(weight_format: QuantFormat, symmetric: bool):
     return quantise
 
 
-def int8_by_row(_, source, target):
-    """Quantises like TensorRT and ONNX Runtime: int8 from -127 to 127 with a scale for each channel."""
+def int8_per_channel(_, source, target):
+    """Quantises like TensorRT and ONNX Runtime: int8 from -127 to 127 with one scale per channel."""
     model = onnx.load(source)
-    for weight in [each for each in model.graph.initializer if len(each.dims) == 4]:
+    for weight in [tensor for tensor in model.graph.initializer if len(tensor.dims) == 4]:
         array = numpy_helper.to_array(weight)
         scale = (np.abs(array).reshape(array.shape[0], -1).max(1) / 127).astype(np.float32)
         stored = np.round(array / scale.reshape(-1, 1, 1, 1)).astype(np.int8)
@@ -118,35 +118,35 @@ def int8_by_row(_, source, target):
 TOOLS = {
     "int8": tools.dynamic_int8,
     "float16": tools.float16,
-    "int4 packed": in_blocks(QuantFormat.QOperator, symmetric=True),
-    "int4 packed, zero points": in_blocks(QuantFormat.QOperator, symmetric=False),
-    "int4 in blocks": in_blocks(QuantFormat.QDQ, symmetric=True),
-    "int4 in blocks, zero points": in_blocks(QuantFormat.QDQ, symmetric=False),
+    "int4 packed": block_quantiser(QuantFormat.QOperator, symmetric=True),
+    "int4 packed, zero points": block_quantiser(QuantFormat.QOperator, symmetric=False),
+    "int4 in blocks": block_quantiser(QuantFormat.QDQ, symmetric=True),
+    "int4 in blocks, zero points": block_quantiser(QuantFormat.QDQ, symmetric=False),
 }
 
 
 def truth_of_products(annotated, renamed: onnx.ModelProto, model: torch.nn.Module) -> list[tuple[str, str, str]]:
-    """Returns the true module, annotate's module and its confidence for each product. Tools append to the names of the
-    weights that they replace; before the tool, each weight held the elements of one module."""
+    """Returns the true module, the annotated module and its confidence for each product. Tools append a suffix to the
+    names of weights that they replace; the original weight of that name identifies the true module."""
     graph = onnx.load(annotated).graph
     producer = {name: node for node in graph.node for name in node.output}
-    before = {each.name: numpy_helper.to_array(each) for each in renamed.graph.initializer}
+    before = {weight.name: numpy_helper.to_array(weight) for weight in renamed.graph.initializer}
     weights = {path.removesuffix(".weight"): tensor.detach().numpy() for path, tensor in model.named_parameters()
                if path.endswith(".weight") and tensor.ndim > 1}
-    found = []
+    products = []
     for node in graph.node:
         if node.op_type not in {"MatMul", "MatMulInteger", "MatMulNBits", "Conv"}:
             continue
         name = node.input[1]
         while name in producer:  # skips the dequantisation
             name = producer[name].input[0]
-        original = next(before[each] for each in before if name == each or name.startswith(each + "_"))
-        found.append((true_module(original, weights), keys(node)["module"], keys(node)["confidence"]))
-    return found
+        original = next(before[old] for old in before if name == old or name.startswith(old + "_"))
+        products.append((true_module(original, weights), keys(node)["module"], keys(node)["confidence"]))
+    return products
 
 
 def true_module(array: np.ndarray, weights: dict[str, np.ndarray]) -> str:
-    """Returns the module whose weight has these rows up to a factor; a matrix may be transposed."""
+    """Returns the module whose weight has these rows, each up to a factor. Matrices are transposed."""
     def is_like(weight: np.ndarray) -> bool:
         rows = (array.T if array.ndim == 2 else array).reshape(len(weight), -1)
         ratio = rows / weight.reshape(len(weight), -1)
@@ -157,20 +157,20 @@ def true_module(array: np.ndarray, weights: dict[str, np.ndarray]) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_twins_with_quantised_weights(tool, tmp_path):
+def test_quantised_weights_distinguish_twins(tool, tmp_path):
     model, x = linear_model()
     renamed = export_renamed(model, x, tmp_path)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
     command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json",
                 "-o", tmp_path / "annotated.onnx")
-    found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
-    assert len(found) == 8
-    assert found == [(true, true, "matched") for true, _, _ in found]
+    products = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
+    assert len(products) == 8
+    assert products == [(true, true, "matched") for true, _, _ in products]
 
 
-def test_twins_with_short_rows_and_a_zero_point(tmp_path):
-    """Like the relative bias of T5 after dynamic quantisation: rows are gathered first, then dequantised."""
+def test_gathered_quantised_rows_distinguish_twins(tmp_path):
+    """Gathers rows, then dequantises them, like the relative bias of T5 after dynamic quantisation."""
     torch.manual_seed(11)
     pairs = [Pair(torch.nn.Embedding(32, 4), torch.nn.Embedding(32, 4), swapped) for swapped in (True, False, True)]
 
@@ -187,7 +187,7 @@ def test_twins_with_short_rows_and_a_zero_point(tmp_path):
     weights = {path.removesuffix(".weight"): tensor.detach().numpy() for path, tensor in model.named_parameters()}
     truth = []
     for gather in [node for node in renamed.graph.node if node.op_type == "Gather"]:
-        weight = next(each for each in renamed.graph.initializer if each.name == gather.input[0])
+        weight = next(tensor for tensor in renamed.graph.initializer if tensor.name == gather.input[0])
         array = numpy_helper.to_array(weight)
         truth.append(next(path for path, tensor in weights.items() if np.array_equal(tensor, array)))
         low, high = min(array.min(), 0), max(array.max() * 1.7, 0)  # far from symmetric
@@ -205,29 +205,29 @@ def test_twins_with_short_rows_and_a_zero_point(tmp_path):
     onnx.save(renamed, tmp_path / "changed.onnx")
     command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json",
                 "-o", tmp_path / "annotated.onnx")
-    found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if node.op_type == "Gather"]
+    gathers = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if node.op_type == "Gather"]
     assert len(truth) == 6
-    assert [(each["module"], each["confidence"]) for each in found] == [(path, "matched") for path in truth]
+    assert [(metadata["module"], metadata["confidence"]) for metadata in gathers] == [(path, "matched") for path in truth]
 
 
 @pytest.mark.parametrize("make_model", [convolution_model, narrow_model])
 @pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
-def test_twins_with_a_folded_batch_norm(make_model, quantised, tmp_path):
+def test_weights_with_a_folded_norm_distinguish_twins(make_model, quantised, tmp_path):
     model, x = make_model()
     renamed = export_renamed(model, x, tmp_path)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     if quantised:
-        int8_by_row("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
+        int8_per_channel("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
     command.run("annotate", tmp_path / ("changed.onnx" if quantised else "renamed.onnx"), "--sidecar",
                 tmp_path / "model.whence.json", "-o", tmp_path / "annotated.onnx")
-    found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
-    assert len(found) == 6
-    # The convolution and its norm became one node, which belongs to the module around both.
-    assert found == [(true, true.removesuffix(".0"), "matched") for true, _, _ in found]
+    products = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
+    assert len(products) == 6
+    # The norm was folded into the convolution, which now belongs to the module around both.
+    assert products == [(true, true.removesuffix(".0"), "matched") for true, _, _ in products]
 
 
 @pytest.mark.parametrize("tool", ["int8", "int4 packed"])
-def test_a_reordered_sum(tool, tmp_path):
+def test_operands_of_a_reordered_sum_keep_their_modules(tool, tmp_path):
     torch.manual_seed(10)
     model = Experts().eval()
     renamed = export_renamed(model, torch.randn(3, 32), tmp_path)
@@ -240,17 +240,17 @@ def test_a_reordered_sum(tool, tmp_path):
     for node, operand in zip(sums, order[1:], strict=True):  # chains the sums in the file's order
         node.input[:] = [total, operand]
         total = node.output[0]
-    rest = [node for node in renamed.graph.node if node not in sums]
+    other_nodes = [node for node in renamed.graph.node if node not in sums]
     del renamed.graph.node[:]
-    renamed.graph.node.extend(rest + sums)
+    renamed.graph.node.extend(other_nodes + sums)
     onnx.checker.check_model(renamed)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
     command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
                 tmp_path / "annotated.onnx")
-    found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
-    assert len(found) == 10
-    assert [(module, word) for _, module, word in found] == [(true, "matched") for true, _, _ in found]
+    products = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
+    assert len(products) == 10
+    assert [(module, word) for _, module, word in products] == [(true, "matched") for true, _, _ in products]
 
 
 class Attention(torch.nn.Module):
@@ -266,31 +266,31 @@ def merge_products(model: onnx.ModelProto, order: list[str]) -> None:
     """Merges the products that read these weights into one int8 product, followed by a Split."""
     graph = model.graph
     products = {node.input[1]: node for node in graph.node if node.op_type == "MatMul"}
-    arrays = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     joint = np.concatenate([arrays[name] for name in order], axis=1)
     scale = np.float32(np.abs(joint).max() / 127)
     graph.initializer.extend([
         numpy_helper.from_array(np.round(joint / scale).astype(np.int8), "joint"), numpy_helper.from_array(scale, "scale"),
         numpy_helper.from_array(np.array([arrays[name].shape[1] for name in order]), "sizes")])
-    read = products[order[0]].input[0]
-    first = [onnx.helper.make_node("DequantizeLinear", ["joint", "scale"], ["weight"]),
-             onnx.helper.make_node("MatMul", [read, "weight"], ["all"]),
+    operand = products[order[0]].input[0]
+    merged = [onnx.helper.make_node("DequantizeLinear", ["joint", "scale"], ["weight"]),
+             onnx.helper.make_node("MatMul", [operand, "weight"], ["all"]),
              onnx.helper.make_node("Split", ["all", "sizes"], [products[name].output[0] for name in order], axis=-1)]
     for name in order:
         graph.node.remove(products[name])
-        graph.initializer.remove(next(each for each in graph.initializer if each.name == name))
-    rest = list(graph.node)
+        graph.initializer.remove(next(tensor for tensor in graph.initializer if tensor.name == name))
+    other_nodes = list(graph.node)
     del graph.node[:]
-    graph.node.extend(first + rest)
+    graph.node.extend(merged + other_nodes)
 
 
-def test_one_quantised_product_for_reordered_query_key_and_value(tmp_path):
+def test_a_merged_quantised_product_has_all_modules(tmp_path):
     torch.manual_seed(7)
     model = Attention().eval()
     renamed = export_renamed(model, torch.randn(2, 5, 64), tmp_path)
-    names = {true_module(numpy_helper.to_array(each), {path.removesuffix(".weight"): tensor.detach().numpy() for
-                         path, tensor in model.named_parameters() if tensor.numel() == np.prod(each.dims)}): each.name
-             for each in renamed.graph.initializer if len(each.dims) == 2}
+    names = {true_module(numpy_helper.to_array(weight), {path.removesuffix(".weight"): tensor.detach().numpy() for
+                         path, tensor in model.named_parameters() if tensor.numel() == np.prod(weight.dims)}): weight.name
+             for weight in renamed.graph.initializer if len(weight.dims) == 2}
     merge_products(renamed, [names[path] for path in ("key", "value", "query")])
     onnx.checker.check_model(renamed)
     onnx.save(renamed, tmp_path / "joint.onnx")
@@ -303,17 +303,17 @@ def test_one_quantised_product_for_reordered_query_key_and_value(tmp_path):
 
 
 @pytest.mark.parametrize("tool", ["int8", "int4 packed"])
-def test_weights_of_another_training_match_no_sketch(tool, tmp_path):
+def test_weights_from_another_training_run_are_refused(tool, tmp_path):
     model, x = linear_model()
     export_renamed(model, x, tmp_path)
     torch.manual_seed(8)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
     torch.onnx.export(model, (x,), tmp_path / "other.onnx", dynamo=False, opset_version=20, verbose=False)
-    other = onnx.load(tmp_path / "other.onnx")
-    rename.rename_everything(other)
-    onnx.save(other, tmp_path / "renamed.onnx")
+    retrained = onnx.load(tmp_path / "other.onnx")
+    rename.rename_everything(retrained)
+    onnx.save(retrained, tmp_path / "renamed.onnx")
     TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
-    ran = command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
+    refused = command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
                       tmp_path / "annotated.onnx", "--allow-different-weights", code=3)
-    assert "0 more by some of their elements" in ran.stderr
+    assert "0 more by some of their elements" in refused.stderr

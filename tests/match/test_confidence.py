@@ -1,4 +1,4 @@
-"""The confidence that `whence annotate` states is at most that of its source. Also: the modules of inserted nodes."""
+"""`whence annotate` never states a higher confidence than its source. Also: the modules of inserted nodes."""
 
 import json
 
@@ -30,10 +30,10 @@ def annotate(path, output, *options, code=0):
     return command.run("annotate", path, "-o", output, *options, code=code)
 
 
-def is_no_surer(path, before: list[str]) -> bool:
-    found = words(path)
-    assert len(found) == len(before)
-    return all(WORDS.index(now) >= WORDS.index(was) for now, was in zip(found, before, strict=True))
+def does_not_exceed(path, limits: list[str]) -> bool:
+    confidences = words(path)
+    assert len(confidences) == len(limits)
+    return all(WORDS.index(confidence) >= WORDS.index(limit) for confidence, limit in zip(confidences, limits, strict=True))
 
 
 def remove_metadata(source, target, doc_strings=True, names=True) -> None:
@@ -50,8 +50,8 @@ def remove_metadata(source, target, doc_strings=True, names=True) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """model.json; exported.onnx from PyTorch's exporter; before.onnx, annotated, then with lower confidence: of every
-    four nodes, one is unchanged, one is matched, one is inferred and one is an ancestor."""
+    """Returns a folder: model.json; exported.onnx from PyTorch; before.onnx, annotated, in which
+    the nodes' confidence cycles through: unchanged, matched, inferred, ancestor."""
     folder = tmp_path_factory.mktemp("confidence")
     command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
     entry = zoo.MODELS[NAME]
@@ -68,14 +68,14 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_from_is_no_surer_than_the_file_before(folder, tmp_path):
-    for target, how in {"kept.onnx": {}, "bare.onnx": {"doc_strings": False, "names": False}}.items():
-        remove_metadata(folder / "before.onnx", tmp_path / target, **how)
+def test_from_does_not_raise_the_confidence(folder, tmp_path):
+    for target, options in {"named.onnx": {}, "bare.onnx": {"doc_strings": False, "names": False}}.items():
+        remove_metadata(folder / "before.onnx", tmp_path / target, **options)
         annotate(tmp_path / target, tmp_path / "out.onnx", "--from", folder / "before.onnx")
-        assert is_no_surer(tmp_path / "out.onnx", words(folder / "before.onnx")), target
+        assert does_not_exceed(tmp_path / "out.onnx", words(folder / "before.onnx")), target
 
 
-def test_from_through_an_optimiser_covers_no_more_than_before(folder, tmp_path):
+def test_from_does_not_raise_the_coverage_of_an_optimised_file(folder, tmp_path):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(tmp_path / "after.onnx")
@@ -95,30 +95,30 @@ def test_from_through_an_optimiser_covers_no_more_than_before(folder, tmp_path):
 def test_a_missing_confidence_is_low(folder, tmp_path):
     model = onnx.load(folder / "annotated.onnx")
     for node in model.graph.node:
-        kept = [entry for entry in node.metadata_props if entry.key == MODULE]
+        module_entries = [entry for entry in node.metadata_props if entry.key == MODULE]
         del node.metadata_props[:]
-        node.metadata_props.extend(kept)
+        node.metadata_props.extend(module_entries)
     onnx.save(model, tmp_path / "modules.onnx")
     annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", tmp_path / "modules.onnx")
     assert set(words(tmp_path / "out.onnx")) <= {"ancestor", "unattributed"}
-    # The modules on the nodes themselves stay, and do not become exact.
-    annotate(tmp_path / "modules.onnx", tmp_path / "alone.onnx")
-    assert "exact" not in words(tmp_path / "alone.onnx")
+    # Annotated again, the nodes keep their modules, which do not become exact.
+    annotate(tmp_path / "modules.onnx", tmp_path / "again.onnx")
+    assert "exact" not in words(tmp_path / "again.onnx")
 
 
-def test_carried_names_state_confidence(folder, tmp_path):
+def test_carried_names_state_the_confidence(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "carried.onnx", "--from", folder / "before.onnx", "--carry")
     confidences = words(tmp_path / "carried.onnx")
     for node, word in zip(onnx.load(tmp_path / "carried.onnx").graph.node, confidences, strict=True):
         assert node.doc_string.endswith(f" ({word})") == (word not in ("exact", "matched"))
     remove_metadata(tmp_path / "carried.onnx", tmp_path / "bare.onnx", names=False)
-    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx")  # only the doc_strings are left
-    assert is_no_surer(tmp_path / "out.onnx", confidences)
+    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx")  # from the doc_strings only
+    assert does_not_exceed(tmp_path / "out.onnx", confidences)
     command.run("strip", tmp_path / "carried.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (folder / "exported.onnx").read_bytes()
 
 
-def test_names_from_whence_are_at_most_inferred(folder, tmp_path):
+def test_modules_from_names_are_at_most_inferred(folder, tmp_path):
     remove_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
     annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
     for node in onnx.load(tmp_path / "out.onnx").graph.node:
@@ -139,7 +139,7 @@ def test_a_low_recorded_confidence_is_not_raised(folder, tmp_path, basis, highes
 
 
 class Attention(torch.nn.Module):
-    """Three projections of one value, and attention over them."""
+    """Attention over three projections of one value."""
 
     def __init__(self):
         super().__init__()
@@ -182,19 +182,19 @@ def readers(path, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [other for other in onnx.load(path).graph.node if set(other.input) & set(node.output)]
 
 
-def product_modules(found, node, down: bool) -> list[str]:
-    """Returns the modules of the integer products that a node serves through Cast and Mul nodes."""
-    modules, seen, todo = [], set(), [node]
+def product_modules(annotated, node, down: bool) -> list[str]:
+    """Returns the modules of the integer products connected to a node through Cast and Mul nodes."""
+    modules, visited, todo = [], set(), [node]
     while todo:
-        at = todo.pop()
-        for other, metadata in found:
-            near = set(other.input) & set(at.output) if down else set(at.input) & set(other.output)
-            if near and other.output[0] not in seen:
-                seen.add(other.output[0])
-                if other.op_type == "MatMulInteger":
+        current = todo.pop()
+        for neighbour, metadata in annotated:
+            shared = set(neighbour.input) & set(current.output) if down else set(current.input) & set(neighbour.output)
+            if shared and neighbour.output[0] not in visited:
+                visited.add(neighbour.output[0])
+                if neighbour.op_type == "MatMulInteger":
                     modules.append(metadata["module"])
-                elif other.op_type in ("Cast", "Mul"):
-                    todo.append(other)
+                elif neighbour.op_type in ("Cast", "Mul"):
+                    todo.append(neighbour)
     return sorted(set(modules))
 
 
@@ -203,19 +203,19 @@ def test_quantisers_of_an_input_belong_to_its_readers(network, tmp_path, option)
     annotate(network / "exported.onnx", tmp_path / "before.onnx", "--sidecar", network / "model.json")
     quantize_dynamic(network / "exported.onnx", tmp_path / "int8.onnx")
     reference = network / "model.json" if option == "--sidecar" else tmp_path / "before.onnx"
-    found = annotated_nodes(tmp_path / "int8.onnx", option, reference)
-    quantising = [(node, metadata) for node, metadata in found if node.op_type == "DynamicQuantizeLinear"]
-    assert len(quantising) >= 3
-    for node, metadata in quantising:
-        served = product_modules(found, node, down=True)
-        if len(served) > 1:
-            assert served == ["attention.k", "attention.q", "attention.v"]
+    annotated = annotated_nodes(tmp_path / "int8.onnx", option, reference)
+    quantisers = [(node, metadata) for node, metadata in annotated if node.op_type == "DynamicQuantizeLinear"]
+    assert len(quantisers) >= 3
+    for node, metadata in quantisers:
+        reader_modules = product_modules(annotated, node, down=True)
+        if len(reader_modules) > 1:
+            assert reader_modules == ["attention.k", "attention.q", "attention.v"]
             assert (metadata["module"], metadata["confidence"], metadata["rule"]) == ("attention", "ancestor", "inserted")
         else:
-            assert [metadata["module"]] == served and metadata["rule"] == "inserted"
-    for node, metadata in found:  # the Cast of a result belongs to the product
+            assert [metadata["module"]] == reader_modules and metadata["rule"] == "inserted"
+    for node, metadata in annotated:  # a Cast after a product belongs to the product
         if node.op_type == "Cast":
-            assert [metadata["module"]] == product_modules(found, node, down=False)
+            assert [metadata["module"]] == product_modules(annotated, node, down=False)
 
 
 def test_a_quantiser_pair_belongs_to_its_reader(network, tmp_path):
@@ -224,15 +224,15 @@ def test_a_quantiser_pair_belongs_to_its_reader(network, tmp_path):
         value = node.input[0]
         model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "scale"))
         model.graph.initializer.append(numpy_helper.from_array(np.uint8(9), "zero"))
-        insert_before(model, node, helper.make_node("QuantizeLinear", [value, "scale", "zero"], ["as_integers"]),
-                   helper.make_node("DequantizeLinear", ["as_integers", "scale", "zero"], ["back"]))
-        node.input[0] = "back"
+        insert_before(model, node, helper.make_node("QuantizeLinear", [value, "scale", "zero"], ["quantised"]),
+                   helper.make_node("DequantizeLinear", ["quantised", "scale", "zero"], ["dequantised"]))
+        node.input[0] = "dequantised"
     onnx.save(model, tmp_path / "qdq.onnx")
-    found = annotated_nodes(tmp_path / "qdq.onnx", "--sidecar", network / "model.json")
-    assert [metadata["module"] for node, metadata in found if "Linear" in node.op_type] == ["act", "act"]
+    annotated = annotated_nodes(tmp_path / "qdq.onnx", "--sidecar", network / "model.json")
+    assert [metadata["module"] for node, metadata in annotated if "Linear" in node.op_type] == ["act", "act"]
 
 
-def test_casts_around_an_operator_join_it(network, tmp_path):
+def test_casts_around_an_operator_have_its_module(network, tmp_path):
     model = onnx.load(network / "exported.onnx")
     node = next(node for node in model.graph.node if node.op_type == "Softplus")
     insert_before(model, node, helper.make_node("Cast", [node.input[0]], ["wider"], to=onnx.TensorProto.DOUBLE))
@@ -242,8 +242,8 @@ def test_casts_around_an_operator_join_it(network, tmp_path):
     model.graph.node.insert(index + 1, helper.make_node("Cast", ["wide_result"], [result],
                                                         to=onnx.TensorProto.FLOAT))
     onnx.save(model, tmp_path / "cast.onnx")
-    found = annotated_nodes(tmp_path / "cast.onnx", "--sidecar", network / "model.json")
-    assert [metadata["module"] for node, metadata in found if node.op_type == "Cast"] == ["act", "act"]
+    annotated = annotated_nodes(tmp_path / "cast.onnx", "--sidecar", network / "model.json")
+    assert [metadata["module"] for node, metadata in annotated if node.op_type == "Cast"] == ["act", "act"]
 
 
 def insert_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodeProto) -> None:
@@ -254,7 +254,7 @@ def insert_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.Nod
 
 
 class Twins(torch.nn.Module):
-    """Two projections of equal sizes, which differ only in the operators after them."""
+    """Two projections with equal sizes, which differ only in the operators after them."""
 
     def __init__(self):
         super().__init__()
@@ -266,16 +266,16 @@ class Twins(torch.nn.Module):
 
 
 def test_similarity_is_not_enough_for_matched(tmp_path):
-    """In the file, both results are scaled and one has a second reader, so either may be q."""
+    """The file scales both results, and one has a second reader, so either product may be q."""
     model = Twins().eval()
     torch.jit.trace(model, torch.ones(2, 8)).save(str(tmp_path / "model.pt"))
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
-    kept = {"a": model.head[0], "b": model.head[1]}
+    unchanged = {"a": model.head[0], "b": model.head[1]}
     weights, nodes = [], []
 
     def linear(x, name):
-        changed = np.random.default_rng(0).random((8, 8), np.float32)
-        matrix = kept[name].weight.detach().numpy() if name in kept else changed
+        other_weight = np.random.default_rng(0).random((8, 8), np.float32)
+        matrix = unchanged[name].weight.detach().numpy() if name in unchanged else other_weight
         weights.append(numpy_helper.from_array(matrix, name))
         weights.append(numpy_helper.from_array(np.ones(len(matrix), np.float32), f"bias_{name}"))
         nodes.append(helper.make_node("Gemm", [x, name, f"bias_{name}"], [f"g_{name}"], transB=1))
@@ -291,6 +291,6 @@ def test_similarity_is_not_enough_for_matched(tmp_path):
     value = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 8])], [value("y", 1, [2, 3])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), tmp_path / "f.onnx")
-    found = annotated_nodes(tmp_path / "f.onnx", "--sidecar", tmp_path / "model.json")
-    words = {node.input[1]: metadata["confidence"] for node, metadata in found if node.op_type == "Gemm"}
+    annotated = annotated_nodes(tmp_path / "f.onnx", "--sidecar", tmp_path / "model.json")
+    words = {node.input[1]: metadata["confidence"] for node, metadata in annotated if node.op_type == "Gemm"}
     assert words["a"] == words["b"] == "matched" and {words["q"], words["k"]} <= {"inferred", "ancestor"}

@@ -1,5 +1,5 @@
-"""Evidence from a node's neighbours and from an exporter's names: readers distinguish layers whose tables are computed
-identically, and an `ancestor` states nothing about an operation that it may not be."""
+"""Evidence from a node's neighbours and from an exporter's names. Readers distinguish layers that compute their tables
+identically. A node with confidence `ancestor` states no operation."""
 
 import ast
 
@@ -23,8 +23,8 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def rotary(tmp_path_factory):
-    """A model with two kinds of layers, each with its own tables of angles, recorded with dynamic sizes. The folder has
-    PyTorch's file without its metadata, and that file optimised. Also returns the metadata's modules, by result."""
+    """A model with two kinds of layers, each with different tables of angles, recorded with dynamic sizes. Returns a folder
+    with PyTorch's file without metadata, also optimised, and the modules that the metadata stated, by node output."""
     folder = tmp_path_factory.mktemp("rotary")
     torch.manual_seed(0)
     config = ModernBertConfig(vocab_size=60, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
@@ -53,10 +53,10 @@ def rotary(tmp_path_factory):
 
 
 @pytest.mark.parametrize("file", ["plain", "slim"])
-def test_a_node_that_its_neighbours_contradict(rotary, file, tmp_path):
+def test_neighbours_prevent_wrong_modules(rotary, file, tmp_path):
     folder, truth = rotary
     command.run("annotate", folder / f"{file}.onnx", "--sidecar", folder / "model.json", "-o", tmp_path / "out.onnx")
-    compared, wrong = 0, []
+    compared, wrong_rows = 0, []
     for node in onnx.load(tmp_path / "out.onnx").graph.node:
         entries = keys(node)
         [module] = truth.get(node.output[0], []) or [None]
@@ -64,10 +64,10 @@ def test_a_node_that_its_neighbours_contradict(rotary, file, tmp_path):
             continue
         compared += 1
         if module not in {entries["module"], *ast.literal_eval(entries.get("modules", "[]"))}:
-            wrong.append((entries["confidence"], node.name, module))
+            wrong_rows.append((entries["confidence"], node.name, module))
     assert compared > 150
-    assert not [each for each in wrong if each[0] == "matched"]
-    assert len(wrong) <= 1  # one inferred Unsqueeze of a table, after onnxslim
+    assert not [row for row in wrong_rows if row[0] == "matched"]
+    assert len(wrong_rows) <= 1  # one inferred Unsqueeze of a table, after onnxslim
 
 
 def test_an_ancestor_states_no_operation(rotary, tmp_path):
@@ -85,7 +85,7 @@ def test_an_ancestor_states_no_operation(rotary, tmp_path):
 
 
 class Tables(torch.nn.Module):
-    """Sines and cosines of positions, with frequencies that differ by layer."""
+    """Sines and cosines of positions, with frequencies that depend on the layer."""
 
     def __init__(self, base: float):
         super().__init__()
@@ -105,7 +105,7 @@ class Layer(torch.nn.Module):
         return x + self.proj(x * self.tables(x))
 
 
-def test_names_of_torch_export_identify_tables(tmp_path):
+def test_torch_export_names_identify_tables(tmp_path):
     """The recording has fixed sizes and constant tables; the file has dynamic sizes and computes the tables."""
     model, x = torch.nn.Sequential(Layer(1), Layer(2), Layer(3)).eval(), torch.randn(2, 6, 16)
     sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
@@ -120,15 +120,15 @@ def test_names_of_torch_export_identify_tables(tmp_path):
         del node.metadata_props[:]
     onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
-    found = {node.output[0]: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
-    for result, module in truth.items():
-        assert module in {found[result]["module"], *ast.literal_eval(found[result].get("modules", "[]"))}
-        assert found[result]["confidence"] in {"matched", "inferred"}
+    annotated = {node.output[0]: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    for output, module in truth.items():
+        assert module in {annotated[output]["module"], *ast.literal_eval(annotated[output].get("modules", "[]"))}
+        assert annotated[output]["confidence"] in {"matched", "inferred"}
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_a_recording_of_fixed_sizes_recommends_dynamic_sizes(fixed, tmp_path):
-    """In one line, only for a file with dynamic sizes in which some nodes have no certain module."""
+def test_a_note_recommends_recording_with_dynamic_sizes(fixed, tmp_path):
+    """The note appears only for a file with dynamic sizes in which some nodes have no certain module."""
     model, x = torch.nn.Sequential(Layer(1), Layer(2)).eval(), torch.randn(2, 6, 16)
     sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
     with whence.record(tmp_path / "model.json"):
@@ -143,8 +143,8 @@ def test_a_recording_of_fixed_sizes_recommends_dynamic_sizes(fixed, tmp_path):
         onnx.save(file, tmp_path / "plain.onnx")
         report = command.run_json("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json",
                                   "-o", tmp_path / "out.onnx")
-        notes = [each["message"] for each in report["diagnostics"] if "dynamic_shapes" in each["remedy"]]
-        vague = report["ancestor"] + report["unattributed"]
-        assert len(notes) == (has_note and vague > 0)
+        notes = [diagnostic["message"] for diagnostic in report["diagnostics"] if "dynamic_shapes" in diagnostic["remedy"]]
+        uncertain = report["ancestor"] + report["unattributed"]
+        assert len(notes) == (has_note and uncertain > 0)
         if shapes and fixed:
-            assert vague and f" {vague} nodes" in notes[0]
+            assert uncertain and f" {uncertain} nodes" in notes[0]

@@ -1,6 +1,6 @@
-"""``whence annotate`` on new models, whose biases are zeros and whose layers are copies of one layer: exporters store
-equal tensors once, under the name of one of their owners. The truth is the metadata of PyTorch's exporters and the
-structure of each model."""
+"""``whence annotate`` on untrained models, whose biases are zeros and whose layers are copies. Exporters store equal
+tensors once, under the name of one of their owners. The expected modules come from the metadata of PyTorch's exporters
+and from the structure of each model."""
 
 import ast
 import copy
@@ -27,8 +27,8 @@ class Biases(nn.Module):
     def __init__(self):
         super().__init__()
         self.a, self.b, self.c = (nn.Linear(8, 8) for _ in range(3))
-        for each in (self.a, self.b, self.c):
-            nn.init.zeros_(each.bias)
+        for layer in (self.a, self.b, self.c):
+            nn.init.zeros_(layer.bias)
 
     def forward(self, x):
         return self.c(self.b(self.a(x).relu()).relu())
@@ -44,7 +44,7 @@ class Layer(nn.Module):
 
 
 class Copies(nn.Module):
-    """Layers with equal parameters, like those that torch.nn.TransformerEncoder creates."""
+    """Layers with equal parameters, as in torch.nn.TransformerEncoder."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ def model(request) -> nn.Module:
 
 @pytest.fixture(scope="module")
 def folder(model, tmp_path_factory):
-    """Both exporters' files, with a recording and a checkpoint."""
+    """The files of both exporters, a recording and a checkpoint."""
     folder = tmp_path_factory.mktemp("equal")
     x = torch.randn(2, 3, 8)
     torch.jit.trace(model, x).save(folder / "model.pt")
@@ -96,27 +96,27 @@ def module_rows(before, after) -> list[tuple]:
         truth = exporter_module(old)
         if truth is None or old.op_type == "Constant":
             continue
-        found = keys(new)
-        module = found.get("module") if "modules" not in found else json.loads(found["modules"])
-        rows.append((old.op_type, truth, module, found["confidence"]))
+        metadata = keys(new)
+        module = metadata.get("module") if "modules" not in metadata else json.loads(metadata["modules"])
+        rows.append((old.op_type, truth, module, metadata["confidence"]))
     return rows
 
 
 def wrong_rows(rows) -> list[tuple]:
-    def holds(module, truth) -> bool:
+    def contains(module, truth) -> bool:
         return module == "" or truth == module or truth.startswith(f"{module}.")
 
     return [row for row in rows if row[3] in SURE and row[2] != row[1]
-            or row[3] == "ancestor" and not holds(row[2], row[1])]
+            or row[3] == "ancestor" and not contains(row[2], row[1])]
 
 
-REFERENCES = {"sidecar": ("--sidecar", "model.json"), "weights": ("--weights", "model.bin"), "alone": ()}
+REFERENCES = {"sidecar": ("--sidecar", "model.json"), "weights": ("--weights", "model.bin"), "names only": ()}
 
 
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_an_equal_tensors_name_proves_nothing(folder, exporter, reference, tmp_path):
-    options = [folder / each if "." in each else each for each in REFERENCES[reference]]
+def test_shared_tensors_do_not_cause_wrong_modules(folder, exporter, reference, tmp_path):
+    options = [folder / argument if "." in argument else argument for argument in REFERENCES[reference]]
     command.run("annotate", folder / f"{exporter}.onnx", "-o", tmp_path / "out.onnx", *options)
     rows = module_rows(folder / f"{exporter}.onnx", tmp_path / "out.onnx")
     assert rows and not wrong_rows(rows)
@@ -126,18 +126,17 @@ def test_an_equal_tensors_name_proves_nothing(folder, exporter, reference, tmp_p
 
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("model", [Biases], indirect=True)
-def test_an_equal_bias_belongs_to_its_product(model, folder, exporter, tmp_path):
+def test_an_equal_bias_has_the_module_of_its_product(model, folder, exporter, tmp_path):
     file = onnx.load(folder / f"{exporter}.onnx")
     rename.rename_everything(file)
     onnx.save(file, tmp_path / "renamed.onnx")
     for source in (tmp_path / "renamed.onnx", folder / f"{exporter}.onnx"):
         command.run("annotate", source, "-o", tmp_path / "out.onnx", "--weights", folder / "model.bin")
-        found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type in ("Add", "Gemm")]
-        assert [(each["module"], each["confidence"]) for each in found] == [(name, "matched") for name in "abc"]
+        annotated = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type in ("Add", "Gemm")]
+        assert [(metadata["module"], metadata["confidence"]) for metadata in annotated] == [(name, "matched") for name in "abc"]
 
 
-def test_a_derived_file_has_no_wrong_module(folder, tmp_path):
-    """The tool renames everything, and the annotated file is the reference."""
+def test_from_assigns_no_wrong_module_to_a_renamed_file(folder, tmp_path):
     command.run("annotate", folder / "dynamo.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", folder / "model.json")
     file = onnx.load(folder / "dynamo.onnx")
     for node in file.graph.node:
@@ -149,8 +148,8 @@ def test_a_derived_file_has_no_wrong_module(folder, tmp_path):
     assert rows and not wrong_rows(rows)
 
 
-def test_equal_tensors_with_their_own_names_are_distinct(tmp_path):
-    """Exported without the optimiser that merges them."""
+def test_equal_tensors_with_different_names_are_distinct(tmp_path):
+    """The exporter's optimiser, which merges equal tensors, is off."""
     torch.manual_seed(0)
     model = Biases().eval()
     torch.save(model.state_dict(), tmp_path / "model.bin")
@@ -163,7 +162,7 @@ def test_equal_tensors_with_their_own_names_are_distinct(tmp_path):
     assert [row[1:] for row in rows if row[0] == "Add"] == [(name, name, "matched") for name in "abc"]
 
 
-# ---- content that many constants have --------------------------------------------------------------------------------
+# ---- common content: zeros, sizes, indices ----------------------------------------------------------------------------
 
 def save(path, nodes, inputs, tensors):
     graph = helper.make_graph(nodes, "graph", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
@@ -177,7 +176,7 @@ def words(before, after) -> dict:
     return {old.name: (keys(new)["module"], keys(new)["confidence"]) for old, new in pairs}
 
 
-class Two(nn.Module):
+class ZeroBias(nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.second = nn.Linear(8, 4), nn.Linear(4, 2)
@@ -187,7 +186,7 @@ class Two(nn.Module):
 
 def test_sizes_and_indices_are_not_parameters(tmp_path):
     torch.manual_seed(0)
-    model = Two()
+    model = ZeroBias()
     torch.save(model.state_dict(), tmp_path / "model.bin")
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
     save(tmp_path / "file.onnx",
@@ -198,20 +197,20 @@ def test_sizes_and_indices_are_not_parameters(tmp_path):
           helper.make_node("Add", ["s", "k"], ["y"], name="sum")],
          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
           helper.make_tensor_value_info("i", TensorProto.INT64, [2, 1])],
-         # `starts` has the bytes of the buffer, and `column` begins with the bytes of the bias of zeros.
+         # `starts` has the bytes of the buffer; `column` begins with the bytes of the zero bias.
          {"starts": np.array([0, 0]), "ends": np.array([2, 9999]), "axes": np.array([0, 1]),
           "column": np.array([[0], [1]]), "v1": weights["first.weight"].T.copy(), "v2": weights["first.bias"],
           "v3": weights["second.weight"].T.copy(), "v4": weights["second.bias"]})
     command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
-    found = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
-    assert {name: found[name] for name in ("first", "bias", "second", "zeros")} == {
+    modules = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
+    assert {name: modules[name] for name in ("first", "bias", "second", "zeros")} == {
         "first": ("first", "matched"), "bias": ("first", "matched"), "second": ("second", "matched"),
         "zeros": ("second", "matched")}
-    assert {found[name] for name in ("cut", "counts", "cast", "sum")} == {("", "ancestor")}
+    assert {modules[name] for name in ("cut", "counts", "cast", "sum")} == {("", "ancestor")}
 
 
-def test_zeros_of_a_state_are_not_a_bias_of_zeros(tmp_path):
-    """The file adds zeros before the layer, in tensors that are as long as its bias of zeros or longer."""
+def test_an_initial_state_of_zeros_is_not_a_bias(tmp_path):
+    """Before the layer, the file adds zeros with at least as many elements as the layer's zero bias."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     nn.init.zeros_(model[0].bias)
@@ -225,15 +224,15 @@ def test_zeros_of_a_state_are_not_a_bias_of_zeros(tmp_path):
          {"state": np.zeros((2, 4), np.float32), "shift": np.zeros(4, np.float32), "v1": weights["0.weight"].T.copy(),
           "v2": weights["1.weight"].T.copy(), "v3": weights["1.bias"]})
     command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
-    found = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
-    assert found["state"] == found["shift"] == ("", "ancestor")
-    assert found["first"] == ("0", "matched") and found["second"] == ("1", "matched")
+    modules = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
+    assert modules["state"] == modules["shift"] == ("", "ancestor")
+    assert modules["first"] == ("0", "matched") and modules["second"] == ("1", "matched")
 
 
 # ---- a parameter that a module other than its owner uses -------------------------------------------------------------
 
 class Head(nn.Module):
-    """Like in RoBERTa, the head and its decoder share the bias, which a checkpoint names once."""
+    """The head and its decoder share a bias, which the checkpoint stores once, as in RoBERTa."""
 
     def __init__(self):
         super().__init__()
@@ -265,7 +264,7 @@ def annotated_by_weights(model, x, state, tmp_path, **options):
             for node in onnx.load(tmp_path / "out.onnx").graph.node]
 
 
-def test_a_bias_without_weight_may_be_a_childs(tmp_path):
+def test_a_bias_without_a_weight_may_belong_to_a_child(tmp_path):
     torch.manual_seed(0)
     model = Masked()
     state = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("head.decoder")}
@@ -273,8 +272,8 @@ def test_a_bias_without_weight_may_be_a_childs(tmp_path):
     assert [row[1:] for row in rows if row[0] == "Add"] == [("head.dense", "matched"), ("head", "ancestor")]
 
 
-def test_rows_are_not_picked_from_a_decoder(tmp_path):
-    """Exporters name a tied weight after either module; a module with a bias is not an Embedding."""
+def test_a_gather_from_a_tied_weight_is_not_the_decoder(tmp_path):
+    """Exporters name a tied weight after either module. Its module has a bias here, so it is not an Embedding."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((20, 8), np.float32)
     save(tmp_path / "file.onnx",
@@ -290,7 +289,7 @@ def test_rows_are_not_picked_from_a_decoder(tmp_path):
 
 
 class NormedTable(nn.Module):
-    """Like in DeBERTa, a norm is applied to an Embedding's weight."""
+    """Normalises the weight of an Embedding, as DeBERTa does."""
 
     def __init__(self):
         super().__init__()
@@ -300,17 +299,17 @@ class NormedTable(nn.Module):
         return self.out(x @ self.norm(self.table.weight).T @ self.table.weight)
 
 
-def test_a_norm_is_not_the_table_that_it_reads(tmp_path):
+def test_a_norm_of_an_embedding_weight_has_the_norms_module(tmp_path):
     torch.manual_seed(0)
     model = NormedTable()
-    for each in model.parameters():
-        nn.init.normal_(each)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
     rows = annotated_by_weights(model, torch.randn(2, 8), model.state_dict(), tmp_path, do_constant_folding=False)
     norms = [row[1:] for row in rows if row[0] == "LayerNormalization"]
     assert norms == [("norm", "matched")]
 
 
-def test_a_parametrized_weight_is_its_modules(tmp_path):
+def test_a_parametrized_weight_identifies_its_module(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Conv1d(6, 2, 3))
     torch.nn.utils.parametrizations.weight_norm(model[0])
@@ -320,7 +319,7 @@ def test_a_parametrized_weight_is_its_modules(tmp_path):
 
 
 class QueryNorm(nn.Module):
-    """Like in Qwen3, the heads are separated, then normalised."""
+    """Separates the heads, then normalises them, as Qwen3 does."""
 
     def __init__(self):
         super().__init__()
@@ -340,23 +339,23 @@ class Rms(nn.Module):
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
 
 
-def test_the_arithmetic_of_a_norm_begins_at_its_operand(tmp_path):
+def test_nodes_before_a_decomposed_norm_do_not_belong_to_it(tmp_path):
     torch.manual_seed(0)
     model = QueryNorm()
     rows = annotated_by_weights(model, torch.randn(2, 3, 8), model.state_dict(), tmp_path)
-    found = {row[0]: row[1:] for row in rows}
-    assert found["Reshape"] == ("", "ancestor")
-    assert {found[each] for each in ("Pow", "ReduceMean", "Sqrt")} == {("norm", "inferred")}
+    by_operator = {row[0]: row[1:] for row in rows}
+    assert by_operator["Reshape"] == ("", "ancestor")
+    assert {by_operator[operator] for operator in ("Pow", "ReduceMean", "Sqrt")} == {("norm", "inferred")}
 
 
-# ---- a 16-bit checkpoint and the 32-bit file that was made from it ---------------------------------------------------
+# ---- a 16-bit checkpoint and a 32-bit file exported from it -----------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
+def test_bytes_identify_the_parameters_of_a_widened_checkpoint(dtype, tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 4, bias=False), nn.LSTM(4, 6)).eval()
-    for each in model.parameters():
-        nn.init.normal_(each, std=1e-3 if each.dim() == 1 else 0.5)  # small float16 numbers are subnormal
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=1e-3 if parameter.dim() == 1 else 0.5)  # some become subnormal in float16
     model = model.to(dtype)
     torch.save(model.state_dict(), tmp_path / "model.bin")
     torch.onnx.export(model.float(), (torch.randn(2, 3, 8),), tmp_path / "file.onnx", dynamo=False, opset_version=17, verbose=False)
@@ -368,8 +367,8 @@ def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
     assert f"of {count} parameters {count} were found by their bytes" in output
 
 
-def test_a_part_with_one_copy_belongs_to_the_model(tmp_path):
-    """Three layers have these weights, so the part certainly belongs to the model, but to no certain layer."""
+def test_one_of_several_equal_layers_has_no_certain_module(tmp_path):
+    """The file contains one layer. Three layers of the model have its weights."""
     torch.manual_seed(0)
     model, x = Copies().eval(), torch.randn(2, 3, 8)
     torch.jit.trace(model, x).save(tmp_path / "model.pt")
@@ -380,19 +379,18 @@ def test_a_part_with_one_copy_belongs_to_the_model(tmp_path):
     for node in file.graph.node:
         node.input[:] = [stored.get(name, name) for name in node.input]
     layer = [node for node in file.graph.node if node.name.startswith("/layers.1/") and node.op_type != "Identity"]
-    weights = {each.name for each in file.graph.initializer}
-    inner = {output for node in layer for output in node.output}
-    begins = sorted({name for node in layer for name in node.input if name and name not in weights | inner})
-    part = onnx.utils.Extractor(file).extract_model(begins, list(layer[-1].output))
-    new_names = {part.graph.input[0].name: "read", part.graph.output[0].name: "made"}
-    for named in [*part.graph.input, *part.graph.output]:
-        named.name = new_names[named.name]
+    weights = {metadata.name for metadata in file.graph.initializer}
+    layer_values = {output for node in layer for output in node.output}
+    part_inputs = sorted({name for node in layer for name in node.input if name and name not in weights | layer_values})
+    part = onnx.utils.Extractor(file).extract_model(part_inputs, list(layer[-1].output))
+    new_names = {part.graph.input[0].name: "input", part.graph.output[0].name: "output"}
+    for value in [*part.graph.input, *part.graph.output]:
+        value.name = new_names[value.name]
     for node in part.graph.node:
         node.input[:], node.output[:] = ([new_names.get(name, name) for name in names] for names in (node.input, node.output))
     rename.rename_everything(part)
     onnx.save(part, tmp_path / "part.onnx")
     command.run("annotate", tmp_path / "part.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
     results = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert len(results) > 3 and not [each for each in results if each["confidence"] in SURE]
-    assert len(results) > 3 and not [each for each in results if each["confidence"] in SURE]
-    assert {each["module"] for each in results} <= {"", "layers"}
+    assert len(results) > 3 and not [metadata for metadata in results if metadata["confidence"] in SURE]
+    assert {metadata["module"] for metadata in results} <= {"", "layers"}

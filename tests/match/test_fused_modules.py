@@ -1,7 +1,5 @@
-"""Operators that tools fuse across modules: annotate states exactly the fused modules, with a sidecar and with the file
-before the tool.
-
-The truth is the structure of each model: every module has one operator."""
+"""Operators that tools fuse across modules. annotate states exactly the fused modules, with a sidecar and with the file
+before the tool. The expected modules follow from each model's structure: every module has one operator."""
 
 import json
 
@@ -14,7 +12,7 @@ import command
 from accuracy import rename, tools
 from match.test_calls import keys
 
-WAYS = ("sidecar", "from")
+REFERENCES = ("sidecar", "from")
 
 
 def write_files(model: nn.Module, inputs: tuple, folder, dynamo: bool = False):
@@ -27,10 +25,10 @@ def write_files(model: nn.Module, inputs: tuple, folder, dynamo: bool = False):
     command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "model.json", "-o", folder / "before.onnx")
 
 
-def optimised_nodes(folder, level: str, way: str) -> list[onnx.NodeProto]:
+def optimised_nodes(folder, level: str, reference: str) -> list[onnx.NodeProto]:
     tools.onnxruntime_offline(level)("", folder / "plain.onnx", folder / "tool.onnx")
-    reference = {"sidecar": ("--sidecar", folder / "model.json"), "from": ("--from", folder / "before.onnx")}[way]
-    command.run("annotate", folder / "tool.onnx", *reference, "-o", folder / "annotated.onnx")
+    options = {"sidecar": ("--sidecar", folder / "model.json"), "from": ("--from", folder / "before.onnx")}[reference]
+    command.run("annotate", folder / "tool.onnx", *options, "-o", folder / "annotated.onnx")
     return list(onnx.load(folder / "annotated.onnx").graph.node)
 
 
@@ -40,7 +38,7 @@ def modules(node: onnx.NodeProto) -> list[str]:
 
 
 class Channels(nn.Module):
-    """ONNX Runtime pads these numbers of channels by a few to fill its blocks."""
+    """ONNX Runtime pads the channels to fill its blocks."""
 
     def __init__(self, channels: int, head: bool):
         super().__init__()
@@ -52,11 +50,11 @@ class Channels(nn.Module):
         return self.head(self.r2(self.c2(self.r1(self.c1(x)))).mean((2, 3)))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("channels, head", [(4, True), (12, True), (12, False), (20, False), (24, True)])
-def test_convolutions_in_blocks(channels, head, way, tmp_path):
+def test_blocked_convolutions_have_both_modules(channels, head, reference, tmp_path):
     write_files(Channels(channels, head).eval(), (torch.randn(1, 3, 12, 12),), tmp_path)
-    nodes = optimised_nodes(tmp_path, "all", way)
+    nodes = optimised_nodes(tmp_path, "all", reference)
     convolutions = [node for node in nodes if node.op_type == "Conv"]
     assert {node.domain for node in convolutions} == {"com.microsoft.nchwc"}
     assert [modules(node) for node in convolutions] == [["c1", "r1"], ["c2", "r2"]]
@@ -73,7 +71,7 @@ class Bias(nn.Module):
 
 
 class Biased(nn.Module):
-    """A product and a sum of another module become one Gemm."""
+    """A product and the sum in another module become one Gemm."""
 
     def __init__(self):
         super().__init__()
@@ -83,10 +81,10 @@ class Biased(nn.Module):
         return self.bias(self.product(x))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_product_with_the_bias_of_another_module(way, tmp_path):
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_fused_product_and_bias_have_both_modules(reference, tmp_path):
     write_files(Biased().eval(), (torch.randn(2, 8),), tmp_path)
-    nodes = optimised_nodes(tmp_path, "basic", way)
+    nodes = optimised_nodes(tmp_path, "basic", reference)
     assert [node.op_type for node in nodes] == ["Gemm"]
     assert modules(nodes[0]) == ["bias", "product"] and keys(nodes[0])["module"] == ""
 
@@ -97,7 +95,7 @@ class Scale(nn.Module):
 
 
 class Scaled(nn.Module):
-    """A scale in its own module is fused into the product before it, not into the Softmax after it."""
+    """A product, a scale in a separate module, and a Softmax."""
 
     def __init__(self):
         super().__init__()
@@ -108,15 +106,15 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_product_with_a_scale(dynamo, way, tmp_path):
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_scale_is_fused_into_the_product_before_it(dynamo, reference, tmp_path):
     write_files(Scaled().eval(), (torch.randn(2, 3, 8),), tmp_path, dynamo)
-    found = {node.op_type: modules(node) for node in optimised_nodes(tmp_path, "extended", way)}
-    assert found["FusedMatMul"] == ["", "scale"] and found["Softmax"] == ["softmax"]
+    by_operator = {node.op_type: modules(node) for node in optimised_nodes(tmp_path, "extended", reference)}
+    assert by_operator["FusedMatMul"] == ["", "scale"] and by_operator["Softmax"] == ["softmax"]
 
 
 class Embeddings(nn.Module):
-    """The second summand depends on no input, so a tool folds it."""
+    """Adds a term that depends on no input, so tools fold it."""
 
     def __init__(self):
         super().__init__()
@@ -137,11 +135,11 @@ class Embedded(nn.Module):
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_norm_that_adds_a_constant(dynamo, way, tmp_path):
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_norm_fused_with_a_constant_sum_has_both_modules(dynamo, reference, tmp_path):
     write_files(Embedded().eval(), (torch.randint(0, 50, (1, 12)),), tmp_path, dynamo)
-    found = {node.op_type: modules(node) for node in optimised_nodes(tmp_path, "extended", way)}
-    assert found["SkipLayerNormalization"] == ["embeddings", "embeddings.norm"]
+    by_operator = {node.op_type: modules(node) for node in optimised_nodes(tmp_path, "extended", reference)}
+    assert by_operator["SkipLayerNormalization"] == ["embeddings", "embeddings.norm"]
 
 
 class Padded(nn.Module):
@@ -156,8 +154,8 @@ class Padded(nn.Module):
         return self.act(self.norm(self.conv(self.pad(x))))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_an_activation_joins_the_convolution_before(way, tmp_path):
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_an_activation_is_fused_into_the_convolution_before_it(reference, tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(Padded(3, 2), Padded(16, 1), Padded(16, 2)).eval()
     for module in model.modules():
@@ -165,15 +163,15 @@ def test_an_activation_joins_the_convolution_before(way, tmp_path):
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
     write_files(model, (torch.randn(1, 3, 32, 32),), tmp_path)
-    found = [modules(node) for node in optimised_nodes(tmp_path, "all", way) if node.op_type == "Conv"]
-    assert len(found) == 3
-    for number, named in enumerate(found):
-        assert f"{number}.conv" in named
-        assert not [each for each in named if not each.startswith(f"{number}.")]
+    convolutions = [modules(node) for node in optimised_nodes(tmp_path, "all", reference) if node.op_type == "Conv"]
+    assert len(convolutions) == 3
+    for number, paths in enumerate(convolutions):
+        assert f"{number}.conv" in paths
+        assert not [path for path in paths if not path.startswith(f"{number}.")]
 
 
 class Frozen(nn.Module):
-    """A decomposed batch norm with fixed statistics, like in DETR's backbones."""
+    """A batch norm with fixed statistics, written as a product and a sum, as in DETR's backbones."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -207,12 +205,12 @@ class Residuals(nn.Module):
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("channels", [16, 12])
-def test_a_sum_that_a_convolution_adds(channels, dynamo, way, tmp_path):
+def test_a_residual_sum_is_fused_into_a_convolution(channels, dynamo, reference, tmp_path):
     torch.manual_seed(0)
     write_files(Residuals(channels).eval(), (torch.randn(1, 3, 16, 16),), tmp_path, dynamo)
-    convolutions = [node for node in optimised_nodes(tmp_path, "all", way) if node.op_type == "Conv"]
+    convolutions = [node for node in optimised_nodes(tmp_path, "all", reference) if node.op_type == "Conv"]
     adding = next(node for node in convolutions if len(node.input) > 3)
     first, shortcut = (next(node for node in convolutions if node is not adding and keys(node)["module"] == module)
                        for module in ("block", "block.shortcut"))
@@ -221,7 +219,7 @@ def test_a_sum_that_a_convolution_adds(channels, dynamo, way, tmp_path):
     assert modules(adding) == ["block", "block.act2", "block.conv2", "block.norm2"]
 
 
-class Other(nn.Module):
+class TanhNetwork(nn.Module):
     def __init__(self):
         super().__init__()
         self.act, self.post = nn.Tanh(), nn.Sigmoid()
@@ -230,7 +228,7 @@ class Other(nn.Module):
         return self.post(self.act(x)).exp()
 
 
-class Own(nn.Module):
+class ReluNetwork(nn.Module):
     def __init__(self):
         super().__init__()
         self.pre, self.act = nn.Linear(4, 4), nn.ReLU()
@@ -239,19 +237,19 @@ class Own(nn.Module):
         return self.act(self.pre(x)) * 2
 
 
-def test_the_sidecar_of_another_model_without_weights(tmp_path):
+def test_the_sidecar_of_another_model_is_refused_without_weights(tmp_path):
     x = torch.randn(2, 4)
-    write_files(Own().eval(), (x,), tmp_path)
-    torch.onnx.export(Other(), (x,), tmp_path / "other.onnx", dynamo=False, verbose=False)
+    write_files(ReluNetwork().eval(), (x,), tmp_path)
+    torch.onnx.export(TanhNetwork(), (x,), tmp_path / "other.onnx", dynamo=False, verbose=False)
     error = command.run("annotate", tmp_path / "other.onnx", "--sidecar", tmp_path / "model.json", "-o",
                         tmp_path / "out.onnx", code=3).stderr
     assert error.startswith("E0206") and "describes another model" in error and "3" in error
     assert not (tmp_path / "out.onnx").exists()
 
 
-def test_a_cast_without_effect_is_its_own_modules(tmp_path):
-    """CLIP converts the pixels to the weights' dtype before its patch convolution. The trace has this operation, but no
-    form of the reference writes it. The file's Cast may be it, so it belongs to the module around the convolution."""
+def test_a_cast_without_effect_does_not_join_the_convolution(tmp_path):
+    """CLIP converts the pixels to the weights' dtype before its patch convolution. The trace has this operation but the
+    reference has no node for it. The file's Cast may be this operation, so its module is the one around the convolution."""
     from transformers import CLIPVisionConfig, CLIPVisionModel
 
     torch.manual_seed(0)
@@ -269,7 +267,7 @@ def test_a_cast_without_effect_is_its_own_modules(tmp_path):
     assert not keys(cast)["module"].endswith("patch_embedding")
 
 
-def convolved(channels_in: int, channels: int, groups: int = 1) -> nn.Sequential:
+def convolution_block(channels_in: int, channels: int, groups: int = 1) -> nn.Sequential:
     norm = nn.BatchNorm2d(channels)
     nn.init.normal_(norm.weight)
     nn.init.uniform_(norm.running_var, 0.5, 2)
@@ -279,32 +277,33 @@ def convolved(channels_in: int, channels: int, groups: int = 1) -> nn.Sequential
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
-@pytest.mark.parametrize("way", WAYS)
-def test_an_activation_that_a_runtime_splits_after_a_folded_norm(dynamo, way, tmp_path):
-    """Like in MobileNetV3. ONNX Runtime writes a HardSigmoid and a Mul for each HardSwish, in the modules' order."""
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_split_activation_after_a_folded_norm_keeps_its_module(dynamo, reference, tmp_path):
+    """ONNX Runtime splits each HardSwish into a HardSigmoid and a Mul, for example in MobileNetV3."""
     torch.manual_seed(0)
-    layers = [convolved(3, 16), *(layer for _ in range(3) for layer in (convolved(16, 16), convolved(16, 16, 16)))]
+    layers = [convolution_block(3, 16),
+              *(layer for _ in range(3) for layer in (convolution_block(16, 16), convolution_block(16, 16, 16)))]
     write_files(nn.Sequential(*layers).eval(), (torch.randn(1, 3, 12, 12),), tmp_path, dynamo)
-    nodes = optimised_nodes(tmp_path, "extended", way)
+    nodes = optimised_nodes(tmp_path, "extended", reference)
     expected = [[f"{i}.2"] for i in range(7)]
     for op_type in ("HardSigmoid", "Mul"):
-        found = [node for node in nodes if node.op_type == op_type]
-        assert [modules(node) for node in found] == expected
-        assert {keys(node)["confidence"] for node in found} == {"matched"}
+        parts = [node for node in nodes if node.op_type == op_type]
+        assert [modules(node) for node in parts] == expected
+        assert {keys(node)["confidence"] for node in parts} == {"matched"}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_transpose_before_a_fused_sum_is_separate(way, tmp_path):
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_transpose_before_a_fused_norm_keeps_its_module(reference, tmp_path):
     layer = nn.TransformerEncoderLayer(24, 4, 48, batch_first=True)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
     write_files(model, (torch.randn(2, 9, 24),), tmp_path)
     before = onnx.load(tmp_path / "plain.onnx")
     rename.rename_everything(before)
     onnx.save(before, tmp_path / "plain.onnx")
-    nodes = optimised_nodes(tmp_path, "extended", way)
+    nodes = optimised_nodes(tmp_path, "extended", reference)
     producer = {name: node for node in nodes for name in node.output}
-    read = [producer[node.input[1]] for node in nodes if node.op_type == "SkipLayerNormalization"]
-    transposes = [node for node in read if node.op_type == "Transpose"]
+    producers = [producer[node.input[1]] for node in nodes if node.op_type == "SkipLayerNormalization"]
+    transposes = [node for node in producers if node.op_type == "Transpose"]
     assert len(transposes) == 2
     for node in transposes:
         assert keys(node)["confidence"] == "ancestor" or modules(node)[0].endswith("self_attn")

@@ -1,4 +1,4 @@
-"""pkg.whence.id: an operation has one identity in the files of four exporters at two opsets; diff pairs nodes by it."""
+"""pkg.whence.id: an operation has the same identity in the files of four exporters at two opsets. diff uses it."""
 
 import onnx
 import pytest
@@ -6,8 +6,6 @@ import torch
 
 import command
 from accuracy.identities import agreeing, entries, exports, ids_of, shared
-
-OWN = {"whence .pt 18", "whence .pt2 18", "whence .pt 20", "whence .pt2 20"}
 
 
 class Block(torch.nn.Module):
@@ -38,10 +36,10 @@ def files(tmp_path_factory):
 
 
 def test_identities_follow_the_code(files):
-    """The expected identities were derived by hand from the two classes above."""
+    """The expected identities were derived by hand from the classes Block and Twice."""
     block = {"/add/0", "/add/1", "/gelu/0", "/relu/0", "/mul/0"}
-    called = [f"{module}/{call}" for module, call in (("first", 0), ("first", 1), ("second", 0))]
-    expected = {call + operation for call in called for operation in block} | {"/0/softmax/0"}
+    block_calls = [f"{module}/{call}" for module, call in (("first", 0), ("first", 1), ("second", 0))]
+    expected = {call + operation for call in block_calls for operation in block} | {"/0/softmax/0"}
     for module, call in (("first", 0), ("first", 1), ("second", 0)):
         expected |= {f"{module}.fc/{call}/linear/0", f"{module}.norm/{call}/layer_norm/0"}
     for name, path in files.items():
@@ -50,12 +48,12 @@ def test_identities_follow_the_code(files):
 
 def test_exporters_and_opsets_agree(files):
     assert len(files) == 8
-    for one in files.values():
-        for other in files.values():
-            found, all_nodes = shared(one, other)
-            assert found == all_nodes >= 20
-            same, common = agreeing(one, other)
-            assert same == common >= 6
+    for first in files.values():
+        for second in files.values():
+            shared_count, all_nodes = shared(first, second)
+            assert shared_count == all_nodes >= 20
+            agreeing_count, common = agreeing(first, second)
+            assert agreeing_count == common >= 6
 
 
 def test_a_decomposed_operator_has_one_identity(files):
@@ -63,8 +61,8 @@ def test_a_decomposed_operator_has_one_identity(files):
     assert len(nodes) > 3 and "Erf" in {node.op_type for node in nodes}
 
 
-def test_diff_pairs_two_exporters_files(files):
-    """Every node, except the copies and constants of TorchScript's exporter, has a partner in the other file."""
+def test_diff_pairs_the_files_of_two_exporters(files):
+    """Pairs all nodes except the Identity and Constant nodes of the TorchScript exporter."""
     for left, right in (("TorchScript 20", "dynamo 20"), ("whence .pt2 18", "TorchScript 20")):
         result = command.run_json("diff", files[left], files[right])
         unpaired = [node for node in result["changed_nodes"] if node["change"] in ("added", "removed", "moved")
@@ -76,28 +74,28 @@ def test_diff_pairs_two_exporters_files(files):
     assert len(gelus) == 3 and all(any(old.startswith("Erf ") for old in node["fused"]) for node in gelus)
 
 
-def test_values_of_equal_name_are_no_pair_if_operations_differ(tmp_path):
+def test_diff_does_not_pair_equal_names_of_different_operations(tmp_path):
     from validate.onnx_files import ID, known, model, node
 
     def file(name, order):
-        keys = {each: {**known("a"), ID: f"a/0/relu/{each}"} for each in (0, 1)}
+        keys = {number: {**known("a"), ID: f"a/0/relu/{number}"} for number in (0, 1)}
         return model([node("Relu", ["x"], "v0", "n0", keys[order[0]]), node("Relu", ["v0"], "v1", "n1", keys[order[1]])],
                      tmp_path / name)
 
     result = command.run_json("diff", file("a.onnx", (0, 1)), file("b.onnx", (1, 0)))
     for change in ("renamed", "changed"):  # the two nodes exchanged their inputs
-        names = [each["names"] for each in result["changed_nodes"] if each["change"] == change]
+        names = [node["names"] for node in result["changed_nodes"] if node["change"] == change]
         assert sorted(names) == [["n0", "n1"], ["n1", "n0"]], change
     assert len(result["changed_nodes"]) == 4
 
 
-def test_strip_removes_it_and_from_copies_it(files, tmp_path):
+def test_strip_removes_identities_and_from_copies_them(files, tmp_path):
     annotated = files["dynamo 20"]
     command.run("strip", annotated, "-o", tmp_path / "plain.onnx")
     assert not any("pkg.whence.id" in entries(node) for node in onnx.load(tmp_path / "plain.onnx").graph.node)
     command.run("annotate", tmp_path / "plain.onnx", "--from", annotated, "-o", tmp_path / "again.onnx")
-    again = {node.output[0]: ids_of(node) for node in onnx.load(tmp_path / "again.onnx").graph.node}
-    assert again == {node.output[0]: ids_of(node) for node in onnx.load(annotated).graph.node}
+    identities = {node.output[0]: ids_of(node) for node in onnx.load(tmp_path / "again.onnx").graph.node}
+    assert identities == {node.output[0]: ids_of(node) for node in onnx.load(annotated).graph.node}
     command.run("annotate", tmp_path / "plain.onnx", "--from", annotated, "--keys", "id", "-o", tmp_path / "id.onnx")
     assert all(set(entries(node)) & {"pkg.whence.id", "pkg.whence.module"} == {"pkg.whence.id"}
                for node in onnx.load(tmp_path / "id.onnx").graph.node if ids_of(node))

@@ -34,7 +34,7 @@ class Branches(torch.nn.Module):
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("renamed", [False, True], ids=["as exported", "renamed"])
-def test_an_exporter_that_merges_equal_nodes(renamed, swapped, tmp_path):
+def test_a_merged_node_has_both_modules(renamed, swapped, tmp_path):
     model, x = Branches(swapped).eval(), torch.randn(4, 8)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))
@@ -45,18 +45,18 @@ def test_an_exporter_that_merges_equal_nodes(renamed, swapped, tmp_path):
         onnx.save(file, tmp_path / "plain.onnx")
     assert [node.op_type for node in file.graph.node].count("Softmax") == 1
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
-    found = {node.op_type: (node.name, keys(node)) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    by_operator = {node.op_type: (node.name, keys(node)) for node in onnx.load(tmp_path / "out.onnx").graph.node}
     for operator in ("Softmax", "Sin"):
-        name, metadata = found[operator]
+        name, metadata = by_operator[operator]
         assert sorted(json.loads(metadata["modules"])) == ["left", "right"]
         assert (metadata["module"], metadata["confidence"]) == ("", "matched")
         output = command.run("explain", tmp_path / "out.onnx", name).stdout
         assert "left" in output and "right" in output
-    assert "modules" not in found["Sub"][1]
+    assert "modules" not in by_operator["Sub"][1]
 
 
-def test_a_node_of_one_branch_has_one_module(tmp_path):
-    """The file also has the second branch, with its own Softmax."""
+def test_separate_nodes_have_one_module_each(tmp_path):
+    """whence's export does not merge the two Softmax nodes."""
     model, x = Branches(False).eval(), torch.randn(4, 8)
     with whence.record(tmp_path / "model.json"):
         torch.export.export(model, (x,))
@@ -68,9 +68,9 @@ def test_a_node_of_one_branch_has_one_module(tmp_path):
     rename.rename_everything(file)
     onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
-    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Softmax"]
-    assert sorted(metadata["module"] for metadata in found) == ["left", "right"]
-    assert not [metadata for metadata in found if "modules" in metadata]
+    softmaxes = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Softmax"]
+    assert sorted(metadata["module"] for metadata in softmaxes) == ["left", "right"]
+    assert not [metadata for metadata in softmaxes if "modules" in metadata]
 
 
 class Masks(torch.nn.Module):
@@ -93,8 +93,8 @@ class Heads(torch.nn.Module):
         return self.first(x, mask) + self.second(x, mask)
 
 
-def test_whences_own_export(tmp_path):
-    """`covered` counts the merged node once, at the module around both."""
+def test_a_node_merged_by_whence_has_both_modules(tmp_path):
+    """show counts the merged node once, in the module around both."""
     whence.export(Heads().eval(), (torch.randn(2, 6), torch.rand(2, 6) > 0.5), tmp_path / "model.onnx")
     [cast] = [node for node in onnx.load(tmp_path / "model.onnx").graph.node if node.op_type == "Cast"]
     metadata = keys(cast)

@@ -1,4 +1,4 @@
-"""A file belongs to its model however much a tool fused it; a related model with equal names is refused."""
+"""annotate accepts a file of the recorded model after any fusion, and refuses related models with equal names."""
 
 import onnx
 import pytest
@@ -42,26 +42,26 @@ KNOWN = {"--sidecar": "model.json", "--from": "known.onnx"}
 
 
 @pytest.mark.parametrize("option", KNOWN)
-def test_the_same_architecture_with_other_sizes_is_refused(option, tmp_path):
+def test_an_equal_architecture_with_other_sizes_is_refused(option, tmp_path):
     small, large = export(tmp_path / "small", 0, width=8), export(tmp_path / "large", 0, width=24)
-    for each, other in ((small, large), (large, small)):
-        error = command.run("annotate", each / "model.onnx", "-o", tmp_path / "out.onnx", option, other / KNOWN[option],
+    for source, other in ((small, large), (large, small)):
+        error = command.run("annotate", source / "model.onnx", "-o", tmp_path / "out.onnx", option, other / KNOWN[option],
                             code=3).stderr
         assert "E0206" in error and "another model" in error and not (tmp_path / "out.onnx").exists()
 
 
 @pytest.mark.parametrize("option", KNOWN)
-def test_other_weights_in_the_same_sizes_are_refused_and_allowed(option, tmp_path):
+def test_other_weights_of_equal_sizes_are_refused_unless_allowed(option, tmp_path):
     first, second = export(tmp_path / "first", 0, width=8), export(tmp_path / "second", 1, width=8)
     arguments = ["annotate", first / "model.onnx", "-o", tmp_path / "out.onnx", option, second / KNOWN[option]]
     error = command.run(*arguments, code=3).stderr
     assert "E0206" in error and "other weights" in error and not (tmp_path / "out.onnx").exists()
     report = command.run_json(*arguments, "--allow-different-weights")
-    assert report["inferred"] == report["nodes"] > 0  # other models may have this structure
+    assert report["inferred"] == report["nodes"] > 0  # not matched: other models may have this structure
 
 
-def test_the_file_before_matches_by_weights_without_names(tmp_path):
-    folder = export(tmp_path / "made", 0, width=8)
+def test_from_matches_by_weights_without_names(tmp_path):
+    folder = export(tmp_path / "model", 0, width=8)
     model = onnx.load(folder / "model.onnx")
     for number, tensor in enumerate(model.graph.initializer):
         for node in model.graph.node:
@@ -76,14 +76,14 @@ def test_the_file_before_matches_by_weights_without_names(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["ort-extended", "renamed+ort-extended"])
-def test_a_fused_file_matches_the_file_before(file, tmp_path):
+def test_from_matches_a_fused_file(file, tmp_path):
     corpus.make(tmp_path, command.BINARY, "gpt_neox", ["torchscript-18"], [file])
-    found = score.score_row(command.BINARY, tmp_path / "gpt_neox" / "torchscript-18", BY_NAME[file], "before")
-    assert found.total() > 50 and not found.failures
+    result = score.score_row(command.BINARY, tmp_path / "gpt_neox" / "torchscript-18", BY_NAME[file], "before")
+    assert result.total() > 50 and not result.failures
 
 
-class Fresh(torch.nn.Module):
-    """An untrained model: norms of ones, biases of zeros, random matrices."""
+class Untrained(torch.nn.Module):
+    """Norms of ones, biases of zeros, random matrices."""
 
     def __init__(self, blocks: int, seed: int):
         super().__init__()
@@ -108,16 +108,16 @@ IMAGE = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
-    """The plain file of three blocks, its renamed and quantised forms, and references of this and of other models."""
-    folder = tmp_path_factory.mktemp("fresh")
+def untrained(tmp_path_factory):
+    """A file with three blocks, its renamed and quantised forms, and references to this model and to other models."""
+    folder = tmp_path_factory.mktemp("untrained")
     for name, (blocks, seed) in {"own": (3, 0), "seed": (3, 1), "more": (4, 0), "fewer": (2, 0)}.items():
-        model = Fresh(blocks, seed).eval()
+        model = Untrained(blocks, seed).eval()
         torch.jit.trace(model, IMAGE).save(folder / f"{name}.pt")
         command.run("export", folder / f"{name}.pt", "-o", folder / f"{name}.onnx", "--sidecar-out", folder / f"{name}.json",
                     "--annotate", "--input", "x=float32[2,3,16,16]")
         save_file(model.state_dict(), folder / f"{name}.safetensors")
-    torch.onnx.export(Fresh(3, 0).eval(), (IMAGE,), folder / "plain.onnx", dynamo=False, opset_version=17)
+    torch.onnx.export(Untrained(3, 0).eval(), (IMAGE,), folder / "plain.onnx", dynamo=False, opset_version=17)
     renamed = onnx.load(folder / "plain.onnx")
     rename.rename_everything(renamed)
     onnx.save(renamed, folder / "renamed.onnx")
@@ -131,31 +131,31 @@ SOURCES = {"--sidecar": "{}.json", "--from": "{}.onnx", "--weights": "{}.safeten
 
 @pytest.mark.parametrize("option", SOURCES)
 @pytest.mark.parametrize("file", ["plain", "renamed", "int8", "renamed-int8"])
-def test_initial_values_prove_nothing(fresh, file, option, tmp_path):
+def test_initial_values_do_not_identify_a_model(untrained, file, option, tmp_path):
     for other in ("seed", "more", "fewer"):
-        error = command.run("annotate", fresh / f"{file}.onnx", option, fresh / SOURCES[option].format(other), "-o",
+        error = command.run("annotate", untrained / f"{file}.onnx", option, untrained / SOURCES[option].format(other), "-o",
                             tmp_path / "out.onnx", code=3).stderr
         assert error.startswith("E0206") and not (tmp_path / "out.onnx").exists()
-    report = command.run_json("annotate", fresh / f"{file}.onnx", option, fresh / SOURCES[option].format("own"), "-o",
+    report = command.run_json("annotate", untrained / f"{file}.onnx", option, untrained / SOURCES[option].format("own"), "-o",
                               tmp_path / "out.onnx")
     assert report["matched"] + report["exact"] >= 7  # the products
 
 
-def test_other_weights_are_reported_not_matched(fresh, tmp_path):
-    arguments = ["annotate", fresh / "int8.onnx", "--sidecar", fresh / "seed.json", "-o", tmp_path / "out.onnx"]
+def test_other_weights_are_reported_and_never_matched(untrained, tmp_path):
+    arguments = ["annotate", untrained / "int8.onnx", "--sidecar", untrained / "seed.json", "-o", tmp_path / "out.onnx"]
     error = command.run(*arguments, code=3).stderr
     assert "of 8 matrices whose elements can be compared, 0 hold" in error and "structure of" not in error
     report = command.run_json(*arguments, "--allow-different-weights")
     assert report["matched"] == report["exact"] == 0 and report["inferred"] > report["nodes"] / 2
 
 
-def test_a_finetuned_model_has_other_weights_and_equal_structure(fresh, tmp_path):
-    tuned = Fresh(3, 0).eval()
+def test_a_finetuned_model_has_other_weights_and_equal_structure(untrained, tmp_path):
+    tuned = Untrained(3, 0).eval()
     with torch.no_grad():
         for parameter in tuned.parameters():
             parameter += 0.01 * torch.randn_like(parameter)
     torch.onnx.export(tuned, (IMAGE,), tmp_path / "tuned.onnx", dynamo=False, opset_version=17)
-    arguments = ["annotate", tmp_path / "tuned.onnx", "--sidecar", fresh / "own.json", "-o", tmp_path / "out.onnx"]
+    arguments = ["annotate", tmp_path / "tuned.onnx", "--sidecar", untrained / "own.json", "-o", tmp_path / "out.onnx"]
     assert "other weights" in command.run(*arguments, code=3).stderr
     report = command.run_json(*arguments, "--allow-different-weights")
     assert report["inferred"] == report["nodes"]
@@ -164,15 +164,15 @@ def test_a_finetuned_model_has_other_weights_and_equal_structure(fresh, tmp_path
 class Recurrent(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.run = torch.nn.LSTM(24, 32, num_layers=3, batch_first=True)
+        self.lstm = torch.nn.LSTM(24, 32, num_layers=3, batch_first=True)
         self.head = torch.nn.Linear(32, 5)
 
     def forward(self, x):
-        return self.head(self.run(x)[0])
+        return self.head(self.lstm(x)[0])
 
 
 class Experts(torch.nn.Module):
-    """Each parameter holds the weights of several experts; exporters transpose it."""
+    """Each parameter contains the weights of four experts. Exporters transpose it."""
 
     def __init__(self):
         super().__init__()
@@ -181,12 +181,12 @@ class Experts(torch.nn.Module):
 
     def forward(self, x):
         for up, down in zip(self.up, self.down, strict=True):
-            inner = torch.relu(x.unsqueeze(1) @ up.transpose(1, 2))
-            x = x + (inner @ down.transpose(1, 2)).sum(1)
+            hidden = torch.relu(x.unsqueeze(1) @ up.transpose(1, 2))
+            x = x + (hidden @ down.transpose(1, 2)).sum(1)
         return x
 
 
-class OneTable(torch.nn.Module):
+class TableOnly(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.words, self.norm = torch.nn.Embedding(50, 24), torch.nn.LayerNorm(24)
@@ -196,7 +196,7 @@ class OneTable(torch.nn.Module):
 
 
 def equal_layers():
-    """TransformerEncoder copies its layer."""
+    """Returns three copies of one layer."""
     layer = torch.nn.TransformerEncoderLayer(24, 4, 48, batch_first=True)
     return torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
 
@@ -207,7 +207,7 @@ def int4(source, target):
     quantizer.model.save_model_to_file(str(target))
 
 
-def plain(source, target):
+def copy_file(source, target):
     target.write_bytes(source.read_bytes())
 
 
@@ -215,15 +215,15 @@ SEQUENCE, TOKENS = torch.zeros(2, 9, 24), torch.zeros(2, 9, dtype=torch.long)
 
 
 @pytest.mark.parametrize("make, x, tool", [
-    (Recurrent, SEQUENCE, quantize_dynamic),  # the gates are reordered and no byte is kept
-    (Experts, SEQUENCE, plain),
+    (Recurrent, SEQUENCE, quantize_dynamic),  # reorders the gates and changes every byte
+    (Experts, SEQUENCE, copy_file),
     (Experts, SEQUENCE, quantize_dynamic),
     (equal_layers, SEQUENCE, int4),
-    (lambda: torch.nn.Linear(24, 40), SEQUENCE, plain),
+    (lambda: torch.nn.Linear(24, 40), SEQUENCE, copy_file),
     (lambda: torch.nn.Linear(24, 40), SEQUENCE, quantize_dynamic),
-    (OneTable, TOKENS, plain),
+    (TableOnly, TOKENS, copy_file),
 ], ids=["lstm-int8", "experts", "experts-int8", "equal-int4", "linear", "linear-int8", "table"])
-def test_reordered_and_single_weights_identify_the_model(make, x, tool, tmp_path):
+def test_transformed_weights_identify_the_model(make, x, tool, tmp_path):
     for seed in (0, 1):
         torch.manual_seed(seed)
         model = make().eval()
@@ -247,20 +247,20 @@ def test_reordered_and_single_weights_identify_the_model(make, x, tool, tmp_path
 
 
 class SixModels(torch.nn.Module):
-    """The recorded model and five models with other weights."""
+    """The recorded model and five models with different weights."""
 
     def __init__(self):
         super().__init__()
-        self.models = torch.nn.ModuleList(Fresh(3, seed).eval() for seed in range(6))
+        self.models = torch.nn.ModuleList(Untrained(3, seed).eval() for seed in range(6))
 
     def forward(self, x):
         return torch.stack([model(x) for model in self.models])
 
 
-def test_a_model_among_others_is_found(fresh, tmp_path):
-    torch.onnx.export(SixModels().eval(), (IMAGE,), tmp_path / "beside.onnx", dynamo=False, opset_version=17)
-    quantize_dynamic(tmp_path / "beside.onnx", tmp_path / "int8.onnx")
-    for file in ("beside", "int8"):
-        report = command.run_json("annotate", tmp_path / f"{file}.onnx", "--sidecar", fresh / "own.json", "-o",
+def test_the_recorded_model_is_found_among_similar_models(untrained, tmp_path):
+    torch.onnx.export(SixModels().eval(), (IMAGE,), tmp_path / "six.onnx", dynamo=False, opset_version=17)
+    quantize_dynamic(tmp_path / "six.onnx", tmp_path / "int8.onnx")
+    for file in ("six", "int8"):
+        report = command.run_json("annotate", tmp_path / f"{file}.onnx", "--sidecar", untrained / "own.json", "-o",
                                   tmp_path / "out.onnx", "--overwrite")
         assert 0 < report["matched"] < report["nodes"] / 6  # only nodes of the recorded model

@@ -1,5 +1,5 @@
-"""Names from PyTorch's older exporter, without a sidecar. If a name belongs to a different module, weights decide, or
-annotate states the module around both."""
+"""Names from PyTorch's older exporter, without a sidecar. If a name fits several modules, the weights decide, or annotate
+states the module around them."""
 
 import onnx
 import pytest
@@ -15,7 +15,7 @@ def linears(count: int) -> nn.ModuleList:
     return nn.ModuleList([nn.Linear(4, 4) for _ in range(count)])
 
 
-class AllCalledLayer(nn.Module):
+class NestedLayers(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.ModuleList([nn.ModuleDict({"layer": linears(2)}) for _ in range(2)])
@@ -32,31 +32,31 @@ class Holder(nn.Module):
         super().__init__()
         self.linear = nn.Linear(4, 4)
 
-    def apply_it(self, x):
+    def transform(self, x):
         return torch.tanh(self.linear(x))
 
 
-class CallsAMethod(nn.Module):
+class MethodCaller(nn.Module):
     def __init__(self):
         super().__init__()
         self.holder, self.linear = Holder(), nn.Linear(4, 4)
 
     def forward(self, x):
-        return self.holder.apply_it(self.linear(x))
+        return self.holder.transform(self.linear(x))
 
 
-class User(nn.Module):
+class BankReader(nn.Module):
     def forward(self, x, bank):
         return torch.tanh(bank[0](x))
 
 
-class HandsOver(nn.Module):
+class BankOwner(nn.Module):
     def __init__(self):
         super().__init__()
-        self.bank, self.user = linears(1), User()
+        self.bank, self.reader = linears(1), BankReader()
 
     def forward(self, x):
-        return self.user(x, self.bank)
+        return self.reader(x, self.bank)
 
 
 class OddKeys(nn.Module):
@@ -68,20 +68,20 @@ class OddKeys(nn.Module):
         return self.entries["lin_1"](torch.relu(self.entries["lin"](self.entries["x/y"](x))))
 
 
-class ReadsAChild(nn.Module):
-    """The weight belongs to the child, the operation to the parent."""
+class ChildWeightReader(nn.Module):
+    """Multiplies by a weight of its child."""
 
     def __init__(self):
         super().__init__()
         self.layer = nn.ModuleList([Holder(), Holder()])
 
     def forward(self, x):
-        x = self.layer[0].apply_it(x)
+        x = self.layer[0].transform(x)
         return x @ self.layer[1].linear.weight + self.layer[1].linear(x)
 
 
 def annotate_by_names(model: nn.Module, folder) -> tuple[list, set]:
-    """Returns the keys and the weight's module of each node that reads a weight, and all module paths."""
+    """Returns (metadata, module of the weight) of each Gemm, and all module paths."""
     torch.onnx.export(model.eval(), (torch.randn(2, 4),), folder / "model.onnx", dynamo=False, verbose=False)
     command.run("annotate", folder / "model.onnx", "-o", folder / "annotated.onnx")
     nodes = onnx.load(folder / "annotated.onnx").graph.node
@@ -90,30 +90,30 @@ def annotate_by_names(model: nn.Module, folder) -> tuple[list, set]:
     return readers, {path for path, _ in model.named_modules()}
 
 
-@pytest.mark.parametrize("model", [CallsAMethod, HandsOver, OddKeys])
-def test_a_weight_decides_between_modules_of_one_name(model, tmp_path):
+@pytest.mark.parametrize("model", [MethodCaller, BankOwner, OddKeys])
+def test_a_weight_decides_between_modules_with_one_name(model, tmp_path):
     readers, paths = annotate_by_names(model(), tmp_path)
-    for found, module in readers:
+    for metadata, module in readers:
         assert module in paths
-        assert (found["module"], found["confidence"]) == (module, "inferred")
+        assert (metadata["module"], metadata["confidence"]) == (module, "inferred")
 
 
-def test_an_ambiguous_name_gives_the_module_around_both(tmp_path):
-    """`/layer.0/Gemm` belongs to layer.0.layer.0, but layer.0 itself may read its child's weights."""
-    readers, _ = annotate_by_names(AllCalledLayer(), tmp_path)
-    results = [(found["module"], found["confidence"]) for found, _ in readers]
+def test_an_ambiguous_name_identifies_the_module_around_both(tmp_path):
+    """`/layer.0/Gemm` comes from layer.0.layer.0, but layer.0 itself may read its child's weights."""
+    readers, _ = annotate_by_names(NestedLayers(), tmp_path)
+    results = [(metadata["module"], metadata["confidence"]) for metadata, _ in readers]
     assert results == [("layer.0", "ancestor"), ("layer.0.layer.1", "inferred"),
                     ("layer.1.layer.0", "inferred"), ("layer.1", "ancestor")]
 
 
-def test_a_childs_weight_does_not_give_the_parents_node_to_the_child(tmp_path):
-    annotate_by_names(ReadsAChild(), tmp_path)
+def test_a_node_that_reads_a_childs_weight_does_not_belong_to_the_child(tmp_path):
+    annotate_by_names(ChildWeightReader(), tmp_path)
     for node in onnx.load(tmp_path / "annotated.onnx").graph.node:
         if node.op_type == "MatMul":
             assert keys(node).get("module", "") in ("", "layer")
 
 
-def test_nodes_between_two_calls_of_a_module_are_not_in_it(tmp_path):
+def test_nodes_between_two_calls_do_not_belong_to_the_module(tmp_path):
     class Loop(nn.Module):
         def __init__(self):
             super().__init__()
@@ -136,9 +136,9 @@ def test_nodes_between_two_calls_of_a_module_are_not_in_it(tmp_path):
     onnx.save(model, tmp_path / "model.onnx")
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
     nodes = [(node.op_type, keys(node)) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
-    assert [found["module"] for op, found in nodes if op == "Gemm"] == ["lin"] * 3
-    activations = [found for op, found in nodes if op == "Tanh"]
-    assert len(activations) == 3 and all(found.get("module", "") == "" for found in activations)
+    assert [metadata["module"] for op, metadata in nodes if op == "Gemm"] == ["lin"] * 3
+    activations = [metadata for op, metadata in nodes if op == "Tanh"]
+    assert len(activations) == 3 and all(metadata.get("module", "") == "" for metadata in activations)
 
 
 @pytest.mark.parametrize("option", ["--sidecar", "--from"])
@@ -153,25 +153,25 @@ def test_dequantised_rows_of_an_embedding_belong_to_it(option, tmp_path):
     reference = tmp_path / ("before.onnx" if option == "--from" else "model.json")
     command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "after.onnx", option, reference)
     rows = [keys(node) for node in onnx.load(tmp_path / "after.onnx").graph.node if node.op_type == "DequantizeLinear"]
-    assert [(found["module"], found["confidence"]) for found in rows] == [("0", "matched")]
+    assert [(metadata["module"], metadata["confidence"]) for metadata in rows] == [("0", "matched")]
 
 
 @pytest.mark.parametrize("convolution", [nn.Conv2d, nn.ConvTranspose2d])
-def test_a_convolution_with_a_possible_norm_has_the_module_around(convolution, tmp_path):
+def test_a_convolution_with_a_possible_norm_has_an_ancestor(convolution, tmp_path):
     block = nn.Sequential(convolution(3, 4, 2), nn.BatchNorm2d(4))
     block[1].running_mean.uniform_(0.5, 1)
     model = nn.ModuleDict({"block": block})
     model.forward = lambda x: model["block"](x).tanh()
     torch.onnx.export(model.eval(), (torch.randn(1, 3, 6, 6),), tmp_path / "model.onnx", dynamo=True, external_data=False,
                       verbose=False)
-    plain = onnx.load(tmp_path / "model.onnx")
-    assert not [node for node in plain.graph.node if node.op_type == "BatchNormalization"]
-    for node in plain.graph.node:
+    file = onnx.load(tmp_path / "model.onnx")
+    assert not [node for node in file.graph.node if node.op_type == "BatchNormalization"]
+    for node in file.graph.node:
         del node.metadata_props[:]
-    onnx.save(plain, tmp_path / "plain.onnx")
+    onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "annotated.onnx")
-    found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if "Conv" in node.op_type]
-    assert [(each["module"], each["confidence"]) for each in found] == [("block", "ancestor")]
+    convolutions = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if "Conv" in node.op_type]
+    assert [(metadata["module"], metadata["confidence"]) for metadata in convolutions] == [("block", "ancestor")]
 
 
 class Bottleneck(nn.Module):
@@ -185,15 +185,15 @@ class Bottleneck(nn.Module):
         return x * torch.sigmoid(self.fc2(torch.relu(self.fc1(x.mean((2, 3), keepdim=True)))))
 
 
-def test_a_convolution_whose_keys_and_weights_agree(tmp_path):
-    """In PyTorch's own file. A convolution with a folded norm has the norm's keys, so its module is uncertain."""
+def test_metadata_and_weights_agree_on_a_convolution(tmp_path):
+    """PyTorch puts the metadata of a folded norm on its convolution, so the module of that convolution is uncertain."""
     model = nn.Sequential(nn.Conv2d(3, 6, 3), Bottleneck(), nn.ConvTranspose2d(4, 3, 2)).eval()
     model[1].norm.running_var.uniform_(0.5, 2)
     torch.onnx.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "plain.onnx", dynamo=True, external_data=False,
                       verbose=False)
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "out.onnx")
-    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type.startswith("Conv")]
-    assert [(metadata["module"], metadata["confidence"]) for metadata in found] == [
+    convolutions = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type.startswith("Conv")]
+    assert [(metadata["module"], metadata["confidence"]) for metadata in convolutions] == [
         ("0", "inferred"), ("1", "ancestor"), ("1.fc1", "inferred"), ("1.fc2", "inferred"), ("2", "inferred")]
 
 
@@ -206,27 +206,27 @@ class Stem(nn.Module):
         return self.head(torch.relu(self.norm(self.conv(x))))
 
 
-def test_an_integer_convolution_with_a_folded_norm(tmp_path):
-    """Its weight has lost its parameter's name; the scales of its operands and result belong to both modules."""
+def test_an_integer_convolution_with_a_folded_norm_has_an_ancestor(tmp_path):
+    """Its weight has lost the parameter's name. The scales of its operands and result belong to both modules."""
     model = nn.Sequential(Stem()).eval()
     model[0].norm.running_mean.normal_()
     torch.onnx.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
     quantize_dynamic(tmp_path / "plain.onnx", tmp_path / "int8.onnx")
     command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "out.onnx")
-    found = {}
+    by_operator = {}
     for node in onnx.load(tmp_path / "out.onnx").graph.node:
-        found.setdefault(node.op_type, []).append((keys(node).get("module"), keys(node)["confidence"]))
-    assert found["ConvInteger"] == [("0", "ancestor"), ("0.head", "inferred")]
+        by_operator.setdefault(node.op_type, []).append((keys(node).get("module"), keys(node)["confidence"]))
+    assert by_operator["ConvInteger"] == [("0", "ancestor"), ("0.head", "inferred")]
     for operator in ("Cast", "Mul", "Add"):
-        assert {module for module, word in found[operator] if word == "inferred"} <= {"0.head", "0", None}
-        assert "0.conv" not in [module for module, _ in found[operator]]
+        assert {module for module, confidence in by_operator[operator] if confidence == "inferred"} <= {"0.head", "0", None}
+        assert "0.conv" not in [module for module, _ in by_operator[operator]]
 
 
-def test_pytorch_scopes_that_are_no_modules(tmp_path):
-    """A root around captured graphs, and a placeholder for an unknown module."""
+def test_scopes_that_are_not_modules_are_ignored(tmp_path):
+    """PyTorch writes a root scope around captured graphs, and a placeholder for an unknown module."""
     scopes = [["", "_export_root", "_export_root.fc", "linear"], ["", "fc", "relu"],
               ["_empty_nn_module_stack_from_metadata_hook", "sym_size_int"]]
-    nodes = [onnx.helper.make_node("Relu", [f"x{at}"], [f"x{at + 1}"], name=f"n{at}") for at in range(3)]
+    nodes = [onnx.helper.make_node("Relu", [f"x{number}"], [f"x{number + 1}"], name=f"n{number}") for number in range(3)]
     for node, names in zip(nodes, scopes, strict=True):
         node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr(names))
     value = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("x0", "x3")]
@@ -236,6 +236,6 @@ def test_pytorch_scopes_that_are_no_modules(tmp_path):
     shown = command.run_json("show", tmp_path / "model.onnx")
     assert {row["path"] for row in shown["modules"]} == {"", "fc"} and shown["unattributed"] == 1
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
-    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
-    assert [metadata.get("module") for metadata in found[:2]] == ["fc", "fc"]
-    assert "_" not in found[2].get("module", "")
+    annotated = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert [metadata.get("module") for metadata in annotated[:2]] == ["fc", "fc"]
+    assert "_" not in annotated[2].get("module", "")

@@ -1,5 +1,5 @@
 """QuantizeLinear/DequantizeLinear pairs that a tool inserts after a value belong to the modules that read the value,
-whatever the names of the pairs are."""
+independently of the names of the pairs."""
 
 import onnx
 import pytest
@@ -25,10 +25,10 @@ class Residual(torch.nn.Module):
 
 class CalibrationInputs(CalibrationDataReader):
     def __init__(self):
-        self.left = iter([{"x": torch.randn(1, 3, 16, 16).numpy()} for _ in range(2)])
+        self.inputs = iter([{"x": torch.randn(1, 3, 16, 16).numpy()} for _ in range(2)])
 
     def get_next(self):
-        return next(self.left, None)
+        return next(self.inputs, None)
 
 
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
@@ -84,5 +84,5 @@ def test_a_reshape_after_an_integer_matmul_keeps_its_module(tmp_path):
     command.run("annotate", tmp_path / "int8.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
     nodes = onnx.load(tmp_path / "out.onnx").graph.node
     assert [node.op_type for node in nodes].count("MatMulInteger") == 4
-    found = [keys(node)["module"] for node in nodes if node.op_type == "Reshape"]
-    assert len(found) >= 4 and not [module for module in found if module.endswith(("qkv", "out"))]
+    modules = [keys(node)["module"] for node in nodes if node.op_type == "Reshape"]
+    assert len(modules) >= 4 and not [module for module in modules if module.endswith(("qkv", "out"))]

@@ -1,5 +1,6 @@
-"""A recording with dynamic sizes matches as much of a file as a recording with fixed sizes. A size that several modules
-read is one node in the recording's export, but one node per module in the file. The truth is PyTorch's node names."""
+"""A recording with dynamic sizes matches as much of a file as a recording with fixed sizes. If several modules read a
+size, whence exports one node for it and PyTorch one node per module. The expected modules come from PyTorch's node
+names."""
 
 import onnx
 import pytest
@@ -60,24 +61,24 @@ def folder(tmp_path_factory):
     return folder
 
 
-def answers(folder, recording: str) -> list[tuple[str, str, str]]:
-    """Returns (module in PyTorch's name, module, confidence) of the nodes with a name from PyTorch."""
+def annotated_modules(folder, recording: str) -> list[tuple[str, str, str]]:
+    """Returns (expected module, annotated module, confidence) of the nodes that PyTorch named."""
     command.run("annotate", folder / "m.onnx", "--sidecar", folder / f"{recording}.json", "-o", folder / "out.onnx")
-    found = []
+    rows = []
     for before, node in zip(onnx.load(folder / "m.onnx").graph.node, onnx.load(folder / "out.onnx").graph.node, strict=True):
         keys = {entry.key: entry.value for entry in node.metadata_props}
         if before.name.startswith("/"):
             truth = ".".join(before.name.split("/")[1:-1])
-            found.append((truth, keys["pkg.whence.module"], keys["pkg.whence.confidence"]))
-    return found
+            rows.append((truth, keys["pkg.whence.module"], keys["pkg.whence.confidence"]))
+    return rows
 
 
-def test_a_recording_with_dynamic_sizes_is_as_good(folder):
-    fixed, dynamic = answers(folder, "fixed"), answers(folder, "dynamic")
+def test_a_recording_with_dynamic_sizes_matches_as_much(folder):
+    fixed, dynamic = annotated_modules(folder, "fixed"), annotated_modules(folder, "dynamic")
     for truth, module, confidence in fixed + dynamic:
         if confidence == "ancestor":
             assert module == "" or f"{truth}.".startswith(f"{module}."), (truth, module)
         else:
             assert module == truth, (truth, module, confidence)
-    counted = [sum(confidence == "matched" for *_, confidence in each) for each in (fixed, dynamic)]
-    assert counted[0] > 100 and counted[1] >= 0.95 * counted[0], counted
+    matched = [sum(confidence == "matched" for *_, confidence in rows) for rows in (fixed, dynamic)]
+    assert matched[0] > 100 and matched[1] >= 0.95 * matched[0], matched

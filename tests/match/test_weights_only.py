@@ -1,5 +1,5 @@
-"""``whence annotate --weights`` finds modules by the parameters that nodes read. The truth is the structure of each
-model. There is no recording, and every name in the file is replaced."""
+"""``whence annotate --weights`` identifies modules by the parameters that nodes read, without a recording and with all
+names replaced. The expected modules follow from the structure of each model."""
 
 import json
 import struct
@@ -54,15 +54,15 @@ class Encoder(nn.Module):
 def model() -> nn.Module:
     torch.manual_seed(0)
     model = Encoder().eval()
-    for each in model.parameters():
-        nn.init.normal_(each, std=0.2)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.2)
     return model
 
 
 @pytest.fixture(scope="module")
-def plain(model, tmp_path_factory):
+def renamed_file(model, tmp_path_factory):
     """A file of PyTorch's TorchScript exporter with every name replaced. LayerNorm is decomposed at opset 16."""
-    return export(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("plain"))
+    return export(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("renamed"))
 
 
 def export(model, x, folder, renamed: bool = True):
@@ -90,14 +90,14 @@ def readers(rows, op_types=("MatMul", "Gather", "Gemm", "MatMulInteger", "MatMul
 
 LAYERS = ("query", "key", "value", "out")
 PRODUCTS = {("table", "matched"), ("head", "matched")} | {
-    (f"layers.{i}.{name}", "matched") for i in range(2) for name in ("up", "down", *(f"attention.{each}" for each in LAYERS))}
+    (f"layers.{i}.{name}", "matched") for i in range(2) for name in ("up", "down", *(f"attention.{layer}" for layer in LAYERS))}
 
 
-def test_readers_of_parameters_and_nodes_between(model, plain, tmp_path):
+def test_nodes_that_read_parameters_and_nodes_between_them(model, renamed_file, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    rows = annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    rows = annotated(renamed_file, tmp_path / "model.safetensors", tmp_path)
     assert readers(rows) == PRODUCTS
-    # Nothing outside the norm reads the nodes of the decomposed norm.
+    # Only the norm reads the values inside the decomposed norm.
     assert {(module, word) for op_type, module, word in rows if op_type in ("ReduceMean", "Pow", "Sqrt")} == {
         (f"layers.{i}.norm", "inferred") for i in range(2)}
     # Nodes between query and out belong to the attention; an activation belongs to the block around it.
@@ -108,22 +108,22 @@ def test_readers_of_parameters_and_nodes_between(model, plain, tmp_path):
     assert sums and set(sums) <= {"", "layers.0", "layers.1"}
 
 
-def test_a_file_annotated_by_names_does_not_change(model, tmp_path):
+def test_weights_add_nothing_to_a_file_annotated_by_names(model, tmp_path):
     file = export(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
     command.run("annotate", file, "-o", tmp_path / "names.onnx")
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    again = command.run("annotate", tmp_path / "names.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "out.onnx")
-    assert "the checkpoint adds nothing" in again.stderr and "whence strip" in again.stderr
-    assert "file before" not in again.stderr and rows_of(tmp_path / "out.onnx") == rows_of(tmp_path / "names.onnx")
+    result = command.run("annotate", tmp_path / "names.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "out.onnx")
+    assert "the checkpoint adds nothing" in result.stderr and "whence strip" in result.stderr
+    assert "file before" not in result.stderr and rows_of(tmp_path / "out.onnx") == rows_of(tmp_path / "names.onnx")
 
 
-def test_names_refine_it_and_foreign_names_do_not(model, tmp_path):
+def test_only_names_of_the_models_modules_are_used(model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     path = export(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
     rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
     assert {(module, word) for op_type, module, word in rows if op_type == "Relu"} == {
         (f"layers.{i}.act", "inferred") for i in range(2)}
-    # ONNX Runtime GenAI's builder has its own names for modules.
+    # ONNX Runtime GenAI's builder uses different names for modules.
     file = onnx.load(path)
     for node in file.graph.node:
         node.name = node.name.replace("/attention/", "/attn/").replace("/query/", "/q_proj/").replace("/out/", "/o_proj/")
@@ -145,38 +145,39 @@ class Wrapped(nn.Module):
         return self.bert(ids)
 
 
-@pytest.mark.parametrize("file_has_it", [True, False])
-def test_a_wrapper_in_one_of_the_two(model, file_has_it, tmp_path):
-    models = (Wrapped(model), model)[::1 if file_has_it else -1]
+@pytest.mark.parametrize("wrapper_in_file", [True, False])
+def test_a_wrapper_in_the_file_or_in_the_checkpoint(model, wrapper_in_file, tmp_path):
+    models = (Wrapped(model), model)[::1 if wrapper_in_file else -1]
     path = export(models[0].eval(), torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
     save_file(models[1].state_dict(), tmp_path / "model.safetensors")
-    prefix = "" if file_has_it else "bert."
+    prefix = "" if wrapper_in_file else "bert."
     rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
     assert {(module, word) for op_type, module, word in rows if op_type == "Relu"} == {
         (f"{prefix}layers.{i}.act", "inferred") for i in range(2)}
 
 
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
-def test_names_with_prefixes_of_wrappers(model, plain, prefix, tmp_path):
-    """Wrappers are torch.nn.DataParallel and torch.compile; annotate states the names of the wrapped model."""
+def test_prefixes_of_wrappers_are_removed(model, renamed_file, prefix, tmp_path):
+    """Wrappers like torch.nn.DataParallel and torch.compile put a prefix before the names in a checkpoint."""
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     save_file({prefix + name: tensor for name, tensor in model.state_dict().items()}, tmp_path / "wrapped.safetensors")
-    assert annotated(plain, tmp_path / "wrapped.safetensors", tmp_path) == annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    wrapped, unwrapped = (annotated(renamed_file, tmp_path / f"{name}.safetensors", tmp_path) for name in ("wrapped", "model"))
+    assert wrapped == unwrapped
 
 
 def training_checkpoint(state: dict) -> dict:
     return {"state_dict": state, "optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}, "epoch": 3}
 
 
-def scripted(model, path):
+def save_scripted(model, path):
     torch.jit.script(model).save(path)
 
 
-SAVED = {
+SAVE_FORMS = {
     "a state dict": lambda model, path: torch.save(model.state_dict(), path),
     "a checkpoint of a training run": lambda model, path: torch.save(training_checkpoint(model.state_dict()), path),
     "a pickled model": lambda model, path: torch.save(model, path),
-    "a scripted model": scripted,
+    "a scripted model": save_scripted,
     "half precision": lambda model, path: torch.save({k: v.half() for k, v in model.state_dict().items()}, path),
     "not contiguous": lambda model, path: torch.save({k: v.t().contiguous().t() if v.ndim == 2 else v
                                                       for k, v in model.state_dict().items()}, path),
@@ -185,75 +186,75 @@ SAVED = {
 }
 
 
-@pytest.mark.parametrize("form", SAVED)
-def test_what_torch_saves(model, plain, form, tmp_path):
-    SAVED[form](model, tmp_path / "pytorch_model.bin")
-    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS  # the folder as --weights
+@pytest.mark.parametrize("form", SAVE_FORMS)
+def test_formats_of_torch_save(model, renamed_file, form, tmp_path):
+    SAVE_FORMS[form](model, tmp_path / "pytorch_model.bin")
+    assert readers(annotated(renamed_file, tmp_path, tmp_path)) == PRODUCTS  # --weights is the folder
 
 
-def test_a_tensor_with_a_negative_size_is_left_out(model, plain, tmp_path):
-    """The size is -1 in one byte, which would be 255 without a sign."""
+def test_a_tensor_with_a_negative_size_is_ignored(model, renamed_file, tmp_path):
+    """The size is -1 in one byte, which an unsigned reader would take for 255."""
     torch.save({**model.state_dict(), "odd": torch.zeros(211)}, tmp_path / "good.bin")
     with zipfile.ZipFile(tmp_path / "good.bin") as good, zipfile.ZipFile(tmp_path / "odd.bin", "w") as odd:
         for name in good.namelist():
             content = good.read(name)
             if name.endswith("data.pkl"):
-                assert content.count(b"K\xd3\x85") == 1  # the tuple of the size 211
+                assert content.count(b"K\xd3\x85") == 1  # the tuple with the size 211
                 content = content.replace(b"K\xd3\x85", b"\x8a\x01\xff\x85")
             odd.writestr(name, content)
-    assert annotated(plain, tmp_path / "odd.bin", tmp_path) == annotated(plain, tmp_path / "good.bin", tmp_path)
+    assert annotated(renamed_file, tmp_path / "odd.bin", tmp_path) == annotated(renamed_file, tmp_path / "good.bin", tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "bin"])
-def test_shards(model, plain, ending, tmp_path):
+def test_sharded_checkpoints(model, renamed_file, ending, tmp_path):
     state = model.state_dict()
     names = sorted(state)
     base = "model" if ending == "safetensors" else "pytorch_model"
     shards = {f"{base}-0000{i + 1}-of-00002.{ending}": names[i::2] for i in range(2)}
-    for shard, held in shards.items():
-        tensors = {name: state[name].clone() for name in held}
+    for shard, members in shards.items():
+        tensors = {name: state[name].clone() for name in members}
         save_file(tensors, tmp_path / shard) if ending == "safetensors" else torch.save(tensors, tmp_path / shard)
     index = tmp_path / f"{base}.{ending}.index.json"
-    index.write_text(json.dumps({"weight_map": {name: shard for shard, held in shards.items() for name in held}}))
-    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS
-    assert readers(annotated(plain, index, tmp_path)) == PRODUCTS
+    index.write_text(json.dumps({"weight_map": {name: shard for shard, members in shards.items() for name in members}}))
+    assert readers(annotated(renamed_file, tmp_path, tmp_path)) == PRODUCTS
+    assert readers(annotated(renamed_file, index, tmp_path)) == PRODUCTS
     index.write_text(json.dumps({"weight_map": {"a.weight": next(iter(shards)), "b.weight": "../other.safetensors"}}))
-    assert "E0502" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=6).stderr
+    assert "E0502" in command.run("annotate", renamed_file, "--weights", index, "-o", tmp_path / "new.onnx", code=6).stderr
     index.write_text(json.dumps({"weight_map": {"no.such.weight": next(iter(shards))}}))
-    assert "no.such.weight" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=3).stderr
+    assert "no.such.weight" in command.run("annotate", renamed_file, "--weights", index, "-o", tmp_path / "new.onnx", code=3).stderr
     (tmp_path / next(iter(shards))).unlink()
-    assert "E0102" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=2).stderr
+    assert "E0102" in command.run("annotate", renamed_file, "--weights", index, "-o", tmp_path / "new.onnx", code=2).stderr
     assert not (tmp_path / "new.onnx").exists()
 
 
 @pytest.mark.parametrize("tool", ["int8", "float16", "int4", "onnxslim"])
-def test_through_tools(model, plain, tool, tmp_path):
-    from match.test_changed_weights import in_blocks
+def test_weights_identify_modules_after_tools(model, renamed_file, tool, tmp_path):
+    from match.test_changed_weights import block_quantiser
     from onnxruntime.quantization.matmul_nbits_quantizer import QuantFormat
 
     {"int8": tools.dynamic_int8, "float16": tools.float16, "onnxslim": tools.onnxslim,
-     "int4": in_blocks(QuantFormat.QOperator, symmetric=False)}[tool]("", plain, tmp_path / "changed.onnx")
+     "int4": block_quantiser(QuantFormat.QOperator, symmetric=False)}[tool]("", renamed_file, tmp_path / "changed.onnx")
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     assert readers(annotated(tmp_path / "changed.onnx", tmp_path / "model.safetensors", tmp_path)) == PRODUCTS
 
 
 def quantise_parameters(file: onnx.ModelProto) -> None:
-    """Stores every parameter, also biases, as int8 under its name, with a DequantizeLinear before its readers."""
-    for each in [each for each in file.graph.initializer if each.data_type == onnx.TensorProto.FLOAT and len(each.dims)]:
-        values = numpy_helper.to_array(each)
+    """Stores every parameter, including biases, as int8 under its name. Inserts a DequantizeLinear before its readers."""
+    for tensor in [tensor for tensor in file.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims)]:
+        values = numpy_helper.to_array(tensor)
         scale = np.float32(np.abs(values).max() / 127)
-        each.CopyFrom(numpy_helper.from_array(np.rint(values / scale).astype(np.int8), each.name))
-        file.graph.initializer.append(numpy_helper.from_array(scale, f"{each.name}.scale"))
+        tensor.CopyFrom(numpy_helper.from_array(np.rint(values / scale).astype(np.int8), tensor.name))
+        file.graph.initializer.append(numpy_helper.from_array(scale, f"{tensor.name}.scale"))
         for node in file.graph.node:
-            node.input[:] = [f"{each.name}.wide" if name == each.name else name for name in node.input]
-        file.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", [each.name, f"{each.name}.scale"], [f"{each.name}.wide"]))
+            node.input[:] = [f"{tensor.name}.wide" if name == tensor.name else name for name in node.input]
+        file.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", [tensor.name, f"{tensor.name}.scale"], [f"{tensor.name}.wide"]))
 
 
 @pytest.mark.parametrize("training", [0, 1])
-def test_quantised_weights_that_kept_their_names(model, training, tmp_path):
-    """Names match first; the elements still decide whether the file was made with these weights."""
+def test_quantised_weights_with_original_names(model, training, tmp_path):
+    """Names match first, but the elements decide whether the file was exported with these weights."""
     torch.onnx.export(model, (torch.randint(0, 50, (2, 7)),), tmp_path / "model.onnx", dynamo=False, opset_version=16,
-                      do_constant_folding=False)  # no weight is stored transposed, under a new name
+                      do_constant_folding=False)  # otherwise weights are stored transposed, under new names
     file = onnx.load(tmp_path / "model.onnx")
     quantise_parameters(file)
     onnx.save(file, tmp_path / "quantised.onnx")
@@ -268,22 +269,22 @@ def test_quantised_weights_that_kept_their_names(model, training, tmp_path):
         assert {module for module, _ in PRODUCTS} <= {module for module, _ in readers(rows, ("MatMul", "Gather"))}
 
 
-def test_query_key_and_value_in_one_product(model, plain, tmp_path):
-    """The product belongs to all three modules, and to the module around them."""
-    file = onnx.load(plain)
-    weights = {each.name: numpy_helper.to_array(each) for each in file.graph.initializer}
+def test_a_merged_product_has_all_modules(model, renamed_file, tmp_path):
+    """`modules` lists query, key and value; `module` is the attention around them."""
+    file = onnx.load(renamed_file)
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in file.graph.initializer}
     state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     names = [f"layers.0.attention.{name}.weight" for name in ("query", "key", "value")]
-    held = [next(node for node in file.graph.node if node.op_type == "MatMul" and node.input[1] in weights
+    products = [next(node for node in file.graph.node if node.op_type == "MatMul" and node.input[1] in weights
                  and np.array_equal(weights[node.input[1]].T, state[name])) for name in names]
     file.graph.initializer.append(numpy_helper.from_array(np.concatenate([state[name].T for name in names], 1), "qkv"))
-    at = min(list(file.graph.node).index(node) for node in held)
-    results = [node.output[0] for node in held]
-    source = held[0].input[0]
-    for node in held:
+    position = min(list(file.graph.node).index(node) for node in products)
+    results = [node.output[0] for node in products]
+    source = products[0].input[0]
+    for node in products:
         file.graph.node.remove(node)
-    file.graph.node.insert(at, onnx.helper.make_node("MatMul", [source, "qkv"], ["all"]))
-    file.graph.node.insert(at + 1, onnx.helper.make_node("Split", ["all"], results, axis=2))
+    file.graph.node.insert(position, onnx.helper.make_node("MatMul", [source, "qkv"], ["all"]))
+    file.graph.node.insert(position + 1, onnx.helper.make_node("Split", ["all"], results, axis=2))
     onnx.save(file, tmp_path / "merged.onnx")
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     annotated(tmp_path / "merged.onnx", tmp_path / "model.safetensors", tmp_path)
@@ -302,8 +303,8 @@ class Tied(nn.Module):
         return self.head(self.norm(self.table(ids)))
 
 
-def test_tied_weights_are_not_only_the_embeddings(tmp_path):
-    """The checkpoint has only the table, and nothing identifies the module that multiplies by it."""
+def test_a_product_with_a_tied_weight_has_no_certain_module(tmp_path):
+    """The checkpoint has only the embedding, so nothing identifies the module that multiplies by its weight."""
     torch.manual_seed(1)
     model = Tied().eval()
     path = export(model, torch.randint(0, 40, (2, 3)), tmp_path)
@@ -324,17 +325,17 @@ class OldNames(nn.Module):
         return self.LayerNorm(self.lin(x))
 
 
-def test_old_names_of_norms(tmp_path):
-    """Weights of another training match by their names if an option allows it."""
+def test_old_parameter_names_of_norms(tmp_path):
+    """Other weights match by name with --allow-different-weights."""
     torch.manual_seed(2)
     model = OldNames().eval()
     path = export(model, torch.randn(2, 3, 24), tmp_path, renamed=False)
-    old = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+    old_state = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
            for name, tensor in model.state_dict().items()}
-    save_file(old, tmp_path / "old.safetensors")
+    save_file(old_state, tmp_path / "old.safetensors")
     rows = annotated(path, tmp_path / "old.safetensors", tmp_path)
     assert {module for op_type, module, word in rows if word == "matched"} == {"LayerNorm", "lin"}
-    save_file({name: torch.randn_like(tensor) for name, tensor in old.items()}, tmp_path / "other.safetensors")
+    save_file({name: torch.randn_like(tensor) for name, tensor in old_state.items()}, tmp_path / "other.safetensors")
     refused = command.run("annotate", path, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
     assert "E0206" in refused.stderr and "--allow-different-weights" in refused.stderr
     rows = annotated(path, tmp_path / "other.safetensors", tmp_path, "--allow-different-weights")
@@ -351,7 +352,7 @@ class SelfAttention(nn.Module):
         return self.head(self.attn(x, x, x, need_weights=False)[0])
 
 
-def test_multihead_attention_reads_its_childs_weights_itself(tmp_path):
+def test_multihead_attention_reads_the_weights_of_its_child(tmp_path):
     torch.manual_seed(3)
     model = SelfAttention().eval()
     path = export(model, torch.randn(2, 5, 32), tmp_path)
@@ -360,8 +361,7 @@ def test_multihead_attention_reads_its_childs_weights_itself(tmp_path):
     assert readers(rows, ("MatMul", "Gemm")) == {("attn", "matched"), ("head", "matched"), ("attn", "inferred")}
 
 
-def test_a_module_called_twice_encloses_nothing(tmp_path):
-    """Nodes between two calls of one module are not in it."""
+def test_nodes_between_two_calls_do_not_belong_to_the_module(tmp_path):
     class Twice(nn.Module):
         def __init__(self):
             super().__init__()
@@ -379,8 +379,8 @@ def test_a_module_called_twice_encloses_nothing(tmp_path):
     assert readers(rows) == {("shared.0", "matched"), ("shared.2", "matched"), ("head", "matched")}
 
 
-def test_norms_folded_into_convolutions(tmp_path):
-    """safetensors sorts the parameters: bn1, bn2, conv1, conv2."""
+def test_convolutions_with_folded_norms_have_both_modules(tmp_path):
+    """safetensors sorts the parameters by name, so the norms do not follow their convolutions."""
     class Convolutions(nn.Module):
         def __init__(self):
             super().__init__()
@@ -393,20 +393,20 @@ def test_norms_folded_into_convolutions(tmp_path):
     torch.manual_seed(5)
     model = Convolutions().eval()
     for norm in (model.bn1, model.bn2):
-        for each in (norm.weight.data, norm.bias.data, norm.running_mean):
-            nn.init.normal_(each)
+        for tensor in (norm.weight.data, norm.bias.data, norm.running_mean):
+            nn.init.normal_(tensor)
         nn.init.uniform_(norm.running_var, 0.5, 2)
     path = export(model, torch.randn(1, 3, 9, 9), tmp_path)
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     annotated(path, tmp_path / "model.safetensors", tmp_path)
     results = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"]
-    assert [(sorted(json.loads(each["modules"])), each["confidence"]) for each in results] == [
+    assert [(sorted(json.loads(metadata["modules"])), metadata["confidence"]) for metadata in results] == [
         (["bn1", "conv1"], "inferred"), (["bn2", "conv2"], "inferred")]
 
 
-def test_weights_of_another_model(plain, tmp_path):
+def test_weights_of_another_model_are_refused(renamed_file, tmp_path):
     save_file({"other.weight": torch.randn(64, 64), "other.bias": torch.randn(64)}, tmp_path / "other.safetensors")
-    refused = command.run("annotate", plain, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
+    refused = command.run("annotate", renamed_file, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
     assert "E0206" in refused.stderr and "none of the 2 parameters" in refused.stderr
     assert not (tmp_path / "new.onnx").exists()
 
@@ -417,7 +417,7 @@ def header(entries: dict, data_bytes: int = 0) -> bytes:
 
 
 ONE = {"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}
-BAD = {
+INVALID_FILES = {
     "an empty file": (b"", "E0201"),
     "text": (b"no weights at all", "E0203"),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "E0203"),
@@ -425,29 +425,29 @@ BAD = {
     "an old pickle": (b"\x80\x02}q\x00.", "E0303"),
     "a header that ends early": (header(ONE)[:20], "E0202"),
     "a tensor that ends past the file": (header(ONE, 15), "E0202"),
-    "a size that is too large": (header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 16]}}, 16), "E0204"),
+    "a size that exceeds the data": (header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 16]}}, 16), "E0204"),
     "sizes whose product overflows": (header({"a": {"dtype": "F32", "shape": [2**62, 8], "data_offsets": [0, 16]}}, 16),
                                       "E0204"),
     "a negative size": (header({"a": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}}, 16), "E0204"),
-    "an end before the beginning": (header({"a": {"dtype": "F32", "shape": [0], "data_offsets": [16, 0]}}, 16), "E0204"),
+    "a negative length": (header({"a": {"dtype": "F32", "shape": [0], "data_offsets": [16, 0]}}, 16), "E0204"),
     "no sizes": (header({"a": {"dtype": "F32", "data_offsets": [0, 16]}}, 16), "E0204"),
     "a header that is not an object": (struct.pack("<Q", 9) + b"{[1,2,3]]", "E0204"),
     "no tensor": (header({}), "E0203"),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_files_without_weights(plain, name, tmp_path):
-    content, code = BAD[name]
+@pytest.mark.parametrize("name", INVALID_FILES)
+def test_invalid_checkpoints_are_refused(renamed_file, name, tmp_path):
+    content, code = INVALID_FILES[name]
     (tmp_path / "w.safetensors").write_bytes(content)
-    ran = command.run("annotate", plain, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "new.onnx", code=3
+    result = command.run("annotate", renamed_file, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "new.onnx", code=3
                       if code != "E0303" else 4)
-    assert code in ran.stderr and not (tmp_path / "new.onnx").exists()
+    assert code in result.stderr and not (tmp_path / "new.onnx").exists()
 
 
-def test_folders_and_options(plain, model, tmp_path):
+def test_missing_and_ambiguous_checkpoints(renamed_file, model, tmp_path):
     def refused(*arguments, code):
-        return command.run("annotate", plain, *arguments, "-o", tmp_path / "new.onnx", code=code).stderr
+        return command.run("annotate", renamed_file, *arguments, "-o", tmp_path / "new.onnx", code=code).stderr
 
     (tmp_path / "empty").mkdir()
     assert "E0102" in refused("--weights", tmp_path / "empty", code=2)
@@ -455,38 +455,38 @@ def test_folders_and_options(plain, model, tmp_path):
     save_file(model.state_dict(), tmp_path / "a.safetensors")
     save_file(model.state_dict(), tmp_path / "b.safetensors")
     assert "2 files" in refused("--weights", tmp_path, code=2)
-    assert "E0101" in refused("--weights", tmp_path / "a.safetensors", "--from", plain, code=2)
-    kept = (tmp_path / "a.safetensors").read_bytes()
-    assert "E0101" in command.run("annotate", plain, "--weights", tmp_path / "a.safetensors", "-o", tmp_path / "a.safetensors",
+    assert "E0101" in refused("--weights", tmp_path / "a.safetensors", "--from", renamed_file, code=2)
+    before = (tmp_path / "a.safetensors").read_bytes()
+    assert "E0101" in command.run("annotate", renamed_file, "--weights", tmp_path / "a.safetensors", "-o", tmp_path / "a.safetensors",
                                   code=2).stderr
-    assert (tmp_path / "a.safetensors").read_bytes() == kept
+    assert (tmp_path / "a.safetensors").read_bytes() == before
 
 
-class Harm:
+class Exploit:
     def __reduce__(self):
         import os
         return os.system, ("touch harmed",)
 
 
-def test_nothing_in_a_pickle_runs(plain, model, tmp_path, monkeypatch):
+def test_code_in_a_pickle_is_not_run(renamed_file, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    torch.save({"state_dict": model.state_dict(), "harm": Harm()}, tmp_path / "model.pt")
-    assert readers(annotated(plain, tmp_path / "model.pt", tmp_path)) == PRODUCTS
+    torch.save({"state_dict": model.state_dict(), "exploit": Exploit()}, tmp_path / "model.pt")
+    assert readers(annotated(renamed_file, tmp_path / "model.pt", tmp_path)) == PRODUCTS
     assert not (tmp_path / "harmed").exists()
 
 
-def test_it_is_idempotent_and_strip_undoes_it(plain, model, tmp_path):
+def test_annotating_is_idempotent_and_strip_undoes_it(renamed_file, model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    annotated(renamed_file, tmp_path / "model.safetensors", tmp_path)
     command.run("annotate", tmp_path / "out.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "again.onnx")
     assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
     command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
-    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+    assert (tmp_path / "stripped.onnx").read_bytes() == renamed_file.read_bytes()
 
 
-def test_in_python(plain, model, tmp_path):
+def test_annotate_in_python(renamed_file, model, tmp_path):
     import whence
 
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    report = whence.annotate(plain, weights=tmp_path / "model.safetensors", output=tmp_path / "out.onnx")
+    report = whence.annotate(renamed_file, weights=tmp_path / "model.safetensors", output=tmp_path / "out.onnx")
     assert report.matched >= len(PRODUCTS) and readers(rows_of(tmp_path / "out.onnx")) == PRODUCTS

@@ -1,4 +1,4 @@
-"""A file of a wrapper around the recorded model: nodes that prepare its inputs belong to no recorded module."""
+"""Files of a wrapper around the recorded model. Nodes that prepare the model's inputs belong to no recorded module."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Wrapper(torch.nn.Module):
         return torch.softmax(self.model((self.prepare(x) - 0.4) / 0.25), -1).max(-1)
 
 
-PREPARED = {
+PREPARATIONS = {
     "normalised": (lambda x: x, torch.randn(1, 3, 16, 16)),
     "bytes": (lambda x: x.permute(0, 3, 1, 2).float() / 255, torch.randint(0, 255, (1, 16, 16, 3), dtype=torch.uint8)),
     "resized": (lambda x: torch.nn.functional.interpolate(x, size=(16, 16), mode="bilinear"), torch.randn(1, 3, 24, 24)),
@@ -40,15 +40,15 @@ PREPARED = {
 
 
 @pytest.mark.parametrize("quantised", [False, True], ids=["plain", "int8"])
-@pytest.mark.parametrize("way", PREPARED)
-def test_input_preparation(way, quantised, tmp_path):
+@pytest.mark.parametrize("preparation", PREPARATIONS)
+def test_input_preparation_belongs_to_the_root(preparation, quantised, tmp_path):
     torch.manual_seed(3)
     model = Network().eval()
     model.stem[1].running_mean.normal_()
     model.stem[1].running_var.uniform_(0.5, 2)
     torch.jit.trace(model, torch.randn(1, 3, 16, 16)).save(tmp_path / "model.pt")
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json", "--input", "x=float32[1,3,16,16]")
-    prepare, x = PREPARED[way]
+    prepare, x = PREPARATIONS[preparation]
     torch.onnx.export(Wrapper(model, prepare).eval(), (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=18)
     if quantised:
         quantize_dynamic(tmp_path / "plain.onnx", tmp_path / "int8.onnx", weight_type=QuantType.QUInt8)
@@ -77,7 +77,7 @@ class Scale(torch.nn.Module):
 
 
 class Squeezing(torch.nn.Module):
-    """A convolution whose norm a tool folds, and a scale for each channel."""
+    """Convolutions with norms that a tool folds, and a scale for each channel."""
 
     def __init__(self):
         super().__init__()
@@ -98,7 +98,7 @@ class Twice(torch.nn.Module):
         return self.model(x) * self.model(x.flip(1))
 
 
-def test_a_recorded_model_that_the_file_calls_twice(tmp_path):
+def test_a_model_called_twice_has_no_wrong_module(tmp_path):
     torch.manual_seed(3)
     model, x = torch.nn.Sequential(Squeezing(), Squeezing()).eval(), torch.randn(1, 8, 12, 12)
     for part in model.modules():

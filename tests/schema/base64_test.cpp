@@ -6,7 +6,7 @@
 namespace whence {
 namespace {
 
-TEST(Base64, RfcVectorsBothWays) {
+TEST(Base64, EncodesAndDecodesTheRfcVectors) {
   const std::pair<std::string, std::string> rows[] = {{"", ""},
                                                       {"f", "Zg=="},
                                                       {"fo", "Zm8="},
@@ -21,7 +21,7 @@ TEST(Base64, RfcVectorsBothWays) {
   }
 }
 
-TEST(Base64, RefusesOtherText) {
+TEST(Base64, RefusesInvalidText) {
   for (const char* text : {"Z", "Zg=", "Zg", "Z===", "====", "Zg==Zg==", "Zm 9", "Zm9\xc3", "=m9v", "Z=9v"}) {
     EXPECT_FALSE(from_base64(text)) << text;
   }

@@ -9,19 +9,19 @@
 namespace whence {
 namespace {
 
-TEST(ChildProcess, GivesOutputAndStatus) {
-  const std::string many = "head -c 300000 /dev/zero | tr '\\0' x; exit 3";  // more than a pipe holds
-  const auto end = run_child({"sh", "-c", many});
-  ASSERT_TRUE(end);
-  EXPECT_EQ(end->output, std::string(300000, 'x'));
-  EXPECT_EQ(WEXITSTATUS(end->status), 3);
+TEST(ChildProcess, ReturnsOutputAndStatus) {
+  const std::string script = "head -c 300000 /dev/zero | tr '\\0' x; exit 3";  // more than the buffer of a pipe
+  const auto result = run_child({"sh", "-c", script});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->output, std::string(300000, 'x'));
+  EXPECT_EQ(WEXITSTATUS(result->status), 3);
 }
 
-TEST(ChildProcess, HasEmptyInputAndTheRequestedEnvironment) {
-  const auto end = run_child({"/bin/sh", "-c", "cat; echo $GIVEN; echo hidden >&2"},
-                             {.environment = {"GIVEN=that", "PATH=/usr/bin:/bin"}, .hide_errors = true});
-  ASSERT_TRUE(end);
-  EXPECT_EQ(end->output, "that\n");
+TEST(ChildProcess, HasEmptyInputAndOnlyTheSpecifiedEnvironment) {
+  const auto result = run_child({"/bin/sh", "-c", "cat; echo $NAME; echo hidden >&2"},
+                                {.environment = {"NAME=value", "PATH=/usr/bin:/bin"}, .hide_errors = true});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->output, "value\n");
 }
 
 TEST(ChildProcess, ReportsAFailedStart) {

@@ -1,4 +1,4 @@
-// Compares the table of codes with the enum, and checks both forms of a diagnostic.
+// The table of codes matches the enum. Also: the text and JSON forms of a diagnostic.
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@
 namespace whence {
 namespace {
 
-// Returns the name and number of each enumerator of Code, read from the header's text.
+// Returns the name and number of each enumerator of Code by parsing the header.
 std::vector<std::pair<std::string, int>> enumerators() {
   const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/include/whence/diagnostics.h");
   const std::size_t start = header.find("enum class Code");
@@ -44,7 +44,7 @@ TEST(Diagnostic, TableMatchesEnum) {
   }
 }
 
-TEST(Diagnostic, HundredsDecideTheExitCode) {
+TEST(Diagnostic, HundredsDetermineTheExitCode) {
   const std::map<int, ExitCode> exits{{1, ExitCode::usage},  {2, ExitCode::malformed}, {3, ExitCode::unsupported},
                                       {4, ExitCode::output}, {5, ExitCode::security},  {9, ExitCode::bug}};
   for (const CodeInfo& entry : all_codes()) {
@@ -78,9 +78,9 @@ TEST(Diagnostic, TextIsOneLine) {
       {[](Diagnostic& d) { d = {Code::baked_size, Severity::warning, "64", {.file = "m.pt"}, "", 1, {}}; },
        "warning: E0304 baked size: 64 at m.pt"},
       {[](Diagnostic& d) {
-         d = {Code::corrupt_file, Severity::error, "bad name '\x1b[31m\n\x7f'", {}, "mend it", 1, {}};
+         d = {Code::corrupt_file, Severity::error, "bad name '\x1b[31m\n\x7f'", {}, "repair it", 1, {}};
        },
-       "E0204 corrupt file: bad name '\\x1b[31m\\n\\x7f'; try: mend it"},
+       "E0204 corrupt file: bad name '\\x1b[31m\\n\\x7f'; try: repair it"},
   };
   for (const Row& row : rows) {
     Diagnostic diagnostic = missing_converter();
@@ -89,7 +89,7 @@ TEST(Diagnostic, TextIsOneLine) {
   }
 }
 
-TEST(Diagnostic, JsonHoldsEveryPart) {
+TEST(Diagnostic, JsonContainsEveryField) {
   Diagnostic diagnostic = missing_converter();
   diagnostic.more_places = {{.has_module = true}};
   const auto json = nlohmann::json::parse(to_json(diagnostic));
@@ -100,18 +100,18 @@ TEST(Diagnostic, JsonHoldsEveryPart) {
                              .dump());
 }
 
-TEST(Diagnostic, JsonSurvivesBytesThatAreNotUtf8) {
+TEST(Diagnostic, JsonReplacesInvalidUtf8) {
   Diagnostic diagnostic = missing_converter();
   diagnostic.message = "\xff";
   EXPECT_EQ(nlohmann::json::parse(to_json(diagnostic))["message"], "\xef\xbf\xbd");
 }
 
-TEST(Diagnostic, WorstErrorDecidesTheExitCode) {
-  const auto one = [](Code code, Severity severity) { return Diagnostic{code, severity, "", {}, "", 1, {}}; };
+TEST(Diagnostic, TheWorstErrorDeterminesTheExitCode) {
+  const auto diagnostic = [](Code code, Severity severity) { return Diagnostic{code, severity, "", {}, "", 1, {}}; };
   EXPECT_EQ(exit_code({}), ExitCode::ok);
-  EXPECT_EQ(exit_code({one(Code::internal, Severity::warning)}), ExitCode::ok);
-  EXPECT_EQ(exit_code({one(Code::usage, Severity::error), one(Code::no_converter, Severity::error),
-                       one(Code::corrupt_file, Severity::error)}),
+  EXPECT_EQ(exit_code({diagnostic(Code::internal, Severity::warning)}), ExitCode::ok);
+  EXPECT_EQ(exit_code({diagnostic(Code::usage, Severity::error), diagnostic(Code::no_converter, Severity::error),
+                       diagnostic(Code::corrupt_file, Severity::error)}),
             ExitCode::unsupported);
 }
 

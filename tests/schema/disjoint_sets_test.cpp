@@ -1,4 +1,4 @@
-// Unites sets of numbers pair by pair.
+// Unites pairs of sets.
 #include "schema/disjoint_sets.h"
 
 #include <gtest/gtest.h>
@@ -6,14 +6,14 @@
 namespace whence {
 namespace {
 
-TEST(DisjointSets, UniteKeepsTheSecondRoot) {
+TEST(DisjointSets, UnitedSetsHaveTheSecondRoot) {
   DisjointSets sets(5);
   sets.unite(0, 1);
   sets.unite(2, 3);
   EXPECT_EQ(sets.root(0), 1U);
   EXPECT_NE(sets.root(0), sets.root(2));
   sets.unite(0, 2);
-  for (const std::size_t one : {0U, 1U, 2U, 3U}) EXPECT_EQ(sets.root(one), 3U);
+  for (const std::size_t number : {0U, 1U, 2U, 3U}) EXPECT_EQ(sets.root(number), 3U);
   EXPECT_EQ(sets.root(4), 4U);
   sets.add();
   EXPECT_EQ(sets.size(), 6U);

@@ -1,4 +1,4 @@
-// The dtype table, and promotion in the error-prone cases of torch.promote_types (PyTorch 2.13).
+// The dtype table, and promotion in the difficult cases of torch.promote_types (PyTorch 2.13).
 #include "schema/dtype.h"
 
 #include <gtest/gtest.h>
@@ -19,15 +19,16 @@ TEST(DType, PyTorchAndOnnxNumbersRoundTrip) {
   EXPECT_EQ(from_onnx(8), DType::undefined);          // STRING
 }
 
-TEST(DType, OtherNames) {
+TEST(DType, ParsesAliases) {
   EXPECT_EQ(parse_dtype("torch.int64"), DType::int64);
   EXPECT_EQ(parse_dtype("long"), DType::int64);
   EXPECT_EQ(parse_dtype("torch.half"), DType::float16);
   EXPECT_EQ(parse_dtype("cdouble"), DType::complex128);
-  for (const char* wrong : {"", "torch.", "undefined", "int128", "Int64"}) EXPECT_FALSE(parse_dtype(wrong)) << wrong;
+  for (const char* invalid : {"", "torch.", "undefined", "int128", "Int64"})
+    EXPECT_FALSE(parse_dtype(invalid)) << invalid;
 }
 
-TEST(DType, Promotion) {
+TEST(DType, PromotesLikePyTorch) {
   struct Row {
     DType a, b, expected;
   };

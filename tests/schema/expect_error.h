@@ -1,4 +1,4 @@
-// Expects that `action` throws an Error with this code and a remedy. Returns the error's text for further checks.
+// Expects that `action` throws an Error with this code and a remedy. Returns the text of the error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::string expect_error(Code code, Action action) {
     EXPECT_FALSE(error.diagnostics().front().remedy.empty()) << error.what();
     return error.what();
   }
-  ADD_FAILURE() << "expected " << label(code) << ", nothing was thrown";
+  ADD_FAILURE() << "expected " << label(code) << ", but nothing was thrown";
   return "";
 }
 

@@ -1,4 +1,4 @@
-// Reads files by mapping, writes files atomically, and computes digests.
+// Memory-mapped files, atomic writes, and digests.
 #include "schema/files/files.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns bytes without a short period, so that a piece copied to a wrong position is detected.
+// Returns bytes without a short period, so that bytes copied to a wrong position are detected.
 std::string noise(std::size_t size) {
   std::string text(size, '\0');
   std::uint32_t state = 1;
@@ -36,7 +36,7 @@ TEST(MappedFile, ReadsTheFileAndSlices) {
   EXPECT_EQ(as_text(slice.in_memory().value()), "3456");
   EXPECT_EQ(slice.file(), folder / "a");
   EXPECT_EQ(slice.offset(), 3u);
-  file->release(0, file->size());  // advice only: the bytes stay readable
+  file->release(0, file->size());  // a hint to the kernel: the bytes stay readable
   EXPECT_EQ(file->text(), "0123456789");
   EXPECT_EQ(file->slice(file, 10, 0).size(), 0u);
   expect_error(Code::truncated_file, [&] { file->slice(file, 3, 8); });
@@ -56,7 +56,7 @@ TEST(MappedFile, ReportsUnreadableFiles) {
   expect_error(Code::wrong_kind, [&] { MappedFile::open(folder / "pipe"); });
 }
 
-TEST(AtomicFile, KeepsTheTargetUntilCommit) {
+TEST(AtomicFile, DoesNotChangeTheTargetBeforeCommit) {
   const TemporaryFolder folder;
   write_file(folder / "a", "old");
   {
@@ -77,7 +77,7 @@ TEST(AtomicFile, KeepsTheTargetUntilCommit) {
   EXPECT_EQ(folder.file_count(), 1u);
 }
 
-TEST(AtomicFile, KeepsModeAndLinks) {
+TEST(AtomicFile, PreservesModeAndLinks) {
   const TemporaryFolder folder;
   write_file(folder / "real", "old");
   fs::permissions(folder / "real", fs::perms::owner_read | fs::perms::owner_write | fs::perms::owner_exec);
@@ -105,7 +105,7 @@ TEST(AtomicFile, RefusesUnwritableTargets) {
 }
 
 // /dev/full accepts no bytes, like a full disk. Devices are written to and never replaced.
-TEST(AtomicFile, FullDiskIsAnErrorAndDevicesStayDevices) {
+TEST(AtomicFile, ReportsAFullDiskAndDoesNotReplaceDevices) {
   EXPECT_NE(expect_error(Code::cannot_write, [&] { write_file("/dev/full", "x"); }).find("free space"),
             std::string::npos);
   expect_error(Code::cannot_write, [&] { write_file("/dev/full", noise(1 << 20)); });
@@ -113,13 +113,13 @@ TEST(AtomicFile, FullDiskIsAnErrorAndDevicesStayDevices) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
-TEST(AtomicFile, CopiesSpansOfFiles) {
+TEST(AtomicFile, CopiesPartsOfFiles) {
   const TemporaryFolder folder;
   const std::string source = noise(3'000'001);
   write_file(folder / "source", source);
   const auto file = MappedFile::open(folder / "source");
   struct Row {
-    std::size_t before, offset, size;  // bytes written first; the span
+    std::size_t before, offset, size;  // bytes written before the part; the part
   };
   const Row rows[] = {{0, 0, 3'000'001},
                       {5, 0, 3'000'001},
@@ -154,7 +154,7 @@ TEST(AtomicFile, CopiesFromTheMappingOfADeletedFile) {
   EXPECT_TRUE(content_of(folder / "out") == source);
 }
 
-TEST(AtomicFile, AShortenedSourceIsAnError) {
+TEST(AtomicFile, ReportsAShortenedSource) {
   const TemporaryFolder folder;
   write_file(folder / "source", noise(100'000));
   for (const std::uint64_t offset : {0u, 1u}) {

@@ -1,4 +1,4 @@
-// Derives sizes from their values in a few runs, and computes sizes by the operations of a caller.
+// Derives sizes from their values in a few runs, and computes sizes with the caller's operations.
 #include "schema/fit.h"
 
 #include <gtest/gtest.h>
@@ -13,16 +13,16 @@ const Size n = Size::symbol(SymbolId(0)), m = Size::symbol(SymbolId(1));
 // The values of n and m in four runs.
 const std::vector<SeenSize> symbol_values{{n, {5, 7, 1050, 1}}, {m, {3, 8, 4, 2}}};
 
-std::vector<std::int64_t> numbers(const auto& rule) {
-  std::vector<std::int64_t> all;
+std::vector<std::int64_t> numbers(const auto& formula) {
+  std::vector<std::int64_t> results;
   for (std::size_t run = 0; run < 4; ++run)
-    all.push_back(rule(symbol_values[0].numbers[run], symbol_values[1].numbers[run]));
-  return all;
+    results.push_back(formula(symbol_values[0].numbers[run], symbol_values[1].numbers[run]));
+  return results;
 }
 
 using Length = std::int64_t;  // the value of a size in one run
 
-TEST(Fit, FindsTheRuleOfTheNumbers) {
+TEST(Fit, FindsTheFormulaOfTheNumbers) {
   EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a; }), symbol_values, 1), n);
   EXPECT_EQ(fit_size(numbers([](Length, Length b) { return 3 * b; }), symbol_values, 1), 3 * m);
   EXPECT_EQ(fit_size(numbers([](Length a, Length) { return 2 * a - 1; }), symbol_values, 1), 2 * n - 1);
@@ -31,22 +31,22 @@ TEST(Fit, FindsTheRuleOfTheNumbers) {
   EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), symbol_values, 64), floor_div(n + 6, 7));
 }
 
-TEST(Fit, RefusesWhatNoRuleGives) {
+TEST(Fit, RefusesNumbersWithoutAFormula) {
   EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a % 4; }), symbol_values, 64), std::nullopt);
   EXPECT_EQ(fit_size(numbers([](Length a, Length) { return (a + 6) / 7; }), symbol_values, 6), std::nullopt);
   EXPECT_EQ(fit_size(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), symbol_values, 64), std::nullopt);
 }
 
-// The runs have only two distinct sizes, 2 and 5, and some line passes through any two points.
-TEST(Fit, NeedsThreeSizesForALine) {
-  const std::vector<SeenSize> two{{n, {2, 5, 5}}};
-  EXPECT_EQ(fit_size({4, 25, 25}, two, 1), n * n);
-  EXPECT_EQ(fit_size({3, 14, 14}, two, 1), std::nullopt);
-  EXPECT_EQ(fit_size({3, 6, 6}, two, 1), n + 1);
+// With only two distinct sizes, 2 and 5, every result fits a linear formula.
+TEST(Fit, NeedsThreeSizesForALinearFormula) {
+  const std::vector<SeenSize> sizes{{n, {2, 5, 5}}};
+  EXPECT_EQ(fit_size({4, 25, 25}, sizes, 1), n * n);
+  EXPECT_EQ(fit_size({3, 14, 14}, sizes, 1), std::nullopt);
+  EXPECT_EQ(fit_size({3, 6, 6}, sizes, 1), n + 1);
 }
 
-// At 2, 5, 14 and 1 rounding up by 4 gives what n // 4 + 1 gives, at 4 it does not.
-TEST(Fit, TakesAQuotientThatTheSizesTellFromAllOthers) {
+// For the sizes 2, 5, 14 and 1, n // 4 + 1 and (n + 3) // 4 are equal; for 4, they differ.
+TEST(Fit, AcceptsAQuotientOnlyIfNoOtherFits) {
   EXPECT_EQ(fit_size({1, 2, 4, 1}, {{n, {2, 5, 14, 1}}}, 64), std::nullopt);
   EXPECT_EQ(fit_size({1, 2, 4, 1, 2, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n, 4) + 1);
   EXPECT_EQ(fit_size({1, 2, 4, 1, 1, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n + 3, 4));

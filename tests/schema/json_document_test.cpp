@@ -1,5 +1,4 @@
-// A JsonDocument has the content of nlohmann's tree of the same text. It refuses the texts that nlohmann refuses, and
-// texts with a repeated key.
+// JsonDocument parses text like nlohmann::json does, but also refuses repeated keys.
 #include "schema/json_document.h"
 
 #include <random>
@@ -25,13 +24,13 @@ bool has_repeated_key(const std::string& text) {
   return !Json::parse(text, callback, /*allow_exceptions=*/false).is_discarded() && repeated;
 }
 
-void expect_same(const std::string& text) {
+void expect_agreement(const std::string& text) {
   const Json expected = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto document = JsonDocument::parse(text);
   EXPECT_EQ(document == nullptr, expected.is_discarded() || has_repeated_key(text)) << text;
   if (document == nullptr || expected.is_discarded()) return;
   EXPECT_EQ(document->root().to_json(), expected) << text;
-  EXPECT_EQ(document->root().to_json().dump(), expected.dump()) << text;  // the keys are in the same order
+  EXPECT_EQ(document->root().to_json().dump(), expected.dump()) << text;  // compares the order of keys
 }
 
 JsonDocument::Failure failure_of(const std::string& text, int max_depth = 500) {
@@ -40,7 +39,7 @@ JsonDocument::Failure failure_of(const std::string& text, int max_depth = 500) {
   return failure;
 }
 
-TEST(JsonDocument, HoldsEveryKindOfValue) {
+TEST(JsonDocument, ParsesEveryKindOfValue) {
   for (const char* text : {"null",
                            "true",
                            "false",
@@ -62,7 +61,7 @@ TEST(JsonDocument, HoldsEveryKindOfValue) {
                            "[[],[[]],{}]",
                            R"({"a":{"b":[1,"x",null]},"c":2})",
                            " [ 1 , 2 ] "}) {
-    expect_same(text);
+    expect_agreement(text);
   }
 }
 
@@ -70,29 +69,29 @@ TEST(JsonDocument, RefusesInvalidJson) {
   for (const char* text : {"", "[", "[1,", "{\"a\"", "{\"a\":", "{a:1}", "[1]]", "[01]", "\"\\x\"", "\"\x80\"",
                            "[1e999]", "tru", "[1 2]", "{\"a\" 1}", "nan", "-", "1.", "1e", "\"\\ud800\""}) {
     EXPECT_EQ(JsonDocument::parse(text), nullptr) << text;
-    expect_same(text);
+    expect_agreement(text);
   }
 }
 
 TEST(JsonDocument, RefusesARepeatedKey) {
   EXPECT_EQ(JsonDocument::parse(R"({"a":1,"b":2,"a":3})"), nullptr);
-  std::string many = "{";
-  for (int i = 0; i < 40; ++i) many += "\"k" + std::to_string(i) + "\":1,";
-  EXPECT_EQ(JsonDocument::parse(many + "\"k7\":2}"), nullptr);
-  const std::string different = many + "\"k40\":2}";
-  EXPECT_EQ(JsonDocument::parse(different)->root().find("k40")->integer(), 2);
+  std::string members = "{";
+  for (int i = 0; i < 40; ++i) members += "\"k" + std::to_string(i) + "\":1,";
+  EXPECT_EQ(JsonDocument::parse(members + "\"k7\":2}"), nullptr);
+  const std::string unique = members + "\"k40\":2}";
+  EXPECT_EQ(JsonDocument::parse(unique)->root().find("k40")->integer(), 2);
 }
 
-TEST(JsonDocument, AgreesWithNlohmannOnChangedBytes) {
-  const std::string good =
+TEST(JsonDocument, AgreesWithNlohmannOnRandomChanges) {
+  const std::string valid =
       R"({"strings":["a","b\n"],"t":{"columns":["x","y"],"rows":[[1,-2.5e3],[null,{"value":7}]]},"u":[]})";
   std::mt19937 generator(7);
   for (int i = 0; i < 3000; ++i) {
-    std::string text = good;
+    std::string text = valid;
     for (int edits = 1 + static_cast<int>(generator() % 3); edits > 0; --edits) {
       text[generator() % text.size()] = R"({}[]",:0-1.e\ntu)"[generator() % 17];
     }
-    expect_same(text);
+    expect_agreement(text);
   }
 }
 
@@ -110,7 +109,7 @@ TEST(JsonDocument, LimitsItsDepth) {
   EXPECT_TRUE(failure_of(std::string(1'000'000, '[')).too_deep);
 }
 
-TEST(JsonDocument, AnswersFitTheKind) {
+TEST(JsonDocument, QueriesDependOnTheKind) {
   const auto document = JsonDocument::parse(R"([7,-7,2.5,"seven",true,18446744073709551615])");
   const JsonValue list = document->root();
   EXPECT_TRUE(list[0].is_unsigned() && list[0].is_integer() && list[0].is_number());

@@ -6,7 +6,7 @@
 namespace whence {
 namespace {
 
-TEST(NearestNames, MatchByEditDistanceOrPart) {
+TEST(NearestNames, MatchByEditDistanceOrSubstring) {
   const std::vector<std::string_view> names = {"/encoder/MatMul", "/encoder/Add", "/pooler/Gemm", "/decoder/MatMul"};
   EXPECT_EQ(nearest_names("/encoder/MatMil", names, 2),
             (std::vector<std::string>{"/encoder/MatMul", "/decoder/MatMul"}));

@@ -35,7 +35,7 @@ struct ArgumentText {
 
 std::string text(const Argument& argument) { return std::visit(ArgumentText{}, argument.data); }
 
-TEST(OpSchema, Defaults) {
+TEST(OpSchema, ParsesDefaults) {
   const std::pair<const char*, const char*> rows[] = {
       {"int dim=-1", "-1"},
       {"int x=9223372036854775807", "9223372036854775807"},
@@ -76,7 +76,7 @@ TEST(OpSchema, Defaults) {
   }
 }
 
-TEST(OpSchema, Types) {
+TEST(OpSchema, ParsesTypes) {
   struct Row {
     const char* type;
     SchemaType expected;
@@ -98,7 +98,7 @@ TEST(OpSchema, Types) {
        {.base = "__torch__.torch.classes.quantized.Conv2dPackedParamsBase", .alias = ""}},
   };
   for (const Row& row : rows) {
-    // A type has one form for an argument and for a single result.
+    // Arguments and single results have the same syntax.
     const OpSchema schema = parse_op_schema("aten::f(" + std::string(row.type) + " x) -> " + row.type);
     for (const SchemaType& type : {schema.arguments.at(0).type, schema.returns.at(0).type}) {
       EXPECT_EQ(type.base, row.expected.base) << row.type;
@@ -111,7 +111,7 @@ TEST(OpSchema, Types) {
   }
 }
 
-TEST(OpSchema, NamesArgumentsAndReturns) {
+TEST(OpSchema, ParsesNamesArgumentsAndReturns) {
   const OpSchema add =
       parse_op_schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
   EXPECT_EQ(add.name, "aten::add_");
@@ -140,15 +140,15 @@ TEST(OpSchema, NamesArgumentsAndReturns) {
   EXPECT_EQ(parse_op_schema("aten::f() -> (str, int)").returns.size(), 2u);
 }
 
-TEST(OpSchema, RefusesErrors) {
-  for (const char* wrong :
+TEST(OpSchema, RefusesInvalidSchemas) {
+  for (const char* invalid :
        {"", "gelu(Tensor self) -> Tensor", "aten::gelu", "aten::gelu(Tensor self", "aten::gelu(Tensor self)",
         "aten::gelu(Tensor) -> Tensor", "aten::gelu(Tensor self Tensor other) -> Tensor",
         "aten::gelu(Tensor self) -> Tensor, Tensor", "aten::gelu(str s='x) -> Tensor", "aten::gelu(int x=y) -> Tensor",
         "aten::gelu(ScalarType t=int128) -> Tensor", "aten::gelu(MemoryFormat m=9) -> Tensor",
         "aten::gelu(int[ x) -> Tensor", "aten::gelu(int x=) -> Tensor", "aten::gelu(Tensor(a self) -> Tensor",
         "aten::gelu(Tensor self) -> (Tensor"}) {
-    expect_error(Code::internal, [&] { parse_op_schema(wrong); });
+    expect_error(Code::internal, [&] { parse_op_schema(invalid); });
   }
 }
 

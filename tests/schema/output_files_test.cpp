@@ -1,4 +1,4 @@
-// Output files that are renamed to their targets together, or not at all.
+// Either all output files are renamed to their targets, or none.
 #include "schema/files/output_files.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(OutputFiles, AllAreRenamedAtTheEnd) {
+TEST(OutputFiles, CommitRenamesAllFiles) {
   const TemporaryFolder folder;
   write_file(folder / "old", "before");
   {
@@ -27,7 +27,7 @@ TEST(OutputFiles, AllAreRenamedAtTheEnd) {
   EXPECT_EQ(folder.file_count(), 2U);
 }
 
-// While the files are written, a folder replaces one target, so that the rename to this target fails.
+// A folder replaces one target before the commit, so that the rename to this target fails.
 TEST(OutputFiles, RestoresAllTargetsIfOneRenameFails) {
   for (const char* failing : {"a", "b", "c", "d"}) {
     const TemporaryFolder folder;
@@ -48,7 +48,7 @@ TEST(OutputFiles, RestoresAllTargetsIfOneRenameFails) {
   }
 }
 
-TEST(OutputFiles, AnIncompleteFileKeepsAllTargets) {
+TEST(OutputFiles, AFailedWriteChangesNoTarget) {
   const TemporaryFolder folder;
   write_file(folder / "a", "before");
   {
@@ -61,7 +61,7 @@ TEST(OutputFiles, AnIncompleteFileKeepsAllTargets) {
   EXPECT_EQ(folder.file_count(), 1U);
 }
 
-TEST(OutputFiles, RefusesOneFileTwice) {
+TEST(OutputFiles, RefusesAFileThatIsAddedTwice) {
   const TemporaryFolder folder;
   write_file(folder / "a", "before");
   fs::create_symlink("a", folder / "link");
@@ -73,21 +73,21 @@ TEST(OutputFiles, RefusesOneFileTwice) {
   files.add("/dev/null");
 }
 
-TEST(OutputFiles, ANewTargetIsNotReplacedIfRequested) {
+TEST(OutputFiles, DoesNotReplaceARequiredNewTarget) {
   const TemporaryFolder folder;
   {
     OutputFiles files;
     AtomicFile& file = files.add(folder / "a");
     file.require_new_target();
-    file.write("ours");
-    write_file(folder / "a", "theirs");
+    file.write("output");
+    write_file(folder / "a", "another");
     expect_error(Code::cannot_write, [&] { files.commit(); });
   }
-  EXPECT_EQ(content_of(folder / "a"), "theirs");
+  EXPECT_EQ(content_of(folder / "a"), "another");
   EXPECT_EQ(folder.file_count(), 1U);
 }
 
-TEST(OutputFiles, TakesFinishedFiles) {
+TEST(OutputFiles, MovesFinishedFiles) {
   const TemporaryFolder folder;
   write_file(folder / "finished", "bytes");
   write_file(folder / "old", "before");
@@ -106,14 +106,14 @@ TEST(SameContent, ComparesBytes) {
   write_file(folder / "b", std::string(4'999'999, 'a') + "b");
   write_file(folder / "c", std::string(5'000'000, 'a'));
   write_file(folder / "empty", "");
-  write_file(folder / "nothing", "");
+  write_file(folder / "empty2", "");
   write_file(folder / "large", std::string(40'000'000, 'a'));
-  write_file(folder / "large too", std::string(39'999'999, 'a') + "b");
+  write_file(folder / "large2", std::string(39'999'999, 'a') + "b");
   EXPECT_TRUE(same_content(folder / "a", folder / "c"));
   EXPECT_FALSE(same_content(folder / "a", folder / "b"));
-  EXPECT_FALSE(same_content(folder / "large", folder / "large too"));
+  EXPECT_FALSE(same_content(folder / "large", folder / "large2"));
   EXPECT_FALSE(same_content(folder / "a", folder / "empty"));
-  EXPECT_TRUE(same_content(folder / "empty", folder / "nothing"));
+  EXPECT_TRUE(same_content(folder / "empty", folder / "empty2"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Narrows the ranges of sizes by the conditions of the branches around an operation.
+// The conditions of the branches around an operation narrow the ranges of sizes.
 #include "schema/path_conditions.h"
 
 #include <gtest/gtest.h>
@@ -31,11 +31,11 @@ TEST(PathConditions, DoNotNarrowOtherSizes) {
   expect_range({{Size::unknown(), Relation::equal, 1}}, rows, 0, largest);
 }
 
-TEST(PathConditions, NegatedTwiceAreUnchanged) {
-  for (const auto each : {Relation::equal, Relation::different, Relation::less, Relation::at_most, Relation::greater,
-                          Relation::at_least}) {
-    EXPECT_NE(negated(each), each);
-    EXPECT_EQ(negated(negated(each)), each);
+TEST(PathConditions, NegatingTwiceRestoresTheRelation) {
+  for (const auto relation : {Relation::equal, Relation::different, Relation::less, Relation::at_most,
+                              Relation::greater, Relation::at_least}) {
+    EXPECT_NE(negated(relation), relation);
+    EXPECT_EQ(negated(negated(relation)), relation);
   }
 }
 

@@ -1,4 +1,4 @@
-// The memory layouts of tensors with symbolic sizes, and the reshapes that are views.
+// Memory layouts of tensors with symbolic sizes, and the conditions under which a reshape is a view.
 #include "schema/place.h"
 
 #include <gtest/gtest.h>
@@ -19,31 +19,31 @@ class Views {
     program.symbols.items() = {{"n", 3}, {"m", 5}};
   }
 
-  // A size of -1 is n, -2 is m, and -3 is a dynamic size without a symbol.
+  // -1 is the size n, -2 is m, and -3 is a dynamic size without a symbol.
   ValueId tensor(std::initializer_list<std::int64_t> sizes) {
-    Value added;
-    std::vector<Dim>& dims = added.type.dims.emplace();
+    Value new_value;
+    std::vector<Dim>& dims = new_value.type.dims.emplace();
     for (const std::int64_t size : sizes) {
       dims.push_back(size >= 0    ? Dim{size, false, none_id}
                      : size == -3 ? Dim{7, true, none_id}
                                   : Dim{-1 - size == 0 ? 3 : 5, true, SymbolId(-1 - size)});
     }
-    return program.values.add(std::move(added));
+    return program.values.add(std::move(new_value));
   }
   MemoryPlace rows(std::initializer_list<std::int64_t> sizes) { return *row_major_place(program, tensor(sizes)); }
 
-  Node node(const char* target, std::vector<NamedArgument> more, std::initializer_list<std::int64_t> result,
+  Node node(const char* target, std::vector<NamedArgument> arguments, std::initializer_list<std::int64_t> result,
             std::size_t results = 1) {
-    Node added;
-    added.target = target;
-    added.arguments = {{"self", value(ValueId(0))}};
-    added.arguments.insert(added.arguments.end(), more.begin(), more.end());
-    for (std::size_t i = 0; i < results; ++i) added.outputs.push_back(tensor(result));
-    return added;
+    Node new_node;
+    new_node.target = target;
+    new_node.arguments = {{"self", value(ValueId(0))}};
+    new_node.arguments.insert(new_node.arguments.end(), arguments.begin(), arguments.end());
+    for (std::size_t i = 0; i < results; ++i) new_node.outputs.push_back(tensor(result));
+    return new_node;
   }
-  MemoryPlace view_of(const MemoryPlace& base, const char* target, std::vector<NamedArgument> more,
+  MemoryPlace view_of(const MemoryPlace& base, const char* target, std::vector<NamedArgument> arguments,
                       std::initializer_list<std::int64_t> result) {
-    return place_of_view(program, node(target, std::move(more), result), 0, base).value();
+    return place_of_view(program, node(target, std::move(arguments), result), 0, base).value();
   }
   Sharing sharing(const MemoryPlace& base, const char* target, std::initializer_list<std::int64_t> result) {
     return sharing_of(program, node(target, {}, result), base);
@@ -56,13 +56,13 @@ std::vector<NamedArgument> dims(std::int64_t a, std::int64_t b) { return {{"dim0
 
 bool is_view(const Sharing& sharing, std::int64_t rows, std::int64_t columns) {
   const auto number = [&](SymbolId id) { return std::optional(id == SymbolId(0) ? rows : columns); };
-  for (const Constraint& each : sharing.condition) {
-    if (!holds(each, number).value()) return false;
+  for (const Constraint& constraint : sharing.condition) {
+    if (!holds(constraint, number).value()) return false;
   }
   return true;
 }
 
-TEST(Places, OffsetsAndStridesFollowTheRules) {
+TEST(Places, ViewsHaveOffsetsAndStrides) {
   Views v;
   const MemoryPlace x = v.rows({-1, -2, 4});
   EXPECT_EQ(x.strides, (std::vector<Size>{m * 4, 4, 1}));
@@ -84,7 +84,7 @@ TEST(Places, OffsetsAndStridesFollowTheRules) {
   EXPECT_FALSE(order_in_memory(odd));
 }
 
-TEST(Places, AReshapeIsAViewIfTheSizesAllowIt) {
+TEST(Places, AReshapeMayBeAViewDependingOnSizes) {
   Views v;
   const MemoryPlace x = v.rows({-1, -2, 4}), swapped = v.view_of(x, "aten::transpose", dims(0, 1), {-2, -1, 4});
   EXPECT_EQ(v.sharing(x, "aten::reshape", {-3, 4}).kind, Sharing::Kind::view);
@@ -92,7 +92,7 @@ TEST(Places, AReshapeIsAViewIfTheSizesAllowIt) {
   for (const char* target : {"aten::reshape", "aten::contiguous", "aten::ravel"}) {
     const Sharing sharing = v.sharing(swapped, target, {-2, -1, 4});
     if (target == std::string("aten::reshape")) {
-      EXPECT_EQ(sharing.kind, Sharing::Kind::view);  // the same axes
+      EXPECT_EQ(sharing.kind, Sharing::Kind::view);  // the axes do not change
       continue;
     }
     EXPECT_EQ(sharing.kind, Sharing::Kind::depends) << target;
@@ -108,7 +108,7 @@ TEST(Places, AReshapeIsAViewIfTheSizesAllowIt) {
   EXPECT_EQ(sharing_of(v.program, v.node("aten::reshape", {}, {-1, 12}), std::nullopt).kind, Sharing::Kind::unknown);
 }
 
-TEST(Places, ContiguousKeepsTheArrangementOfItsArgument) {
+TEST(Places, ContiguousPreservesTheArrangement) {
   Views v;
   const MemoryPlace axes = *with_separate_axes(v.program, v.tensor({-1, -2, 4}));
   EXPECT_EQ(*arrangement_of_view(v.program, v.node("aten::contiguous", {}, {-1, -2, 4}), 0, axes), axes);
@@ -117,7 +117,7 @@ TEST(Places, ContiguousKeepsTheArrangementOfItsArgument) {
   EXPECT_FALSE(arrangement_of_view(v.program, v.node("aten::ravel", {}, {-3}), 0, axes));
 }
 
-TEST(Places, PartsMayBeDisjoint) {
+TEST(Places, DetectsDisjointParts) {
   Views v;
   const MemoryPlace x = v.rows({-1, -2, 3});
   const auto part = [&](const MemoryPlace& base, std::int64_t dim, std::int64_t index,
@@ -141,8 +141,8 @@ TEST(Places, PartsMayBeDisjoint) {
   EXPECT_FALSE(has_distinct_elements(v.program, windows(3, 2)));
 }
 
-// y = x.t() on only one side of a branch; h = h.t() in each iteration of a loop.
-TEST(Places, BranchAndLoopResultsAreKnownIfAllSidesAgree) {
+// Only one branch transposes x. The loop transposes its variable in each iteration.
+TEST(Places, ResultsOfBranchesAndLoopsHaveALayoutIfItIsUnique) {
   Views v;
   const ValueId x = v.tensor({-1, -1}), swapped = v.tensor({-1, -1}), chosen = v.tensor({-1, -1});
   Node transpose = v.node("aten::t", {}, {});

@@ -1,4 +1,4 @@
-// Queries on a Program.
+// Queries and digest of a Program.
 #include "schema/program.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(Program, OperationsAreInExecutionOrder) {
   EXPECT_EQ(nodes[0]->find("alpha"), nullptr);
 }
 
-TEST(Program, CommonAncestorIsTheDeepestScopeAroundAll) {
+TEST(Program, CommonAncestorIsTheDeepestCommonScope) {
   const Program program = sample_sidecar().program;
   // 0 root; 1 block, first call; 2 its linear; 3 block, second call; 4 its linear
   const std::pair<std::vector<int>, int> rows[] = {{{}, 0},     {{2}, 2},      {{2, 2}, 2}, {{1, 2}, 1},
@@ -36,24 +36,24 @@ TEST(Program, DigestIdentifiesARecording) {
   const Program program = sample_sidecar().program;
   const std::string digest = program_digest(program);
   EXPECT_EQ(digest.size(), 32u);
-  Program same = program;
-  same.producer = "another whence";
-  same.source.file = "renamed.pt";
-  same.values[ValueId(0)].name = "renamed";
-  EXPECT_EQ(program_digest(same), digest);
+  Program renamed = program;
+  renamed.producer = "another whence";
+  renamed.source.file = "renamed.pt";
+  renamed.values[ValueId(0)].name = "renamed";
+  EXPECT_EQ(program_digest(renamed), digest);
 
-  Program other = program;
-  other.body.nodes[1].blocks[0].nodes[0].overload = "other";
-  EXPECT_NE(program_digest(other), digest);
-  other = program;
-  other.body.nodes[0].origin.scope = ScopeId(4);
-  EXPECT_NE(program_digest(other), digest);
-  other = program;
-  other.parameters[ParameterId(0)].name += "2";
-  EXPECT_NE(program_digest(other), digest);
+  Program changed = program;
+  changed.body.nodes[1].blocks[0].nodes[0].overload = "changed";
+  EXPECT_NE(program_digest(changed), digest);
+  changed = program;
+  changed.body.nodes[0].origin.scope = ScopeId(4);
+  EXPECT_NE(program_digest(changed), digest);
+  changed = program;
+  changed.parameters[ParameterId(0)].name += "2";
+  EXPECT_NE(program_digest(changed), digest);
 }
 
-TEST(TensorData, CountsElements) {
+TEST(TensorData, ElementCountIsTheProductOfTheShape) {
   EXPECT_EQ((TensorData{DType::float32, {}, {}}).element_count(), 1);
   EXPECT_EQ((TensorData{DType::float32, {2, 0, 3}, {}}).element_count(), 0);
   EXPECT_EQ((TensorData{DType::float32, {2, 5, 3}, {}}).element_count(), 30);

@@ -113,7 +113,7 @@ Node node(std::string target, std::string overload, std::vector<NamedArgument> a
   return node;
 }
 
-// Adds linear(x, w), an If with one operator that has every kind of argument, and unbind.
+// Adds linear(x, w), an If around an operator with every kind of argument, and unbind.
 void add_operations(Program& program) {
   const auto ref = [](int id) { return Argument{ValueRef{ValueId(id)}}; };
   constexpr double infinity = std::numeric_limits<double>::infinity();

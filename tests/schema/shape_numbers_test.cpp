@@ -1,4 +1,4 @@
-// Integers that operations compute from shapes and integers.
+// Operations that compute integers from shapes and integers.
 #include <gtest/gtest.h>
 
 #include "schema/shape_functions.h"
@@ -26,7 +26,7 @@ class ShapeNumbers : public ::testing::Test {
   static Argument number(std::int64_t value) { return {value}; }
 };
 
-TEST_F(ShapeNumbers, SizesOfATensor) {
+TEST_F(ShapeNumbers, ReadsSizesOfATensor) {
   for (const char* const target : {"aten::size", "aten::sym_size"}) {
     EXPECT_EQ(result_of(target, {{"self", value(0)}, {"dim", number(0)}}), rows);
     EXPECT_EQ(result_of(target, {{"self", value(0)}, {"dim", number(-1)}}), Size(3));
@@ -38,7 +38,7 @@ TEST_F(ShapeNumbers, SizesOfATensor) {
   EXPECT_EQ(result_of("aten::len", {{"t", value(0)}}), rows);
 }
 
-TEST_F(ShapeNumbers, ArithmeticOnIntegers) {
+TEST_F(ShapeNumbers, ComputesArithmetic) {
   EXPECT_EQ(result_of("aten::add", {{"a", value(1)}, {"b", number(2)}}), rows + 3);
   EXPECT_EQ(result_of("aten::mul", {{"a", value(1)}, {"b", value(1)}}), (rows + 1) * (rows + 1));
   EXPECT_EQ(result_of("aten::sub", {{"a", value(1)}, {"b", number(1)}}), rows);

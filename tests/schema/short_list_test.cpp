@@ -1,4 +1,4 @@
-// ShortList: items in place and on the heap, at the sizes where it moves them and where it grows.
+// ShortList stores a few items in place and more items on the heap. Tests the sizes at which it moves items or grows.
 #include "schema/short_list.h"
 
 #include <vector>
@@ -24,7 +24,7 @@ List list_of(std::int32_t count) {
   return list;
 }
 
-TEST(ShortList, KeepsItemsAtEverySize) {
+TEST(ShortList, StoresItemsAtEverySize) {
   List list;
   for (std::int32_t i = 0; i < 100; ++i) {
     list.push_back(i);
@@ -53,7 +53,7 @@ TEST(ShortList, AMovedListIsEmpty) {
   }
 }
 
-TEST(ShortList, AClearedListTakesItemsAgain) {
+TEST(ShortList, AClearedListAcceptsItems) {
   List list = list_of(9);
   list.clear();
   EXPECT_TRUE(list.empty());

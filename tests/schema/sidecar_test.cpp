@@ -1,4 +1,4 @@
-// The sidecar is read back unchanged, an error names the broken cell, and unknown fields of newer versions are kept.
+// A round trip preserves a sidecar, including unknown fields of newer versions. Errors name the invalid cell.
 #include "schema/sidecar/sidecar.h"
 
 #include <functional>
@@ -27,49 +27,49 @@ std::string fixture(const std::string& version) {
   return std::string(WHENCE_SOURCE_DIR) + "/schema/fixtures/v" + version + "/sample.whence.json";
 }
 
-TEST(Sidecar, ARoundTripKeepsTheBytes) {
+TEST(Sidecar, ARoundTripPreservesTheBytes) {
   const std::string text = to_json_text(sample_sidecar());
   EXPECT_EQ(to_json_text(parsed(text)), text);
   EXPECT_EQ(to_json_text(sample_sidecar()), text);
 }
 
-TEST(Sidecar, ReadsBackTheProgram) {
-  const Sidecar written = sample_sidecar();
-  const Sidecar read = parsed(to_json_text(written));
-  const Program& a = written.program;
-  const Program& b = read.program;
+TEST(Sidecar, ARoundTripPreservesTheProgram) {
+  const Sidecar original = sample_sidecar();
+  const Sidecar copy = parsed(to_json_text(original));
+  const Program& a = original.program;
+  const Program& b = copy.program;
   EXPECT_EQ(b.modules[ModuleId(1)].aliases, a.modules[ModuleId(1)].aliases);
   EXPECT_EQ(b.scopes.items(), a.scopes.items());
   EXPECT_EQ(b.stacks.items(), a.stacks.items());
   EXPECT_EQ(b.values[ValueId(0)].type.dims, a.values[ValueId(0)].type.dims);
   EXPECT_FALSE(b.values[ValueId(3)].type.dims);
-  const auto left = operations(a), right = operations(b);
-  ASSERT_EQ(right.size(), left.size());
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    EXPECT_EQ(qualified(*right[i]), qualified(*left[i]));
-    EXPECT_EQ(right[i]->outputs, left[i]->outputs);
-    EXPECT_EQ(right[i]->origin.op, left[i]->origin.op);
-    EXPECT_EQ(right[i]->origin.text, left[i]->origin.text);
-    ASSERT_EQ(right[i]->arguments.size(), left[i]->arguments.size());
-    for (std::size_t k = 0; k < left[i]->arguments.size(); ++k) {
-      EXPECT_EQ(right[i]->arguments[k].name, left[i]->arguments[k].name);
-      EXPECT_EQ(right[i]->arguments[k].value, left[i]->arguments[k].value) << left[i]->arguments[k].name;
+  const auto expected = operations(a), actual = operations(b);
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(qualified(*actual[i]), qualified(*expected[i]));
+    EXPECT_EQ(actual[i]->outputs, expected[i]->outputs);
+    EXPECT_EQ(actual[i]->origin.op, expected[i]->origin.op);
+    EXPECT_EQ(actual[i]->origin.text, expected[i]->origin.text);
+    ASSERT_EQ(actual[i]->arguments.size(), expected[i]->arguments.size());
+    for (std::size_t k = 0; k < expected[i]->arguments.size(); ++k) {
+      EXPECT_EQ(actual[i]->arguments[k].name, expected[i]->arguments[k].name);
+      EXPECT_EQ(actual[i]->arguments[k].value, expected[i]->arguments[k].value) << expected[i]->arguments[k].name;
     }
   }
 }
 
 TEST(Sidecar, ContainsOnlySmallConstants) {
-  const Sidecar read = parsed(to_json_text(sample_sidecar()));
-  const Constant& small = read.program.constants[ConstantId(0)];
+  const Sidecar sidecar = parsed(to_json_text(sample_sidecar()));
+  const Constant& small = sidecar.program.constants[ConstantId(0)];
   ASSERT_EQ(small.data.bytes.size(), 8u);
   EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(small.data.bytes.in_memory().value().data()), -7);
-  const Constant& large = read.program.constants[ConstantId(1)];
+  const Constant& large = sidecar.program.constants[ConstantId(1)];
   EXPECT_FALSE(large.data.bytes.in_memory());
   EXPECT_EQ(large.data.bytes.size(), 5000u);
   EXPECT_EQ(large.digest.size(), 32u);
-  const Parameter& weight = read.program.parameters[ParameterId(0)];
+  const Parameter& weight = sidecar.program.parameters[ParameterId(0)];
   EXPECT_FALSE(weight.data.bytes.in_memory());
-  EXPECT_EQ(weight.data.bytes.file(), "model.pt");  // without the recording machine's folder
+  EXPECT_EQ(weight.data.bytes.file(), "model.pt");  // without the folder
   EXPECT_EQ(weight.data.bytes.offset(), 512u);
 }
 
@@ -89,7 +89,7 @@ TEST(Sidecar, FilesAreWrittenAtomically) {
   EXPECT_EQ(missing.diagnostics().front().code, Code::missing_file);
 }
 
-// Files of every version stay readable, and a change of the output needs a new version.
+// Files of every version stay readable. A change of the output needs a new version.
 TEST(Sidecar, ReadsTheFrozenFiles) {
   for (const int minor : {0, 1, 2, 3}) {
     const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
@@ -98,70 +98,71 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     EXPECT_EQ(frozen->program.modules.size(), 3u);
     EXPECT_EQ(operations(frozen->program).size(), 4u);
     EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
-    // Sketches exist since 1.1.
+    // Sketches were added in 1.1.
     const std::vector<std::int8_t> sketch =
         minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[ParameterId(0)].sketch;
     EXPECT_EQ(frozen->program.parameters[ParameterId(0)].sketch, sketch);
-    // Kinds of symbols, and conditions on sizes, exist since 1.2.
+    // Kinds of symbols and conditions on sizes were added in 1.2.
     EXPECT_EQ(frozen->program.symbols[SymbolId(0)].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
     EXPECT_EQ(frozen->program.constraints.size(), minor < 2 ? 0u : 1u);
-    // Memory layouts exist since 1.3.
+    // Memory layouts were added in 1.3.
     EXPECT_EQ(frozen->program.placed, minor >= 3);
     EXPECT_EQ(frozen->program.places.size(), minor < 3 ? 0u : 3u);
   }
   EXPECT_EQ(content_of(fixture("1.3")), to_json_text(sample_sidecar()));
 }
 
-TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
+TEST(Sidecar, PreservesFieldsOfNewerMinorVersions) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["version"] = "1.7";
   newer["matches"] = Json::parse(R"({"rows": [[1, "two", null]], "deep": {"z": 1, "a": 2}})");
   newer["note"] = "later";
   const std::string text = to_json_text(parsed(newer.dump()));
-  const Json again = Json::parse(text);
-  EXPECT_EQ(again.dump(), newer.dump());
+  const Json written = Json::parse(text);
+  EXPECT_EQ(written.dump(), newer.dump());
   EXPECT_EQ(to_json_text(parsed(text)), text);
 }
 
-TEST(Sidecar, KeepsSizes) {
+TEST(Sidecar, ARoundTripPreservesSizes) {
   const Program& original = sample_sidecar().program;
   const std::string text = to_json_text(sample_sidecar());
-  const Program read = parsed(text).program;
-  EXPECT_EQ(read.symbols[SymbolId(1)].kind, SymbolKind::derived);
-  EXPECT_EQ(read.symbols[SymbolId(1)].size, Size::symbol(SymbolId(0)) * 2 + 1);
-  EXPECT_EQ(read.constraints, original.constraints);
+  const Program program = parsed(text).program;
+  EXPECT_EQ(program.symbols[SymbolId(1)].kind, SymbolKind::derived);
+  EXPECT_EQ(program.symbols[SymbolId(1)].size, Size::symbol(SymbolId(0)) * 2 + 1);
+  EXPECT_EQ(program.constraints, original.constraints);
   for (const char* size : {"\"2*s1\"", "\"s7\"", "\"2*\"", "\"\"", "null", "3", "\"9223372036854775808\""}) {
-    Json wrong = Json::parse(text);
-    wrong["symbols"]["rows"][1][5] = Json::parse(size);
-    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/symbols"), std::string::npos)
+    Json invalid = Json::parse(text);
+    invalid["symbols"]["rows"][1][5] = Json::parse(size);
+    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); }).find("/symbols"), std::string::npos)
         << size;
   }
   for (const char* constraint : {"\"s0\"", "\"s1 < 4\"", "\"s0 < 4 and s0 > 1\"", "3", "null"}) {
-    Json wrong = Json::parse(text);
-    wrong["constraints"][0] = Json::parse(constraint);
-    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/constraints"), std::string::npos);
+    Json invalid = Json::parse(text);
+    invalid["constraints"][0] = Json::parse(constraint);
+    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); }).find("/constraints"),
+              std::string::npos);
   }
 }
 
-TEST(Sidecar, KeepsMemoryLayouts) {
+TEST(Sidecar, ARoundTripPreservesMemoryLayouts) {
   const Program& original = sample_sidecar().program;
   const std::string text = to_json_text(sample_sidecar());
-  const Program read = parsed(text).program;
-  ASSERT_EQ(read.places.size(), original.places.size());
-  for (std::size_t i = 0; i < read.places.size(); ++i) {
-    EXPECT_EQ(read.places[i].value, original.places[i].value);
-    EXPECT_EQ(read.places[i].place, original.places[i].place);
+  const Program program = parsed(text).program;
+  ASSERT_EQ(program.places.size(), original.places.size());
+  for (std::size_t i = 0; i < program.places.size(); ++i) {
+    EXPECT_EQ(program.places[i].value, original.places[i].value);
+    EXPECT_EQ(program.places[i].place, original.places[i].place);
   }
   for (const char* row : {"[]", "[400]", "[-1]", "[3, 3]", "[2, 400, \"0\", [\"1\", \"1\"]]", "[2, 2, \"0\", [\"1\"]]",
                           "[2, 2, \"d7\", [\"1\", \"1\"]]", "[3, 3, \"0\", []]", "[2, 2, 0, [\"1\", \"1\"]]", "7"}) {
-    Json wrong = Json::parse(text);
-    wrong["places"] = Json::array({Json::parse(row)});
-    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/places"), std::string::npos)
+    Json invalid = Json::parse(text);
+    invalid["places"] = Json::array({Json::parse(row)});
+    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); }).find("/places"), std::string::npos)
         << row;
   }
 }
 
-// In files of 1.2, some reshapes have an additional argument with the observed layout.
+// In version 1.2, some reshapes have an additional argument with the observed layout.
 TEST(Sidecar, OlderFilesHaveNoMemoryLayouts) {
   Json older = Json::parse(to_json_text(sample_sidecar()));
   older["version"] = "1.2";
@@ -170,10 +171,10 @@ TEST(Sidecar, OlderFilesHaveNoMemoryLayouts) {
   arguments.push_back(older["strings"].size());
   arguments.push_back(nullptr);
   older["strings"].push_back("memory_of_self");
-  const Program read = parsed(older.dump()).program;
-  EXPECT_FALSE(read.placed);
-  EXPECT_EQ(read.body.nodes[0].arguments.size(), sample_sidecar().program.body.nodes[0].arguments.size());
-  EXPECT_EQ(place_of_owner(read, ValueId(0)), std::nullopt);
+  const Program program = parsed(older.dump()).program;
+  EXPECT_FALSE(program.placed);
+  EXPECT_EQ(program.body.nodes[0].arguments.size(), sample_sidecar().program.body.nodes[0].arguments.size());
+  EXPECT_EQ(place_of_owner(program, ValueId(0)), std::nullopt);
 }
 
 TEST(Sidecar, ListsOperationsWithoutAnObservedScope) {
@@ -183,24 +184,24 @@ TEST(Sidecar, ListsOperationsWithoutAnObservedScope) {
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
   EXPECT_EQ(Json::parse(text)["version"], "1.3");
-  const Sidecar read = parsed(text);
-  EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
-  EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
-  EXPECT_EQ(to_json_text(read), text);
-  Json wrong = Json::parse(text);
-  wrong["inferred"] = Json::array({4000});
-  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/inferred"), std::string::npos);
+  const Sidecar parsed_sidecar = parsed(text);
+  EXPECT_EQ(parsed_sidecar.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
+  EXPECT_EQ(parsed_sidecar.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
+  EXPECT_EQ(to_json_text(parsed_sidecar), text);
+  Json invalid = Json::parse(text);
+  invalid["inferred"] = Json::array({4000});
+  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); }).find("/inferred"), std::string::npos);
 }
 
-TEST(Sidecar, SignatureIsKept) {
-  const Signature stated = sample_sidecar().program.signature;
-  const Signature read = parsed(to_json_text(sample_sidecar())).program.signature;
-  EXPECT_EQ(read.inputs, stated.inputs);
-  EXPECT_EQ(read.outputs, stated.outputs);
-  Json wrong = Json::parse(to_json_text(sample_sidecar()));
-  wrong["signature"] =
+TEST(Sidecar, ARoundTripPreservesTheSignature) {
+  const Signature original = sample_sidecar().program.signature;
+  const Signature copy = parsed(to_json_text(sample_sidecar())).program.signature;
+  EXPECT_EQ(copy.inputs, original.inputs);
+  EXPECT_EQ(copy.outputs, original.outputs);
+  Json invalid = Json::parse(to_json_text(sample_sidecar()));
+  invalid["signature"] =
       Json::parse(R"({"columns": ["role", "kind", "name", "target", "persistent"], "rows": [["both"]]})");
-  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/signature"), std::string::npos);
+  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); }).find("/signature"), std::string::npos);
 }
 
 TEST(Sidecar, NewerMajorVersionIsRefused) {
@@ -210,7 +211,7 @@ TEST(Sidecar, NewerMajorVersionIsRefused) {
   EXPECT_NE(expect_error(Code::newer_version, [&] { parsed(newer.dump()); }).find("2.0"), std::string::npos);
 }
 
-TEST(Sidecar, OtherTextIsRefused) {
+TEST(Sidecar, InvalidTextIsRefused) {
   const std::pair<std::string, Code> rows[] = {
       {"", Code::empty_file},
       {" \n", Code::empty_file},
@@ -246,12 +247,12 @@ TEST(Sidecar, EveryTruncationIsAnError) {
   }
 }
 
-// Each row breaks one cell of a good file; the error names the cell by its JSON pointer.
-TEST(Sidecar, BrokenCellsAreNamed) {
+// Each row changes one cell of a valid file. The error contains the JSON pointer of the cell.
+TEST(Sidecar, ErrorsNameTheInvalidCell) {
   struct Row {
     const char* pointer;
     const char* content;
-    const char* expected_pointer;  // nullptr: `pointer` itself
+    const char* expected_pointer;  // nullptr: equals `pointer`
   };
   const Row rows[] = {
       {"/ran", "1", nullptr},
@@ -319,20 +320,20 @@ TEST(Sidecar, BrokenCellsAreNamed) {
       {"/operations/rows/0/8", "1", "/operations"},
       {"/bindings/rows/0/0", "null", nullptr},
   };
-  const Json good = Json::parse(to_json_text(sample_sidecar()));
+  const Json valid = Json::parse(to_json_text(sample_sidecar()));
   for (const Row& row : rows) {
-    Json broken = good;
+    Json invalid = valid;
     const Json::json_pointer pointer{std::string(row.pointer)};
-    ASSERT_TRUE(broken.contains(pointer)) << row.pointer;
-    broken[pointer] = Json::parse(row.content);
-    const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
+    ASSERT_TRUE(invalid.contains(pointer)) << row.pointer;
+    invalid[pointer] = Json::parse(row.content);
+    const std::string text = expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); });
     EXPECT_NE(text.find(row.expected_pointer != nullptr ? row.expected_pointer : row.pointer), std::string::npos)
         << row.pointer << " = " << row.content << ": " << text;
   }
 }
 
-// A newer minor version may append columns; their content is kept.
-TEST(Sidecar, KeepsColumnsOfNewerVersions) {
+// A newer minor version may append columns.
+TEST(Sidecar, PreservesColumnsOfNewerMinorVersions) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["scopes"]["columns"].push_back("thread");
   for (Json& row : newer["scopes"]["rows"]) row.push_back({{"id", 7}});
@@ -343,19 +344,18 @@ TEST(Sidecar, KeepsColumnsOfNewerVersions) {
   expect_error(Code::corrupt_file, [&] { parsed(newer.dump()); });
 }
 
-TEST(Sidecar, MissingFieldsAreNamed) {
-  const Json good = Json::parse(to_json_text(sample_sidecar()));
+TEST(Sidecar, ErrorsNameTheMissingField) {
+  const Json valid = Json::parse(to_json_text(sample_sidecar()));
   for (const auto field : sidecar_form::fields) {
     if (field == "format") continue;  // without it, the file is not a sidecar
-    Json broken = good;
-    broken.erase(std::string(field));
-    const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
+    Json invalid = valid;
+    invalid.erase(std::string(field));
+    const std::string text = expect_error(Code::corrupt_file, [&] { parsed(invalid.dump()); });
     EXPECT_NE(text.find("/" + std::string(field)), std::string::npos) << text;
   }
 }
 
-// The published JSON Schema must describe the files that whence writes.
-TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
+TEST(Sidecar, JsonSchemaMatchesTheWrittenFields) {
   const Json schema = Json::parse(content_of(std::string(WHENCE_SOURCE_DIR) + "/schema/sidecar.schema.json"));
   const Json written = Json::parse(to_json_text(sample_sidecar()));
   Json names = Json::array(), fields(sidecar_form::fields);

@@ -1,4 +1,4 @@
-// The algebra of sizes, checked with random expressions on integers, and the parsers for sympy's text and for guards.
+// Compares the algebra of sizes with integer arithmetic on random expressions. Parses sympy's text and guards.
 #include "schema/size.h"
 
 #include <random>
@@ -21,8 +21,8 @@ Size read(const std::string& text) { return read_size(text, named).value(); }
 std::string text(const Size& size) { return text_of(size, name_of); }
 SizeRange any_length(SymbolId) { return {0}; }
 
-// A random expression in two forms: as a Size, and as a function of the symbols' values with Python's integer
-// arithmetic, which returns nullopt for a division by 0.
+// A random expression as a Size, and as a function that computes its value with Python's integer arithmetic. The
+// function returns nullopt for a division by 0.
 using Numbers = std::array<std::int64_t, 3>;
 struct Random {
   Size size;
@@ -48,7 +48,7 @@ class Generator {
       return {symbol(id), [id](const Numbers& numbers) { return numbers[static_cast<std::size_t>(id)]; }};
     }
     const Random a = expression(depth - 1, polynomial), b = expression(depth - 1, polynomial);
-    const auto both = [&](Size size, auto compute) {
+    const auto combine = [&](Size size, auto compute) {
       return Random{std::move(size), [a, b, compute](const Numbers& numbers) -> std::optional<std::int64_t> {
                       const auto x = a.number(numbers), y = b.number(numbers);
                       return x && y ? std::optional<std::int64_t>(compute(*x, *y)) : std::nullopt;
@@ -56,15 +56,15 @@ class Generator {
     };
     switch (below(polynomial ? 3 : 7)) {
       case 0:
-        return both(a.size + b.size, std::plus<std::int64_t>());
+        return combine(a.size + b.size, std::plus<std::int64_t>());
       case 1:
-        return both(a.size - b.size, std::minus<std::int64_t>());
+        return combine(a.size - b.size, std::minus<std::int64_t>());
       case 2:
-        return both(a.size * b.size, std::multiplies<std::int64_t>());
+        return combine(a.size * b.size, std::multiplies<std::int64_t>());
       case 3:
-        return both(minimum({a.size, b.size}), [](std::int64_t x, std::int64_t y) { return std::min(x, y); });
+        return combine(minimum({a.size, b.size}), [](std::int64_t x, std::int64_t y) { return std::min(x, y); });
       case 4:
-        return both(maximum({a.size, b.size}), [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
+        return combine(maximum({a.size, b.size}), [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
       default:
         break;
     }
@@ -91,10 +91,10 @@ TEST(Size, HasTheValueOfItsExpression) {
       const Numbers numbers = generator.numbers();
       const auto expected = random.number(numbers);
       if (!expected) continue;  // divides by 0
-      const auto found = value_of(
+      const auto value = value_of(
           random.size, [&](SymbolId id) { return std::optional(numbers[static_cast<std::size_t>(id.number())]); });
-      if (!found) continue;  // simplification may cancel or keep a division by 0
-      ASSERT_EQ(*found, *expected) << text(random.size);
+      if (!value) continue;  // a division by 0 that simplification did not cancel
+      ASSERT_EQ(*value, *expected) << text(random.size);
       EXPECT_TRUE(range_of(random.size, any_length).holds(*expected)) << text(random.size);
       ++compared;
     }
@@ -102,23 +102,23 @@ TEST(Size, HasTheValueOfItsExpression) {
   EXPECT_GT(compared, 50000);
 }
 
-// Polynomials of degree at highest 16 in three symbols are equal if their values are equal at many random points.
-TEST(Size, EqualPolynomialsHaveOneForm) {
+// Polynomials in three symbols with degree 16 or less are equal if their values are equal at many random points.
+TEST(Size, EqualPolynomialsHaveEqualText) {
   Generator generator(2);
-  int equal = 0;
+  int equal_count = 0;
   for (int i = 0; i < 20000; ++i) {
     const Random a = generator.expression(3, true), b = generator.expression(3, true);
-    bool same = true;
-    for (int run = 0; run < 60 && same; ++run) {
+    bool is_equal = true;
+    for (int run = 0; run < 60 && is_equal; ++run) {
       const Numbers numbers = generator.numbers();
-      same = a.number(numbers) == b.number(numbers);
+      is_equal = a.number(numbers) == b.number(numbers);
     }
-    EXPECT_EQ(certainly_equal(a.size, b.size), same) << text(a.size) << " | " << text(b.size);
-    EXPECT_TRUE(!same || text(a.size) == text(b.size));
-    EXPECT_FALSE(same && certainly_different(a.size, b.size, any_length));
-    equal += same ? 1 : 0;
+    EXPECT_EQ(certainly_equal(a.size, b.size), is_equal) << text(a.size) << " | " << text(b.size);
+    EXPECT_TRUE(!is_equal || text(a.size) == text(b.size));
+    EXPECT_FALSE(is_equal && certainly_different(a.size, b.size, any_length));
+    equal_count += is_equal ? 1 : 0;
   }
-  EXPECT_GT(equal, 100);
+  EXPECT_GT(equal_count, 100);
 }
 
 TEST(Size, TextRoundTrips) {
@@ -130,7 +130,7 @@ TEST(Size, TextRoundTrips) {
   }
 }
 
-TEST(Size, LawsOfArithmeticHold) {
+TEST(Size, ObeysTheLawsOfArithmetic) {
   Generator generator(4);
   for (int i = 0; i < 5000; ++i) {
     const Size a = generator.expression(2, false).size, b = generator.expression(2, false).size,
@@ -162,7 +162,7 @@ TEST(Size, DivisionsAreSimplified) {
   EXPECT_FALSE(floor_div(s0, 0).is_known());
 }
 
-TEST(Size, ExtremesAConstantApartAreSimplified) {
+TEST(Size, ExtremesThatDifferByAConstantAreSimplified) {
   EXPECT_EQ(maximum({s0, s0 + 1}), s0 + 1);
   EXPECT_EQ(minimum({s0, s0 + 1, s1}), minimum({s1, s0}));
   EXPECT_EQ(maximum({maximum({s0, 3}), 5}), maximum({5, s0}));
@@ -187,7 +187,7 @@ TEST(Size, AnswersQueries) {
   EXPECT_EQ((s0 * 2 + 1).with([](SymbolId) { return s1 + 3; }), s1 * 2 + 7);
 }
 
-TEST(Size, SizesOver64BitsAreUnknown) {
+TEST(Size, SizesBeyond64BitsAreUnknown) {
   const std::int64_t highest = std::numeric_limits<std::int64_t>::max(),
                      lowest = std::numeric_limits<std::int64_t>::min();
   for (const Size& size : {Size(highest) + 1, s0 * highest + s0 * highest, s0 * highest * 2, floor_div(s0, lowest),
@@ -202,7 +202,7 @@ TEST(Size, SizesOver64BitsAreUnknown) {
   EXPECT_FALSE(nested.is_known());
 }
 
-TEST(SizeText, ReadsBothFormsOfSympy) {
+TEST(SizeText, ParsesBothFormsOfSympy) {
   const auto symbol = [](const char* name) {
     return "Symbol('" + std::string(name) + "', positive=True, integer=True)";
   };
@@ -217,16 +217,16 @@ TEST(SizeText, ReadsBothFormsOfSympy) {
   EXPECT_EQ(read("s0**2*s1 - s0"), s0 * s0 * s1 - s0);
   EXPECT_EQ(read("-s0 - -2"), Size(2) - s0);
   EXPECT_EQ(read("2*(s0 + 1)"), s0 * 2 + 2);
-  for (const char* wrong :
+  for (const char* invalid :
        {"", "2*", "s0 s1", "(s0", "Mul(", "Symbol('s0'", "other", "s0 == 1", "'s0'", "Add()", "f()"}) {
-    EXPECT_FALSE(read_size(wrong, named)) << wrong;
+    EXPECT_FALSE(read_size(invalid, named)) << invalid;
   }
   EXPECT_FALSE(read_size(std::string(1000, '('), named));
   EXPECT_FALSE(read_size(std::string(1000, '-') + "1", named));
 }
 
-// Functions through floating point have values, but are not simplified.
-TEST(SizeText, ReadsFloatingPoint) {
+// Sizes that are computed in floating point have values, but are not simplified.
+TEST(SizeText, ParsesFloatingPoint) {
   const auto at = [](std::int64_t number) { return [number](SymbolId) { return std::optional(number); }; };
   const Size half = read("TruncToInt(Mul(Float('0.5', precision=53), ToFloat(Symbol('s0', integer=True))))");
   EXPECT_EQ(half, read("math.trunc(0.5*torch.sym_float(s0))"));
@@ -236,21 +236,21 @@ TEST(SizeText, ReadsFloatingPoint) {
   EXPECT_EQ(text(read("mystery(s0 + 1)")), "mystery(s0 + 1)");
 }
 
-// Each size contains the previous size several times, so that visiting every occurrence would not end.
+// Each size contains the previous size several times, so that visiting all occurrences would take forever.
 TEST(Size, NestedSizesAreBounded) {
   Size nested = s0;
   for (int i = 0; i < 60; ++i) {
-    const Size cut = maximum({0, minimum({nested, s1 + i}) - 1});
-    EXPECT_TRUE(!cut.is_known() || range_of(cut, any_length).min == 0);
-    EXPECT_TRUE(!cut.is_known() || value_of(cut, [](SymbolId) { return std::optional<std::int64_t>(100); }) >= 0);
-    nested = cut.is_known() ? cut : s0;
+    const Size outer = maximum({0, minimum({nested, s1 + i}) - 1});
+    EXPECT_TRUE(!outer.is_known() || range_of(outer, any_length).min == 0);
+    EXPECT_TRUE(!outer.is_known() || value_of(outer, [](SymbolId) { return std::optional<std::int64_t>(100); }) >= 0);
+    nested = outer.is_known() ? outer : s0;
   }
   Size doubled = s0;
   for (int i = 0; i < 60; ++i) doubled = minimum({floor_div(doubled + s1, 3), maximum({doubled, s1}) - i});
   EXPECT_FALSE(doubled.is_known());
 }
 
-TEST(SizeText, ReadsGuards) {
+TEST(SizeText, ParsesGuards) {
   const auto axes = [](const std::string& path) -> std::optional<Size> {
     if (path == "L['x'][0].size()[1]") return s0;
     return path == "L['y'].size()[0]" ? std::optional(s1) : std::nullopt;
@@ -268,12 +268,12 @@ TEST(SizeText, ReadsGuards) {
   const auto at = [](std::int64_t x, std::int64_t y) {
     return [x, y](SymbolId id) { return std::optional(id == SymbolId(0) ? x : y); };
   };
-  const Constraint either = guards("L['x'][0].size()[1] > 5 or L['x'][0].size()[1] == L['y'].size()[0]").front();
-  EXPECT_EQ(holds(either, at(6, 1)), true);
-  EXPECT_EQ(holds(either, at(3, 3)), true);
-  EXPECT_EQ(holds(either, at(3, 4)), false);
-  EXPECT_EQ(holds(either, [](SymbolId) { return std::nullopt; }), std::nullopt);
-  EXPECT_EQ(text_of(either, name_of), "s0 > 5 or s0 == s1");
+  const Constraint constraint = guards("L['x'][0].size()[1] > 5 or L['x'][0].size()[1] == L['y'].size()[0]").front();
+  EXPECT_EQ(holds(constraint, at(6, 1)), true);
+  EXPECT_EQ(holds(constraint, at(3, 3)), true);
+  EXPECT_EQ(holds(constraint, at(3, 4)), false);
+  EXPECT_EQ(holds(constraint, [](SymbolId) { return std::nullopt; }), std::nullopt);
+  EXPECT_EQ(text_of(constraint, name_of), "s0 > 5 or s0 == s1");
 }
 
 }  // namespace

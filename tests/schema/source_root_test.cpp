@@ -21,14 +21,14 @@ class Repository : public ::testing::Test {
   SourceRoot root_{folder_.path().string()};
 };
 
-TEST_F(Repository, FindsFilesRecordedHereAndElsewhere) {
+TEST_F(Repository, FindsFilesRecordedInAnyFolder) {
   for (const std::string& source : {folder_ / "a/b/net.py", std::string("/build/a/b/net.py"), std::string("a/b/net.py"),
                                     std::string("./a/b/net.py")})
     EXPECT_EQ(root_.find(source), "a/b/net.py") << source;
-  EXPECT_EQ(root_.below(folder_ / "a/../gone.onnx"), "gone.onnx");
+  EXPECT_EQ(root_.below(folder_ / "a/../missing.onnx"), "missing.onnx");
 }
 
-TEST_F(Repository, FindsNoOtherFiles) {
+TEST_F(Repository, DoesNotFindOtherFiles) {
   for (const std::string& source :
        {folder_ / "venv/site-packages/linear.py", std::string("/build/net.py"), std::string("/x/b/net.py"),
         std::string("../x.py"), std::string("<string>"), std::string(), std::string(100000, '/')})
@@ -37,7 +37,7 @@ TEST_F(Repository, FindsNoOtherFiles) {
   EXPECT_EQ(root_.below("/"), std::nullopt);
 }
 
-TEST_F(Repository, FindsTheInnermostOwnLine) {
+TEST_F(Repository, FindsTheInnermostLineOfTheRepository) {
   const Frame installed{.file = "/x/site-packages/linear.py", .line = 1, .function = "forward", .text = ""};
   const Frame local{.file = folder_ / "a/b/net.py", .line = 7, .function = "forward", .text = ""};
   const Frame generated{.file = "<eval_with_key>.3", .line = 2, .function = "f", .text = ""};
@@ -46,7 +46,7 @@ TEST_F(Repository, FindsTheInnermostOwnLine) {
   EXPECT_EQ(root_.place_in({generated}), "");
 }
 
-TEST(Traceback, HasItsFramesInnermostFirst) {
+TEST(Traceback, StartsWithTheInnermostFrame) {
   const Stack stack = read_python_trace(
       "File \"/a/net.py\", line 12, in forward\n    return self.line(\n        x)\n  File \"linear.py\", line 134, in "
       "f");

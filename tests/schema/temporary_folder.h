@@ -1,4 +1,4 @@
-// A folder that exists as long as the test does.
+// A folder that is removed at the end of the test.
 #pragma once
 
 #include <cstdlib>

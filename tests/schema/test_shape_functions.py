@@ -1,4 +1,4 @@
-"""Compares every shape function with PyTorch: derives sizes with symbols, then checks several sizes, also 0 and 1."""
+"""Compares every shape function with PyTorch: derives symbolic sizes, then checks several sizes, including 0 and 1."""
 
 import importlib.util
 import random
@@ -12,8 +12,8 @@ import command
 CHECKER = command.BINARY.parent / "shape_checker"
 LETTERS = "abcdefgh"
 
-# expression | letters of the axes of x, y, z, w; prefixes of the letters: "long:" for integers (below 2), "zero:" for
-# zeros, "bool:" for booleans
+# expression | axes of x; y; z; w, one letter for each size. A prefix selects the content: "long:" for integers below 2,
+# "zero:" for zeros, "bool:" for booleans.
 CASES = """
 x + y | a b; b
 x + y | a b; a 1
@@ -131,7 +131,7 @@ torch.bernoulli(x.sigmoid()) | a b
 x.real, x.to(torch.int64), x.double(), x.type_as(x), x.contiguous(), x.clone(), x.detach(), x.argsort() | a b
 """.strip().splitlines()
 
-# Operators with sizes that depend on data or on a fraction, and operators that only other forms of PyTorch reach.
+# Operators whose sizes depend on data or on a fraction, and operators that scripted models do not call.
 OPEN = {"aten::one_hot", "aten::nonzero", "aten::where", "aten::masked_select", "aten::argwhere", "aten::index",
         "aten::nonzero_numpy", "aten::_unique", "aten::_unique2", "aten::max_pool2d", "aten::slice", "aten::reshape", "aten::unbind"}
 ONE_TENSOR = ("torch.{0}(x)", "x.{0}()", "F.{0}(x)", "torch.{0}(x, x)", "x.{0}(x)", "torch.{0}(x, 0)", "torch.{0}(x, 1, 0)",
@@ -140,7 +140,7 @@ ONE_TENSOR = ("torch.{0}(x)", "x.{0}()", "F.{0}(x)", "torch.{0}(x, x)", "x.{0}(x
               "torch.ops.aten.{0}(x, 0.5, False)", "torch.ops.aten.{0}(x, -1, False)", "torch.{0}(x, 0.5, 0.5)")
 
 
-def archive_of(expression, count, folder):
+def save_archive(expression, count, folder):
     """Saves a scripted model that returns the expression. Returns None if PyTorch has no such operator."""
     arguments = ", ".join(f"{name}: torch.Tensor" for name in "xyzw"[:count])
     source = folder / "model.py"
@@ -157,7 +157,7 @@ def archive_of(expression, count, folder):
     return path
 
 
-def line_of(path, inputs, seed):
+def checker_input(path, inputs, seed):
     letters, kinds = [], []
     for text in inputs:
         kind, _, axes = text.rpartition(":")
@@ -171,9 +171,9 @@ def line_of(path, inputs, seed):
     return "|".join([str(path), ";".join(letters), ";".join(kinds), *sets])
 
 
-def answers(lines):
-    done = subprocess.run([CHECKER], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+def checker_output(lines):
+    result = subprocess.run([CHECKER], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()
 
 
 def verdicts(answer):
@@ -182,22 +182,22 @@ def verdicts(answer):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Returns the names of all operators, and (name, verdict, expression) of every comparison."""
+    """Returns the names of all operators with a shape function, and (name, verdict, expression) of each comparison."""
     folder = tmp_path_factory.mktemp("models")
     cases = [[part.strip() for part in case.rsplit(" | ", 1)] for case in CASES]
     lines, texts = [], []
     for expression, inputs in cases:
         inputs = inputs.split(";")
         for part in split_expressions(expression):
-            path = archive_of(part, len(inputs), folder)
+            path = save_archive(part, len(inputs), folder)
             assert path is not None, part
-            lines.append(line_of(path, inputs, len(lines)))
+            lines.append(checker_input(path, inputs, len(lines)))
             texts.append(part)
-    known = set(subprocess.run([CHECKER, "names"], capture_output=True, text=True, check=True).stdout.split())
-    rows = [*zip(texts, answers(lines), strict=True)]
+    names = set(subprocess.run([CHECKER, "names"], capture_output=True, text=True, check=True).stdout.split())
+    rows = [*zip(texts, checker_output(lines), strict=True)]
     lines, texts = [], []
     compared = " ".join(answer for _, answer in rows)
-    for name in sorted(known):
+    for name in sorted(names):
         if f"aten::{name}:" in compared:
             continue
         for form in ONE_TENSOR:
@@ -206,17 +206,17 @@ def results(tmp_path_factory):
                 eval(expression, {"torch": torch, "F": torch.nn.functional, "x": torch.rand(3, 4)})
             except Exception:
                 continue
-            path = archive_of(expression, 1, folder)
+            path = save_archive(expression, 1, folder)
             if path is not None:
-                lines.append(line_of(path, ["a b"], len(lines)))
+                lines.append(checker_input(path, ["a b"], len(lines)))
                 texts.append(expression)
                 break
-    found = []
-    rows += zip(texts, answers(lines), strict=True)
+    comparisons = []
+    rows += zip(texts, checker_output(lines), strict=True)
     for text, answer in rows:
         assert int(answer.split()[0]) >= 2, f"{text}: PyTorch ran at {answer}"
-        found += [(name.strip().removeprefix("aten/"), verdict.strip(), text) for name, verdict, *_ in verdicts(answer)]
-    return known, found
+        comparisons += [(name.strip().removeprefix("aten/"), verdict.strip(), text) for name, verdict, *_ in verdicts(answer)]
+    return names, comparisons
 
 
 def split_expressions(text):
@@ -230,16 +230,14 @@ def split_expressions(text):
     return [*parts, text[start:].strip()]
 
 
-def test_derived_sizes_equal_pytorchs(results):
-    wrong = [each for each in results[1] if each[1].startswith("wrong")]
-    assert not wrong
+def test_derived_sizes_equal_those_of_pytorch(results):
+    assert not [row for row in results[1] if row[1].startswith("wrong")]
 
 
-def test_sizes_are_derived_if_shapes_decide(results):
-    open_sizes = [each for each in results[1] if each[1] in ("partly", "unknown") and "aten::" + each[0] not in OPEN]
-    assert not open_sizes
+def test_sizes_that_depend_only_on_shapes_are_derived(results):
+    assert not [row for row in results[1] if row[1] in ("partly", "unknown") and "aten::" + row[0] not in OPEN]
 
 
-def test_every_row_was_compared(results):
-    known, found = results
-    assert known - {name for name, *_ in found} == set()
+def test_every_shape_function_is_compared(results):
+    names, comparisons = results
+    assert names - {name for name, *_ in comparisons} == set()

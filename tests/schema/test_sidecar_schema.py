@@ -1,4 +1,4 @@
-"""Tests the JSON Schema with an independent validator: it accepts the frozen files and refuses broken files."""
+"""With an independent validator, the JSON Schema accepts the frozen files and refuses invalid files."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ def sample():
     return json.loads((SCHEMA_FOLDER / "fixtures/v1.3/sample.whence.json").read_text())
 
 
-def test_there_are_frozen_files():
+def test_frozen_files_exist():
     assert FIXTURES
 
 
@@ -36,7 +36,7 @@ def test_unknown_fields_of_a_newer_minor_version_are_valid(validator):
     assert validator.is_valid(newer)
 
 
-BROKEN = {
+INVALID_VALUES = {
     "format": "other",
     "version": "2.0",
     "program_digest": "F375A8A5462B5E2E91AB43F726D2E657",
@@ -66,14 +66,14 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("place", BROKEN)
-def test_broken_files_are_refused(validator, place):
+@pytest.mark.parametrize("path", INVALID_VALUES)
+def test_invalid_values_are_refused(validator, path):
     document = copy.deepcopy(sample())
-    *parents, last = [int(part) if part.isdigit() else part for part in place.split("/")]
-    holder = document
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    parent = document
     for part in parents:
-        holder = holder[part]
-    holder[last] = BROKEN[place]
+        parent = parent[part]
+    parent[last] = INVALID_VALUES[path]
     assert not validator.is_valid(document)
 
 
