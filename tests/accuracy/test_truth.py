@@ -1,5 +1,5 @@
-"""Compares the truth of the corpus with other evidence: the modules that contain the weights, and the truth of the other
-exporter, which is derived differently."""
+"""Compares the truth of the corpus with other evidence: the modules that contain the weights, and the truth of the
+other exporter, which is derived differently."""
 
 import collections
 import functools
