@@ -86,7 +86,7 @@ class Carried:
         # New value -> old value; equal names are sufficient.
         self.old_names = {name: name for name in [*old.producer, *old.inputs] if name in new.live}
         self.old_names.update((name, other) for name, other in renamed.items()
-                         if name in new.live and other in old.live and self.has_one_origin(other))
+                              if name in new.live and other in old.live and self.has_one_origin(other))
 
     def result(self) -> Truth:
         groups = self.find_groups()
@@ -104,7 +104,7 @@ class Carried:
         """Returns whether all equal values of the old file come from nodes with one truth."""
         content = self.classes.content
         producers = [node for name, node in self.old.producer.items() if content.get(name) == content[value]
-                  and not any(content.get(read) == content[value] for read in outside_values(node))]
+                     and not any(content.get(read) == content[value] for read in outside_values(node))]
         return len({self.before.nodes.get(first_output(node)) for node in producers}) <= 1
 
     # Groups ----------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Carried:
         content, key = self.classes.content[self.old_names[node.input[0]]], first_output(node)
         op_types = RESHAPING if node.op_type in RESHAPING else {node.op_type}
         removed = [first_output(old) for old in self.old.nodes if old.op_type in op_types
-                and self.classes.content[first_output(old)] == content and first_output(old) not in self.new.producer]
+                   and self.classes.content[first_output(old)] == content and first_output(old) not in self.new.producer]
         if not removed:
             self.adopt_neighbour(node)
         elif any(old not in self.before.nodes for old in removed):

@@ -39,7 +39,7 @@ from accuracy.truth import Truth
 FOLDER = command.ROOT / "build" / "accuracy"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim", "transformers")
 MODULES = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools",
-          "transformations", "truth", "tuned_models")
+           "transformations", "truth", "tuned_models")
 
 
 BASE_FAILED = "its base failed\n"

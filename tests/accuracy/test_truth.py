@@ -60,7 +60,7 @@ def test_both_exporters_agree_on_equal_values(folder, name):
     producers = [{output: node for node in model.graph.node for output in node.output} for model in (one, other)]
     values = [equal.values(model, models.example(name)) for model in (one, other)]
     results = [{prefix + value: array for value, array in found.items() if value in producer}
-            for prefix, found, producer in zip(("", "other "), values, producers, strict=True)]
+               for prefix, found, producer in zip(("", "other "), values, producers, strict=True)]
     compared = 0
     for torchscript_value, dynamo_value in equal.renamed_values(*results).items():
         nodes = producers[0][dynamo_value], producers[1][torchscript_value.removeprefix("other ")]

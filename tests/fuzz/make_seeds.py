@@ -247,7 +247,7 @@ def profiles_as_json(nodes: list) -> dict[str, bytes]:
         {"dst_name": "layer0", "dst_qnn_op_type": "Conv2d", "sources": [{"name": first, "type": "OP"}],
          "original_sources": [{"name": last, "type": "OP"}]}]}]}
     contents = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace,
-            "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
+                "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
     return {name: json.dumps(content).encode() for name, content in contents.items()}
 
 
