@@ -95,7 +95,7 @@ def parse(body: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_truth_of_each_new_node(case):
+def test_new_nodes_have_the_expected_truth(case):
     before, after, expected = CASES[case]
     old = parse(before)
     truth = Truth({node.output[0]: frozenset((letter, 0) for letter in node.output[0].split("_")[0])

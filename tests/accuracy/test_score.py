@@ -33,7 +33,7 @@ def test_answers_are_classified(case):
     assert score.classify(frozenset(truth), answer) == expected
 
 
-def test_a_file_annotated_with_its_truth_is_all_exact(tmp_path):
+def test_a_file_annotated_with_its_truth_has_only_exact_nodes(tmp_path):
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
         g (float[2] x) => (float[2] z) { y = Relu(x) z = Exp(y) }""")
     truth = Truth({"y": frozenset({(A, 0), (B, 0)}), "z": frozenset({("", 0)})})

@@ -1,4 +1,4 @@
-"""Runs each task in a process of its own, because ONNX Runtime and PyTorch may crash or hang. Each result is a line in
+"""Runs each task in a separate process, because ONNX Runtime and PyTorch may crash or hang. Each result is a line in
 a file, so that an interrupted run can continue."""
 
 import json

@@ -64,7 +64,7 @@ def test_subcommands_in_python_have_the_same_errors_and_exit_codes(tmp_path):
     assert command.run_json("accuracy", "--frobnicate", code=2)["diagnostics"][0]["code"] == "E0101"
 
 
-def test_version():
+def test_version_is_printed():
     name, version = command.run("--version").stdout.split()
     assert name == "whence"
     assert len(version.split(".")) == 3
@@ -83,7 +83,7 @@ def test_unknown_subcommands_suggest_the_nearest_one(word, suggestion):
     assert f"`whence {suggestion}`" in text if suggestion else "--help" in text
 
 
-def test_usage_errors_as_json():
+def test_usage_errors_are_available_as_json():
     diagnostics = command.run_json("export", "--frobnicate", code=2)["diagnostics"]
     assert diagnostics[0]["code"] == "E0101"
     assert command.run_json("nothing", code=2)["diagnostics"][0]["code"] == "E0101"
@@ -138,7 +138,7 @@ def test_an_invalid_number_is_reported(small_export):
     assert "give a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
 
 
-def test_summaries_as_json(small_archive, small_export, tmp_path):
+def test_summaries_are_available_as_json(small_archive, small_export, tmp_path):
     summary = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out",
                                tmp_path / "small.json", "--dynamic", "x:0=batch")
     assert summary["nodes"] == 3 and summary["operators"] == ["Gemm", "Relu"] and summary["opset"] == 20
@@ -163,7 +163,7 @@ def test_the_sidecar_names_the_written_file(small_archive, tmp_path):
     assert '"m.onnx"' in (tmp_path / "m.json").read_text()
 
 
-def test_recording_without_running(small_archive, tmp_path):
+def test_record_can_skip_the_run(small_archive, tmp_path):
     summary = command.run_json("record", small_archive, "-o", tmp_path / "r.json", "--no-run")
     assert not summary["ran"] and summary["operations"] == 3
     assert json.loads((tmp_path / "r.json").read_text())["ran"] is False

@@ -388,7 +388,7 @@ def test_a_folder_as_output_is_an_error(name, small_archive, small_export, tmp_p
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_over_the_size_limit(name, small_archive, small_export, tmp_path):
+def test_a_file_over_the_size_limit_is_an_error(name, small_archive, small_export, tmp_path):
     """A write fails partway, as on a full disk."""
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
     (tmp_path / "target").write_text("as it was")
@@ -407,7 +407,7 @@ def full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit covers the other cases")
+        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit_is_an_error covers the other cases")
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
     if mounted.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
@@ -417,14 +417,14 @@ def full_disk(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["record", "export", "export --annotate"])
-def test_a_full_disk(name, full_disk, small_export, tmp_path):
+def test_a_full_disk_is_an_error(name, full_disk, small_export, tmp_path):
     wide = tmp_path / "wide.pt"
     torch.jit.trace(torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(30)]), torch.ones(1, 64)).save(str(wide))
     arguments = [*write_commands(wide, small_export)[name], full_disk / "target"]
     refused(arguments, full_disk, "E0401")
 
 
-def test_standard_output_that_cannot_be_written(small_export):
+def test_standard_output_that_cannot_be_written_is_an_error(small_export):
     model, _ = small_export
     with open("/dev/full", "w") as full:
         result = subprocess.run([str(command.BINARY), "show", str(model)], stdout=full, stderr=subprocess.PIPE, text=True)

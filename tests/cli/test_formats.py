@@ -83,7 +83,7 @@ def test_every_format_of_validate_goes_to_a_file(path, tmp_path, form):
     assert result.stdout == "" and (tmp_path / "out").read_text() == shown
 
 
-def test_several_formats_in_one_run(path, tmp_path):
+def test_several_formats_are_written_in_one_run(path, tmp_path):
     result = command.run("validate", path, "--format", "sarif", "-o", tmp_path / "m.sarif", "--format", "junit", "-o",
                          tmp_path / "m.xml", "--format", "text")
     assert json.loads((tmp_path / "m.sarif").read_text())["version"] == "2.1.0"

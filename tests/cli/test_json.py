@@ -80,5 +80,5 @@ def test_every_subcommand_has_a_line():
     assert {line.split()[0] for line in LINES} == set(SUBCOMMANDS) - IN_PYTHON
 
 
-def test_version():
+def test_version_is_printed():
     assert command.run_json("--version") == {"version": command.run("--version").stdout.split()[1]}

@@ -36,13 +36,13 @@ def assert_all_right(route: str, seeds: range, folder) -> None:
 
 
 @pytest.mark.parametrize("route, seeds", [block for route in ROUTES for block in blocks(route, range(QUICK_COUNTS[route]))])
-def test_random_programs(route, seeds, tmp_path):
+def test_random_programs_are_right(route, seeds, tmp_path):
     assert_all_right(route, seeds, tmp_path)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("route, seeds", [block for route in ROUTES for block in blocks(route, matrix_seeds(route))])
-def test_many_random_programs(route, seeds, tmp_path):
+def test_many_random_programs_are_right(route, seeds, tmp_path):
     assert_all_right(route, seeds, tmp_path)
 
 
@@ -68,7 +68,7 @@ def found_programs() -> list:
 
 
 @pytest.mark.parametrize("found, route", found_programs())
-def test_found_programs(found, route, tmp_path):
+def test_programs_that_failed_once_are_right(found, route, tmp_path):
     assert_right(found.program(), route, tmp_path)
 
 

@@ -69,7 +69,7 @@ def test_v501_thresholds(tmp_path):
 
 
 @pytest.mark.parametrize("threshold", ["exact", "exact=", "exact=101", "exact=-1", "sure=90", "exact=9x", "exact=nan"])
-def test_wrong_thresholds_are_usage_errors(tmp_path, threshold):
+def test_invalid_thresholds_are_usage_errors(tmp_path, threshold):
     path = model(chain({}), tmp_path / "m.onnx")
     assert "E0101" in command.run("validate", path, "--min", threshold, code=2).stderr
 

@@ -292,7 +292,7 @@ def test_stamped_files_need_the_sidecar(tmp_path):
 
 
 @pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "x")])
-def test_wrong_depths_are_usage_errors(tmp_path, options):
+def test_invalid_depths_are_usage_errors(tmp_path, options):
     path = model(chain(known("a")), tmp_path / "a.onnx")
     assert "E0101" in command.run("diff", path, path, *options, code=2).stderr
 

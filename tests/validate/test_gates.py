@@ -93,7 +93,7 @@ def test_a_missing_name_is_a_finding_that_suggests_the_nearest(path, tmp_path, o
 
 
 @pytest.mark.parametrize("threshold", ["exact=95@", "exact=95@op:", "exact@encoder=5", "exact=101@encoder.0"])
-def test_invalid_thresholds(path, threshold):
+def test_invalid_thresholds_are_refused(path, threshold):
     assert command.run("validate", path, "--min", threshold, code=2).stderr.startswith("E0101")
 
 
@@ -221,7 +221,7 @@ def test_every_kind_of_check_has_a_tolerance(path, tmp_path):
 
 
 @pytest.mark.parametrize("tolerance", ["", "a", "-1", "1%%", "V503", "V503=", "V999=1", "=1x", "nan", "inf", "1e400"])
-def test_invalid_tolerances(path, tolerance):
+def test_invalid_tolerances_are_refused(path, tolerance):
     assert command.run("validate", path, "--tolerance", tolerance, code=2).stderr.startswith("E0101")
 
 
@@ -316,7 +316,7 @@ def test_junit_has_a_case_for_each_rule(path):
     assert (root.get("tests"), root.get("failures")) == (str(len(cases)), "1")
 
 
-def test_github_annotations(path):
+def test_the_github_format_prints_annotations(path):
     text = command.run("validate", path, "--min", "exact=90", "--format", "github", code=1).stdout
     assert text.startswith(f"::error file={path},title=V501 threshold_not_reached::exact is 50 %25, not 90 %25; try: ")
     assert command.run("validate", path, "--format", "github").stdout == ""

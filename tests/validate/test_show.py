@@ -198,7 +198,7 @@ def test_text_shows_the_tree():
 
 @pytest.mark.parametrize("subcommand", ["show", "validate"])
 @pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "1001"), ("--depth", "x")])
-def test_wrong_depths_are_usage_errors(subcommand, options):
+def test_invalid_depths_are_usage_errors(subcommand, options):
     path, sidecar = annotated("bert_tiny")
     error = command.run(subcommand, path, "-s", sidecar, *options, code=2).stderr
     assert "E0101" in error and "--depth takes" in error
