@@ -407,7 +407,8 @@ def full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit_is_an_error covers the other cases")
+        pytest.skip("mounting a small file system needs root; "
+                    "test_a_file_over_the_size_limit_is_an_error covers the other cases")
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
     if mounted.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
