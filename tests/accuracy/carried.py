@@ -1,11 +1,11 @@
-"""How much metadata tools keep, and how much `whence carry` restores: the tables of README.md and docs/carry.md.
+"""Measures how much metadata tools keep and `whence carry` restores: the tables of README.md and docs/carry.md.
 
     carried.py [--folder build/accuracy] [--models a,b] [--source dynamo-18] [--rows onnxslim,onnxsim+ort-basic+int8] [-v]
 
 Each row is a tool, or several tools joined by `+`. The exporter's file, annotated with its truth, is processed twice:
-by the tools only, and with `whence.carry`. Of the nodes with known truth, `kept` counts those with right metadata in
-the first result, `carried` in the second; the other columns count the confidence words of the second. graphsurgeon is
-skipped if it is not installed (`pip install onnx-graphsurgeon`).
+by the tools only, and with `whence.carry`. `kept` is the percentage of nodes with known truth that have correct
+metadata in the first result, `carried` the same for the second. The last column counts the confidence values of the
+second. graphsurgeon is skipped if it is not installed (`pip install onnx-graphsurgeon`).
 """
 
 import argparse
@@ -50,12 +50,12 @@ ALL_TOOLS = {**TOOLS, "version": version, "graphsurgeon": graphsurgeon}
 
 
 def rows_of(chain: str) -> list[Transformation]:
-    """Returns the corpus's rows for each prefix of a chain; adds the missing ones."""
-    found, names = [], chain.split("+")
+    """Returns the corpus rows for every prefix of a chain, and adds missing rows to the corpus."""
+    rows, names = [], chain.split("+")
     for count in range(1, len(names) + 1):
         name, base = "+".join(names[:count]), "+".join(names[:count - 1]) or "exported"
-        found.append(BY_NAME.setdefault(name, Transformation(name, base, tool=ALL_TOOLS[names[count - 1]])))
-    return found
+        rows.append(BY_NAME.setdefault(name, Transformation(name, base, tool=ALL_TOOLS[names[count - 1]])))
+    return rows
 
 
 def can_run(chain: str) -> bool:
@@ -72,23 +72,23 @@ def as_function(model: str, row: Transformation):
 
 def measure(folder: Path, model: str, source: str, chain: str) -> tuple[Score, Score] | None:
     """Returns the scores of the file without and with whence.carry; None if a tool fails on the model."""
-    place, rows = folder / model / source, rows_of(chain)
-    place.mkdir(parents=True, exist_ok=True)
-    corpus.make_file(place, model, source, rows[-1])
-    if (place / f"{chain}.failed").exists():
+    source_folder, rows = folder / model / source, rows_of(chain)
+    source_folder.mkdir(parents=True, exist_ok=True)
+    corpus.make_file(source_folder, model, source, rows[-1])
+    if (source_folder / f"{chain}.failed").exists():
         return None
-    truth = Truth.load(place / f"{chain}.truth.json")
+    truth = Truth.load(source_folder / f"{chain}.truth.json")
     steps = [as_function(model, row) for row in rows]
     with tempfile.TemporaryDirectory() as scratch:
-        start, alone, carried = (Path(scratch) / f"{name}.onnx" for name in ("start", "alone", "carried"))
-        write_truth(place, "exported", start)
-        alone.write_bytes(start.read_bytes())
+        start, tools_only, carried = (Path(scratch) / f"{name}.onnx" for name in ("start", "tools_only", "carried"))
+        write_truth(source_folder, "exported", start)
+        tools_only.write_bytes(start.read_bytes())
         for step in steps:
-            target = alone.with_name("next.onnx")
-            step(alone, target)
-            target.replace(alone)
+            target = tools_only.with_name("next.onnx")
+            step(tools_only, target)
+            target.replace(tools_only)
         whence.carry(start, steps, carried)
-        return score_file(truth, alone), score_file(truth, carried)
+        return score_file(truth, tools_only), score_file(truth, carried)
 
 
 def main() -> None:
@@ -101,19 +101,20 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'':34}   kept  carried  nodes")
     for chain in filter(can_run, options.rows.split(",")):
-        alone, carried = Score(), Score()
+        tools_only, carried = Score(), Score()
         for model in options.models.split(","):
             scores = measure(options.folder, model, options.source, chain)
             if scores is None:
-                print(f"  not made: {chain} of {model}")
+                print(f"  not created: {chain} of {model}")
                 continue
-            alone.add(scores[0])
+            tools_only.add(scores[0])
             carried.add(scores[1])
-        words = collections.Counter({word: kinds.total() for word, kinds in carried.confidence.items()})
-        print(f"{chain:34} {alone.share('exact'):6.2f}   {carried.share('exact'):6.2f}  {carried.total():5}  "
-              + ", ".join(f"{count} {word}" for word, count in sorted(words.items())), flush=True)
-        for key, operator, wanted, answer, kind in carried.nodes if options.v else ():
-            print(f"  {kind} {operator} {key}: {wanted}, found {answer.module!r} ({answer.confidence}; {answer.rule})")
+        confidences = collections.Counter({word: kinds.total() for word, kinds in carried.confidence.items()})
+        print(f"{chain:34} {tools_only.share('exact'):6.2f}   {carried.share('exact'):6.2f}  {carried.total():5}  "
+              + ", ".join(f"{count} {word}" for word, count in sorted(confidences.items())), flush=True)
+        for key, operator, expected, answer, kind in carried.nodes if options.v else ():
+            print(f"  {kind} {operator} {key}: {expected}, found {answer.module!r} ({answer.confidence}; "
+                  f"{answer.rule})")
 
 
 if __name__ == "__main__":

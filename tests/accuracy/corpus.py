@@ -1,4 +1,4 @@
-"""Creates the corpus: ONNX files of the models by other tools, each with its truth.
+"""Creates the corpus: ONNX files of the models, written by other tools, each with its truth.
 
     corpus.py [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files ort-basic,...]
               [--whence PATH]
@@ -8,7 +8,7 @@
         <folder>/<model>/scripted.pt, scripted.whence.json       if the model can be scripted
         <folder>/<model>/<source>/<transformation>.onnx          the file of another tool
         <folder>/<model>/<source>/<transformation>.truth.json    the expected answer (truth.py)
-        <folder>/<model>/<source>/<transformation>.failed        instead of both: why the tool failed
+        <folder>/<model>/<source>/<transformation>.failed        instead of these two: why the tool failed
 
 Existing files are kept. All files are created again after a change of the code or of a tool's version, the recordings
 after a change of the command.
@@ -38,8 +38,8 @@ from accuracy.truth import Truth
 
 FOLDER = command.ROOT / "build" / "accuracy"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim", "transformers")
-MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools",
-          "transformations", "truth", "tuned_models")
+MODULES = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools",
+           "transformations", "truth", "tuned_models")
 
 
 BASE_FAILED = "its base failed\n"
@@ -58,7 +58,7 @@ def sources() -> dict[str, tuple]:
 
 
 SOURCES = sources()
-FULL = {"dynamo-18", "torchscript-18"}  # with all transformations; the others only with a few
+FULL = {"dynamo-18", "torchscript-18"}  # sources with all transformations; other sources have those of SHORT
 SHORT = {"exported", "stripped", "nodes-renamed", "renamed", "ort-extended"}
 
 
@@ -69,7 +69,7 @@ def rows(model: str, source: str) -> list[Transformation]:
 def code() -> list[Path]:
     """Returns the source files that determine the corpus."""
     folder = Path(__file__).parent
-    return [*(folder / f"{name}.py" for name in MAKERS), *sorted(folder.glob("exporters/*.py")),
+    return [*(folder / f"{name}.py" for name in MODULES), *sorted(folder.glob("exporters/*.py")),
             folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py"]
 
 
@@ -87,26 +87,26 @@ def make(folder: Path, whence: Path, model: str, source_names: list[str], file_n
     """Creates all requested files of one model that do not exist yet."""
     models.record(model, folder / model, whence)
     for source in source_names:
-        place = folder / model / source
-        place.mkdir(parents=True, exist_ok=True)
+        source_folder = folder / model / source
+        source_folder.mkdir(parents=True, exist_ok=True)
         for row in rows(model, source):
             if row.name in file_names:
-                make_file(place, model, source, row)
+                make_file(source_folder, model, source, row)
 
 
-def make_file(place: Path, model: str, source: str, row: Transformation) -> None:
-    """Creates one file and its truth, and before that the files that it is based on."""
-    target, failed = place / f"{row.name}.onnx", place / f"{row.name}.failed"
+def make_file(source_folder: Path, model: str, source: str, row: Transformation) -> None:
+    """Creates one file and its truth, after the files that it is based on."""
+    target, failed = source_folder / f"{row.name}.onnx", source_folder / f"{row.name}.failed"
     if failed.exists() or target.with_suffix(".truth.json").exists():
         return
     if row.base is not None:
-        make_file(place, model, source, BY_NAME[row.base])
-        if (place / f"{row.base}.failed").exists():
+        make_file(source_folder, model, source, BY_NAME[row.base])
+        if (source_folder / f"{row.base}.failed").exists():
             failed.write_text(BASE_FAILED)
             return
     try:
         with models.quiet():
-            truth = apply(place, model, source, row, target)
+            truth = apply(source_folder, model, source, row, target)
     except Exception as error:  # any failure of a tool is a result
         failed.write_text(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
         target.unlink(missing_ok=True)
@@ -117,12 +117,12 @@ def make_file(place: Path, model: str, source: str, row: Transformation) -> None
     truth.save(target.with_suffix(".truth.json"))
 
 
-def apply(place: Path, model: str, source: str, row: Transformation, target: Path) -> Truth:
+def apply(source_folder: Path, model: str, source: str, row: Transformation, target: Path) -> Truth:
     if row.base is None:
         exporter, opset, dynamic = SOURCES[source]
         return exporter(model, opset, dynamic, target)
-    base = onnx.load(place / f"{row.base}.onnx")
-    truth = Truth.load(place / f"{row.base}.truth.json")
+    base = onnx.load(source_folder / f"{row.base}.onnx")
+    truth = Truth.load(source_folder / f"{row.base}.truth.json")
     if row.tool is None:
         truth = truth.renamed(row.rename(base) if row.rename else row.cut(base, models.example(model)))
         for key, _ in all_nodes(base):
@@ -142,7 +142,7 @@ def through_tool(base: onnx.ModelProto, truth: Truth, model: str, row: Transform
         onnx.save(base, tagged)
         row.tool(model, tagged, result)
         after = onnx.load(result)
-    truth = carry.through(base, truth, after, models.example(model))
+    truth = carry.transfer(base, truth, after, models.example(model))
     for _, node in all_nodes(after):
         node.ClearField("doc_string")
     onnx.save(after, target)
@@ -159,8 +159,8 @@ def failures(folder: Path, keys) -> dict[tuple, str]:
     return found
 
 
-def kept_folder(name: str) -> Path:
-    """Returns a folder for a test's part of the corpus, kept between runs. Failures are tried again."""
+def cached_folder(name: str) -> Path:
+    """Returns a folder for a test's part of the corpus, kept between runs. Files that failed are tried again."""
     folder = kept.folder(name, *code())
     for path in folder.rglob("*.failed"):
         path.unlink()
@@ -168,7 +168,7 @@ def kept_folder(name: str) -> Path:
 
 
 def refresh(folder: Path) -> None:
-    """Removes a corpus of other code or other tools."""
+    """Removes the corpus if the code or a tool's version has changed."""
     folder.mkdir(parents=True, exist_ok=True)
     stamp = folder / "version"
     if not stamp.exists() or stamp.read_text() != version():
@@ -178,12 +178,12 @@ def refresh(folder: Path) -> None:
         stamp.write_text(version())
 
 
-def names(text: str | None, known) -> list[str]:
-    """Parses a comma-separated option; all names if it is absent."""
-    chosen = text.split(",") if text else list(known)
+def names(text: str | None, valid_names) -> list[str]:
+    """Returns the names in a comma-separated option, or all names if it is absent."""
+    chosen = text.split(",") if text else list(valid_names)
     for name in chosen:
-        if name not in known:
-            raise SystemExit(f"{name} is none of: {', '.join(known)}")
+        if name not in valid_names:
+            raise SystemExit(f"unknown name {name!r}; choose from {', '.join(valid_names)}")
     return chosen
 
 

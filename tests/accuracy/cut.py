@@ -9,7 +9,7 @@ from accuracy.rename import strip
 
 
 def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
-    """Extracts the middle half of the graph as a separate model, like onnx.utils.extract_model: values computed in the
+    """Extracts the middle half of the graph as a separate model, like onnx.utils.extract_model. Values computed in the
     first quarter become inputs."""
     strip(model)
     nodes = sorted_nodes(model.graph)
@@ -17,38 +17,38 @@ def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
     live = live_values(nodes, model)
     first = {name for node in nodes[:len(nodes) // 4] for name in node.output if name in live}
     last = next(name for node in nodes[3 * len(nodes) // 4:] for name in node.output if name in live)
-    makers = {name: node for node in nodes for name in node.output}
-    kept, inputs, todo = set(), set(), [last]
+    producers = {name: node for node in nodes for name in node.output}
+    extracted, inputs, todo = set(), set(), [last]
     while todo:
         name = todo.pop()
-        if name in first or name not in makers:
+        if name in first or name not in producers:
             inputs.add(name)
-        elif id(makers[name]) not in kept:
-            kept.add(id(makers[name]))
-            todo += outside_values(makers[name])
+        elif id(producers[name]) not in extracted:
+            extracted.add(id(producers[name]))
+            todo += outside_values(producers[name])
     new_inputs = [value for value in model.graph.input if value.name in inputs]
-    new_inputs += [typed(name, values[name]) for name in sorted(inputs & first)]
-    stays = [node for node in model.graph.node if id(node) in kept]
-    graph = helper.make_graph(stays, model.graph.name, new_inputs, [typed(last, values[last])],
+    new_inputs += [value_info(name, values[name]) for name in sorted(inputs & first)]
+    nodes = [node for node in model.graph.node if id(node) in extracted]
+    graph = helper.make_graph(nodes, model.graph.name, new_inputs, [value_info(last, values[last])],
                               [tensor for tensor in model.graph.initializer if tensor.name in inputs])
     model.graph.CopyFrom(graph)
     return {key: key for key, _ in all_nodes(model)}
 
 
 def live_values(nodes: list, model: onnx.ModelProto) -> set[str]:
-    found = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
+    live = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
     for node in nodes:
-        if any(value in found for value in outside_values(node)):
-            found |= {name for name in node.output if name}
-    return found
+        if any(value in live for value in outside_values(node)):
+            live |= {name for name in node.output if name}
+    return live
 
 
-def typed(name: str, value) -> onnx.ValueInfoProto:
+def value_info(name: str, value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
 def wrap(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
-    """Adds nodes before and after: floating inputs are scaled, the first output is turned into probabilities."""
+    """Adds nodes at both ends: scales floating-point inputs and turns the first output into probabilities."""
     keys, graph = strip(model), model.graph
     for value in graph.input:
         if value.type.tensor_type.elem_type == TensorProto.FLOAT:

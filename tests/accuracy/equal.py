@@ -1,7 +1,7 @@
 """Finds equal values in two files, one created from the other, by running both on the example inputs.
 
-An optimiser that removes a no-op or merges two nodes makes the neighbours read another, equal value; names would
-make this look like an absorbed node. It may also rename or reshape a value that it keeps.
+When an optimiser removes a no-op or merges two nodes, their neighbours read another, equal value. Judged by names, this
+would look like an absorbed node. Optimisers also rename and reshape values.
 """
 
 import collections
@@ -18,21 +18,21 @@ from accuracy.graphs import all_graphs
 class Classes:
     """Groups the values of one file: by content, and by content and shape."""
 
-    def __init__(self, found: dict[str, numpy.ndarray]):
-        self.found = found
+    def __init__(self, arrays: dict[str, numpy.ndarray]):
+        self.arrays = arrays
         self.content, self.shaped = {}, {}
         first = {}
-        for name, value in found.items():
+        for name, value in arrays.items():
             digest = hashlib.sha256(str(value.dtype).encode() + value.tobytes()).hexdigest()
             self.content[name] = first.setdefault(digest, name)
             self.shaped[name] = first.setdefault((digest, value.shape), name)
 
 
-def renamed_values(old: dict, new: dict, laid_out: set[str] = frozenset()) -> dict[str, str]:
+def renamed_values(old: dict, new: dict, blocked: set[str] = frozenset()) -> dict[str, str]:
     """Returns the renamed values, possibly reshaped: new name -> old name.
 
-    Of several equal old values the first computed one is used. A convolution that absorbs a later scaling may keep its
-    result's name, which then refers to the later value. `laid_out`: values with channels in blocks.
+    If several old values are equal, the first one is used. A convolution that absorbs a later scaling may keep its
+    result's name, which then refers to the later value. `blocked`: new values with channels in blocks.
     """
     by_size = collections.defaultdict(list)
     for name, value in old.items():
@@ -40,10 +40,10 @@ def renamed_values(old: dict, new: dict, laid_out: set[str] = frozenset()) -> di
             by_size[value.size].append((name, value.ravel()))
     result = {}
     for name, value in new.items():
-        if not comparable(value) or (name in old and near(value, old[name])):
+        if not comparable(value) or (name in old and is_close(value, old[name])):
             continue
         margin = 1e-5 * numpy.abs(value).max()
-        for flat in unblocked(value, old) if name in laid_out else [value.ravel()]:
+        for flat in unblocked(value, old) if name in blocked else [value.ravel()]:
             found = next((candidate for candidate, other in by_size[flat.size]
                           if numpy.abs(flat - other).max() <= margin), None)
             if found is not None:
@@ -53,25 +53,25 @@ def renamed_values(old: dict, new: dict, laid_out: set[str] = frozenset()) -> di
 
 
 def unblocked(value: numpy.ndarray, old: dict) -> Iterator[numpy.ndarray]:
-    """Yields the possible usual layouts of a value of ONNX Runtime's NCHWc operators, which is [N, C, H, W] in blocks
-    of channels. Blocks have 8 or 16 channels, depending on the processor; the padding in the last block is removed."""
+    """Yields a value of ONNX Runtime's NCHWc operators, which is in blocks of channels, as NCHW. The block size (8 or
+    16) depends on the processor, so it yields every candidate, without the padding in the last block."""
     if value.ndim != 4:
         return
     batch, channels, height, width = value.shape
-    counts = sorted({each.shape[1] for each in old.values() if each.ndim == 4 and each.shape[2:] == value.shape[2:]
-                     and channels - 16 < each.shape[1] <= channels}, reverse=True)
+    counts = sorted({array.shape[1] for array in old.values() if array.ndim == 4 and array.shape[2:] == value.shape[2:]
+                     and channels - 16 < array.shape[1] <= channels}, reverse=True)
     for block in (8, 16):
         if channels % block == 0:
             blocks = value.reshape(batch, channels // block, height, width, block)
-            usual = blocks.transpose(0, 1, 4, 2, 3).reshape(value.shape)
-            yield from (usual[:, :count].ravel() for count in counts)
+            nchw = blocks.transpose(0, 1, 4, 2, 3).reshape(value.shape)
+            yield from (nchw[:, :count].ravel() for count in counts)
 
 
-def near(value: numpy.ndarray, other: numpy.ndarray) -> bool:
+def is_close(value: numpy.ndarray, other: numpy.ndarray) -> bool:
     """Returns true if both are the same value except for rounding."""
     if value.size != other.size or not numpy.issubdtype(other.dtype, numpy.floating):
         return True
-    if not (numpy.isfinite(value).all() and numpy.isfinite(other).all()):  # masks, into which nothing is folded
+    if not (numpy.isfinite(value).all() and numpy.isfinite(other).all()):  # masks: nothing is folded into them
         return True
     return numpy.abs(value.ravel() - other.ravel()).max() <= 1e-3 * numpy.abs(other).max()
 
@@ -83,17 +83,17 @@ def weights(found: dict) -> dict[str, str]:
 
 
 def comparable(value: numpy.ndarray) -> bool:
-    """Returns whether equal contents imply the same value: masks and sizes repeat, activations do not."""
+    """Returns whether the content identifies the value: masks and sizes repeat, activations do not."""
     return value.dtype == numpy.float32 and value.size >= 8 and numpy.unique(value.ravel()[:64]).size >= 8
 
 
 def values(model: onnx.ModelProto, feeds: dict) -> dict[str, numpy.ndarray]:
-    """Returns the inputs, initializers and all results of the main graph's nodes for the example inputs."""
+    """Returns the inputs, the initializers and all node results of the main graph for the example inputs."""
     run = onnx.ModelProto()
     run.CopyFrom(model)
     for graph in all_graphs(run):
         for node in graph.node:
-            node.ClearField("metadata_props")  # older IR versions have none
+            node.ClearField("metadata_props")  # older IR versions lack this field
     names = [name for node in run.graph.node for name in node.output if name]
     known = {output.name for output in run.graph.output}
     run.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
@@ -106,10 +106,10 @@ def values(model: onnx.ModelProto, feeds: dict) -> dict[str, numpy.ndarray]:
     found = dict(inputs)
     found.update({tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in run.graph.initializer})
     found.update(zip((output.name for output in session.get_outputs()), outputs, strict=True))
-    return {name: numpy.asarray(found[name]) for name in [*inputs, *known_order(run, found)]}
+    return {name: numpy.asarray(found[name]) for name in [*inputs, *value_order(run, found)]}
 
 
-def known_order(model: onnx.ModelProto, found: dict) -> list[str]:
+def value_order(model: onnx.ModelProto, found: dict) -> list[str]:
     names = [tensor.name for tensor in model.graph.initializer]
     names += [name for node in model.graph.node for name in node.output]
     return [name for name in dict.fromkeys(names) if name in found]

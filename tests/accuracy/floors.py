@@ -1,4 +1,4 @@
-"""The minimum shares of exact nodes, in per cent, on the quick set of test_accuracy.py, for each exporter."""
+"""The minimum percentages of exact nodes on the quick set of test_accuracy.py, for each exporter."""
 
 FLOORS = {
     # input of the command: {transformation: (dynamo, TorchScript)}
@@ -16,13 +16,13 @@ FLOORS = {
         "qdq": (99.4, 99.9),
         "renamed+ort-extended": (94.7, 93.7),
     },
-    "weights": {  # no recording: between nodes that read parameters only their common module is known
+    "weights": {  # without a recording, a node between readers of parameters gets only their common module
         "exported": (77.0, 96.0),
         "renamed": (72.0, 67.5),
         "ort-extended": (48.5, 62.5),
         "int8": (71.5, 87.0),
     },
-    "before": {  # the annotated input file of the tool
+    "before": {  # --from the tool's annotated input file
         "ort-extended": (98.2, 98.7),
         "onnxslim": (99.4, 99.9),
         "int8": (99.7, 99.5),
@@ -30,6 +30,6 @@ FLOORS = {
     },
 }
 
-# The promise of each confidence value: the share of its nodes that are exact, in per cent; for `ancestor`, of nodes
-# whose truth is the named module or below it.
+# The promise of each confidence value: the percentage of its nodes that are exact, or for `ancestor` of nodes whose
+# true module is the named module or inside it.
 PROMISED = {"exact": 100, "matched": 99.5, "inferred": 97, "ancestor": 99.5}

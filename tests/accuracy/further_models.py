@@ -1,6 +1,6 @@
-"""Models on which the matcher is not tuned: architectures that the zoo lacks, with the same noise in every parameter.
+"""Models on which the matcher is not tuned: architectures that the zoo lacks, with the zoo's noise in every parameter.
 
-They are in the corpus (`make accuracy`) but not in the quick set, and reveal rules that help only the zoo.
+They are in the corpus (`make accuracy`) but not in the quick set, and expose rules that help only the zoo.
 """
 
 import torch
@@ -26,7 +26,7 @@ def llama():
 
 
 def t5_encoder():
-    """The first layer computes relative positions, and all layers use them."""
+    """All layers use the relative positions that the first layer computes."""
     from transformers import T5Config, T5EncoderModel
 
     return T5EncoderModel(T5Config(vocab_size=600, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4))
@@ -48,7 +48,7 @@ def swin():
 
 
 def segformer():
-    """Attention over sequences shortened by strided convolutions; each layer turns maps into sequences and back."""
+    """Attention over sequences shortened by strided convolutions. Each layer turns maps into sequences and back."""
     from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
     return SegformerForSemanticSegmentation(SegformerConfig(
@@ -102,11 +102,11 @@ class Branches(nn.Module):
 
 
 class Speech(nn.Module):
-    """Convolutions over time, a GRU, torch's own attention layer, and two heads on a shared trunk."""
+    """Convolutions over time, a GRU, torch's attention layer, and two heads on a shared trunk."""
 
     def __init__(self):
         super().__init__()
-        # With the fast path, a trace has one fused kernel, and an export has modules that it never called.
+        # With the fast path, a trace would contain one fused kernel, and an export modules that are never called.
         torch.backends.mha.set_fastpath_enabled(False)
         self.embedding = nn.Embedding(200, 32)
         self.conv = nn.Sequential(nn.Conv1d(32, 32, 3, padding=1), nn.ReLU(), nn.Conv1d(32, 32, 3, padding=1))

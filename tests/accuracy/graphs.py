@@ -1,7 +1,7 @@
-"""ONNX graphs in the corpus: nodes by the name of their first output, including subgraphs and functions.
+"""Queries on ONNX graphs of the corpus; nodes are identified by their first output.
 
-A node's key is its first output, prefixed by the key of the node and attribute that hold its graph: `out`, or
-`loop_out:body/out`. Node names are not keys: optimisers drop and repeat them, and whence renames nodes.
+A node's key is its first output; in a subgraph, prefixed with the key of the containing node and the attribute: `out`,
+`loop_out:body/out`. Node names cannot be keys: optimisers drop and repeat them, and whence renames nodes.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def keyed(nodes, prefix: str = "") -> Iterator[tuple[str, onnx.NodeProto]]:
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yields every node with its key: of the graph, of graphs inside nodes, of local functions."""
+    """Yields every node of the graph, of subgraphs and of local functions with its key."""
     yield from keyed(model.graph.node)
     for function in model.functions:
         yield from keyed(function.node, f"function {function.domain}:{function.name}/")
@@ -48,7 +48,7 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
 
 
 def attributes(node: onnx.NodeProto) -> tuple:
-    """Returns the node's attributes in comparable form, without graphs, whose nodes are listed separately."""
+    """Returns the node's attributes in comparable form, without graphs: their nodes are listed separately."""
     return tuple(sorted((attribute.name, attribute.SerializeToString(deterministic=True))
                         for attribute in node.attribute if not attribute.graphs and not attribute.HasField("g")))
 
@@ -65,11 +65,11 @@ def outside_values(node: onnx.NodeProto) -> list[str]:
 
 
 def sorted_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """Returns the graph's own nodes with producers before consumers; some tools write another order."""
-    made = {name for node in graph.node for name in node.output if name}
+    """Returns the main graph's nodes in topological order, which some tools do not write."""
+    produced = {name for node in graph.node for name in node.output if name}
     done, waiting, result = set(), list(graph.node), []
     while waiting:
-        ready = [node for node in waiting if all(name in done for name in outside_values(node) if name in made)]
+        ready = [node for node in waiting if all(name in done for name in outside_values(node) if name in produced)]
         assert ready, "the graph has a cycle"
         later = {id(node) for node in ready}
         waiting = [node for node in waiting if id(node) not in later]

@@ -1,4 +1,4 @@
-"""Measures pkg.whence.id: do files of one model, by four exporters at two opsets, give equal operations equal ids?
+"""Measures whether equal operations of a model have equal pkg.whence.id in files by four exporters at two opsets.
 
 `python -m accuracy.identities` prints the tables of docs/metadata-spec.md, on transformers' models with random weights.
 """
@@ -32,7 +32,7 @@ def ids_of(node: onnx.NodeProto) -> list[str]:
 
 
 def exports(module: torch.nn.Module, example: torch.Tensor, spec: str, folder: Path, opsets=OPSETS) -> dict[str, Path]:
-    """Returns annotated files of the module by exporter and opset: PyTorch's two, whence from both archives."""
+    """Returns annotated files by exporter and opset: PyTorch's two exporters, and whence on both archives."""
     torch.jit.trace(module, example, check_trace=False).save(folder / "m.pt")
     torch.export.save(torch.export.export(module, (example,)), folder / "m.pt2")
     command.run("record", folder / "m.pt", "-o", folder / "pt.json", "--input", spec)
@@ -51,24 +51,24 @@ def exports(module: torch.nn.Module, example: torch.Tensor, spec: str, folder: P
 
 
 def shared(one: Path, other: Path) -> tuple[int, int]:
-    """Returns how many of the first file's nodes with an id have that id in the other file, and how many there are."""
+    """Returns how many of the first file's nodes have an id that the other file has too, and how many have an id."""
     known = {name for node in onnx.load(other).graph.node for name in ids_of(node)}
     nodes = [ids_of(node) for node in onnx.load(one).graph.node]
     return sum(bool(names) and known.issuperset(names) for names in nodes), sum(map(bool, nodes))
 
 
 def weights_read(path: Path) -> dict[str, list[np.ndarray]]:
-    """Maps each id to the float weights that its nodes read, with sorted elements, so that layouts do not matter."""
+    """Maps each id to the float weights that its nodes read, with sorted elements, to ignore layouts."""
     graph = onnx.load(path).graph
-    made = {output: node for node in graph.node for output in node.output}
+    producers = {output: node for node in graph.node for output in node.output}
     values = {tensor.name: tensor for tensor in graph.initializer}
     values |= {node.output[0]: node.attribute[0].t for node in graph.node
                if node.op_type == "Constant" and node.attribute[0].name == "value"}
     found: dict[str, list[np.ndarray]] = {}
     for node in graph.node:
         for name in node.input:
-            while name not in values and name in made and made[name].op_type in ("Transpose", "Identity"):
-                name = made[name].input[0]
+            while name not in values and name in producers and producers[name].op_type in ("Transpose", "Identity"):
+                name = producers[name].input[0]
             if name in values and ids_of(node):
                 weight = numpy_helper.to_array(values[name])
                 if weight.dtype == np.float32 and weight.size > 4:
@@ -77,7 +77,7 @@ def weights_read(path: Path) -> dict[str, list[np.ndarray]]:
 
 
 def agreeing(one: Path, other: Path) -> tuple[int, int]:
-    """Of the ids whose nodes read weights in both files, counts those that read the same weight, and all."""
+    """Returns how many ids read the same weight in both files, and how many read weights in both."""
     first, second = weights_read(one), weights_read(other)
     common = sorted(first.keys() & second.keys())
     same = [any(a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-6) for a in first[name] for b in second[name])
@@ -85,7 +85,7 @@ def agreeing(one: Path, other: Path) -> tuple[int, int]:
     return sum(same), len(same)
 
 
-class Plain(torch.nn.Module):
+class OneTensor(torch.nn.Module):
     """Wraps a transformers' model so that it takes one tensor and returns one."""
 
     def __init__(self, model, masked: bool = False):
@@ -102,12 +102,12 @@ def models():
     torch.manual_seed(0)
     ids, spec = torch.randint(0, 1000, (2, 16)), "x=int64[2,16]<1000"
     bert = BertConfig(hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512, vocab_size=1000)
-    yield "BERT-tiny", Plain(BertModel(bert)), ids, spec
+    yield "BERT-tiny", OneTensor(BertModel(bert)), ids, spec
     gpt = GPT2Config(n_embd=64, n_layer=2, n_head=2, vocab_size=1000, n_positions=64, use_cache=False,
                      attn_implementation="eager")
-    yield "GPT-2, 2 layers", Plain(GPT2Model(gpt), masked=True), ids, spec
+    yield "GPT-2, 2 layers", OneTensor(GPT2Model(gpt), masked=True), ids, spec
     resnet = ResNetConfig(embedding_size=16, hidden_sizes=[16, 32, 64, 64], depths=[1, 1, 1, 1], layer_type="basic")
-    yield "ResNet, 4 stages", Plain(ResNetModel(resnet)), torch.randn(2, 3, 64, 64), "x=float32[2,3,64,64]"
+    yield "ResNet, 4 stages", OneTensor(ResNetModel(resnet)), torch.randn(2, 3, 64, 64), "x=float32[2,3,64,64]"
 
 
 def main() -> None:
@@ -122,8 +122,8 @@ def main() -> None:
                 cells = [f"{100 * count / nodes:.1f} %" for count, nodes in shares]
                 print(f"| {row} | {shares[0][1]} of {len(onnx.load(one).graph.node)} | {' | '.join(cells)} |")
                 for other in files.values():
-                    same, common = agreeing(one, other) if one != other else (0, 0)
-                    right, total = right + same, total + common
+                    same, both = agreeing(one, other) if one != other else (0, 0)
+                    right, total = right + same, total + both
             print(f"\nidentities whose nodes read the same weight in both files: {right} of {total}")
 
 

@@ -1,5 +1,5 @@
-"""The models of the corpus and their recordings: the zoo's nine models, the tuned ones, and further ones. Noise makes
-every parameter distinct, except in models that test the initial parameters."""
+"""The models of the corpus and their recordings: the zoo's nine, the tuned and the further models. Noise makes every
+parameter distinct, except in models that test initial parameters."""
 
 import contextlib
 import functools
@@ -30,7 +30,7 @@ def quiet():
 
 @functools.cache
 def canonical(name: str) -> dict[str, str]:
-    """Maps every path of a module object to its first one, as in named_modules()."""
+    """Maps every path of a module to the module's first path, as in named_modules()."""
     model = ENTRIES[name].model()
     first = {id(module): path for path, module in model.named_modules()}
     return {path: first[id(module)] for path, module in model.named_modules(remove_duplicate=False)}
@@ -50,17 +50,17 @@ def positional(name: str) -> torch.nn.Module:
 
 
 def record(name: str, folder: Path, whence: Path) -> None:
-    """Writes model.pt and, if scripting works, scripted.pt once, and their sidecars for each new command."""
+    """Writes model.pt, and scripted.pt if scripting works, once; rewrites their sidecars for each new command."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model.pt").exists():
         archive(name, folder)
-    stamp, maker = folder / "recorded-by", digest_of(whence)
-    if stamp.exists() and stamp.read_text() == maker:
+    stamp, command_digest = folder / "recorded-by", digest_of(whence)
+    if stamp.exists() and stamp.read_text() == command_digest:
         return
     for path in folder.glob("*.pt"):
         if path.stem != "inputs":
             run([whence, "record", path, "-o", folder / f"{path.stem}.whence.json", "--inputs", folder / "inputs.pt"])
-    stamp.write_text(maker)
+    stamp.write_text(command_digest)
 
 
 def archive(name: str, folder: Path) -> None:

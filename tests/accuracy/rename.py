@@ -30,13 +30,13 @@ def rename_nodes(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def rename_everything(model: onnx.ModelProto) -> dict[str, str]:
-    """Renames nodes, values and initializers, and puts the nodes into another valid order. The model's inputs and
-    outputs keep their names, because running the model needs them."""
+    """Renames nodes, values and initializers, and shuffles the nodes into another valid order. The model's inputs and
+    outputs keep their names, which are needed to run it."""
     old_keys = list(rename_nodes(model))
     nodes = [node for _, node in all_nodes(model)]  # before the order changes
     graphs = list(all_graphs(model))
-    kept = {value.name for value in [*model.graph.input, *model.graph.output]}
-    names = list(dict.fromkeys(name for graph in graphs for name in defined(graph) if name not in kept))
+    interface = {value.name for value in [*model.graph.input, *model.graph.output]}
+    names = list(dict.fromkeys(name for graph in graphs for name in defined(graph) if name not in interface))
     new = dict(zip(names, (f"v{number}" for number in shuffled_numbers(len(names))), strict=True))
     for graph in graphs:
         for part in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
@@ -65,18 +65,18 @@ def shuffled_numbers(count: int) -> list[int]:
 
 
 def shuffle(graph: onnx.GraphProto) -> None:
-    """Puts the nodes into another valid order: the next node is a random one whose inputs are computed."""
-    chance = random.Random(2)
-    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
-    waits = [{makers[name] for name in outside_values(node) if name in makers} for node in graph.node]
+    """Puts the nodes into a random topological order."""
+    generator = random.Random(2)
+    producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    waits = [{producers[name] for name in outside_values(node) if name in producers} for node in graph.node]
     users = [[] for _ in graph.node]
     for index, needed in enumerate(waits):
-        for maker in needed:
-            users[maker].append(index)
+        for producer in needed:
+            users[producer].append(index)
     ready = [index for index, needed in enumerate(waits) if not needed]
     order = []
     while ready:
-        index = ready.pop(chance.randrange(len(ready)))
+        index = ready.pop(generator.randrange(len(ready)))
         order.append(index)
         for user in users[index]:
             waits[user].discard(index)

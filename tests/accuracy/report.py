@@ -12,9 +12,9 @@ def text(scores: dict, verbose: bool) -> str:
     """Formats `scores`, whose keys are (model, source, transformation)."""
     lines = []
     for (model, source, name), score in scores.items() if verbose else []:
-        for key, operator, wanted, answer, kind in score.nodes:
+        for key, operator, expected, answer, kind in score.nodes:
             found = answer.module if len(answer.modules) < 2 else sorted(answer.modules)
-            lines.append(f"{kind:5} {model}/{source}/{name} {operator} {key}\n      truth {wanted}\n"
+            lines.append(f"{kind:5} {model}/{source}/{name} {operator} {key}\n      truth {expected}\n"
                          f"      found {found!r} ({answer.confidence}; {answer.rule})")
     lines += failures(scores)
     for source in dict.fromkeys(source for _, source, _ in scores):
@@ -24,16 +24,17 @@ def text(scores: dict, verbose: bool) -> str:
 
 def failures(scores: dict) -> list[str]:
     """Returns a line for each kind of failure of the command, by exit code and error code."""
-    places = collections.defaultdict(list)
+    by_kind = collections.defaultdict(list)
     for (model, source, name), score in scores.items():
         for failure in score.failures:
-            places[failure[:16]].append((f"{model}/{source}/{name}", failure))
-    return [f"failed on {len(where)} files, the first {where[0][0]}: {where[0][1]}" for where in places.values()]
+            by_kind[failure[:16]].append((f"{model}/{source}/{name}", failure))
+    return [f"failed on {len(files)} files, the first {files[0][0]}: {files[0][1]}" for files in by_kind.values()]
 
 
-def not_made(reasons: dict) -> str:
-    """Lists the missing corpus files, on which an exporter or a tool failed: {(model, source, transformation): why}."""
-    lines = [f"not made: {model}/{source}/{name}: {reason[:90]}" for (model, source, name), reason in reasons.items()]
+def failed_files(reasons: dict) -> str:
+    """Lists the corpus files that an exporter or a tool failed to create: {(model, source, transformation): reason}."""
+    lines = [f"not created: {model}/{source}/{name}: {reason[:90]}"
+             for (model, source, name), reason in reasons.items()]
     return "\n".join(["", *lines, ""]) if lines else ""
 
 

@@ -1,4 +1,4 @@
-"""Scores a whence command on the corpus: whether each node's module is correct and its confidence justified.
+"""Scores a whence command on the corpus: checks each node's module and whether its confidence is justified.
 
     score.py [--whence PATH] [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files renamed,...]
              [--with sidecar|values|weights|scripted|nothing|before|right-before] [-v]
@@ -7,22 +7,22 @@ The input of the command is the bare file and the data of `--with`, never the tr
 
     sidecar       the recording of the traced archive
         values        additionally the recorded results of its modules and operations on the inputs of the corpus
-        weights       no recording, the model's weights as libraries publish them: safetensors, each tensor once
+        weights       no recording, only the model's weights as libraries publish them: safetensors, each tensor once
         scripted      the recording of the scripted archive, if there is one
         nothing       only the file
-        before        `--from` the file before the tool, which the same command annotated with the sidecar
-        right-before  `--from` the file before the tool, annotated with its truth: measures only the loss by carrying
+        before        `--from` the tool's input file, annotated with the sidecar by the same command
+        right-before  `--from` the tool's input file, annotated with its truth: measures only the loss by carrying
 
-The answer is read from the annotated file: `pkg.whence.modules`, or else `pkg.whence.module`. For each node with known
-truth it is
+The answer is read from the annotated file: `pkg.whence.modules`, or else `pkg.whence.module`. The classes of answers
+for nodes with known truth:
 
         exact   the modules are the node's true modules, and `module` is their lowest common ancestor
-        set     `module` is right, but `modules` lacks a module of a fused node or has one too many
+        set     `module` is right, but `modules` lacks a module of a fused node or names a wrong one
     high    an ancestor of the right module
     wrong   anything else
-    none    no module is named
+    none    no module
 
-and `call` is the number of exact nodes of one call that name the right call.
+`call` is the percentage of exact nodes of a single call that have the right call number.
 
 -v lists every node that is not exact: file, node, truth, answer, confidence, rule.
 """
@@ -57,7 +57,7 @@ from accuracy.models import NAMES
 from accuracy.transformations import BY_NAME, Transformation
 from accuracy.truth import Truth, common_ancestor, is_ancestor, modules
 
-KEPT = {"ancestor": ("exact", "set", "high")}  # answers that fulfil a confidence's promise; others: exact
+FULFILLING = {"ancestor": ("exact", "set", "high")}  # answers that fulfil a confidence's promise; default: exact
 RECORDINGS = {"scripted": "scripted"}
 FROM = {"before", "right-before"}
 
@@ -73,11 +73,11 @@ class Answer:
 
 @dataclass
 class Score:
-    """Counts for one file, or the sum of several. `nodes` lists those that are not exact."""
+    """Counts for one file, or the sum of several. `nodes` lists the nodes that are not exact."""
 
     classes: collections.Counter = field(default_factory=collections.Counter)
     confidence: dict = field(default_factory=lambda: collections.defaultdict(collections.Counter))
-    calls: collections.Counter = field(default_factory=collections.Counter)  # of exact nodes: is the call right
+    calls: collections.Counter = field(default_factory=collections.Counter)  # exact nodes, by whether the call is right
     unknown: int = 0
     failures: list = field(default_factory=list)
     nodes: list = field(default_factory=list)  # (key, operator, truth, answer, class)
@@ -94,10 +94,10 @@ class Score:
     def total(self) -> int:
         return self.classes.total()
 
-    def kept(self, confidence: str) -> float:
-        """Returns the per cent of nodes with this confidence whose promise is fulfilled."""
+    def fulfilled(self, confidence: str) -> float:
+        """Returns the percentage of nodes that fulfil the promise of this confidence."""
         counts = self.confidence[confidence]
-        right = sum(counts[kind] for kind in KEPT.get(confidence, ("exact",)))
+        right = sum(counts[kind] for kind in FULFILLING.get(confidence, ("exact",)))
         return 100 * right / counts.total() if counts else 100.0
 
     def share(self, name: str) -> float:
@@ -140,37 +140,38 @@ def score_file(truth: Truth, annotated: Path) -> Score:
 
 
 def annotate(whence: Path, *arguments) -> str:
-    """Runs the command; returns its error, or an empty text. Exit code 1 means findings, not a failure."""
+    """Runs the command; returns its error, or an empty string. Exit code 1 means findings, not a failure."""
     result = subprocess.run([str(whence), "annotate", *map(str, arguments)], capture_output=True, text=True,
                             timeout=600, stdin=subprocess.DEVNULL)
     return "" if result.returncode in (0, 1) else f"exit {result.returncode}: {result.stderr.strip()[:300]}"
 
 
-def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Score | None:
+def score_row(whence: Path, source_folder: Path, row: Transformation, evidence: str) -> Score | None:
     """Returns the score of one corpus file; None if the corpus lacks it."""
-    model, recording = place / f"{row.name}.onnx", place.parent / f"{RECORDINGS.get(given, 'model')}.whence.json"
-    if not model.exists() or not recording.exists() or (given in FROM and row.tool is None):
+    model = source_folder / f"{row.name}.onnx"
+    recording = source_folder.parent / f"{RECORDINGS.get(evidence, 'model')}.whence.json"
+    if not model.exists() or not recording.exists() or (evidence in FROM and row.tool is None):
         return None
-    if given == "values" and row.name.endswith("extracted"):
-        return None  # an extracted part has other inputs than the recorded ones
-    truth = Truth.load(place / f"{row.name}.truth.json")
+    if evidence == "values" and row.name.endswith("extracted"):
+        return None  # the recorded inputs do not fit an extracted part
+    truth = Truth.load(source_folder / f"{row.name}.truth.json")
     with tempfile.TemporaryDirectory() as folder:
         out, before, error = Path(folder) / "out.onnx", Path(folder) / "before.onnx", ""
-        options = [] if given == "nothing" else ["--sidecar", recording]
-        if given == "weights":
-            options = ["--weights", weights_of(place.parent)]
-        if given == "values":
+        options = [] if evidence == "nothing" else ["--sidecar", recording]
+        if evidence == "weights":
+            options = ["--weights", weights_of(source_folder.parent)]
+        if evidence == "values":
             pairs = Path(folder) / "pairs.json"
             try:
-                value_pairs.write(pairs, model, values_of(place.parent), recording)
+                value_pairs.write(pairs, model, values_of(source_folder.parent), recording)
                 options += ["--value-pairs", pairs]
             except whence_package.WhenceError as failure:  # ONNX Runtime cannot run the file
                 error = str(failure)
-        if given == "before":
-            error = annotate(whence, place / f"{row.base}.onnx", "-o", before, "--sidecar", recording)
-        elif given == "right-before":
-            write_truth(place, row.base, before)
-        if given in FROM:
+        if evidence == "before":
+            error = annotate(whence, source_folder / f"{row.base}.onnx", "-o", before, "--sidecar", recording)
+        elif evidence == "right-before":
+            write_truth(source_folder, row.base, before)
+        if evidence in FROM:
             options = ["--from", before]
         error = error or annotate(whence, model, "-o", out, *options)
         if not error:
@@ -182,7 +183,7 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
 
 @functools.cache
 def values_of(folder: Path) -> Path:
-    """Records once the results of a model's archive on the inputs of the corpus."""
+    """Records the results of a model's archive on the inputs of the corpus, once."""
     path = folder / "model.values.safetensors"
     if not path.exists():
         inputs = torch.load(folder / "inputs.pt")
@@ -192,7 +193,7 @@ def values_of(folder: Path) -> Path:
 
 @functools.cache
 def weights_of(folder: Path) -> Path:
-    """Saves the model's state with one name per tensor, like transformers."""
+    """Saves the model's state with one name per tensor, as transformers does."""
     path = folder / "model.safetensors"
     if not path.exists():
         seen: set[int] = set()
@@ -202,9 +203,9 @@ def weights_of(folder: Path) -> Path:
     return path
 
 
-def write_truth(place: Path, name: str, target: Path) -> None:
+def write_truth(source_folder: Path, name: str, target: Path) -> None:
     """Annotates a file with its truth, as a perfect matcher would."""
-    model, truth = onnx.load(place / f"{name}.onnx"), Truth.load(place / f"{name}.truth.json")
+    model, truth = onnx.load(source_folder / f"{name}.onnx"), Truth.load(source_folder / f"{name}.truth.json")
     for key, node in all_nodes(model):
         if key in truth.nodes:
             named = sorted(modules(truth.nodes[key]))
@@ -225,23 +226,23 @@ def main() -> int:
     parser.add_argument("--models")
     parser.add_argument("--sources")
     parser.add_argument("--files")
-    parser.add_argument("--with", dest="given", default="sidecar",
+    parser.add_argument("--with", dest="evidence", default="sidecar",
                         choices=["sidecar", "values", "weights", "scripted", "nothing", "before", "right-before"])
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     keys = list(itertools.product(corpus.names(options.models, NAMES), corpus.names(options.sources, corpus.SOURCES),
                                   corpus.names(options.files, BY_NAME)))
 
-    def one(key: tuple) -> Score | None:
-        return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.given)
+    def score_one(key: tuple) -> Score | None:
+        return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.evidence)
 
-    made_once = {"values": values_of, "weights": weights_of}.get(options.given)
-    for name in corpus.names(options.models, NAMES) if made_once else ():
-        made_once(options.folder / name)
+    prepare = {"values": values_of, "weights": weights_of}.get(options.evidence)
+    for name in corpus.names(options.models, NAMES) if prepare else ():
+        prepare(options.folder / name)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        scores = {key: score for key, score in zip(keys, pool.map(one, keys), strict=True) if score is not None}
+        scores = {key: score for key, score in zip(keys, pool.map(score_one, keys), strict=True) if score is not None}
     print(report.text(scores, options.verbose), end="")
-    print(report.not_made(corpus.failures(options.folder, keys)), end="")
+    print(report.failed_files(corpus.failures(options.folder, keys)), end="")
     return 0
 
 

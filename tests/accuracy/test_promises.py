@@ -1,6 +1,6 @@
-"""The promise of each confidence, on models that once violated it: shifted windows, whose masks are computed from
-constants; batch norms folded into convolutions; equal projections without names and bytes; values that nodes of several
-layers read alike; new models, whose parameters are equal."""
+"""Checks the promise of each confidence on models that once violated it: shifted windows, whose masks are computed from
+constants; batch norms folded into convolutions; equal projections without names or bytes; values that nodes of several
+layers read in the same way; new models, whose parameters are equal."""
 
 import pytest
 
@@ -20,14 +20,14 @@ CASES = {
     "new_layers": ("dynamo-18", ["exported", "renamed", "ort-extended"]),
 }
 
-# The minimum share of exact and matched nodes, if it is not 0.8: ambiguous masks and sizes, and Reshapes around
+# Minimum shares of exact and matched nodes, if below 0.8: because of ambiguous masks and sizes, and Reshapes around
 # products of integers.
 MIN_CERTAIN = {"swin": 0.55, "gpt_neox": 0.5, "distilbert": 0.75}
 
 
 @pytest.fixture(scope="module")
 def scores():
-    folder, found = corpus.kept_folder("promises"), {}
+    folder, found = corpus.cached_folder("promises"), {}
     for model, (source, files) in CASES.items():
         corpus.make(folder, command.BINARY, model, [source], files)
         assert not list((folder / model / source).glob("*.failed"))
@@ -41,19 +41,19 @@ def scores():
 def test_a_confidence_keeps_its_promise(scores, confidence):
     together = report.total(scores.values())
     assert together.total() > 3000 and not together.failures
-    assert together.kept(confidence) >= PROMISED[confidence], report.text(scores, verbose=True)
+    assert together.fulfilled(confidence) >= PROMISED[confidence], report.text(scores, verbose=True)
 
 
-@pytest.mark.parametrize("given", ["weights", "nothing"])
-def test_equal_parameters_prove_nothing(scores, given):
+@pytest.mark.parametrize("evidence", ["weights", "nothing"])
+def test_equal_parameters_are_not_evidence(scores, evidence):
     """Uses the files that `scores` created."""
     model, (source, files) = "new_layers", CASES["new_layers"]
-    folder = corpus.kept_folder("promises") / model / source
-    found = {(model, source, name): score.score_row(command.BINARY, folder, BY_NAME[name], given) for name in files}
+    folder = corpus.cached_folder("promises") / model / source
+    found = {(model, source, name): score.score_row(command.BINARY, folder, BY_NAME[name], evidence) for name in files}
     together = report.total(found.values())
     assert together.total() > 300 and not together.failures
     for confidence, promised in PROMISED.items():
-        assert together.kept(confidence) >= promised, report.text(found, verbose=True)
+        assert together.fulfilled(confidence) >= promised, report.text(found, verbose=True)
 
 
 @pytest.mark.parametrize("model", CASES)

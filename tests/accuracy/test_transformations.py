@@ -1,4 +1,4 @@
-"""Renaming, shuffling and extracting: the file computes the same results, and every node can be found again."""
+"""Renamed, shuffled and extracted files compute the same results, and every node can be found again."""
 
 import numpy
 import onnx
@@ -24,7 +24,7 @@ TEXT = """<ir_version: 10, opset_import: ["" : 18], metadata_props: ["from": "so
 FEEDS = {"x": numpy.array([0.1, 0.2, 0.3, 0.4], numpy.float32)}
 
 
-def fresh() -> onnx.ModelProto:
+def parse() -> onnx.ModelProto:
     return onnx.parser.parse_model(TEXT)
 
 
@@ -34,39 +34,39 @@ def operators(model: onnx.ModelProto) -> dict[str, str]:
 
 @pytest.mark.parametrize("change", [rename.strip, rename.rename_nodes, rename.rename_everything])
 def test_renamed_models_compute_the_same_with_matching_keys(change):
-    model, before = fresh(), operators(fresh())
+    model, before = parse(), operators(parse())
     keys = change(model)
     onnx.checker.check_model(model, full_check=True)
     after = operators(model)
     assert set(keys) == set(before) and set(keys.values()) == set(after)
     assert {keys[key]: operator for key, operator in before.items()} == after
-    assert numpy.array_equal(equal.values(model, FEEDS)["y"], equal.values(fresh(), FEEDS)["y"])
+    assert numpy.array_equal(equal.values(model, FEEDS)["y"], equal.values(parse(), FEEDS)["y"])
     assert not model.metadata_props
 
 
 def test_renaming_everything_keeps_only_inputs_and_outputs():
-    model = fresh()
+    model = parse()
     names = {name for _, node in all_nodes(model) for name in [*node.input, *node.output, node.name] if name}
     order = [node.op_type for node in model.graph.node]
     rename.rename_everything(model)
-    left = {name for _, node in all_nodes(model) for name in [*node.input, *node.output, node.name] if name}
-    assert names & left == {"x", "y"}
+    remaining = {name for _, node in all_nodes(model) for name in [*node.input, *node.output, node.name] if name}
+    assert names & remaining == {"x", "y"}
     assert [node.op_type for node in model.graph.node] != order
 
 
 def test_an_extracted_part_computes_the_same_values():
-    model, values = fresh(), equal.values(fresh(), FEEDS)
+    model, values = parse(), equal.values(parse(), FEEDS)
     keys = cut.extract(model, FEEDS)
     onnx.checker.check_model(model, full_check=True)
-    assert set(keys) == {key for key, _ in all_nodes(model)} < {key for key, _ in all_nodes(fresh())}
+    assert set(keys) == {key for key, _ in all_nodes(model)} < {key for key, _ in all_nodes(parse())}
     assert [value.name for value in model.graph.input] == ["a"]
     found = equal.values(model, {"a": values["a"]})
     assert numpy.array_equal(found["d"], values["d"])
 
 
 def test_wrapping_adds_nodes_at_both_ends():
-    model = fresh()
+    model = parse()
     keys = cut.wrap(model, FEEDS)
     onnx.checker.check_model(model, full_check=True)
-    assert set(keys) == {key for key, _ in keyed(fresh().graph.node)}
+    assert set(keys) == {key for key, _ in keyed(parse().graph.node)}
     assert [node.op_type for node in (model.graph.node[0], model.graph.node[-1])] == ["Mul", "Softmax"]

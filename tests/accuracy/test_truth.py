@@ -1,5 +1,5 @@
-"""The truth of the corpus compared with other evidence: weights, whose names contain their module, and the two
-exporters, whose truths are derived differently."""
+"""Compares the truth of the corpus with other evidence: the modules that contain the weights, and the truth of the
+other exporter, which is derived differently."""
 
 import collections
 import functools
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 
 def owners(name: str) -> dict[str, set]:
-    """Maps the digest of a parameter, equal for its transpose, to the modules that hold it."""
+    """Maps the digest of a parameter, equal for its transpose, to the modules that contain it."""
     model, canonical = zoo.MODELS[name].model(), models.canonical(name)
     found = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     digests = equal.weights({path: tensor.detach().numpy() for path, tensor in found})
@@ -44,26 +44,26 @@ def owners(name: str) -> dict[str, set]:
 def test_a_node_that_reads_a_weight_has_the_weights_module(folder, name, source):
     model, truth = exported(folder, name, source)
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    digests, holders, looked_at = equal.weights(stored), owners(name), 0
+    digests, holders, checked = equal.weights(stored), owners(name), 0
     for key, node in all_nodes(model):
         for weight in (digests[value] for value in node.input if value in digests):
             if weight in holders and key in truth.nodes:
-                looked_at += 1
+                checked += 1
                 assert holders[weight] & modules(truth.nodes[key]), (key, holders[weight], truth.nodes[key])
-    assert looked_at >= 3
+    assert checked >= 3
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_both_exporters_truths_agree_on_equal_values(folder, name):
+def test_both_exporters_agree_on_equal_values(folder, name):
     (one, one_truth), (other, other_truth) = (exported(folder, name, source)
                                               for source in ["dynamo-18", "torchscript-18"])
-    makers = [{output: node for node in model.graph.node for output in node.output} for model in (one, other)]
+    producers = [{output: node for node in model.graph.node for output in node.output} for model in (one, other)]
     values = [equal.values(model, models.example(name)) for model in (one, other)]
-    made = [{prefix + value: array for value, array in found.items() if value in maker}
-            for prefix, found, maker in zip(("", "other "), values, makers, strict=True)]
+    results = [{prefix + value: array for value, array in found.items() if value in producer}
+               for prefix, found, producer in zip(("", "other "), values, producers, strict=True)]
     compared = 0
-    for theirs, mine in equal.renamed_values(*made).items():
-        nodes = makers[0][mine], makers[1][theirs.removeprefix("other ")]
+    for torchscript_value, dynamo_value in equal.renamed_values(*results).items():
+        nodes = producers[0][dynamo_value], producers[1][torchscript_value.removeprefix("other ")]
         keys = [first_output(node) for node in nodes]
         if nodes[0].op_type == nodes[1].op_type and keys[0] in one_truth.nodes and keys[1] in other_truth.nodes:
             compared += 1

@@ -1,4 +1,4 @@
-"""The optimisers, quantisers and converters of the corpus: each reads one file and writes another."""
+"""The corpus's optimisers, quantisers and converters; each reads one file and writes another."""
 
 import logging
 from pathlib import Path
@@ -58,7 +58,7 @@ def float16(name: str, source: Path, target: Path) -> None:
 def dynamic_int8(name: str, source: Path, target: Path) -> None:
     from onnxruntime.quantization import quantize_dynamic
 
-    # Its shape inference fails on shapes stored by the dynamo exporter, and does not cover ONNX Runtime's operators.
+    # Shape inference fails on shapes stored by the dynamo exporter, and does not cover ONNX Runtime's operators.
     onnx.save(without_shapes(onnx.load(source)), source)
     quantize_dynamic(str(source), str(target), extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
 

@@ -1,7 +1,7 @@
 """The transformations of exported files: one row each, in the order of the report.
 
-`base` is the file that the row starts from: the exporter's own (`exported`) or another row's. A file of a tool can also
-be annotated from the file before the tool (`whence annotate --from`).
+`base` is the row's input file: the exporter's (`exported`) or another row's. A tool's file can also be annotated from
+the tool's input (`whence annotate --from`).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Transformation:
     name: str
     base: str | None = "exported"
     rename: Callable | None = None  # changes a model in place, returns {old key: new key}
-    cut: Callable | None = None     # the same, with the example inputs as well
+    cut: Callable | None = None     # like rename, but also takes the example inputs
     tool: Callable | None = None    # (model's name, source, target)
     models: frozenset | None = None  # None for all
 

@@ -1,8 +1,8 @@
-"""The truth of a corpus file: for each node the module calls that it represents, or why they are unknown.
+"""The truth of a corpus file: the module calls that each node represents, or why they are unknown.
 
     {"nodes": {key: [[module, call], ...]}, "unknown": {key: reason}}
 
-A call is -1 if it is unknown. The expected answer of whence is derived from the truth: the set of modules, and their
+A call is -1 if it is unknown. The answer expected from whence follows from the truth: the set of modules, and their
 lowest common ancestor.
 """
 
@@ -20,9 +20,9 @@ class Truth:
 
     def save(self, path: Path) -> None:
         nodes = {key: sorted(calls) for key, calls in self.nodes.items()}
-        written = path.with_suffix(".part")  # an interrupted run leaves no partial truth
-        written.write_text(json.dumps({"nodes": nodes, "unknown": self.unknown}, indent=0) + "\n")
-        written.rename(path)
+        partial = path.with_suffix(".part")  # an interrupted run leaves no partial truth
+        partial.write_text(json.dumps({"nodes": nodes, "unknown": self.unknown}, indent=0) + "\n")
+        partial.rename(path)
 
     @staticmethod
     def load(path: Path) -> "Truth":
@@ -41,7 +41,7 @@ def modules(calls: frozenset[Call]) -> frozenset[str]:
 
 
 def common_ancestor(paths) -> str:
-    """Returns the lowest module that contains all of them, compared by whole segments."""
+    """Returns the lowest module that contains all of them; compares complete path segments."""
     split = [path.split(".") if path else [] for path in paths]
     common = []
     for segments in zip(*split):
@@ -51,5 +51,5 @@ def common_ancestor(paths) -> str:
     return ".".join(common)
 
 
-def is_ancestor(above: str, path: str) -> bool:
-    return above != path and (above == "" or path.startswith(above + "."))
+def is_ancestor(ancestor: str, path: str) -> bool:
+    return ancestor != path and (ancestor == "" or path.startswith(ancestor + "."))

@@ -1,6 +1,6 @@
-"""Models besides the zoo's on which the matcher is tuned: batch norms with fixed statistics, which optimisers fold into
-convolutions; projections of equal size, distinguished only by their consumers; values that nodes of all layers read
-alike; and new models, in which parameters are equal."""
+"""Further models on which the matcher is tuned: batch norms with fixed statistics, which optimisers fold into
+convolutions; projections of equal size, distinguished only by their consumers; values that nodes of all layers read in
+the same way; and new models, in which parameters are equal."""
 
 import copy
 
@@ -11,7 +11,7 @@ from models.zoo import Entry, image, tokens
 
 
 class FrozenNorm(nn.Module):
-    """A batch norm with buffers as statistics, in plain arithmetic, as in detection models."""
+    """A batch norm with its statistics in buffers, computed by plain arithmetic, as in detection models."""
 
     def __init__(self, channels):
         super().__init__()
@@ -82,8 +82,8 @@ class NewLayer(nn.Module):
 
 
 class NewLayers(nn.Module):
-    """Layers initialised like transformers', with distinct weights but equal biases and norms, and layers that are
-    copies of one in every parameter, as in torch.nn.TransformerEncoder. Exporters store equal tensors once."""
+    """Layers initialised like transformers', with distinct weights but equal biases and norms, and exact copies of a
+    layer, as in torch.nn.TransformerEncoder. Exporters store equal tensors once."""
 
     def __init__(self):
         super().__init__()

@@ -1,10 +1,10 @@
-"""How the time of `whence export x.pt2` grows with the number of operations: 1,000 to 1,000,000.
+"""Measures how the time of `whence export x.pt2` grows with the number of operations: 1,000 to 1,000,000.
 
     python tests/bench/export_scaling.py [--runs 3] [1000 10000 100000 1000000]
 
-A chain of layers (models/exported_chain.py), each with a weight, a module stack and a stack trace as long as in real
-models. Measures complete processes; medians of the runs. Exit code 1 above the aims: 100,000 operations in 3 s,
-1,000,000 in 20 s of CPU, and ten times the operations in at most fifteen times the CPU.
+The model is a chain of layers (models/exported_chain.py), each with a weight, and with a module stack and a stack trace
+as long as in real models. Prints medians over complete processes. Exits with 1 above a limit: 3 s of CPU for 100,000
+operations, 20 s for 1,000,000, and fifteen times the CPU for ten times the operations.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import command
 from bench.measured import measure
 from models.exported_chain import write_chain
 
-AIMS, GROWTH_AIM = {100_000: 3.0, 1_000_000: 20.0}, 15.0
+LIMITS, MAX_GROWTH = {100_000: 3.0, 1_000_000: 20.0}, 15.0
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("operations", type=int, nargs="*", default=[1_000, 10_000, 100_000])
     options = parser.parse_args()
-    missed, before = False, None
+    exceeded, previous = False, None
     print(f"{'operations':>10} {'MiB':>7} {'CPU s':>8} {'wall s':>8} {'peak GiB':>8} {'growth':>7}")
     with tempfile.TemporaryDirectory(prefix="whence-bench-") as name:
         archive, output = Path(name) / "chain.pt2", Path(name) / "chain.onnx"
@@ -38,12 +38,12 @@ def main() -> int:
                 output.unlink(missing_ok=True)  # an overwriting process is charged for freeing the old pages
                 costs.append(measure([command.BINARY, "export", archive, "-o", output]))
             cpu, wall, mib = map(statistics.median, zip(*costs, strict=True))
-            growth = cpu / before[1] * 10 * before[0] / operations if before else 0.0
-            before = (operations, cpu)
-            missed |= cpu > AIMS.get(operations, float("inf")) or (operations > 10_000 and growth > GROWTH_AIM)
+            growth = cpu / previous[1] * 10 * previous[0] / operations if previous else 0.0
+            previous = (operations, cpu)
+            exceeded |= cpu > LIMITS.get(operations, float("inf")) or (operations > 10_000 and growth > MAX_GROWTH)
             print(f"{operations:>10} {archive.stat().st_size / 2**20:7.1f} {cpu:8.3f} {wall:8.3f} {mib / 1024:8.2f} "
                   f"{growth:7.2f}", flush=True)
-    return int(missed)
+    return int(exceeded)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@
 int main(int count, char** arguments) {
   if (count != 3) return 2;
   torch::NoGradGuard guard;
-  torch::jit::setGraphExecutorOptimize(false);  // optimising does not pay off for one run
+  torch::jit::setGraphExecutorOptimize(false);  // optimising does not pay off for a single run
   at::set_num_threads(1);                       // waiting threads burn CPU time
   torch::jit::Module model = torch::jit::load(arguments[1]);
   std::ifstream file(arguments[2], std::ios::binary);

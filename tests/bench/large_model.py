@@ -1,6 +1,6 @@
 """Models of any size for measurements: a chain of residual blocks of six nodes each, written without PyTorch.
 
-    python tests/bench/large_model.py 1000000 annotated.onnx             with the metadata that annotate writes
+    python tests/bench/large_model.py 1000000 annotated.onnx             with annotate's metadata
     python tests/bench/large_model.py 1000000 bare.onnx --bare --sidecar model.whence.json
     python tests/bench/large_model.py 1000 model.onnx --bare --external 100e9    weights in a sparse file of 100 GB
 
@@ -41,23 +41,23 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def number(field: int, value: int) -> bytes:
+def varint_field(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
 
 
-def part(field: int, content: bytes | str) -> bytes:
+def bytes_field(field: int, content: bytes | str) -> bytes:
     content = content.encode() if isinstance(content, str) else content
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
 def entry(field: int, key: str, value: str) -> bytes:
     """Encodes a StringStringEntryProto."""
-    return part(field, part(1, key) + part(2, value))
+    return bytes_field(field, bytes_field(1, key) + bytes_field(2, value))
 
 
 def value_info(name: str, *sizes: int) -> bytes:
-    shape = b"".join(part(1, number(1, size)) for size in sizes)
-    return part(1, name) + part(2, part(1, number(1, 1) + part(2, shape)))
+    shape = b"".join(bytes_field(1, varint_field(1, size)) for size in sizes)
+    return bytes_field(1, name) + bytes_field(2, bytes_field(1, varint_field(1, 1) + bytes_field(2, shape)))
 
 
 def node_metadata(block: int, module: str, operation: int) -> bytes:
@@ -100,50 +100,50 @@ def nodes(blocks: int, annotated: bool) -> Iterator[bytes]:
         inputs = [(x, weights[0]), (values[0], weights[1]), (values[1],), (values[2], weights[2]),
                   (values[3], weights[3]), (x, values[4])]
         for i, (operator, module, operation) in enumerate(BLOCK_NODES):
-            node = b"".join(part(1, name) for name in inputs[i]) + part(2, values[i])
+            node = b"".join(bytes_field(1, name) for name in inputs[i]) + bytes_field(2, values[i])
             if annotated:
-                node += part(3, node_name(block, module, operator, i)) + part(4, operator)
+                node += bytes_field(3, node_name(block, module, operator, i)) + bytes_field(4, operator)
                 node += node_metadata(block, module, operation)
             else:
-                node += part(4, operator)
+                node += bytes_field(4, operator)
             yield node
         x = values[5]
 
 
 def initializers(blocks: int, annotated: bool, external: int) -> Iterator[bytes]:
-    """Yields weights [4, 4] and biases [4] with their numbers, or about `external` bytes of them in another file."""
+    """Yields weights [4, 4] and biases [4], or references to `external` bytes of larger ones in another file."""
     generator = random.Random(0)
-    width, offset = width_of(blocks, external), 0
+    width, offset = layer_width(blocks, external), 0
     for block in range(blocks):
         for i, name in enumerate(("up.weight", "up.bias", "down.weight", "down.bias")):
             sizes = [width] if "bias" in name else [width, width]
-            tensor = b"".join(number(1, size) for size in sizes) + number(2, 1)
-            tensor += part(8, f"layers.{block}.{name}" if annotated else f"w{4 * block + i}")
+            tensor = b"".join(varint_field(1, size) for size in sizes) + varint_field(2, 1)
+            tensor += bytes_field(8, f"layers.{block}.{name}" if annotated else f"w{4 * block + i}")
             count = width if len(sizes) == 1 else width * width
             if external:
                 tensor += entry(13, "location", "weights.bin") + entry(13, "offset", str(offset))
-                tensor += entry(13, "length", str(4 * count)) + number(14, 1)
+                tensor += entry(13, "length", str(4 * count)) + varint_field(14, 1)
                 offset += 4 * count
             else:
-                tensor += part(9, struct.pack(f"<{count}f", *(generator.gauss(0, 1) for _ in range(count))))
+                tensor += bytes_field(9, struct.pack(f"<{count}f", *(generator.gauss(0, 1) for _ in range(count))))
             yield tensor
 
 
-def width_of(blocks: int, external: int) -> int:
-    """Returns the number of features per layer so that all weights take about `external` bytes."""
+def layer_width(blocks: int, external: int) -> int:
+    """Returns the number of features per layer with which all weights take about `external` bytes."""
     return max(WIDTH, int((external / (8 * blocks)) ** 0.5)) if external else WIDTH
 
 
 def write_model(path: Path, blocks: int, annotated: bool = False, external: int = 0) -> None:
-    width = width_of(blocks, external)
+    width = layer_width(blocks, external)
     graph = bytearray()
     for node in nodes(blocks, annotated):
-        graph += part(1, node)
-    graph += part(2, "chain")
+        graph += bytes_field(1, node)
+    graph += bytes_field(2, "chain")
     for tensor in initializers(blocks, annotated, external):
-        graph += part(5, tensor)
-    graph += part(11, value_info("x", 2, width)) + part(12, value_info("y", 2, width))
-    model = number(1, 10) + part(7, bytes(graph)) + part(8, part(1, "") + number(2, 18))
+        graph += bytes_field(5, tensor)
+    graph += bytes_field(11, value_info("x", 2, width)) + bytes_field(12, value_info("y", 2, width))
+    model = varint_field(1, 10) + bytes_field(7, bytes(graph)) + bytes_field(8, bytes_field(1, "") + varint_field(2, 18))
     if annotated:
         model += entry(14, "pkg.whence.annotated", VERSION)
     path.write_bytes(model)
@@ -194,7 +194,7 @@ def program_digest(t: SidecarTables) -> str:
 
 
 def write_sidecar(path: Path, blocks: int, width: int = WIDTH) -> None:
-    """Writes the sidecar of that model. Parameters have no digests, so matching relies on sizes and structure."""
+    """Writes the model's sidecar. Parameters have no digests, so matching relies on sizes and structure."""
     t = SidecarTables()
     children = list(range(1, 1 + 3 * blocks, 3))
     t.add("modules", [t.text(""), t.text("Model"), -1, [], children, 0, False, [], 0, 0])
@@ -222,11 +222,11 @@ def write_sidecar(path: Path, blocks: int, width: int = WIDTH) -> None:
         scope = t.add("scopes", [0, block, 0])
         linears = []
         for name in ("up", "down"):
-            path_of = f"layers.{i}.{name}"
-            own = [len(t.rows.get("parameters", [])), len(t.rows.get("parameters", [])) + 1]
-            module = t.add("modules", [t.text(path_of), t.text(LINEAR), block, [], [], 3, True, own, 0, 0])
-            linears.append((t.add("scopes", [scope, module, 0]), parameter(path_of, "weight", [width, width]),
-                            parameter(path_of, "bias", [width])))
+            linear_path = f"layers.{i}.{name}"
+            parameters = [len(t.rows.get("parameters", [])), len(t.rows.get("parameters", [])) + 1]
+            module = t.add("modules", [t.text(linear_path), t.text(LINEAR), block, [], [], 3, True, parameters, 0, 0])
+            linears.append((t.add("scopes", [scope, module, 0]), parameter(linear_path, "weight", [width, width]),
+                            parameter(linear_path, "bias", [width])))
         t.rows["modules"][block][4] = [block + 1, block + 2]
         h = x
         for step, (linear, weight, bias) in enumerate(linears):
@@ -255,14 +255,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("nodes", type=int)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--bare", action="store_true", help="no metadata, no names")
-    parser.add_argument("--external", type=float, default=0, help="bytes of weights in a sparse file beside the model")
+    parser.add_argument("--bare", action="store_true", help="write neither metadata nor names")
+    parser.add_argument("--external", type=float, default=0, help="bytes of weights in a sparse file next to the model")
     parser.add_argument("--sidecar", type=Path)
     options = parser.parse_args()
     blocks, external = max(options.nodes // NODES_PER_BLOCK, 1), int(options.external)
     write_model(options.model, blocks, annotated=not options.bare, external=external)
     if options.sidecar:
-        write_sidecar(options.sidecar, blocks, width_of(blocks, external))
+        write_sidecar(options.sidecar, blocks, layer_width(blocks, external))
 
 
 if __name__ == "__main__":

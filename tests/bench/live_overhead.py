@@ -1,6 +1,6 @@
-"""Measures the cost of recording: the time of a trace during a recording relative to a plain trace, once without and
-once with starting and stopping the recording, which digests every weight and writes the sidecar. Prints ratios of
-medians of interleaved measurements.
+"""Measures the cost of recording: the time of a trace during a recording relative to a plain trace. One ratio excludes
+the start and stop of the recording, which digest every weight and write the sidecar; the other includes them. Prints
+ratios of medians of interleaved measurements.
 
     WHENCE=build/bin/whence python tests/bench/live_overhead.py [rounds]
 """
@@ -19,7 +19,7 @@ from live_python.live import PLUGIN  # noqa: E402
 from models import zoo  # noqa: E402
 
 
-def timed(model, inputs) -> float:
+def trace_time(model, inputs) -> float:
     begin = time.perf_counter()
     zoo.trace_module(model, inputs)
     return time.perf_counter() - begin
@@ -32,19 +32,19 @@ def main() -> None:
         for name in ("bert_tiny", "resnet50", "gpt2"):
             entry = zoo.MODELS[name]
             model, inputs = entry.model(), entry.inputs(entry.first)
-            timed(model, inputs)
+            trace_time(model, inputs)
             plain, recorded, complete = [], [], []
             for _ in range(rounds):
-                plain.append(timed(model, inputs))
+                plain.append(trace_time(model, inputs))
                 begin = time.perf_counter()
                 torch.ops.whence.start(f"{folder}/m.whence.json")
-                recorded.append(timed(model, inputs))
+                recorded.append(trace_time(model, inputs))
                 torch.ops.whence.stop()
                 complete.append(time.perf_counter() - begin)
-            without, tracing, all_of_it = map(statistics.median, (plain, recorded, complete))
-            print(f"{name}: {without * 1e3:.0f} ms without; {tracing * 1e3:.0f} ms while recording, ratio "
-                  f"{tracing / without:.2f}; {all_of_it * 1e3:.0f} ms with start and stop, ratio "
-                  f"{all_of_it / without:.2f}")
+            plain_time, tracing, total = map(statistics.median, (plain, recorded, complete))
+            print(f"{name}: {plain_time * 1e3:.0f} ms without; {tracing * 1e3:.0f} ms while recording, ratio "
+                  f"{tracing / plain_time:.2f}; {total * 1e3:.0f} ms with start and stop, ratio "
+                  f"{total / plain_time:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The cost of one process, as counted by the kernel."""
+"""Measures the cost of one process, as counted by the kernel."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """CPU is user plus system time; the peak is that of resident memory, including mapped files.
+    """CPU is user plus system time; `mib` is the peak of resident memory, including mapped files.
 
-    A child's peak starts at its parent's, so a measuring process must stay small and create models in another process.
+    A child starts with its parent's peak, so a measuring process must stay small and create models in other processes.
     """
 
     cpu: float   # seconds
@@ -23,8 +23,8 @@ class Cost(NamedTuple):
 
 
 def measure(arguments: list, output: Path | str = os.devnull, codes: tuple = (0,)) -> Cost:
-    """Runs one process with its standard output in a file. Raises RuntimeError with the end of its error output if its
-    exit code is none of `codes`."""
+    """Runs one process with its standard output in a file. If its exit code is not in `codes`, raises RuntimeError with
+    the end of its error output."""
     start = time.perf_counter()
     with open(output, "wb") as out:
         process = subprocess.Popen([str(argument) for argument in arguments], stdout=out, stderr=subprocess.PIPE)

@@ -1,9 +1,9 @@
-"""The cost of each subcommand on an ONNX file of a million nodes: CPU time, wall time, peak resident memory.
+"""Measures each subcommand on an ONNX file of a million nodes: CPU time, wall time, peak resident memory.
 
     python tests/bench/million_nodes.py [--nodes 1000000] [--folder /tmp] [--only report,functions]
 
-The file is large_model.py's: 166,666 blocks with separate weights, ten metadata entries per node, 640 MB. The commands
-run one after another. Exit code 1 if one needs more than 30 s of CPU or 3 GiB.
+large_model.py writes the file: 166,666 blocks with separate weights, ten metadata entries per node, 640 MB. The
+commands run one after another. Exits with 1 if a command needs more than 30 s of CPU or 3 GiB.
 """
 
 import argparse
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import command
 from bench.measured import measure
 
-CPU_AIM, MEMORY_AIM = 30.0, 3.0  # seconds, GiB
+CPU_LIMIT, MEMORY_LIMIT = 30.0, 3.0  # seconds, GiB
 
 
 def write_profile(path: Path, blocks: int) -> None:
@@ -45,7 +45,7 @@ def write_files(folder: Path, blocks: int) -> None:
 
 
 def commands(folder: Path, blocks: int) -> dict[str, tuple[list, Path | None]]:
-    """Returns each command's arguments and standard output by name. Later commands read the output of earlier ones."""
+    """Maps each command to its arguments and the file for its standard output. Later commands read earlier outputs."""
     model, out = folder / "model.onnx", lambda name: folder / name
     middle = f"layers.{blocks // 2}"
     return {
@@ -55,7 +55,7 @@ def commands(folder: Path, blocks: int) -> dict[str, tuple[list, Path | None]]:
         "explain": ([model, f"/layers/{blocks // 2}/up/MatMul"], None),
         "select": ([model, "--modules", "layers.1*.up"], None),
         "place": ([model, "--rule", "gpu=layers.1*", "--default", "cpu", "-o", out("placed.onnx")], None),
-        "annotate (own)": ([model, "-o", out("again.onnx")], None),
+        "annotate (annotated)": ([model, "-o", out("again.onnx")], None),
         "strip": ([model, "-o", out("stripped.onnx")], None),
         "diff": ([model, out("placed.onnx")], None),
         "dot": ([model], out("out.dot")),
@@ -77,11 +77,11 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="working folder, 5 GB; its files are kept")
     parser.add_argument("--only", help="run only these commands, comma-separated")
     options = parser.parse_args()
-    blocks, missed = max(options.nodes // large_model.NODES_PER_BLOCK, 1), False
+    blocks, exceeded = max(options.nodes // large_model.NODES_PER_BLOCK, 1), False
     with tempfile.TemporaryDirectory(prefix="whence-million-") as temporary:
         folder = options.folder or Path(temporary)
         if not (folder / "model.onnx").exists():
-            # In a separate process, because a child's peak starts at its parent's.
+            # In a separate process, because a child starts with its parent's peak.
             writer = multiprocessing.Process(target=write_files, args=(folder, blocks))
             writer.start()
             writer.join()
@@ -95,11 +95,11 @@ def main() -> int:
                 cost = measure([command.BINARY, name.split()[0], *arguments], output or os.devnull, (0, 1))
             except RuntimeError as error:
                 print(f"{name:26} {error}", flush=True)
-                missed = True
+                exceeded = True
                 continue
-            missed |= cost.cpu > CPU_AIM or cost.gib > MEMORY_AIM
+            exceeded |= cost.cpu > CPU_LIMIT or cost.gib > MEMORY_LIMIT
             print(f"{name:26} {cost.cpu:7.1f} {cost.wall:7.1f} {cost.gib:6.2f}", flush=True)
-    return int(missed)
+    return int(exceeded)
 
 
 if __name__ == "__main__":

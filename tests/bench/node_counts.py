@@ -1,11 +1,11 @@
-"""Node counts of `whence export` from a .pt and a .pt2, and of torch.onnx.export(dynamo=True), static and dynamic.
+"""Counts nodes of `whence export` from a .pt and a .pt2, and of torch.onnx.export(dynamo=True), static and dynamic.
 
     python tests/bench/node_counts.py [bert_tiny swin ...] [-v] [--shape static]
 
-Each exporter's own optimiser runs first; the .pt2 and the dynamo file come from one ExportedProgram. `more` marks a
-count above dynamo's, `apart` two counts of whence that differ by more than 2 %. -v lists the operators that differ.
-Archives and dynamo's counts are kept in build/kept; delete build/kept/node_counts after a change of make() below.
-Models of timm and torchvision are included if these packages are installed.
+Each exporter's optimiser runs first; the .pt2 and the dynamo file come from one ExportedProgram. `more` marks a count
+above dynamo's, `apart` two counts of whence that differ by more than 2 %. -v lists the operators that differ. Archives
+and dynamo's counts are cached in build/kept; delete build/kept/node_counts after changing make() below. Models of timm
+and torchvision are included if these packages are installed.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SOURCES = tuple(Path(zoo.__file__).parent / f"{name}.py" for name in ("zoo", "ne
 
 
 def operators(path: Path) -> collections.Counter:
-    """Counts the operators of a file and of the graphs in its nodes' attributes."""
+    """Counts the operators of a file, including subgraphs."""
     counts = collections.Counter()
     pending = [onnx.load(path, load_external_data=False).graph]
     while pending:
@@ -45,12 +45,12 @@ def operators(path: Path) -> collections.Counter:
 
 
 def sizes_of(entry: zoo.Entry, shape: str) -> dict:
-    """torch.export specialises a size of 1."""
+    """Returns the sizes of the inputs; dynamic ones are at least 2, because torch.export specialises a size of 1."""
     return entry.first if shape == "static" else {key: max(size, 2) for key, size in entry.first.items()}
 
 
 def make(entry: zoo.Entry, shape: str, folder: Path) -> None:
-    """Writes model.pt, inputs.pt, model.pt2 and dynamo.json to the folder; failures go to failed.txt."""
+    """Writes model.pt, inputs.pt, model.pt2 and dynamo.json to the folder, and failures to failed.txt."""
     inputs = entry.inputs(sizes_of(entry, shape))
     torch.save(inputs, folder / "inputs.pt")
     failures = []
@@ -73,7 +73,7 @@ def make(entry: zoo.Entry, shape: str, folder: Path) -> None:
     (folder / "failed.txt").write_text("\n".join(failures))
 
 
-def material(name: str, shape: str) -> Path:
+def archive_folder(name: str, shape: str) -> Path:
     path = kept.folder("node_counts", *SOURCES) / f"{name}.{shape}"
 
     def write(folder: Path) -> None:
@@ -101,21 +101,23 @@ def whence(name: str, shape: str, archive: Path) -> collections.Counter | None:
 
 
 def compare(name: str, shape: str, verbose: bool) -> None:
-    folder = material(name, shape)
+    folder = archive_folder(name, shape)
     traced, exported = (whence(name, shape, folder / file) for file in ("model.pt", "model.pt2"))
     stored = folder / "dynamo.json"
-    theirs = collections.Counter(json.loads(stored.read_text())) if stored.exists() else None
-    counts = [None if each is None else each.total() for each in (traced, exported, theirs)]
-    ours = [count for count in counts[:2] if count is not None]
-    words = [f"more: +{max(ours) - counts[2]}" if ours and theirs is not None and max(ours) > counts[2] else "",
-             "apart" if len(ours) == 2 and max(ours) > 1.02 * min(ours) else ""]
-    print(f"{name:28} {shape:8} .pt {counts[0]!s:>5}   .pt2 {counts[1]!s:>5}   dynamo {counts[2]!s:>5}   "
-          + " ".join(filter(None, words)), flush=True)
-    if verbose and theirs is not None:
-        for label, each in (("pt", traced), ("pt2", exported)):
-            if each is not None and each != theirs:
-                print(f"    {label:4} against dynamo", *(f"{op}{each[op] - theirs[op]:+d}" for op in
-                                                        sorted({*each, *theirs}) if each[op] != theirs[op]))
+    dynamo_counts = collections.Counter(json.loads(stored.read_text())) if stored.exists() else None
+    totals = [None if counts is None else counts.total() for counts in (traced, exported, dynamo_counts)]
+    whence_totals = [count for count in totals[:2] if count is not None]
+    has_more = whence_totals and dynamo_counts is not None and max(whence_totals) > totals[2]
+    marks = [f"more: +{max(whence_totals) - totals[2]}" if has_more else "",
+             "apart" if len(whence_totals) == 2 and max(whence_totals) > 1.02 * min(whence_totals) else ""]
+    print(f"{name:28} {shape:8} .pt {totals[0]!s:>5}   .pt2 {totals[1]!s:>5}   dynamo {totals[2]!s:>5}   "
+          + " ".join(filter(None, marks)), flush=True)
+    if verbose and dynamo_counts is not None:
+        for label, counts in (("pt", traced), ("pt2", exported)):
+            if counts is not None and counts != dynamo_counts:
+                differing = [op for op in sorted({*counts, *dynamo_counts}) if counts[op] != dynamo_counts[op]]
+                print(f"    {label:4} against dynamo",
+                      *(f"{op}{counts[op] - dynamo_counts[op]:+d}" for op in differing))
     if verbose and traced is not None and exported is not None and traced != exported:
         print("    pt   against pt2   ", *(f"{op}{traced[op] - exported[op]:+d}" for op in sorted({*traced, *exported})
                                           if traced[op] != exported[op]))
@@ -134,7 +136,7 @@ def main() -> None:
     for name in options.models:
         for shape in options.shape or SHAPES:
             try:
-                material(name, shape)
+                archive_folder(name, shape)
                 if not options.make:
                     compare(name, shape, options.verbose)
             except Exception as error:

@@ -1,14 +1,14 @@
-"""Exports the samples by which PyTorch tests its own operators (OpInfo), and runs them in ONNX Runtime.
+"""Exports the samples with which PyTorch tests its operators (OpInfo), and runs them in ONNX Runtime.
 
     python tests/bench/operator_samples.py [--float 5] [--integers 2] [--results FILE] [linalg. nn.functional.pad ...]
 
-For every operator whose name starts with one of the words (default: all of `op_db`), float32 and int64 samples, spread
-over PyTorch's samples, are traced with their tensors as inputs, exported by the command and run on the traced values
-and on others. The reference is the archive in PyTorch. Random results, and results without defined values (`empty`),
-are compared only in dtype and shape.
+Selects float32 and int64 samples, evenly spread, of every operator whose name starts with one of the words (default:
+all of `op_db`). Each sample is traced with its tensors as inputs, exported by the command, and run on the traced values
+and on others. The reference is the archive in PyTorch. Random and undefined results (`empty`) are compared only in
+dtype and shape.
 
-Each finished operator is a line of FILE; operators with a line are not run again. Exit code 1 if a result is wrong, or
-if the command has a defect. Needs `pip install expecttest`, which PyTorch's samples import.
+Each finished operator is a line of FILE; operators with a line are not run again. Exits with 1 if a result is wrong or
+the command has a defect. Needs `pip install expecttest`, which PyTorch's samples import.
 """
 
 import argparse
@@ -39,16 +39,16 @@ from ops.comparing import flat, open_session, run_reference
 from processes import Results, run_each
 from results import assert_same_results
 
-SAMPLES_AT_MOST = 200  # at most so many are considered; a few operators have thousands
-TOLERANCE = (1e-4, 1e-5)  # the second times the largest number: samples go up to 9, and are summed and multiplied
-# Operators, by prefix, with conditions on their values, such as ascending bounds or a nonsingular matrix: their other
-# values are multiples of the traced ones.
+MAX_SAMPLES = 200  # a few operators have thousands
+TOLERANCE = (1e-4, 1e-5)  # absolute: times the largest number, because samples up to 9 are summed and multiplied
+# Prefixes of operators with conditions on their values, such as ascending bounds or a nonsingular matrix: their other
+# values are multiples of the traced values.
 STRUCTURED = ("bucketize", "searchsorted", "linalg.", "cholesky", "triangular_solve", "logdet")
-# PyTorch's kernel decides which of several equal elements is found, so only the elements are compared.
-OPEN_INDICES = {"kthvalue", "topk"}
+# Operators for which PyTorch's kernel decides which of several equal elements to return; only elements are compared.
+ARBITRARY_INDICES = {"kthvalue", "topk"}
 SECONDS = 120  # for one operator
 RIGHT, REFUSED, NOT_RUN, WRONG, DEFECT = "right", "refused", "does not run", "WRONG", "DEFECT"
-LEFT_OUT, FAILED = "left out", "THIS SCRIPT FAILED"
+UNSUITABLE, FAILED = "left out", "THIS SCRIPT FAILED"
 FAULTS = (DEFECT, WRONG, FAILED)  # an operator with several faults is listed under the first of these
 
 
@@ -87,7 +87,7 @@ class Sample:
         """Writes the trace and returns it loaded from the file."""
         arguments = ", ".join(self.names)
         scope = {"call": self.call}
-        exec(f"def forward(self, {arguments}): return call({arguments})", scope)  # noqa: S102, inputs go by these names
+        exec(f"def forward(self, {arguments}): return call({arguments})", scope)  # noqa: S102, the inputs get these names
         module = type("Operator", (torch.nn.Module,), {"forward": scope["forward"]})().eval()
         try:
             torch.jit.trace(module, tuple(self.copies()), check_trace=False).save(str(path))
@@ -101,14 +101,14 @@ class Sample:
         return [tensor.clone() for tensor in self.tensors]
 
     def values_at(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> list[torch.Tensor]:
-        """Returns the values, and the elements at the indices instead of the indices: of f(x, k, dim=-1)."""
+        """Returns the results of f(x, k, dim=-1) with the elements at the indices instead of the indices."""
         (_, (_, *rest), named) = pytree.tree_unflatten(self.leaves, self.structure)
         axis = rest[0] if rest else named.get("dim", -1)
         places = indices if indices.dim() == x.dim() else indices.unsqueeze(axis)
         return [values, x.gather(axis, places), torch.empty_like(indices).zero_()]
 
     def feeds(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
-        yield "the values traced", self.tensors
+        yield "the traced values", self.tensors
         if self.structured:
             yield "multiples", [tensor * 1.25 if tensor.is_floating_point() else tensor for tensor in self.tensors]
         else:
@@ -120,14 +120,14 @@ def first_line(error) -> str:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int) -> list[SampleInput]:
-    """Returns `count` samples, spread over the operator's samples, equal in each run."""
+    """Returns `count` samples, evenly spread over the operator's samples; the same ones in each run."""
     if not count or dtype not in op.supported_dtypes("cpu"):
         return []
     torch.manual_seed(0)
     random.seed(0)
-    every = list(itertools.islice(op.sample_inputs("cpu", dtype), SAMPLES_AT_MOST))
-    count = min(count, len(every))
-    return [every[place * len(every) // count] for place in range(count)]
+    candidates = list(itertools.islice(op.sample_inputs("cpu", dtype), MAX_SAMPLES))
+    count = min(count, len(candidates))
+    return [candidates[index * len(candidates) // count] for index in range(count)]
 
 
 def expected_results(archive, tensors: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
@@ -138,18 +138,18 @@ def expected_results(archive, tensors: list[torch.Tensor], seed: int) -> list[to
 def is_random(op: OpInfo, archive, tensors: list[torch.Tensor]) -> bool:
     if op.has_nondeterministic_output:
         return True
-    first, *others = (expected_results(archive, tensors, seed) for seed in range(8))  # few booleans are often equal
+    first, *others = (expected_results(archive, tensors, seed) for seed in range(8))  # short booleans repeat by chance
     return not all(same(one, another) for other in others for one, another in zip(first, other, strict=True))
 
 
 def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
-    """Runs the exported file; returns the outcome and its reason."""
+    """Runs the exported file. Returns the outcome and its reason."""
     try:
         session = open_session(path)
     except Exception as error:  # noqa: BLE001, ONNX Runtime raises many types
         return NOT_RUN, first_line(error)
-    read = {value.name for value in session.get_inputs()}
-    unknown = is_random(op, archive, sample.tensors)
+    input_names = {value.name for value in session.get_inputs()}
+    has_random_results = is_random(op, archive, sample.tensors)
     for what, tensors in sample.feeds():
         try:
             expected = expected_results(archive, tensors, seed=0)
@@ -160,14 +160,14 @@ def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
         if any(each.dtype == torch.bfloat16 for each in expected):
             raise Unsuitable("NumPy has no bfloat16, the dtype of ONNX Runtime's result")
         feed = {name: flat(tensor)[0].contiguous().numpy()
-                for name, tensor in zip(sample.names, tensors, strict=True) if name in read}
+                for name, tensor in zip(sample.names, tensors, strict=True) if name in input_names}
         try:
             actual = [torch.from_numpy(each) for each in session.run(None, feed)]
         except Exception as error:  # noqa: BLE001
             return NOT_RUN, f"with {what}: {first_line(error)}"
-        if op.name in OPEN_INDICES:
+        if op.name in ARBITRARY_INDICES:
             actual, expected = (sample.values_at(tensors[0], *results) for results in (actual, expected))
-        if unknown:
+        if has_random_results:
             actual, expected = ([torch.zeros_like(each) for each in results] for results in (actual, expected))
         try:
             assert_same_results(actual, expected, TOLERANCE, scaled=True)
@@ -177,7 +177,7 @@ def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
 
 
 def judge(op: OpInfo, sample_input: SampleInput, folder: Path) -> tuple[str, str]:
-    """Returns (one of the words above, reason) for one sample."""
+    """Returns the outcome of one sample and its reason."""
     sample = Sample(op, sample_input)
     archive = sample.archive(folder / "operator.pt")
     torch.save(tuple(sample.copies()), folder / "inputs.pt")
@@ -194,7 +194,7 @@ def judge(op: OpInfo, sample_input: SampleInput, folder: Path) -> tuple[str, str
 
 
 def judge_all(op: OpInfo, lines: TextIO, folder: Path, counts: dict[torch.dtype, int]) -> None:
-    """Writes a line before each sample and one with its outcome, so that the last line shows where a process died."""
+    """Writes a line before and after each sample, so that the last line shows where a process died."""
     for dtype, count in counts.items():
         for number, sample in enumerate(samples(op, dtype, count)):
             place = f"{str(dtype).removeprefix('torch.')} {number}: {sample.summary()}"[:300]
@@ -202,8 +202,8 @@ def judge_all(op: OpInfo, lines: TextIO, folder: Path, counts: dict[torch.dtype,
             try:
                 outcome, why = judge(op, sample, folder)
             except Unsuitable as error:
-                outcome, why = LEFT_OUT, str(error)
-            except Exception:  # noqa: BLE001, one sample must not end the others
+                outcome, why = UNSUITABLE, str(error)
+            except Exception:  # noqa: BLE001, the other samples must still run
                 outcome, why = FAILED, traceback.format_exc()[-600:]
             print(json.dumps({"sample": place, "outcome": outcome, "why": why}), file=lines, flush=True)
 
@@ -218,13 +218,13 @@ def row_of(op: OpInfo, lines: list[dict], why: str) -> dict:
 
 
 def verdict(rows: list[dict]) -> str:
-    """Returns an operator's worst fault, or `whole` or `part`, by the samples that PyTorch can trace."""
-    outcomes = [row["outcome"] for row in rows if row["outcome"] != LEFT_OUT]
+    """Returns an operator's worst fault, or whether the samples that PyTorch can trace are right: `whole`, `part`."""
+    outcomes = [row["outcome"] for row in rows if row["outcome"] != UNSUITABLE]
     for fault in FAULTS:
         if fault in outcomes:
             return fault
     if not outcomes:
-        return LEFT_OUT
+        return UNSUITABLE
     if RIGHT in outcomes:
         return "whole" if set(outcomes) == {RIGHT} else "part"
     return NOT_RUN if NOT_RUN in outcomes else REFUSED
@@ -240,7 +240,7 @@ def show(row: dict) -> None:
     sys.stdout.flush()
 
 
-def chosen(options: argparse.Namespace, done: set[str]) -> list[OpInfo]:
+def pending_operators(options: argparse.Namespace, done: set[str]) -> list[OpInfo]:
     return [op for op in sorted(op_db, key=name_of) if name_of(op) not in done
             and (not options.names or name_of(op).startswith(tuple(options.names)))]
 
@@ -258,15 +258,15 @@ def main() -> int:
 
     results = Results(options.results)
     judge_samples = functools.partial(judge_all, counts={torch.float32: options.float, torch.int64: options.integers})
-    waiting = chosen(options, {row["operator"] for row in results.rows})
+    waiting = pending_operators(options, {row["operator"] for row in results.rows})
     for op, lines, why in run_each(waiting, judge_samples, SECONDS, options.jobs):
         row = row_of(op, lines, why)
         results.add(row)
         show(row)
 
     totals = collections.Counter(row["verdict"] for row in results.rows)
-    of_samples = collections.Counter(sample["outcome"] for row in results.rows for sample in row["samples"])
-    for title, counts in (("operators", totals), ("samples", of_samples)):
+    sample_totals = collections.Counter(sample["outcome"] for row in results.rows for sample in row["samples"])
+    for title, counts in (("operators", totals), ("samples", sample_totals)):
         print(f"{sum(counts.values())} {title}: " + ", ".join(f"{count} {word}" for word, count in counts.most_common()))
     return 1 if any(totals[fault] for fault in FAULTS) else 0
 

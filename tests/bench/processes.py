@@ -1,5 +1,5 @@
-"""Runs many tasks in one process each, because ONNX Runtime and PyTorch may crash or hang. Each result is a line in a
-file, so that an interrupted run continues where it stopped."""
+"""Runs each task in a separate process, because ONNX Runtime and PyTorch may crash or hang. Each result is a line in
+a file, so that an interrupted run can continue."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Callable, Iterable, Iterator, TextIO, TypeVar
 
 Task = TypeVar("Task")
-# Arguments: the task, the file for lines of JSON, and a folder for temporary files.
+# Arguments: the task, the output file (JSON Lines), and a folder for temporary files.
 Work = Callable[[Task, TextIO, Path], None]
 
-MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # parent of these folders
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # parent of the temporary folders
 
 
 class Running:
@@ -32,7 +32,7 @@ class Running:
             os._exit(0)
 
     def ended(self) -> tuple[list[dict], str] | None:
-        """Returns the written lines and the reason of an early end, or None while the process runs."""
+        """Returns the lines written and the reason for an early end, or None while the process runs."""
         ended, status = os.waitpid(self.process, os.WNOHANG)
         if not ended and time.monotonic() < self.end:
             return None
@@ -47,20 +47,21 @@ class Running:
 
 
 def run_each(tasks: Iterable[Task], work: Work, seconds: float, jobs: int) -> Iterator[tuple[Task, list[dict], str]]:
-    """Yields each task when it ends, with the result of Running.ended(); runs `jobs` at a time, `seconds` each at most."""
+    """Yields each task when it ends, with the result of Running.ended(). Runs `jobs` at a time, each for at most
+    `seconds`."""
     waiting, running = list(tasks), []
     while waiting or running:
         while waiting and len(running) < jobs:
             running.append(Running(waiting.pop(0), work, seconds))
         time.sleep(0.02)
-        for each in list(running):
-            if (ended := each.ended()) is not None:
-                running.remove(each)
-                yield each.task, *ended
+        for process in list(running):
+            if (ended := process.ended()) is not None:
+                running.remove(process)
+                yield process.task, *ended
 
 
 class Results:
-    """Rows, and optionally the JSON Lines file that stores them, whose existing rows are read first."""
+    """Collects rows, optionally in a JSON Lines file. Reads existing rows first."""
 
     def __init__(self, path: Path | None):
         self.path = path

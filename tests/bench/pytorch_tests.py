@@ -2,12 +2,12 @@
 
     python tests/bench/pytorch_tests.py pytorch-v2.6.0/test/onnx [--results FILE] [test_rnn test_einsum ...]
 
-The folder is from PyTorch's source. Every test at opset 18 whose name contains one of the words (default: all) runs
-unchanged, except for its export and comparison: the model is traced or scripted as the test requires, saved, exported
-by the command with the test's names and dynamic axes, and run in ONNX Runtime on the test's inputs, with its
-tolerances, and on other values in the same shapes, for which the reference is the archive.
+The folder is from PyTorch's source. Runs every test at opset 18 whose name contains one of the words (default: all);
+only export and comparison are replaced. The model is traced or scripted as the test requires, saved, exported by the
+command with the test's names and dynamic axes, and run in ONNX Runtime, first on the test's inputs with its tolerances,
+then on other values of the same shapes, for which the archive is the reference.
 
-Each finished test is a line of FILE; tests with a line are not run again. Exit code 1 if a result is wrong, or if the
+Each finished test is a line of FILE; tests with a line are not run again. Exits with 1 if a result is wrong or the
 command has a defect. Needs `pip install parameterized torchvision`.
 """
 
@@ -51,12 +51,12 @@ CLASSES = {"test_pytorch_onnx_onnxruntime": r"TestONNXRuntime_opset_version_18_\
 SECONDS = 150  # for one test
 PASSED, REFUSED, NOT_RUN, WRONG, DEFECT = "passed", "refused", "does not run", "WRONG", "DEFECT"
 OTHER_VALUES = "WRONG with other values"
-EQUALLY = "as PyTorch's exporter"  # ONNX Runtime's result differs from PyTorch, from either exporter's file
+LIKE_PYTORCH = "as PyTorch's exporter"  # ONNX Runtime differs from PyTorch in the same way on both exporters' files
 PYTORCH, SKIPPED, NO_EXPORT = "fails in PyTorch", "skipped", "exports nothing"
-FAULTS = (DEFECT, WRONG, OTHER_VALUES, NOT_RUN, REFUSED, EQUALLY)  # the first of a test's faults counts
+FAULTS = (DEFECT, WRONG, OTHER_VALUES, NOT_RUN, REFUSED, LIKE_PYTORCH)  # the first of a test's faults counts
 
 
-export_of_pytorch = torch.onnx.export
+pytorch_export = torch.onnx.export
 
 
 class Failed(torch.onnx.errors.SymbolicValueError):
@@ -78,14 +78,14 @@ def leaves_of(value) -> list:
     return [leaf for element in value for leaf in leaves_of(element)] if isinstance(value, (tuple, list)) else [value]
 
 
-def flat(value, enters: bool = False) -> list:
-    """Returns tensors and numbers at any depth, in the form of file inputs (`enters`) or outputs; keeps None."""
-    return [each for leaf in leaves_of(value) for each in in_file(leaf, enters)]
+def flat(value, as_input: bool = False) -> list:
+    """Flattens tensors and numbers at any depth into the form that a file's inputs or outputs have. Keeps None."""
+    return [each for leaf in leaves_of(value) for each in file_values(leaf, as_input)]
 
 
-def in_file(value, enters: bool) -> list:
+def file_values(value, as_input: bool) -> list:
     if isinstance(value, torch.Tensor) and value.is_quantized:
-        return list(torchscript_exporter.utils.unpack_quantized_tensor(value, cast_onnx_accepted=enters))
+        return list(torchscript_exporter.utils.unpack_quantized_tensor(value, cast_onnx_accepted=as_input))
     if isinstance(value, torch.Tensor) and value.is_complex():
         return [torch.view_as_real(value.resolve_conj())]
     if value is None or isinstance(value, (torch.Tensor, str)):
@@ -103,7 +103,7 @@ class Call:
         self.scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
 
     def positions(self) -> tuple:
-        """Returns the arguments by position, with keywords in their places and defaults for omitted ones."""
+        """Returns all arguments by position, with defaults for omitted ones."""
         if not self.keywords or self.scripted:
             return (*self.arguments, *self.keywords.values())
         bound = inspect.signature(self.model.forward).bind(*self.arguments, **self.keywords)
@@ -140,7 +140,7 @@ class Call:
         return arguments
 
     def with_constants(self, leaves: list, structure) -> tuple[tuple, torch.nn.Module]:
-        """Returns a module with only tensors as inputs, because a trace accepts nothing else."""
+        """Returns a module whose inputs are all tensors, because a trace accepts nothing else."""
         places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
         def forward(_, *tensors):
@@ -157,7 +157,7 @@ class Call:
 
     @staticmethod
     def with_tensors_only(model: torch.nn.Module) -> torch.nn.Module:
-        """Returns a module without None, numbers and nested containers in its results, which a trace cannot return."""
+        """Returns a module with only tensors as results: a trace cannot return None, numbers or nested containers."""
         def forward(_, *tensors):
             results = [torch.as_tensor(leaf) for leaf in leaves_of(model(*tensors)) if leaf is not None]
             return results[0] if len(results) == 1 else tuple(results)
@@ -167,25 +167,25 @@ class Call:
         return wrapper
 
 
-def plain(value):
-    """Replaces ordered dicts by plain ones, because LibTorch does not read them."""
+def with_plain_dicts(value):
+    """Replaces ordered dicts with plain ones, because LibTorch cannot read them."""
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+        return {key: with_plain_dicts(each) for key, each in value.items()}
+    return type(value)(map(with_plain_dicts, value)) if type(value) in (list, tuple) else value
 
 
 def dynamic_options(axes: dict | None, inputs: Sequence[str]) -> Iterator[str]:
-    """Yields options for PyTorch's dynamic axes of inputs; those of outputs follow from them."""
+    """Yields options for the dynamic axes of inputs; the dynamic axes of outputs follow from them."""
     for name, names in (axes or {}).items():
         if name in inputs and names:
             names = names if isinstance(names, dict) else {axis: f"{name}_{axis}" for axis in names}
-            written = {axis: re.sub(r"\W", "_", str(text)) for axis, text in names.items()}
-            sizes = ",".join(f"{axis}={'size_' if text[0].isdigit() else ''}{text}" for axis, text in written.items())
+            symbols = {axis: re.sub(r"\W", "_", str(text)) for axis, text in names.items()}
+            sizes = ",".join(f"{axis}={'size_' if text[0].isdigit() else ''}{text}" for axis, text in symbols.items())
             yield from ("--dynamic", f"{name}:{sizes}")
 
 
 def export(folder: Path, inputs: tuple | dict, axes: dict | None, names: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
-    torch.save(plain(inputs), folder / "inputs.pt")
+    torch.save(with_plain_dicts(inputs), folder / "inputs.pt")
     arguments = ["export", str(folder / "model.pt"), "-o", str(folder / "model.onnx"), "--opset", str(OPSET)]
     arguments += ["--inputs", str(folder / "inputs.pt")] if inputs else []
     arguments += ["--input-names", ",".join(names)] if names else []
@@ -202,21 +202,21 @@ def export(folder: Path, inputs: tuple | dict, axes: dict | None, names: Sequenc
 
 
 def feed(session, inputs: tuple | dict, used: Sequence[int] | None) -> dict:
-    """Returns the file's inputs by position: all values of the call, or only its tensors (whence fixes numbers), or the
-    subset that the test expects to remain; a trailing list of numbers is fixed too."""
-    numbers = [leaf for leaf in flat(inputs, enters=True) if leaf is not None and not isinstance(leaf, str)]
-    tensors = flat([leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)], enters=True)
-    chosen = [numbers, tensors] + [[each[place] for place in used] for each in (numbers, tensors) if used and len(each) > max(used)]
+    """Returns the file's inputs by position. Depending on their number, these are all values of the call, or only the
+    tensors (whence fixes numbers), or the subset that the test expects to remain."""
+    numbers = [leaf for leaf in flat(inputs, as_input=True) if leaf is not None and not isinstance(leaf, str)]
+    tensors = flat([leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)], as_input=True)
+    candidates = [numbers, tensors] + [[each[place] for place in used] for each in (numbers, tensors) if used and len(each) > max(used)]
     names = [value.name for value in session.get_inputs()]
-    fitting = [each for each in (*chosen, tensors[:len(names)]) if len(each) == len(names)]
-    if not fitting:
+    matching = [each for each in (*candidates, tensors[:len(names)]) if len(each) == len(names)]
+    if not matching:
         raise Failed(NOT_RUN, f"the file has the inputs {names}, the test {len(numbers)} values")
-    return {name: value.detach().contiguous().numpy() for name, value in zip(names, fitting[0], strict=True)}
+    return {name: value.detach().contiguous().numpy() for name, value in zip(names, matching[0], strict=True)}
 
 
-def run_file(session, fed: dict) -> list:
+def run_file(session, feeds: dict) -> list:
     try:
-        return flat([torch.from_numpy(each) if hasattr(each, "dtype") else each for each in flat_arrays(session.run(None, fed))])
+        return flat([torch.from_numpy(each) if hasattr(each, "dtype") else each for each in flat_arrays(session.run(None, feeds))])
     except Exception as error:
         raise Failed(NOT_RUN, first_line(error)) from error
 
@@ -232,28 +232,28 @@ def compare(actual: list, expected, settings: dict, suite, outcome: str) -> None
         actual = [each for each in actual if each is not None]
     if len(actual) != len(expected):
         raise Failed(outcome, f"{len(actual)} results, not {len(expected)}")
-    for place, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
-        if ours is None and theirs is None:
+    for place, (actual_result, expected_result) in enumerate(zip(actual, expected, strict=True)):
+        if actual_result is None and expected_result is None:
             continue
-        theirs = theirs.detach()
+        expected_result = expected_result.detach()
         if not getattr(suite, "check_shape", True):
-            ours, theirs = torch.broadcast_tensors(ours, theirs)
-        near = settings.get("rtol") or 1e-3
-        near_zero = settings.get("atol") or 0
-        if theirs.is_floating_point():
-            near_zero = max(near_zero, 1e-6 * greatest(theirs))  # differences of large numbers are less exact
+            actual_result, expected_result = torch.broadcast_tensors(actual_result, expected_result)
+        rtol = settings.get("rtol") or 1e-3
+        atol = settings.get("atol") or 0
+        if expected_result.is_floating_point():
+            atol = max(atol, 1e-6 * greatest(expected_result))  # differences of large numbers are less exact
         try:
-            torch.testing.assert_close(ours, theirs, rtol=near, atol=near_zero, check_dtype=getattr(suite, "check_dtype", True),
-                                       equal_nan=True)
+            torch.testing.assert_close(actual_result, expected_result, rtol=rtol, atol=atol, equal_nan=True,
+                                       check_dtype=getattr(suite, "check_dtype", True))
         except AssertionError as error:
             allowed = settings.get("acceptable_error_percentage") or 0
-            if ours.shape == theirs.shape and (~torch.isclose(ours, theirs, near, near_zero)).double().mean() <= allowed:
+            if actual_result.shape == expected_result.shape and (~torch.isclose(actual_result, expected_result, rtol, atol)).double().mean() <= allowed:
                 continue
             raise Failed(outcome, f"result {place}: {' '.join(str(error).split())[:400]}") from error
 
 
 def other_values(value):
-    """Reverses the rows, so that indices stay indices and boxes stay boxes. Ascending values are not changed."""
+    """Reverses the rows, so that indices and boxes stay valid. Does not change ascending values."""
     if not isinstance(value, torch.Tensor) or value.is_quantized or not value.dim():
         return value
     changed = value.detach().flip(0)
@@ -263,7 +263,7 @@ def other_values(value):
 
 
 class Exporter:
-    """Replaces export and comparison in PyTorch's tests; stores the outcome of each model."""
+    """Replaces export and comparison in PyTorch's tests. Stores the outcome of each model."""
 
     current: "Exporter"  # of the running test
 
@@ -272,7 +272,7 @@ class Exporter:
 
     def verify(self, suite, model, input_args, input_kwargs=None, **settings) -> None:
         if getattr(suite, "opset_version", OPSET) not in (OPSET, 14):
-            return  # tests of complete models run at each opset; ours replaces one of them
+            return  # tests of complete models run at every opset; one of these runs is enough
         try:
             self.verify_one(suite, model, input_args, input_kwargs, settings)
         except Failed as error:
@@ -307,17 +307,17 @@ class Exporter:
                 try:
                     compare(actual, expected, settings, suite, WRONG)
                 except Failed as error:
-                    if each is call and not call.scripted and self.is_pytorchs(call, inputs, actual, settings, suite):
-                        raise Failed(EQUALLY, error.why) from error
+                    if each is call and not call.scripted and self.pytorch_gives_the_same(call, inputs, actual, settings, suite):
+                        raise Failed(LIKE_PYTORCH, error.why) from error
                     raise
             self.verify_other_values(suite, call, archive, inputs, session, settings)
 
-    def is_pytorchs(self, call: Call, inputs: tuple, actual: list, settings: dict, suite) -> bool:
-        """Returns true if the file of PyTorch's exporter gives the same results: fake quantization rounds sums to an
-        integer, and the kernel determines the order of summation."""
+    def pytorch_gives_the_same(self, call: Call, inputs: tuple, actual: list, settings: dict, suite) -> bool:
+        """Returns true if the file of PyTorch's exporter gives the same results. Needed for fake quantization, which
+        rounds sums to integers: the kernel determines the order of summation."""
         path = self.folder / "pytorch.onnx"
         with contextlib.suppress(Exception):
-            export_of_pytorch(call.fresh(), copy.deepcopy(inputs), path, dynamo=False, opset_version=OPSET)
+            pytorch_export(call.fresh(), copy.deepcopy(inputs), path, dynamo=False, opset_version=OPSET)
             session = open_session(path)
             compare(actual, run_file(session, feed(session, inputs, None)), settings, suite, WRONG)
             return True
@@ -349,12 +349,12 @@ class Exporter:
                 expected = archive(*copy.deepcopy(changed))
         except Exception:  # noqa: BLE001, invalid values for the model
             return
-        fed = feed(session, changed, settings.get("remained_onnx_input_idx"))
-        compare(run_file(session, fed), expected, settings, suite, OTHER_VALUES)
+        feeds = feed(session, changed, settings.get("remained_onnx_input_idx"))
+        compare(run_file(session, feeds), expected, settings, suite, OTHER_VALUES)
 
 
 def module_names() -> dict[str, types.ModuleType]:
-    """Defines modules that the tests import and that PyTorch 2.6 had elsewhere."""
+    """Returns modules under their names in PyTorch 2.6, for the imports of the tests."""
     diagnostics = types.ModuleType("torch.onnx._internal.diagnostics")
     diagnostics.engine = types.SimpleNamespace(clear=lambda: None)
     torch.onnx._internal.diagnostics = diagnostics
@@ -381,7 +381,7 @@ def load(folder: Path) -> list[unittest.TestCase]:
         try:
             module = importlib.import_module(name)
         except Exception as error:  # noqa: BLE001, tests for another PyTorch
-            print(f"{name} is left out: {first_line(error)}")
+            print(f"skipped {name}: {first_line(error)}")
             continue
         for title, kind in vars(module).items():
             if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and re.fullmatch(pattern, title):
@@ -391,7 +391,7 @@ def load(folder: Path) -> list[unittest.TestCase]:
 
 
 def judge(test: unittest.TestCase, folder: Path) -> tuple[str, str]:
-    """Returns (one of the words above, reason)."""
+    """Returns the outcome of a test and its reason."""
     exporter = Exporter.current = Exporter(folder)
     result = unittest.TestResult()
     test.run(result)

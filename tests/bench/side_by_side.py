@@ -1,16 +1,18 @@
-"""The cost of `whence` compared with PyTorch's exporters and with the minimum cost of the work.
+"""Compares the cost of `whence` with PyTorch's exporters, and with a lower bound (the floor).
 
     python tests/bench/side_by_side.py [--runs 5] [--peer-runs 3] [--only 'ResNet-50 .pt2'] [--folder /dev/shm]
 
-Complete processes, alternating; medians of their CPU time (user and system) and peak resident memory. A row's floor:
+Prints medians of the CPU time (user and system) and the peak resident memory of complete processes, which alternate.
+The floor of each row:
 
-        .pt       floor.cpp: loads LibTorch and the archive, one forward pass; plus `cp` of the archive
+        .pt       floor.cpp, which loads LibTorch and the archive and runs the model once; plus `cp` of the archive
         .pt2      `cp` of the archive, which consists of its weights and some JSON
         annotate  `cp` of the ONNX file; also for strip
 
-CPU times of a floor's parts are added; of their memory the larger one counts. Peers on the same file: `torch.jit.load`
-and `torch.onnx.export(dynamo=False)`, `torch.export.load` and `torch.onnx.export(dynamo=True)`, load-edit-save with
-Python's onnx. If a peer fails, its row shows the error. Exit code 1 if whence fails or misses an aim.
+If a floor has two processes, their CPU times are added, and the larger peak counts. Peers on the same file:
+`torch.jit.load` and `torch.onnx.export(dynamo=False)`, `torch.export.load` and `torch.onnx.export(dynamo=True)`,
+load-edit-save with Python's onnx. If a peer fails, its row shows the error. Exits with 1 if whence fails or misses an
+aim.
 """
 
 import argparse
@@ -60,7 +62,7 @@ onnx.save(model, sys.argv[2])
 
 
 class Row(NamedTuple):
-    """One row of the table: its processes, and the minimum ratio to the peer and the maximum ratio to the floor."""
+    """One row of the table: its processes, the minimum ratios to the peer, and the maximum ratio to the floor."""
 
     name: str
     whence: list
@@ -77,7 +79,7 @@ def clip():
     from transformers import CLIPConfig, CLIPModel
 
     class Embeddings(torch.nn.Module):
-        """CLIP with tensors as output, because torch.export.load would need the class of its result."""
+        """CLIP that returns tensors, because torch.export.load would need the class of its result."""
 
         def __init__(self):
             super().__init__()
@@ -97,7 +99,7 @@ def clip():
 
 
 def from_zoo(name: str):
-    """Returns a model with a tuple as output, which PyTorch's exporters need, and its inputs."""
+    """Returns a model that returns a tuple, as PyTorch's exporters require, and its inputs."""
     from models import zoo
 
     entry = zoo.MODELS[name]
@@ -107,7 +109,7 @@ def from_zoo(name: str):
     return model, entry.inputs({**entry.first, "height": 224, "width": 224} if name == "resnet50" else entry.first)
 
 
-def stack():
+def linear_layers():
     """Fifteen linear layers of 16.8 MB: a file of 250 MB with a small structure."""
     import torch
 
@@ -116,7 +118,7 @@ def stack():
 
 
 MODELS = {"BERT-tiny": lambda: from_zoo("bert_tiny"), "ResNet-50": lambda: from_zoo("resnet50"), "CLIP": clip,
-          "linear": stack}
+          "linear": linear_layers}
 
 
 def make(name: str, kind: str, folder: Path) -> None:
@@ -133,7 +135,7 @@ def make(name: str, kind: str, folder: Path) -> None:
         torch.export.save(torch.export.export(model, (), inputs, strict=False), folder / f"{name}.pt2")
 
 
-def make_elsewhere(name: str, kind: str, folder: Path) -> Path:
+def make_in_process(name: str, kind: str, folder: Path) -> Path:
     subprocess.run([sys.executable, "-W", "ignore", __file__, "--make", folder, name, kind], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return folder / f"{name}.{kind}"
@@ -156,7 +158,7 @@ def rows(folder: Path, chosen: list[str]):
                        ("CLIP", "pt2")):
         if chosen and f"{name} .{kind}" not in chosen:
             continue
-        archive = make_elsewhere(name, kind, folder)
+        archive = make_in_process(name, kind, folder)
         export, cp = [command.BINARY, "export", archive, "-o", out], ["cp", archive, copy]
         if kind == "pt":
             inputs = folder / f"{name}.inputs.pt"
@@ -168,7 +170,7 @@ def rows(folder: Path, chosen: list[str]):
         archive.unlink()
     if chosen and not {"annotate", "strip"} & set(chosen):
         return
-    archive = make_elsewhere("linear", "pt", folder)
+    archive = make_in_process("linear", "pt", folder)
     model, sidecar, annotated = (folder / f"linear.{end}" for end in ("onnx", "whence.json", "annotated.onnx"))
     measure([command.BINARY, "export", archive, "-o", model, "--sidecar-out", sidecar])
     annotate = [command.BINARY, "annotate", model, "--sidecar", sidecar, "-o"]
@@ -183,32 +185,32 @@ def median(costs: list[Cost]) -> Cost:
 
 
 def compare(row: Row, runs: int, peer_runs: int, folder: Path) -> bool:
-    """Prints the row. Returns whether whence ran and met every aim."""
-    mine, floors, peers, refused = [], [], [], ""
+    """Prints the row. Returns true if whence ran and met every aim."""
+    whence_costs, floors, peers, peer_error = [], [], [], ""
     for i in range(max(runs, peer_runs)):
-        # New names, because a process that overwrites a file is charged for freeing its pages.
+        # Removes the outputs, because a process that overwrites a file is charged for freeing its pages.
         for old in [*folder.glob("out.onnx*"), *folder.glob("copy")]:
             old.unlink()
         try:
             if i < runs:
                 parts = [measure(arguments) for arguments in row.floor]
                 floors.append(Cost(sum(p.cpu for p in parts), sum(p.wall for p in parts), max(p.mib for p in parts)))
-                mine.append(measure(row.whence))
+                whence_costs.append(measure(row.whence))
         except RuntimeError as error:
             print(f"{row.name:15} whence or its floor failed: {error}", flush=True)
             return False
         for old in folder.glob("out.onnx*"):
             old.unlink()
         try:
-            if i < peer_runs and not refused:
+            if i < peer_runs and not peer_error:
                 peers.append(measure(row.peer))
         except RuntimeError as error:
-            refused = str(error).strip().splitlines()[-1]
-    whence, floor = median(mine), median(floors)
+            peer_error = str(error).strip().splitlines()[-1]
+    whence, floor = median(whence_costs), median(floors)
     line = (f"{row.name:15} {whence.cpu:8.3f} {whence.mib:7.0f} | {floor.cpu:8.3f} {floor.mib:7.0f} "
             f"{whence.cpu / floor.cpu:7.2f} | ")
-    if refused:
-        print(line + f"failed: {refused}", flush=True)
+    if peer_error:
+        print(line + f"failed: {peer_error}", flush=True)
         return row.floor_aim is None or whence.cpu <= row.floor_aim * floor.cpu
     peer = median(peers)
     cpu_ratio, memory_ratio = peer.cpu / whence.cpu, peer.mib / whence.mib

@@ -1,4 +1,4 @@
-"""Derives files that no command can read from valid files."""
+"""Makes unreadable or unsupported files from valid ones."""
 
 import json
 import warnings
@@ -8,43 +8,43 @@ from pathlib import Path
 import torch
 
 
-def empty(folder: Path, good: Path) -> Path:
-    path = folder / f"empty{good.suffix}"
+def empty(folder: Path, valid: Path) -> Path:
+    path = folder / f"empty{valid.suffix}"
     path.write_bytes(b"")
     return path
 
 
-def truncated(folder: Path, good: Path) -> Path:
-    path = folder / f"truncated{good.suffix}"
-    path.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+def truncated(folder: Path, valid: Path) -> Path:
+    path = folder / f"truncated{valid.suffix}"
+    path.write_bytes(valid.read_bytes()[: valid.stat().st_size // 2])
     return path
 
 
-def text(folder: Path, good: Path) -> Path:
-    path = folder / f"text{good.suffix}"
+def text(folder: Path, valid: Path) -> Path:
+    path = folder / f"text{valid.suffix}"
     path.write_text("this is a note about a model, not a model\n" * 20)
     return path
 
 
-def plain_zip(folder: Path, good: Path) -> Path:
-    path = folder / f"plain_zip{good.suffix}"
+def plain_zip(folder: Path, valid: Path) -> Path:
+    path = folder / f"plain_zip{valid.suffix}"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "not a model")
     return path
 
 
-def state_dict(folder: Path, good: Path) -> Path:
-    """Weights without a model, as torch.save writes them: the most common mistake."""
+def state_dict(folder: Path, valid: Path) -> Path:
+    """Saves weights without a model by torch.save, the most common mistake."""
     path = folder / "state_dict.pt"
     torch.save(torch.nn.Linear(2, 2).state_dict(), path)
     return path
 
 
-def corrupt_archive(folder: Path, good: Path) -> Path:
+def corrupt_archive(folder: Path, valid: Path) -> Path:
     """Overwrites bytes of the archive's code; the zip's directory stays intact."""
     path = folder / "corrupt.pt"
-    content = bytearray(good.read_bytes())
-    with zipfile.ZipFile(good) as archive:
+    content = bytearray(valid.read_bytes())
+    with zipfile.ZipFile(valid) as archive:
         code = next(member for member in archive.infolist() if "/code/" in member.filename and ".py" in member.filename)
     middle = code.header_offset + 30 + len(code.filename) + code.compress_size // 2
     content[middle : middle + 16] = b"\xff" * 16
@@ -52,10 +52,10 @@ def corrupt_archive(folder: Path, good: Path) -> Path:
     return path
 
 
-def corrupt_onnx(folder: Path, good: Path) -> Path:
+def corrupt_onnx(folder: Path, valid: Path) -> Path:
     """Makes the length of a node's operator type exceed the node."""
     path = folder / "corrupt.onnx"
-    content = bytearray(good.read_bytes())
+    content = bytearray(valid.read_bytes())
     at = content.find(b"\x22\x04Gemm")  # NodeProto.op_type, field 4, 4 bytes long
     assert at > 0
     content[at + 1] = 0x7F
@@ -63,14 +63,14 @@ def corrupt_onnx(folder: Path, good: Path) -> Path:
     return path
 
 
-def newer_sidecar(folder: Path, good: Path) -> Path:
+def newer_sidecar(folder: Path, valid: Path) -> Path:
     path = folder / "newer.whence.json"
-    path.write_text(json.dumps({**json.loads(good.read_text()), "version": "99.0"}))
+    path.write_text(json.dumps({**json.loads(valid.read_text()), "version": "99.0"}))
     return path
 
 
-def saves_files(folder: Path, good: Path) -> Path:
-    """A scripted module that writes a file when it runs."""
+def saves_files(folder: Path, valid: Path) -> Path:
+    """Saves a scripted module that writes a file when it runs."""
 
     class Saves(torch.nn.Module):
         def forward(self, x):
@@ -84,8 +84,8 @@ def saves_files(folder: Path, good: Path) -> Path:
     return path
 
 
-def unknown_operator(folder: Path, good: Path) -> Path:
-    """A submodule that calls an operator without an ONNX equivalent twice."""
+def unknown_operator(folder: Path, valid: Path) -> Path:
+    """Saves a model whose submodule is called twice and runs an operator without an ONNX equivalent."""
 
     class Solver(torch.nn.Module):
         def forward(self, x):

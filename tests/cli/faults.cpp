@@ -2,7 +2,7 @@
 // of them.
 //
 //   $WHENCE_FAULT_FOLDER  the folder; calls on other files are not counted
-//   $WHENCE_FAULT_LOG     a file that gets a line for each counted call: "3 rename /tmp/x/.whence-7-0.part"
+//   $WHENCE_FAULT_LOG     receives a line for each counted call: "3 rename /tmp/x/.whence-7-0.part"
 //   $WHENCE_FAULT         "kill 3"    the process dies before the third call
 //                         "stop 3"    the process stops there until SIGCONT
 //                         "SIGTERM 3" the process receives the signal there

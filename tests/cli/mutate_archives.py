@@ -1,9 +1,9 @@
-"""Damages the records of TorchScript archives, keeps the zip's checksums valid, and runs the command on each archive:
-it must end with a result or with its own error, within limits of time and memory.
+"""Damages the records of TorchScript archives, but not the zip's checksums, and exports each archive. The command must
+end with a result or with its own error, within limits of time and memory.
 
     python tests/cli/mutate_archives.py --count 1000 --seed 0 --keep findings small.pt
 
-Prints a line for each finding (a defect, a crash of LibTorch, too long, too large) and the number of runs with each
+Prints a line for each finding (a defect, a crash of LibTorch, a run over a limit) and the number of runs with each
 code. --keep stores the archives of findings.
 """
 
@@ -35,44 +35,44 @@ WORDS = (b"None", b"True", b"-1", b"0", b"9223372036854775807", b"1.0e400", b"[]
          b"return", b"while True:\n  ", b"(", b")", b"]", b"\n", b"  ", b"CONSTANTS.c0", b"ops.prim.data(x)")
 
 
-def mutate_bytes(content: bytes, chance: random.Random) -> bytes:
+def mutate_bytes(content: bytes, generator: random.Random) -> bytes:
     """Changes, removes or repeats bytes of any record."""
-    for _ in range(chance.choice((1, 1, 1, 2, 5))):
-        at = chance.randrange(len(content))
-        end = min(len(content), at + chance.choice((1, 1, 2, 4, 8, 64)))
-        kind = chance.randrange(4)
-        middle = (bytes(chance.randrange(256) for _ in range(end - at)), b"", content[at:end] * 2,
-                  bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1:end])[kind]
+    for _ in range(generator.choice((1, 1, 1, 2, 5))):
+        at = generator.randrange(len(content))
+        end = min(len(content), at + generator.choice((1, 1, 2, 4, 8, 64)))
+        kind = generator.randrange(4)
+        middle = (bytes(generator.randrange(256) for _ in range(end - at)), b"", content[at:end] * 2,
+                  bytes([content[at] ^ 1 << generator.randrange(8)]) + content[at + 1:end])[kind]
         content = content[:at] + middle + content[end:] or b"\0"
     return content
 
 
-def mutate_pickle(content: bytes, chance: random.Random) -> bytes:
+def mutate_pickle(content: bytes, generator: random.Random) -> bytes:
     """Changes the argument of one pickle instruction, removes or repeats it, or swaps it with another one."""
     try:
         starts = [at for _, _, at in pickletools.genops(content)]
     except Exception:  # noqa: BLE001: pickletools raises many classes
-        return mutate_bytes(content, chance)
+        return mutate_bytes(content, generator)
     pieces = [content[start:end] for start, end in itertools.pairwise([*starts, len(content)])]
-    at = chance.randrange(1, max(2, len(pieces) - 1))
+    at = generator.randrange(1, max(2, len(pieces) - 1))
     piece = pieces[at]
-    kind = chance.randrange(6)
+    kind = generator.randrange(6)
     if kind <= 2 and len(piece) > 1:
-        pieces[at] = with_number(piece, chance)
+        pieces[at] = with_number(piece, generator)
     elif kind == 3:
         pieces[at] = b""
     elif kind == 4:
-        pieces[at] = piece * chance.choice((2, 2, 3, 1000))
+        pieces[at] = piece * generator.choice((2, 2, 3, 1000))
     else:
-        other = chance.randrange(1, len(pieces))
+        other = generator.randrange(1, len(pieces))
         pieces[at], pieces[other] = pieces[other], pieces[at]
     return b"".join(pieces)
 
 
-def with_number(piece: bytes, chance: random.Random) -> bytes:
-    opcode, number = piece[:1], chance.choice(NUMBERS)
+def with_number(piece: bytes, generator: random.Random) -> bytes:
+    opcode, number = piece[:1], generator.choice(NUMBERS)
     if opcode in b"qhK":
-        if chance.random() < 0.5:  # the long form of the opcode
+        if generator.random() < 0.5:  # the long form of the opcode
             return {b"q": b"r", b"h": b"j", b"K": b"J"}[opcode] + struct.pack("<I", number)
         return opcode + bytes([number & 255])
     if opcode in b"rjJX":
@@ -80,45 +80,45 @@ def with_number(piece: bytes, chance: random.Random) -> bytes:
     if opcode == b"M":
         return opcode + struct.pack("<H", number & 65535)
     if opcode == b"\x8a":
-        return b"\x8a\x08" + struct.pack("<q", chance.choice((-1, 1 << 40, (1 << 63) - 1, -(1 << 63), number)))
-    return mutate_bytes(piece, chance)
+        return b"\x8a\x08" + struct.pack("<q", generator.choice((-1, 1 << 40, (1 << 63) - 1, -(1 << 63), number)))
+    return mutate_bytes(piece, generator)
 
 
-def mutate_code(content: bytes, chance: random.Random) -> bytes:
+def mutate_code(content: bytes, generator: random.Random) -> bytes:
     """Replaces, removes, repeats or brackets one word of a program's text, or swaps or repeats lines."""
     words = re.split(rb"(\W)", content)
-    at = chance.randrange(len(words))
-    kind = chance.randrange(6)
+    at = generator.randrange(len(words))
+    kind = generator.randrange(6)
     if kind == 0:
-        words[at] = chance.choice(WORDS)
+        words[at] = generator.choice(WORDS)
     elif kind == 1:
         words[at] = b""
     elif kind == 2:
-        words[at] = words[chance.randrange(len(words))]
+        words[at] = words[generator.randrange(len(words))]
     elif kind == 3:
-        words[at] *= chance.choice((2, 100))
+        words[at] *= generator.choice((2, 100))
     elif kind == 4:
-        depth = chance.choice((5, 50, 500))
+        depth = generator.choice((5, 50, 500))
         words[at] = b"(" * depth + words[at] + b")" * depth
     else:
         lines = content.split(b"\n")
-        line, other = chance.randrange(len(lines)), chance.randrange(len(lines))
-        lines[line], lines[other] = lines[other], lines[line] if chance.random() < 0.5 else lines[other]
+        line, other = generator.randrange(len(lines)), generator.randrange(len(lines))
+        lines[line], lines[other] = lines[other], lines[line] if generator.random() < 0.5 else lines[other]
         return b"\n".join(lines)
     return b"".join(words)
 
 
-def mutate(archive: zipfile.ZipFile, target: Path, chance: random.Random) -> str:
+def mutate(archive: zipfile.ZipFile, target: Path, generator: random.Random) -> str:
     """Writes the archive with one damaged record. Returns the record's name and the kind of damage."""
     names = [name for name in archive.namelist() if archive.getinfo(name).file_size
-             and (name.endswith((".py", "pkl")) or chance.random() < 0.05)]
-    record = chance.choice(names)
+             and (name.endswith((".py", "pkl")) or generator.random() < 0.05)]
+    record = generator.choice(names)
     content = archive.read(record)
     special = mutate_code if record.endswith(".py") else mutate_pickle if record.endswith("pkl") else mutate_bytes
-    damage = special if chance.random() < 0.75 else mutate_bytes
+    damage = special if generator.random() < 0.75 else mutate_bytes
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
         for name in archive.namelist():
-            copy.writestr(name, damage(content, chance) if name == record else archive.read(name))
+            copy.writestr(name, damage(content, generator) if name == record else archive.read(name))
     return f"{record} by {damage.__name__}"
 
 
@@ -152,11 +152,11 @@ def main() -> int:
     archives = [zipfile.ZipFile(io.BytesIO(path.read_bytes())) for path in options.archives]
     server, counts = CommandServer(command.SERVER), collections.Counter()
     for number in range(options.seed, options.seed + options.count):
-        chance = random.Random(number)
+        generator = random.Random(number)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "damaged.pt"
-            index = chance.randrange(len(archives))
-            damage = mutate(archives[index], path, chance)
+            index = generator.randrange(len(archives))
+            damage = mutate(archives[index], path, generator)
             result, errors = outcome(server, path, Path(folder), options.seconds)
             counts[result] += 1
             if result.startswith("FINDING"):

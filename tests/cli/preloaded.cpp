@@ -1,5 +1,5 @@
-// Preloaded into the command (LD_PRELOAD), so that tests see a defect as users would see it. $WHENCE_TEST_FAULT chooses
-// the fault: a number is the signal that is raised when a result is about to be renamed to its final name.
+// Preloaded into the command (LD_PRELOAD) to inject defects. $WHENCE_TEST_FAULT selects the fault: a number is the
+// signal to raise just before a result is renamed to its final name.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,7 @@ void send_signal() {
   pause();
 }
 
-// "shorten": a file is emptied as soon as it is mapped for reading, as if another process rewrote it.
+// "shorten": a file is emptied right after it is mapped for reading, as if another process rewrote it.
 void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
   using Map = void* (*)(void*, size_t, int, int, int, off_t);
   static const auto real = reinterpret_cast<Map>(dlsym(RTLD_NEXT, "mmap"));

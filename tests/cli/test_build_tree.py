@@ -1,5 +1,5 @@
-"""Subcommands written in Python, from a command that was built and not installed: it finds the package of its source
-tree and the Python of its virtual environment. An installed command finds neither. Variables take precedence."""
+"""Tests subcommands written in Python. A command in a build tree uses the package of its source tree and the Python of
+its virtual environment; an installed command uses neither. Environment variables take precedence."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def fake_python(path, has_package: bool = True):
 
 
 def install(folder):
-    """Puts the command into a folder that is no build tree."""
+    """Puts the command into a folder that is not a build tree."""
     path = folder / "bin" / "whence"
     path.parent.mkdir(parents=True)
     try:
@@ -45,7 +45,7 @@ def built_command(tmp_path):
 
 
 def run(program, folder, **variables) -> subprocess.CompletedProcess:
-    """Runs accuracy with these variables only, and a python3 on the path that has the package."""
+    """Runs `whence accuracy` with only these variables, and with a python3 on the path that has the package."""
     fake_python(folder / "path" / "python3")
     environment = {"PATH": f"{folder / 'path'}:/usr/bin:/bin", **variables}
     return subprocess.run([program, "accuracy", "m.onnx", "--values", "v"], env=environment, capture_output=True, text=True)
@@ -65,8 +65,8 @@ def test_a_build_tree_needs_no_variable(built_command, tmp_path):
     assert call["PYTHONPATH"] == str(command.ROOT / "python") and call["WHENCE"] == str(built_command)
 
 
-def test_falls_back_to_the_source_trees_environment(built_command, tmp_path):
-    """Without one there either, the command takes the python3 of the path."""
+def test_the_environment_of_the_source_tree_is_the_fallback(built_command, tmp_path):
+    """If that environment is missing too, the command uses the python3 on the path."""
     shutil.rmtree(built_command.parents[1] / "venv")
     source = tmp_path / "source"
     (source / "python" / "whence").mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_falls_back_to_the_source_trees_environment(built_command, tmp_path):
     assert call["python"] == str(program) and call["PYTHONPATH"] == str(source / "python")
 
 
-def test_variables_win(built_command, tmp_path):
+def test_environment_variables_take_precedence(built_command, tmp_path):
     program = fake_python(tmp_path / "named" / "python")
     call = python_call(built_command, tmp_path, WHENCE_PYTHON=str(program), WHENCE="/mine/whence")
     assert (call["python"], call["PYTHONPATH"], call["WHENCE"]) == (str(program), "", "/mine/whence")
@@ -94,19 +94,19 @@ def test_a_python_without_the_package_gets_it_from_the_source_tree(built_command
     assert result.returncode == 0 and "whence fleet" in result.stdout, result.stderr
 
 
-def test_an_installed_command_takes_the_python_of_the_path(tmp_path):
+def test_an_installed_command_uses_the_python_on_the_path(tmp_path):
     call = python_call(install(tmp_path / "prefix"), tmp_path)
     assert call["python"] == str(tmp_path / "path" / "python3") and call["PYTHONPATH"] == ""
 
 
 @pytest.mark.parametrize("cache", ["", "CMAKE_HOME_DIRECTORY:INTERNAL=/nowhere\n"])
-def test_other_caches_are_no_build_tree(cache, tmp_path):
+def test_an_invalid_cache_does_not_mark_a_build_tree(cache, tmp_path):
     program = install(tmp_path / "build")
     (tmp_path / "build" / "CMakeCache.txt").write_text(cache)
     assert python_call(program, tmp_path)["PYTHONPATH"] == ""
 
 
-def test_a_missing_package_names_the_remedy(tmp_path):
+def test_a_missing_package_has_a_remedy(tmp_path):
     program = install(tmp_path / "prefix")
     bare_python = fake_python(tmp_path / "without" / "python", has_package=False)
     result = run(program, tmp_path, WHENCE_PYTHON=str(bare_python))
@@ -119,8 +119,8 @@ def test_the_package_of_a_source_tree_finds_the_built_command(tmp_path):
     shutil.copytree(command.ROOT / "python" / "whence", tree / "python" / "whence", ignore=shutil.ignore_patterns("__pycache__"))
     install(tree / "build")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tree / "python")}
-    words = [shutil.which("python3"), "-m", "whence", "--version"]
-    before = subprocess.run(words, env=environment, capture_output=True, text=True)
+    arguments = [shutil.which("python3"), "-m", "whence", "--version"]
+    before = subprocess.run(arguments, env=environment, capture_output=True, text=True)
     assert before.returncode == 2 and "E0102" in before.stderr  # nothing marks this as a source tree
     (tree / "CMakeLists.txt").touch()
-    assert subprocess.run(words, env=environment, capture_output=True, text=True).stdout.startswith("whence ")
+    assert subprocess.run(arguments, env=environment, capture_output=True, text=True).stdout.startswith("whence ")

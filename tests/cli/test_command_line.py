@@ -1,4 +1,4 @@
-"""Tests help, version, suggestions, the lists of codes and operators, and summaries of the command."""
+"""Tests the command's help, version, suggestions, lists of codes and operators, and summaries."""
 
 import json
 import os
@@ -31,12 +31,12 @@ def test_every_subcommand_has_a_help_text(name):
 
 
 @pytest.mark.parametrize("name", ["record", "export", "show", "ops"])
-def test_help_names_both_kinds_of_archive(name):
+def test_help_mentions_both_kinds_of_archive(name):
     text = command.run(name, "--help").stdout
     assert ".pt2" in text and ".pt" in text.replace(".pt2", "")
 
 
-def test_a_missing_python_package_names_the_command_to_install_it(tmp_path):
+def test_a_missing_python_package_has_a_remedy(tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
@@ -49,7 +49,7 @@ def test_a_missing_python_package_names_the_command_to_install_it(tmp_path):
 
 @pytest.mark.parametrize("arguments", [["accuracy", "m.onnx", "--values", "v"], ["annotate", "m.onnx", "--values", "v", "-o", "o.onnx"],
                                        ["sensitivity", "m.onnx"]])
-def test_a_python_without_pytorch(tmp_path, arguments):
+def test_a_python_without_pytorch_is_reported(tmp_path, arguments):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
     env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(command.ROOT / "python")])}
     output = command.run(*arguments, code=4, env=env).stderr
@@ -64,7 +64,7 @@ def test_subcommands_in_python_have_the_same_errors_and_exit_codes(tmp_path):
     assert command.run_json("accuracy", "--frobnicate", code=2)["diagnostics"][0]["code"] == "E0101"
 
 
-def test_version():
+def test_version_is_printed():
     name, version = command.run("--version").stdout.split()
     assert name == "whence"
     assert len(version.split(".")) == 3
@@ -76,14 +76,14 @@ def test_no_arguments_is_a_usage_error():
     assert "usage: whence" in result.stderr
 
 
-@pytest.mark.parametrize("wrong, meant", [("recrod", "record"), ("exprot", "export"), ("valid", "validate"), ("--hlep", None)])
-def test_unknown_subcommands_suggest_the_nearest_one(wrong, meant):
-    text = command.run(wrong, code=2).stderr
+@pytest.mark.parametrize("word, suggestion", [("recrod", "record"), ("exprot", "export"), ("valid", "validate"), ("--hlep", None)])
+def test_unknown_subcommands_suggest_the_nearest_one(word, suggestion):
+    text = command.run(word, code=2).stderr
     assert text.startswith("E0101")
-    assert f"`whence {meant}`" in text if meant else "--help" in text
+    assert f"`whence {suggestion}`" in text if suggestion else "--help" in text
 
 
-def test_usage_errors_as_json():
+def test_usage_errors_are_available_as_json():
     diagnostics = command.run_json("export", "--frobnicate", code=2)["diagnostics"]
     assert diagnostics[0]["code"] == "E0101"
     assert command.run_json("nothing", code=2)["diagnostics"][0]["code"] == "E0101"
@@ -117,11 +117,11 @@ def test_ops_are_listed_in_order():
     assert all(operator["schema"].startswith(operator["operator"] + "(") for operator in operators)
 
 
-def test_ops_by_name():
+def test_ops_takes_a_name():
     for name in ("gelu", "aten::gelu"):
         assert command.run("ops", name).stdout.split() == ["aten::gelu"]
-    every = command.run("ops").stdout.split()
-    assert command.run("ops", "add").stdout.split() == [name for name in every if name.split(".")[0] == "aten::add"]
+    all_names = command.run("ops").stdout.split()
+    assert command.run("ops", "add").stdout.split() == [name for name in all_names if name.split(".")[0] == "aten::add"]
     assert [each["operator"] for each in command.run_json("ops", "add.Tensor")["operators"]] == ["aten::add.Tensor"]
     error = command.run("ops", "gelo", code=4).stderr
     assert error.startswith("E0301") and "did you mean aten::gelu?" in error
@@ -129,16 +129,16 @@ def test_ops_by_name():
 
 
 @pytest.mark.parametrize("name", ["show", "ops"])
-def test_help_of_a_subcommand(name):
+def test_help_takes_a_subcommand(name):
     assert command.run("help", name).stdout == command.run(name, "--help").stdout
     assert "did you mean `whence show`?" in command.run("help", "shwo", code=2).stderr
 
 
-def test_an_invalid_number(small_export):
+def test_an_invalid_number_is_reported(small_export):
     assert "give a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
 
 
-def test_summaries_as_json(small_archive, small_export, tmp_path):
+def test_summaries_are_available_as_json(small_archive, small_export, tmp_path):
     summary = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out",
                                tmp_path / "small.json", "--dynamic", "x:0=batch")
     assert summary["nodes"] == 3 and summary["operators"] == ["Gemm", "Relu"] and summary["opset"] == 20
@@ -163,14 +163,14 @@ def test_the_sidecar_names_the_written_file(small_archive, tmp_path):
     assert '"m.onnx"' in (tmp_path / "m.json").read_text()
 
 
-def test_recording_without_running(small_archive, tmp_path):
+def test_record_can_skip_the_run(small_archive, tmp_path):
     summary = command.run_json("record", small_archive, "-o", tmp_path / "r.json", "--no-run")
     assert not summary["ran"] and summary["operations"] == 3
     assert json.loads((tmp_path / "r.json").read_text())["ran"] is False
 
 
 def test_help_and_version_are_quick():
-    """Prints the times without asserting them: a busy machine is not a defect. The goal is under 20 ms."""
+    """Prints the times (goal: under 20 ms) but does not assert them, because the machine may be busy."""
     for option in ("--help", "--version"):
         seconds = []
         for _ in range(10):

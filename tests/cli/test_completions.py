@@ -1,4 +1,4 @@
-"""Tests that completions and manual pages come from the tables of options, and work in real shells."""
+"""Tests that completions and manual pages have all options, and work in real shells."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_options_of_python_subcommands_match_their_parsers():
         f"PYTHONPATH=python build/venv/bin/python tools/setup/python_commands.py > {table}")
 
 
-def test_parts_in_python_add_their_options(commands):
+def test_options_implemented_in_python_are_listed(commands):
     options = {name: {each["name"] for each in commands[name]["options"]} for name in ("record", "accuracy", "validate")}
     assert {"values", "operations", "full", "no-run"} <= options["record"]
     assert {"values", "max-error", "runtime"} <= options["accuracy"]
@@ -72,7 +72,7 @@ def test_unknown_names_are_refused(arguments):
     assert "`whence man export`" in error or arguments[-1] != "exprot"
 
 
-# (words, expected completions, a word that is not completed)
+# (words, expected completions, a word that must not be among them)
 LINES = [(["ex"], ["explain", "export", "extract"], "show"),
          (["export", "--ann"], ["--annotate"], "--json"),
          (["accuracy", "--max"], ["--max-error"], "--html"),
@@ -85,7 +85,7 @@ LINES = [(["ex"], ["explain", "export", "extract"], "show"),
          (["annotate", "x.onnx", "--sidecar", "mod"], ["model.onnx"], "--json")]
 
 
-def in_bash(script, words: list[str], folder) -> list[str]:
+def complete_in_bash(script, words: list[str], folder) -> list[str]:
     line = " ".join(f"'{word}'" for word in ["whence", *words])
     text = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _whence; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     done = subprocess.run(["bash", "--norc", "-c", text], capture_output=True, text=True, check=True, cwd=folder)
@@ -93,7 +93,7 @@ def in_bash(script, words: list[str], folder) -> list[str]:
     return done.stdout.split()
 
 
-def in_fish(script, words: list[str], folder) -> list[str]:
+def complete_in_fish(script, words: list[str], folder) -> list[str]:
     fish = require_program("fish")
     done = subprocess.run([fish, "--no-config", "-c", f"source {script}; complete -C 'whence {' '.join(words)}'"],
                           capture_output=True, text=True, check=True, cwd=folder)
@@ -102,10 +102,10 @@ def in_fish(script, words: list[str], folder) -> list[str]:
 
 
 @pytest.mark.parametrize("words, expected, other", LINES, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
-@pytest.mark.parametrize("shell", [in_bash, in_fish])
+@pytest.mark.parametrize("shell", [complete_in_bash, complete_in_fish])
 def test_words_are_completed(scripts, tmp_path, shell, words, expected, other):
     (tmp_path / "model.onnx").touch()
-    completions = shell(scripts["bash" if shell is in_bash else "fish"], words, tmp_path)
+    completions = shell(scripts["bash" if shell is complete_in_bash else "fish"], words, tmp_path)
     assert set(expected) <= set(completions) and other not in completions
 
 
@@ -113,9 +113,9 @@ def test_words_are_completed(scripts, tmp_path, shell, words, expected, other):
     (["validate", "--format", "=", "s"], "sarif", "text"), (["validate", "--format", "="], "junit", "--json"),
     (["carry", "m.onnx", "-o", "o.onnx", "--", "pytho"], "python3", "--json"),
     (["carry", "m.onnx", "-o", "o.onnx", "--", "python3", "mo"], "model.onnx", "more")], ids=str)
-def test_words_that_bash_splits(scripts, tmp_path, words, expected, other):
+def test_words_that_bash_splits_are_completed(scripts, tmp_path, words, expected, other):
     (tmp_path / "model.onnx").touch()
-    completions = in_bash(scripts["bash"], words, tmp_path)
+    completions = complete_in_bash(scripts["bash"], words, tmp_path)
     assert expected in completions and other not in completions
 
 
@@ -143,14 +143,14 @@ def type_into(arguments: list[str], steps: list[tuple[str, str]], folder) -> Non
 CLEAR = "\x15"  # Ctrl-U clears the line
 
 
-def test_tab_in_bash(scripts, tmp_path):
+def test_tab_completes_in_bash(scripts, tmp_path):
     type_into([require_program("bash"), "--norc", "--noprofile", "-i"],
               [(f"source {scripts['bash']}; echo rea''dy\n", "ready\r\n"), ("whence explai\t", "whence explain "),
                (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
                (f"{CLEAR}whence validate --format=jun\t", "--format=junit ")], tmp_path)
 
 
-def test_tab_in_zsh(scripts, tmp_path):
+def test_tab_completes_in_zsh(scripts, tmp_path):
     zsh = require_program("zsh")
     (tmp_path / "model.onnx").touch()
     subprocess.run([zsh, "-n", scripts["zsh"]], check=True)

@@ -1,5 +1,5 @@
-"""whence reports its own defects as E0901, and ends with the signal itself or exit code 70. A crash of LibTorch and an
-input that becomes shorter are other errors."""
+"""Tests that whence reports its own defects as E0901 and ends with the signal or with exit code 70, and that it reports
+a crash of LibTorch or a shrinking input file as other errors."""
 
 import json
 import os
@@ -48,14 +48,14 @@ def test_a_signal_is_a_defect_and_ends_the_process(preloaded, number, small_expo
 
 @pytest.fixture(params=[signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def number(request):
-    """A signal that ends a process. Restores its default: under nohup, children would inherit SIG_IGN."""
+    """A signal that ends a process, with its default action: under nohup, children would inherit SIG_IGN."""
     before = signal.signal(request.param, signal.SIG_DFL)
     yield request.param
     signal.signal(request.param, before)
 
 
 def test_a_stopped_command_leaves_no_temporary_file(preloaded, number, small_export, tmp_path):
-    """The signal arrives during the rename and is delivered after it; test_faults.py tests the other moments."""
+    """The signal arrives during the rename and takes effect after it. test_faults.py tests other moments."""
     target, expected = tmp_path / "out.onnx", tmp_path / "expected.onnx"
     command.run("strip", small_export[0], "-o", expected)
     target.write_text("as it was")
@@ -79,7 +79,7 @@ def test_an_exception_is_a_defect(preloaded, small_export, tmp_path):
     assert target.read_text() == "as it was"
 
 
-def test_a_mapped_input_that_becomes_shorter_is_no_defect(preloaded, small_export, tmp_path):
+def test_a_mapped_input_that_shrinks_is_not_a_defect(preloaded, small_export, tmp_path):
     model = tmp_path / "model.onnx"
     model.write_bytes(small_export[0].read_bytes())
     result = run(preloaded, "shorten", "show", model)
@@ -88,7 +88,7 @@ def test_a_mapped_input_that_becomes_shorter_is_no_defect(preloaded, small_expor
     assert "E0901" not in result.stderr
 
 
-def test_a_crash_of_libtorch_while_it_reads_an_archive(small_archive, tmp_path):
+def test_a_crash_of_libtorch_in_an_archive_is_reported(small_archive, tmp_path):
     """Nests so many brackets that LibTorch's recursive parser overflows the stack."""
     depth = 400_000
     archive = tmp_path / "deep.pt"
@@ -110,26 +110,26 @@ def with_members(archive, target, change):
 
 
 def with_far_offsets(content: bytes) -> bytes:
-    """Replaces the text indices of source lines by offsets beyond any address. Keeps the first, with which the record
-    itself is read; which of the others LibTorch reads depends on what PyTorch compiled before."""
+    """Replaces the text indices of source lines with offsets beyond any address, except the first ones, which LibTorch
+    needs to read the record. Which others it reads depends on what PyTorch compiled earlier."""
     offset = b"\x8a\x08" + (2 ** 45).to_bytes(8, "little")
-    indices = [each.start() for each in re.finditer(rb"K[\x00-\x20](?=K)", content)][2:]  # in tuples of texts
+    indices = [each.start() for each in re.finditer(rb"K[\x00-\x20](?=K)", content)][2:]  # in tuples of strings
     assert indices
     for at in reversed(indices):
         content = content[:at] + offset + content[at + 2:]
     return content
 
 
-def test_a_crash_of_libtorch_while_it_reads_source_lines(small_archive, tmp_path):
+def test_a_crash_of_libtorch_in_source_lines_is_reported(small_archive, tmp_path):
     """LibTorch reads source lines on first use, and does not check the text offsets in them."""
     archive = with_members(small_archive, tmp_path / "far.pt",
                            lambda name, content: with_far_offsets(content) if name.endswith(".debug_pkl") else content)
     refused(["show", archive], tmp_path, "E0208")
 
 
-def test_a_crash_of_libtorch_while_it_reads_source_lines_of_a_function(tmp_path):
-    """Functions that modules call are stored in separate files, and LibTorch reads their lines last. A new process
-    compiles them: which lines an archive has, and which are read, depends on what was compiled before."""
+def test_a_crash_of_libtorch_in_source_lines_of_a_function_is_reported(tmp_path):
+    """LibTorch stores functions that modules call in separate files, and reads their lines last. A new process compiles
+    them, because the lines that are stored and read depend on what was compiled earlier."""
     script = "import sys, torch; torch.jit.script(torch.nn.BatchNorm1d(4).eval()).save(sys.argv[1])"
     subprocess.run([sys.executable, "-W", "ignore", "-c", script, tmp_path / "good.pt"], check=True, timeout=120)
 
@@ -142,7 +142,7 @@ def test_a_crash_of_libtorch_while_it_reads_source_lines_of_a_function(tmp_path)
 
 
 @pytest.mark.parametrize("ending", [".py", ".debug_pkl", "data.pkl"])
-def test_a_damaged_member_is_found_by_its_checksum(small_archive, ending, tmp_path):
+def test_a_damaged_member_is_detected_by_its_checksum(small_archive, ending, tmp_path):
     with zipfile.ZipFile(small_archive) as source:
         info = next(each for each in source.infolist() if each.filename.endswith(ending))
     data, header = small_archive.read_bytes(), info.header_offset

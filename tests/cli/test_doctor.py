@@ -37,12 +37,12 @@ def environment(folder, packages: dict[str, str], modules: dict[str, str]) -> st
     return str(python)
 
 
-def use(report: dict, words: str) -> dict:
-    (entry,) = [each for each in report["uses"] if words in each["use"]]
+def use(report: dict, title: str) -> dict:
+    (entry,) = [each for each in report["uses"] if title in each["use"]]
     return entry
 
 
-def test_this_environment():
+def test_this_environment_is_reported():
     report = doctor("--python", sys.executable)
     assert report["command"] == {"version": command.run("--version").stdout.split()[1], "file": str(command.BINARY.resolve()),
                                  "kind": "build tree"}
@@ -59,7 +59,7 @@ def test_this_environment():
         assert each["ready"] == (not each["missing"]) == (not each["install"])
 
 
-def test_as_text():
+def test_the_text_matches_the_documentation():
     text = command.run("doctor", "--python", sys.executable, own_process=True).stdout
     assert f"torch       {torch.__version__}, {torch.__path__[0]}\n" in text
     assert f"onnxruntime {onnxruntime.__version__} (" in text and "\nready\n" in text
@@ -101,8 +101,8 @@ def test_another_version_of_pytorch_is_a_finding(tmp_path):
     assert "whence recorder build" in command.run("doctor", "--python", python, code=1, own_process=True, env=CLEAN).stdout
 
 
-def test_without_a_folder_for_temporary_files(tmp_path, monkeypatch):
-    """Temporary files go to the working directory, and are removed."""
+def test_doctor_needs_no_folder_for_temporary_files(tmp_path, monkeypatch):
+    """Temporary files go to the working directory and are removed."""
     python = environment(tmp_path, {}, {"nothing": ""})
     monkeypatch.chdir(tmp_path / "site")
     assert doctor("--python", python, TMPDIR=str(tmp_path / "none"))["torch"] is None
@@ -125,7 +125,7 @@ def test_another_version_of_the_package_is_a_finding(tmp_path):
 
 
 @pytest.mark.parametrize("text, code, label", [(None, 2, "E0102"), ("#!/bin/sh\necho too old >&2; exit 3\n", 3, "E0210")])
-def test_an_invalid_python(tmp_path, text, code, label):
+def test_an_invalid_python_is_an_error(tmp_path, text, code, label):
     python = tmp_path / "python"
     if text:
         python.write_text(text)

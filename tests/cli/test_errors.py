@@ -1,4 +1,4 @@
-"""Errors as users see them: each case has a code, an exit code and a remedy, and leaves the target unchanged."""
+"""Tests that each error has a code, an exit code and a remedy, and leaves the target unchanged."""
 
 import json
 import os
@@ -24,10 +24,10 @@ def refused(arguments, folder, expected: str, target="target", trailing=()) -> d
     target.write_text("as it was")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
-    text = command.run(*arguments, *trailing, code=EXITS[expected[:3]])
-    assert text.stderr.startswith(expected), text.stderr
-    assert "; try: " in text.stderr
-    assert text.stdout == ""
+    result = command.run(*arguments, *trailing, code=EXITS[expected[:3]])
+    assert result.stderr.startswith(expected), result.stderr
+    assert "; try: " in result.stderr
+    assert result.stdout == ""
 
     first = json.loads(command.run(*arguments, "--json", *trailing, code=EXITS[expected[:3]]).stdout)["diagnostics"][0]
     assert first["code"] == expected
@@ -57,14 +57,14 @@ def broken(kind: str, folder, good):
 
 @pytest.mark.parametrize("kind, code", ARCHIVES)
 @pytest.mark.parametrize("subcommand", ["record", "export"])
-def test_archives(subcommand, kind, code, small_archive, tmp_path):
+def test_invalid_archives_are_refused(subcommand, kind, code, small_archive, tmp_path):
     archive = broken(kind, tmp_path, small_archive)
     inputs = ["--input", "x=float32[2]"] if kind == "saves_files" else []
     refused([subcommand, archive, "-o", tmp_path / "target", *inputs], tmp_path, code)
     assert not (tmp_path / "written_by_the_model").exists()
 
 
-def test_a_plain_zip_is_no_archive(small_archive, tmp_path):
+def test_a_plain_zip_is_not_an_archive(small_archive, tmp_path):
     archive = broken_files.plain_zip(tmp_path, small_archive)
     assert command.run("record", archive, "-o", tmp_path / "out", code=3).stderr.startswith("E0203")
     assert not (tmp_path / "out").exists()
@@ -88,14 +88,14 @@ READERS = {
 
 @pytest.mark.parametrize("kind, code", MODELS)
 @pytest.mark.parametrize("subcommand", READERS)
-def test_onnx_files(subcommand, kind, code, small_export, tmp_path):
+def test_invalid_onnx_files_are_refused(subcommand, kind, code, small_export, tmp_path):
     model, sidecar = small_export
     arguments = READERS[subcommand](broken(kind, tmp_path, model), sidecar, tmp_path / "target")
     refused([subcommand, *arguments], tmp_path, code)
 
 
 # (content that users pass instead of a model, its kind in the message, a word of the remedy)
-OTHERS = [
+UNSUPPORTED = [
     (b"PK\x03\x04" + bytes(40), "a zip archive", "whence export"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS", "git lfs pull"),
     (b"<!DOCTYPE html><html><body>404</body></html>", "a web page", "download"),
@@ -114,7 +114,8 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("content, kind, remedy", OTHERS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize("content, kind, remedy", UNSUPPORTED,
+                         ids=lambda value: value if isinstance(value, str) else "")
 def test_the_error_names_the_kind_of_an_unsupported_file(content, kind, remedy, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
@@ -136,55 +137,55 @@ SIDECARS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("
 
 @pytest.mark.parametrize("kind, code", SIDECARS)
 @pytest.mark.parametrize("subcommand", ["annotate", "validate"])
-def test_sidecars(subcommand, kind, code, small_export, tmp_path):
+def test_invalid_sidecars_are_refused(subcommand, kind, code, small_export, tmp_path):
     model, sidecar = small_export
-    wrong = broken(kind, tmp_path, sidecar)
+    invalid = broken(kind, tmp_path, sidecar)
     target = ["-o", tmp_path / "target"] if subcommand == "annotate" else []
-    refused([subcommand, model, "--sidecar", wrong, *target], tmp_path, code)
+    refused([subcommand, model, "--sidecar", invalid, *target], tmp_path, code)
 
 
-def test_a_sidecar_that_reads_a_value_before_its_producer(small_export, tmp_path):
+def test_a_sidecar_that_reads_an_undefined_value_is_refused(small_export, tmp_path):
     model, sidecar = small_export
     document = json.loads(sidecar.read_text())
     at = document["operations"]["columns"].index("outputs")
     first, last = document["operations"]["rows"][0], document["operations"]["rows"][-1]
     assert first[at] != last[at]
     first[at], last[at] = last[at], first[at]
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text(json.dumps(document))
-    found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    invalid = tmp_path / "invalid.json"
+    invalid.write_text(json.dumps(document))
+    found = refused(["annotate", model, "--sidecar", invalid, "-o", tmp_path / "target"], tmp_path, "E0204")
     assert "is read before it is defined" in found["message"]
 
 
-def test_a_sidecar_with_a_duplicate_value(small_export, tmp_path):
+def test_a_sidecar_with_a_duplicate_value_is_refused(small_export, tmp_path):
     model, sidecar = small_export
     document = json.loads(sidecar.read_text())
     at = document["operations"]["columns"].index("outputs")
     first, last = document["operations"]["rows"][0], document["operations"]["rows"][-1]
     last[at] += first[at]
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text(json.dumps(document))
-    found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    invalid = tmp_path / "invalid.json"
+    invalid.write_text(json.dumps(document))
+    found = refused(["annotate", model, "--sidecar", invalid, "-o", tmp_path / "target"], tmp_path, "E0204")
     assert "is defined a second time" in found["message"]
 
 
-def test_a_sidecar_with_a_branch_that_has_inputs(small_export, tmp_path):
+def test_a_sidecar_with_a_branch_with_inputs_is_refused(small_export, tmp_path):
     model, _ = small_export
-    wrong = tmp_path / "wrong.json"
-    wrong.write_bytes((command.ROOT / "tests" / "fuzz" / "findings" / "sidecar" / "branch-with-inputs").read_bytes())
-    error = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    invalid = tmp_path / "invalid.json"
+    invalid.write_bytes((command.ROOT / "tests" / "fuzz" / "findings" / "sidecar" / "branch-with-inputs").read_bytes())
+    error = refused(["annotate", model, "--sidecar", invalid, "-o", tmp_path / "target"], tmp_path, "E0204")
     assert "two branches" in error["message"]
 
 
-def test_a_sidecar_of_another_program(small_export, tmp_path):
+def test_a_sidecar_of_another_program_is_refused(small_export, tmp_path):
     model, _ = small_export
     torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 3)), torch.ones(1, 3)).save(str(tmp_path / "other.pt"))
     command.run("record", tmp_path / "other.pt", "-o", tmp_path / "other.whence.json")
     refused(["annotate", model, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"], tmp_path, "E0206")
 
 
-def test_a_sidecar_of_another_model_on_an_annotated_file(small_export, tmp_path):
-    """Stripping the file would not help here. It would for another record of the same model."""
+def test_a_sidecar_of_another_model_does_not_suggest_stripping(small_export, tmp_path):
+    """Stripping the annotated file would help only with another recording of the same model."""
     model, sidecar = small_export
     annotated = tmp_path / "annotated.onnx"
     command.run("annotate", model, "--sidecar", sidecar, "-o", annotated)
@@ -201,14 +202,14 @@ def test_a_sidecar_of_another_model_on_an_annotated_file(small_export, tmp_path)
 
 
 @pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
-def test_npz(save, small_archive, tmp_path):
+def test_npz_inputs_are_read(save, small_archive, tmp_path):
     save(tmp_path / "a.npz", x=numpy.asfortranarray(numpy.zeros((700, 4), numpy.float32)))
     command.run("export", small_archive, "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "a.npz")
     shape = onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape
     assert [dim.dim_value for dim in shape.dim] == [700, 4]
 
 
-def test_damaged_npz(small_archive, tmp_path):
+def test_damaged_npz_inputs_are_refused(small_archive, tmp_path):
     numpy.savez_compressed(tmp_path / "a.npz", x=numpy.arange(800, dtype=numpy.float32).reshape(200, 4))
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -227,7 +228,7 @@ def npy(shape: str, descr: str = "'<f4'") -> bytes:
     npy("(" + "1, " * 70 + ")"), b"\x93NUMPY\x02\x00\xff\xff\xff\xff", b"no array"],
     ids=["long", "product", "product with 0", "negative", "open", "list", "short", "big-endian", "record", "cut", "axes",
          "header", "text"])
-def test_npz_without_a_valid_array(content, small_archive, tmp_path):
+def test_npz_inputs_without_a_valid_array_are_refused(content, small_archive, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("x.npy", content)
     refused(["export", small_archive, "-o", tmp_path / "target", "--inputs", tmp_path / "a.npz"], tmp_path, "E0204")
@@ -251,7 +252,7 @@ INPUTS = [
 
 @pytest.mark.parametrize("options, code, remedy", INPUTS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 @pytest.mark.parametrize("subcommand", ["record", "export"])
-def test_inputs(subcommand, options, code, remedy, small_archive, tmp_path):
+def test_invalid_inputs_are_refused(subcommand, options, code, remedy, small_archive, tmp_path):
     error = refused([subcommand, small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
     assert remedy in error["remedy"]
 
@@ -271,17 +272,17 @@ EXPORT_OPTIONS = [
 
 
 @pytest.mark.parametrize("options, code, remedy", EXPORT_OPTIONS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
-def test_export_options(options, code, remedy, small_archive, tmp_path):
+def test_invalid_export_options_are_refused(options, code, remedy, small_archive, tmp_path):
     error = refused(["export", small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
     assert remedy in error["remedy"]
 
 
-def test_two_outputs_may_not_be_one_file(small_archive, tmp_path):
+def test_two_outputs_may_not_be_the_same_file(small_archive, tmp_path):
     refused(["export", small_archive, "-o", tmp_path / "target", "--sidecar-out", f"{tmp_path}/./target"], tmp_path,
             "E0101")
 
 
-def test_devices_as_outputs(small_archive):
+def test_outputs_may_be_devices(small_archive):
     command.run("record", small_archive, "-o", "/dev/null")
     command.run("export", small_archive, "-o", "/dev/null")
 
@@ -312,31 +313,31 @@ def trace(forward, example, path):
     return path
 
 
-def test_a_size_that_tracing_made_a_constant(tmp_path):
+def test_a_size_that_tracing_fixed_is_reported(tmp_path):
     archive = trace(lambda x: x.reshape(int(x.shape[0]), 2, 2), torch.ones(3, 4), tmp_path / "m.pt")
     error = refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
     assert "test_errors.py" in error["where"]["source"]
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_size_that_fits_only_by_broadcasting(rows, tmp_path):
+def test_a_size_that_fits_only_by_broadcasting_is_reported(rows, tmp_path):
     archive = trace(lambda x: x + torch.zeros(3, 4), torch.ones(rows, 4), tmp_path / "m.pt")
     refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
 
 
-def test_an_operator_that_needs_a_later_opset(tmp_path):
+def test_an_operator_that_needs_a_later_opset_is_reported(tmp_path):
     archive = trace(lambda x: torch.nn.functional.grid_sample(x, x[:, :1, :, :2].expand(-1, 4, -1, -1).transpose(1, 2)),
                      torch.rand(1, 2, 4, 4), tmp_path / "m.pt")
     error = refused(["export", archive, "-o", tmp_path / "target", "--opset", "15"], tmp_path, "E0302")
     assert "--opset" in error["remedy"]
 
 
-def test_dynamic_axes_without_example_inputs(tmp_path):
+def test_dynamic_axes_need_example_inputs(tmp_path):
     torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 2))).save(str(tmp_path / "scripted.pt"))
     refused(["export", tmp_path / "scripted.pt", "-o", tmp_path / "target", "--dynamic", "input:0=batch"], tmp_path, "E0305")
 
 
-def test_weights_outside_the_models_folder(tmp_path):
+def test_weights_outside_the_models_folder_are_refused(tmp_path):
     import onnx
 
     archive = trace(lambda x: x @ torch.arange(64.0 * 64).reshape(64, 64), torch.ones(2, 64), tmp_path / "m.pt")
@@ -373,22 +374,22 @@ WRITERS = ["record", "export", "export --annotate", "export --sidecar-out", "ann
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_folder_that_does_not_exist(name, small_archive, small_export, tmp_path):
+def test_an_output_in_a_missing_folder_is_an_error(name, small_archive, small_export, tmp_path):
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
     error = refused([*arguments, tmp_path / "nowhere" / "out"], tmp_path, "E0401")
     assert "nowhere" in json.dumps(error)
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_folder_in_place_of_a_file(name, small_archive, small_export, tmp_path):
+def test_a_folder_as_output_is_an_error(name, small_archive, small_export, tmp_path):
     (tmp_path / "folder").mkdir()
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
     refused([*arguments, tmp_path / "folder"], tmp_path, "E0401")
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_over_the_size_limit(name, small_archive, small_export, tmp_path):
-    """A write fails halfway, as on a full disk."""
+def test_a_file_over_the_size_limit_is_an_error(name, small_archive, small_export, tmp_path):
+    """A write fails partway, as on a full disk."""
     arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
     (tmp_path / "target").write_text("as it was")
     result = subprocess.run(
@@ -406,7 +407,8 @@ def full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit covers the other cases")
+        pytest.skip("mounting a small file system needs root; "
+                    "test_a_file_over_the_size_limit_is_an_error covers the other cases")
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
     if mounted.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
@@ -416,14 +418,14 @@ def full_disk(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["record", "export", "export --annotate"])
-def test_a_full_disk(name, full_disk, small_export, tmp_path):
+def test_a_full_disk_is_an_error(name, full_disk, small_export, tmp_path):
     wide = tmp_path / "wide.pt"
     torch.jit.trace(torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(30)]), torch.ones(1, 64)).save(str(wide))
     arguments = [*write_commands(wide, small_export)[name], full_disk / "target"]
     refused(arguments, full_disk, "E0401")
 
 
-def test_standard_output_that_cannot_be_written(small_export):
+def test_standard_output_that_cannot_be_written_is_an_error(small_export):
     model, _ = small_export
     with open("/dev/full", "w") as full:
         result = subprocess.run([str(command.BINARY), "show", str(model)], stdout=full, stderr=subprocess.PIPE, text=True)
@@ -439,7 +441,7 @@ def test_standard_output_that_cannot_be_written(small_export):
     {"WHENCE_TORCH_DIR": "/nowhere/torch"},
     {"TORCH_DIR": "/nowhere/torch", "WHENCE_TORCH_DIR": ""},
 ], ids=lambda environment: next(iter(environment)))
-def test_without_libtorch(environment, small_archive, small_export, tmp_path):
+def test_only_recording_needs_libtorch(environment, small_archive, small_export, tmp_path):
     result = command.run("record", small_archive, "-o", tmp_path / "out", code=4, env=environment)
     assert result.stderr.startswith("E0307")
     assert next(iter(environment.values())) in result.stderr
@@ -449,7 +451,7 @@ def test_without_libtorch(environment, small_archive, small_export, tmp_path):
     command.run("show", tmp_path / "out.onnx", env=environment)
 
 
-def test_a_recorder_of_another_build(small_archive, tmp_path):
+def test_a_recorder_of_another_build_is_refused(small_archive, tmp_path):
     source, library = tmp_path / "other.cpp", tmp_path / "libother.so"
     source.write_text('extern "C" const void* whence_open_recorder() { static const char* abi[2] = {"another", ""}; return abi; }')
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, source], check=True)

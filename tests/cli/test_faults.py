@@ -1,5 +1,5 @@
-"""Injects a fault at every system call of a command: it leaves the old files or the new ones, and the next run removes
-its temporary files. docs/reliability.md describes the guarantees; faults.cpp injects the faults."""
+"""Injects a fault at every system call of a command. The command must leave either the old or the new files, and the
+next run must remove its temporary files. docs/reliability.md states the guarantees; faults.cpp injects the faults."""
 
 import os
 import re
@@ -18,11 +18,12 @@ import torch
 from safetensors.torch import save_file
 
 import command
-from cli.test_files import a_model
+from cli.test_files import write_model
 from command_server.client import WITHOUT_LIBTORCH, CommandServer
 
-# Calls that change the disk: processes are killed only at these. An `open` may create a file.
-CHANGING = ("open", "write", "copy_file_range", "fsync", "rename", "link", "unlink", "rmdir", "mkdir", "chmod", "close")
+# Calls that change the disk, including `open`, which may create a file: processes are killed only at these.
+DISK_CALLS = ("open", "write", "copy_file_range", "fsync", "rename", "link", "unlink", "rmdir", "mkdir", "chmod",
+              "close")
 ERRORS = {
     "open": ("EACCES", "ENOSPC", "EMFILE", "EIO", "EROFS"),
     "write": ("ENOSPC", "EIO", "EINTR", "short"),
@@ -52,7 +53,7 @@ class Writer:
 
     words: str  # with paths in the folders in/ and out/
     targets: tuple[str, ...]
-    full: bool = False  # each run loads LibTorch, which takes a second
+    slow: bool = False  # each run loads LibTorch, which takes a second
 
 
 DATA = ("one.onnx.data", "one.onnx")
@@ -72,9 +73,9 @@ WRITERS = {
     "export everything": Writer("export in/model.pt2 -o out/one.onnx --external-data --overwrite --annotate "
                                 "--sidecar-out out/one.json --report out/one.md", (*DATA, "one.json", "one.md")),
     "export torchscript": Writer("export in/model.pt -o out/one.onnx --external-data --overwrite "
-                                 "--external-data-threshold 0", DATA, full=True),
+                                 "--external-data-threshold 0", DATA, slow=True),
     "record": Writer("record in/model.pt2 -o out/one.json", ("one.json",)),
-    "record torchscript": Writer("record in/model.pt -o out/one.json", ("one.json",), full=True),
+    "record torchscript": Writer("record in/model.pt -o out/one.json", ("one.json",), slow=True),
     "report html": Writer("report in/model.onnx -o out/one.html", ("one.html",)),
     "report md": Writer("report in/model.onnx -o out/one.md", ("one.md",)),
     "report both": Writer("report in/model.onnx -o out/one.md -o out/one.html", ("one.html", "one.md")),
@@ -88,8 +89,8 @@ WRITERS = {
                       ("one.json",)),
     "completions": Writer("completions bash -o out/one.bash", ("one.bash",)),
 }
-QUICK = [name for name, writer in WRITERS.items() if not writer.full]
-EVERY = [pytest.param(name, marks=[pytest.mark.matrix] if writer.full else []) for name, writer in WRITERS.items()]
+QUICK = [name for name, writer in WRITERS.items() if not writer.slow]
+EVERY = [pytest.param(name, marks=[pytest.mark.matrix] if writer.slow else []) for name, writer in WRITERS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def inputs(tmp_path_factory, small_archive, small_export):
         shutil.copy(source, folder / name)
     save_file({each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy())
                for each in onnx.load(small_export[0]).graph.initializer}, folder / "model.safetensors")
-    a_model(folder, 1, "data.onnx")
+    write_model(folder, 1, "data.onnx")
     command.run("annotate", folder / "data.onnx", "-o", folder / "annotated.onnx")
     command.run("functions", folder / "annotated.onnx", "-o", folder / "functions.onnx", "--depth", "1")
     torch.manual_seed(0)
@@ -214,16 +215,16 @@ def stage(request, library, server, inputs, tmp_path):
     return result
 
 
-def changing(calls) -> list[int]:
-    return [number for number, call, path in calls if call in CHANGING and path.startswith("out")]
+def disk_changes(calls) -> list[int]:
+    return [number for number, call, path in calls if call in DISK_CALLS and path.startswith("out")]
 
 
 @pytest.mark.parametrize("stage", EVERY, indirect=True)
-def test_killed_at_every_call(stage):
-    """Each target is old or new, and targets that refer to others become new last. The next run of any command in the
+def test_a_kill_at_any_call_leaves_old_or_new_files(stage):
+    """Each target is old or new, and targets that refer to others are renamed last. The next run of any command in the
     folder makes all targets old or all new, and removes the temporary files of the killed process."""
     states = set()
-    points = changing(stage.calls())
+    points = disk_changes(stage.calls())
     for number in points:
         stage.reset()
         assert stage.run(f"kill {number}").returncode == -signal.SIGKILL
@@ -239,9 +240,9 @@ def test_killed_at_every_call(stage):
 
 
 @pytest.mark.parametrize("stage", QUICK, indirect=True)
-def test_stopped_by_a_signal_at_every_call(stage):
-    """SIGTERM leaves no temporary file and no mixture: during the renames, the signal is held back."""
-    for number in changing(stage.calls()):
+def test_sigterm_at_any_call_leaves_old_or_new_files(stage):
+    """The targets are all old or all new, because the signal is blocked during the renames."""
+    for number in disk_changes(stage.calls()):
         stage.reset()
         done = stage.run(f"SIGTERM {number}")
         assert done.returncode == -signal.SIGTERM and done.stderr == ""
@@ -263,8 +264,8 @@ def require_old_or_new(stage, call: str, fault: str):
 
 
 @pytest.mark.parametrize("stage", QUICK, indirect=True)
-def test_an_error_at_every_call(stage):
-    """Tries one error at each call; the test below tries all of them."""
+def test_one_error_at_every_call(stage):
+    """The test below tries all errors at each call."""
     for number, call, _ in stage.calls():
         errors = ERRORS[call]
         require_old_or_new(stage, call, f"{errors[number % len(errors)]} {number}")
@@ -279,7 +280,7 @@ def test_every_error_at_every_call(stage):
 
 
 @pytest.mark.parametrize("stage", QUICK, indirect=True)
-def test_what_gets_a_name_is_on_the_disk(stage):
+def test_files_are_on_the_disk_before_they_get_their_names(stage):
     """After a power loss, no name refers to unwritten bytes, and the files of a successful run are complete."""
     unwritten, folder_is_written = set(), False
     for _, call, path in stage.calls():
@@ -311,12 +312,12 @@ def writer_of(folder) -> str:
 
 
 @pytest.mark.parametrize("stage", ["annotate data"], indirect=True)
-def test_two_writers_of_one_model_and_its_weights(stage):
-    """Stops the first process at every call while the second runs: the temporary files of the first stay, and the final
+def test_two_concurrent_writers_do_not_mix_models_and_weights(stage):
+    """Stops the first process at every call while the second runs. The first keeps its temporary files, and the final
     model has its own weights."""
-    a_model(stage.root / "in", 2, "other.onnx", first="o.bin")
+    write_model(stage.root / "in", 2, "other.onnx", first="o.bin")
     words = {"first": stage.writer.words, "second": stage.writer.words.replace("data.onnx", "other.onnx")}
-    points = changing(stage.calls())
+    points = disk_changes(stage.calls())
     for name in words:
         stage.reset()
         assert stage.run(words=words[name]).returncode == 0
@@ -345,9 +346,9 @@ def test_two_writers_of_one_model_and_its_weights(stage):
 
 
 @pytest.mark.parametrize("stage", ["annotate data"], indirect=True)
-def test_weights_that_are_replaced_after_they_were_compared(stage):
-    """The first process keeps the equal weights on the disk; the second replaces them before the first ends."""
-    a_model(stage.root / "in", 2, "other.onnx", first="o.bin")
+def test_weights_replaced_after_the_comparison_are_an_error(stage):
+    """The first process reuses the equal weights on the disk; the second replaces them before the first ends."""
+    write_model(stage.root / "in", 2, "other.onnx", first="o.bin")
     stage.calls()
     stage.reset()
     assert stage.run().returncode == 0
@@ -370,7 +371,7 @@ def test_weights_that_are_replaced_after_they_were_compared(stage):
 
 
 @pytest.mark.parametrize("stage", ["annotate data"], indirect=True)
-def test_a_file_that_another_program_changed_since_is_not_put_back(stage):
+def test_a_file_changed_by_another_program_is_not_restored(stage):
     renames = [number for number, call, path in stage.calls() if call == "rename" and path.endswith("out/one.onnx")]
     stage.reset()
     assert stage.run(f"kill {renames[0]}").returncode == -signal.SIGKILL
@@ -381,31 +382,31 @@ def test_a_file_that_another_program_changed_since_is_not_put_back(stage):
     assert (stage.out / "one.onnx.data").read_bytes() == data and stage.temporaries() == []
 
 
-def test_a_journal_copied_with_a_folder_moves_nothing(tmp_path, small_export):
-    """The files may come from an unpacked archive: their journals were not written on this disk."""
+def test_a_copied_journal_has_no_effect(tmp_path, small_export):
+    """The journals of an unpacked archive, for example, were not written on this disk."""
     target, other = tmp_path / "victim.onnx", tmp_path / ".whence-1-1.old"
-    target.write_text("mine")
-    other.write_text("theirs")
+    target.write_text("original")
+    other.write_text("replacement")
     fields = ["victim.onnx", other.name, "1 2 3 4", "5 6 7 8", "complete"]
     (tmp_path / ".whence-1-0.undo").write_text("/".join(fields))
     (tmp_path / ".whence-1-2.undo").write_text("../" * 20 + "etc/passwd/x/1 2 3 4//complete")
     (tmp_path / ".whence-1-3.undo").write_bytes(bytes(range(256)) * 64)
     command.run("dot", small_export[0], "-o", tmp_path / "one.dot")
-    assert target.read_text() == "mine" and sorted(os.listdir(tmp_path)) == ["one.dot", "victim.onnx"]
+    assert target.read_text() == "original" and sorted(os.listdir(tmp_path)) == ["one.dot", "victim.onnx"]
 
 
 # ---- inputs that change, limited memory ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("stage", [name for name in QUICK if name not in ("annotate in place", "completions")], indirect=True)
-def test_an_input_that_becomes_shorter(stage):
-    """Truncates a file at each mmap: SIGBUS is not reported as a defect. Completions read no file."""
-    kept = {path: path.read_bytes() for path in (stage.root / "in").iterdir()}
+def test_an_input_that_shrinks_is_not_a_defect(stage):
+    """Truncates a file at each mmap; the SIGBUS must not be reported as a defect. Completions read no file."""
+    contents = {path: path.read_bytes() for path in (stage.root / "in").iterdir()}
     codes = set()
     for number, call, path in stage.calls():
         if call == "mmap" and path.startswith("in/"):
             require_old_or_new(stage, call, f"short {number}")
             codes |= {stage.stderr[:5]} if stage.stderr else set()
-            for name, content in kept.items():
+            for name, content in contents.items():
                 name.write_bytes(content)
     assert codes and codes <= {"E0201", "E0202", "E0203", "E0204", "E0209"}, codes
 
@@ -443,7 +444,7 @@ def large_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     for name in ("in", "out"):
         (folder / name).mkdir()
-    a_model(folder / "in", 1, "large.onnx")
+    write_model(folder / "in", 1, "large.onnx")
     command.run("annotate", folder / "in/large.onnx", "-o", folder / "in/large.onnx")
     model = onnx.load(folder / "in/large.onnx", load_external_data=False)
     weight = model.graph.initializer[0]
@@ -458,7 +459,7 @@ def large_dir(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*LIMITED, *(pytest.param(name, marks=pytest.mark.matrix) for name in COPYING)])
-def test_512_mib_are_enough(name, large_dir):
+def test_512_mib_of_memory_are_enough(name, large_dir):
     words = {**LIMITED, **COPYING}[name].split()
     arguments = [str(command.BINARY),
                  *(str(large_dir / word) if re.match("(in|out)/", word) else word for word in words)]
@@ -485,8 +486,8 @@ LONG = ["annotate plain.onnx", "strip long.onnx", "functions long.onnx --depth 1
 
 
 @pytest.mark.parametrize("words", [LONG[0], *(pytest.param(words, marks=pytest.mark.matrix) for words in LONG[1:])])
-def test_memory_runs_out(words, long_dir, tmp_path):
-    """If an allocation fails, the command reports an error and leaves the file unchanged."""
+def test_failed_allocations_are_reported(words, long_dir, tmp_path):
+    """The command reports E0306 and leaves the file unchanged."""
     target, ends = tmp_path / "out", set()
     for mebibytes in (34, 48, 64, 96, 160, 512, 2048):
         if limited([str(command.BINARY), "--version"], mebibytes).returncode != 0:
@@ -501,7 +502,7 @@ def test_memory_runs_out(words, long_dir, tmp_path):
     assert ends == {0, 4}
 
 
-def test_every_command_that_writes_is_here():
+def test_every_writing_command_has_a_case():
     names = re.findall(r"^  ([\w-]+)  ", command.run("--help").stdout, re.MULTILINE)
     writing = {name for name in names if "-o [ --output ]" in command.run(name, "--help").stdout}
     assert writing and writing == {writer.words.split()[0] for writer in WRITERS.values()}
@@ -514,8 +515,8 @@ class Doubles(torch.nn.Module):
         return y
 
 
-def test_runs_at_other_sizes_that_exceed_the_memory_are_skipped(tmp_path):
-    """The command sets this limit for itself while it runs."""
+def test_trial_runs_that_exceed_the_memory_are_skipped(tmp_path):
+    """The command also limits its own memory while it runs."""
     torch.jit.script(Doubles()).save(tmp_path / "m.pt")
     arguments = [str(command.BINARY), "export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3,1]",
                  "--input", "y=float32[2,3]", "--dynamic", "x:0=m,y:0=k"]

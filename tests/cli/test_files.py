@@ -1,5 +1,5 @@
-"""No data is lost: outputs replace no inputs, no weights and no unrelated files, and if one of several files cannot be
-written, all stay unchanged."""
+"""Tests that no data is lost: outputs never replace inputs, weights or unrelated files, and if one of several files
+cannot be written, none of them changes."""
 
 import hashlib
 import os
@@ -39,7 +39,7 @@ def save(path, nodes, initializers, functions=(), opsets=()):
     return path
 
 
-def a_model(folder, seed: int, name: str = "model.onnx", first: str = "w.bin", second: str | None = None):
+def write_model(folder, seed: int, name: str = "model.onnx", first: str = "w.bin", second: str | None = None):
     """Writes y = relu(x @ w) @ v with the node names of PyTorch's older exporter."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
@@ -90,12 +90,12 @@ def prepare(model, writer: str):
 
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("data", ["w.bin", "model.onnx_data", "sub/w.bin"])
-def test_two_models_with_one_name_for_their_weights(writer, data, tmp_path):
-    one, two = (prepare(a_model(tmp_path / name, seed, first=data), writer) for seed, name in enumerate("ab"))
+def test_two_models_with_equally_named_weights_stay_separate(writer, data, tmp_path):
+    one, two = (prepare(write_model(tmp_path / name, seed, first=data), writer) for seed, name in enumerate("ab"))
     out = tmp_path / "out"
     out.mkdir()
-    (out / "w.bin").write_text("somebody's")
-    (out / "model.onnx_data").write_text("somebody's")
+    (out / "w.bin").write_text("unrelated")
+    (out / "model.onnx_data").write_text("unrelated")
     command.run(*WRITERS[writer], one, "-o", out / "one.onnx")
     command.run(*WRITERS[writer], two, "-o", out / "two.onnx")
     for name, before in (("one", one), ("two", two)):
@@ -103,7 +103,7 @@ def test_two_models_with_one_name_for_their_weights(writer, data, tmp_path):
         onnx.checker.check_model(str(out / f"{name}.onnx"))
         ending = "_data" if data == "model.onnx_data" else ".data"
         assert locations(out / f"{name}.onnx") == {f"{name}.onnx{ending}"}
-    assert (out / "w.bin").read_text() == (out / "model.onnx_data").read_text() == "somebody's"
+    assert (out / "w.bin").read_text() == (out / "model.onnx_data").read_text() == "unrelated"
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     for name in ("two.onnx", *locations(out / "two.onnx")):
@@ -112,9 +112,9 @@ def test_two_models_with_one_name_for_their_weights(writer, data, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_weights_in_the_models_folder_stay(writer, tmp_path):
-    model = prepare(a_model(tmp_path, 1), writer)
-    a_model(tmp_path, 2, "neighbour.onnx", first="n.bin")
+def test_weights_in_the_models_folder_are_not_copied(writer, tmp_path):
+    model = prepare(write_model(tmp_path, 1), writer)
+    write_model(tmp_path, 2, "neighbour.onnx", first="n.bin")
     expected, before = result(model), files(tmp_path)
     for output in ("other.onnx", *([] if writer == "extract" else ["model.onnx"])):
         command.run(*WRITERS[writer], tmp_path / "model.onnx", "-o", tmp_path / output)
@@ -128,7 +128,7 @@ def test_weights_in_the_models_folder_stay(writer, tmp_path):
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_copied_data_is_a_separate_file(writer, tmp_path):
-    model = prepare(a_model(tmp_path, 1), writer)
+    model = prepare(write_model(tmp_path, 1), writer)
     expected, before = result(model), files(tmp_path)
     shared = command.run_json(*WRITERS[writer], model, "-o", tmp_path / "shared.onnx")["diagnostics"]
     notes = [each for each in shared if "not copied" in each["message"]]
@@ -145,9 +145,9 @@ def test_copied_data_is_a_separate_file(writer, tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "other.onnx"), expected)
 
 
-def test_stripped_copies_share_nothing(tmp_path):
-    """Without the option, strip restores the location of the weights if that file contains them."""
-    a_model(tmp_path, 1)
+def test_strip_copies_the_data_on_request(tmp_path):
+    """Without --copy-data, strip restores the old location of the weights if that file contains them."""
+    write_model(tmp_path, 1)
     command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "copy.onnx", "--copy-data")
     command.run("strip", tmp_path / "copy.onnx", "-o", tmp_path / "stripped.onnx", "--copy-data")
     assert locations(tmp_path / "stripped.onnx") == {"stripped.onnx.data"}
@@ -157,8 +157,8 @@ def test_stripped_copies_share_nothing(tmp_path):
         assert locations(tmp_path / folder / "model.onnx") == {expected}
 
 
-def test_holes_of_data_files_stay_holes(tmp_path):
-    """The weights have a gigabyte, but the file system stores only a few pages of them."""
+def test_sparse_data_files_stay_sparse(tmp_path):
+    """The weights take a gigabyte, of which the file system stores only a few pages."""
     folder = tmp_path / "a"
     folder.mkdir()
     size = 1 << 30
@@ -171,7 +171,7 @@ def test_holes_of_data_files_stay_holes(tmp_path):
     weight.external_data.add(key="location", value="w.bin")
     model = save(folder / "model.onnx", [helper.make_node("Relu", ["x"], ["y"], name="/act/Relu")], [weight])
     if os.stat(folder / "w.bin").st_blocks * 512 > size // 16:
-        pytest.skip("the file system has no holes")
+        pytest.skip("the file system does not support sparse files")
     (tmp_path / "out").mkdir()
     for output in (tmp_path / "out" / "one.onnx", folder / "one.onnx"):
         command.run("annotate", model, "-o", output, "--copy-data")
@@ -192,11 +192,11 @@ def test_holes_of_data_files_stay_holes(tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_file_in_place_of_the_weights(writer, tmp_path):
-    model = prepare(a_model(tmp_path / "a", 1), writer)
+def test_weights_replace_an_unrelated_file_only_on_request(writer, tmp_path):
+    model = prepare(write_model(tmp_path / "a", 1), writer)
     out = tmp_path / "out"
     out.mkdir()
-    (out / "one.onnx.data").write_text("somebody's")
+    (out / "one.onnx.data").write_text("unrelated")
     (out / "one.onnx").write_text("before")
     before = files(tmp_path)
     failure = command.run_json(*WRITERS[writer], model, "-o", out / "one.onnx", code=5)["diagnostics"][0]
@@ -205,20 +205,20 @@ def test_a_file_in_place_of_the_weights(writer, tmp_path):
     assert files(tmp_path) == before and len(os.listdir(out)) == 2
     command.run(*WRITERS[writer], model, "-o", out / "one.onnx", "--overwrite")
     np.testing.assert_array_equal(result(out / "one.onnx"), result(model))
-    kept = os.stat(out / "one.onnx.data").st_mtime_ns
-    command.run(*WRITERS[writer], model, "-o", out / "one.onnx")  # equal bytes are kept
-    assert os.stat(out / "one.onnx.data").st_mtime_ns == kept
+    modified = os.stat(out / "one.onnx.data").st_mtime_ns
+    command.run(*WRITERS[writer], model, "-o", out / "one.onnx")  # does not rewrite equal bytes
+    assert os.stat(out / "one.onnx.data").st_mtime_ns == modified
 
 
 def test_a_link_in_place_of_the_weights_is_not_followed(tmp_path):
-    model = a_model(tmp_path / "a", 1)
+    model = write_model(tmp_path / "a", 1)
     out = tmp_path / "out"
     out.mkdir()
-    (tmp_path / "theirs").write_text("somebody's")
-    (out / "one.onnx.data").symlink_to("../theirs")
+    (tmp_path / "target").write_text("unrelated")
+    (out / "one.onnx.data").symlink_to("../target")
     for more in ([], ["--overwrite"]):
         command.run("annotate", model, "-o", out / "one.onnx", *more, code=5)
-    assert (tmp_path / "theirs").read_text() == "somebody's" and os.listdir(out) == ["one.onnx.data"]
+    assert (tmp_path / "target").read_text() == "unrelated" and os.listdir(out) == ["one.onnx.data"]
 
 
 def test_weights_do_not_replace_an_input(tmp_path, small_export):
@@ -226,13 +226,13 @@ def test_weights_do_not_replace_an_input(tmp_path, small_export):
     out.mkdir()
     os.link(small_export[1], out / "one.onnx.data")
     before = files(out)
-    failure = command.run("annotate", a_model(tmp_path / "a", 1), "--sidecar", out / "one.onnx.data", "-o",
+    failure = command.run("annotate", write_model(tmp_path / "a", 1), "--sidecar", out / "one.onnx.data", "-o",
                           out / "one.onnx", "--overwrite", "--allow-different-weights", code=None)
     assert failure.returncode in (2, 3) and files(out) == before
 
 
-def test_several_data_files_and_nested_tensors(tmp_path):
-    """The tensors are in an initializer, an attribute, the branch of an If and the body of a function."""
+def test_several_data_files_and_nested_tensors_are_copied(tmp_path):
+    """The tensors are in an initializer, an attribute, a branch of an If and the body of a function."""
     folder = tmp_path / "a"
     folder.mkdir()
     w, v, b, c = (np.random.default_rng(seed).standard_normal((4, 4), dtype=np.float32) for seed in range(4))
@@ -266,7 +266,7 @@ def test_several_data_files_and_nested_tensors(tmp_path):
 
 
 def test_strip_restores_the_bytes_in_another_folder(tmp_path):
-    model = a_model(tmp_path / "a", 1, first="w.bin", second="model.onnx_v")
+    model = write_model(tmp_path / "a", 1, first="w.bin", second="model.onnx_v")
     for folder in ("out", "further", "back", "taken"):
         (tmp_path / folder).mkdir()
     command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
@@ -275,14 +275,14 @@ def test_strip_restores_the_bytes_in_another_folder(tmp_path):
     command.run("strip", tmp_path / "further/two.onnx", "-o", tmp_path / "back/three.onnx")
     assert (tmp_path / "back/three.onnx").read_bytes() == model.read_bytes()
     np.testing.assert_array_equal(result(tmp_path / "back/three.onnx"), result(model))
-    (tmp_path / "taken/w.bin").write_text("somebody's")
+    (tmp_path / "taken/w.bin").write_text("unrelated")
     command.run("strip", tmp_path / "further/two.onnx", "-o", tmp_path / "taken/three.onnx")
-    assert (tmp_path / "taken/w.bin").read_text() == "somebody's"
+    assert (tmp_path / "taken/w.bin").read_text() == "unrelated"
     np.testing.assert_array_equal(result(tmp_path / "taken/three.onnx"), result(model))
 
 
 def test_strip_leaves_no_key_if_the_weights_stay(tmp_path):
-    model = a_model(tmp_path / "a", 1)
+    model = write_model(tmp_path / "a", 1)
     (tmp_path / "out").mkdir()
     command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
     command.run("strip", tmp_path / "out/one.onnx", "-o", tmp_path / "out/two.onnx")
@@ -292,8 +292,8 @@ def test_strip_leaves_no_key_if_the_weights_stay(tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "out/two.onnx"), result(model))
 
 
-def test_former_names_stay_in_folder(tmp_path):
-    model = a_model(tmp_path / "a", 1)
+def test_former_names_cannot_refer_to_other_folders(tmp_path):
+    model = write_model(tmp_path / "a", 1)
     command.run("annotate", model, "-o", model)
     content = onnx.load(model, load_external_data=False)
     content.metadata_props.add(key="pkg.whence.data_files", value='{"w.bin": "../../stolen", "x": 3}')
@@ -304,28 +304,28 @@ def test_former_names_stay_in_folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["modèle 模型.onnx", "n" * 240 + ".onnx", "a;b'c\"d.onnx", "no_ending"])
-def test_unusual_names(name, tmp_path):
-    model = a_model(tmp_path / "a ü", 1, first="gewichte ä.bin")
+def test_unusual_file_names_work(name, tmp_path):
+    model = write_model(tmp_path / "a ü", 1, first="gewichte ä.bin")
     (tmp_path / "out").mkdir()
     command.run("annotate", model, "-o", tmp_path / "out" / name)
     np.testing.assert_array_equal(result(tmp_path / "out" / name), result(model))
 
 
-def test_a_name_too_long_for_its_weights(tmp_path):
-    model = a_model(tmp_path / "a", 1)
+def test_a_name_too_long_for_its_data_file_is_an_error(tmp_path):
+    model = write_model(tmp_path / "a", 1)
     (tmp_path / "out").mkdir()
     failure = command.run("annotate", model, "-o", tmp_path / "out" / ("n" * 248 + ".onnx"), code=5)
     assert "shorter name" in failure.stderr and os.listdir(tmp_path / "out") == []
 
 
-# ---- links: ONNX Runtime decides what may be read ------------------------------------------------------------------
+# ---- links: the rules of ONNX Runtime apply ---------------------------------------------------------------------
 
 def plain(root):
-    return a_model(root / "m", 1)
+    return write_model(root / "m", 1)
 
 
 def link_out(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     (root / "o").mkdir()
     os.rename(root / "m/w.bin", root / "o/w.bin")
     (root / "m/w.bin").symlink_to("../o/w.bin")
@@ -333,75 +333,75 @@ def link_out(root):
 
 
 def link_to_a_device(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     (root / "m/w.bin").unlink()
     (root / "m/w.bin").symlink_to("/dev/zero")
     return model
 
 
 def link_within(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     os.rename(root / "m/w.bin", root / "m/real.bin")
     (root / "m/w.bin").symlink_to("real.bin")
     return model
 
 
 def linked_subfolder_out(root):
-    model = a_model(root / "m", 1, first="s/w.bin")
+    model = write_model(root / "m", 1, first="s/w.bin")
     os.rename(root / "m/s", root / "s")
     (root / "m/s").symlink_to("../s")
     return model
 
 
 def linked_subfolder_within(root):
-    model = a_model(root / "m", 1, first="s/w.bin")
+    model = write_model(root / "m", 1, first="s/w.bin")
     os.rename(root / "m/s", root / "m/t")
     (root / "m/s").symlink_to("t")
     return model
 
 
 def hard_link(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     os.link(root / "m/w.bin", root / "w.bin")
     return model
 
 
 def parents_out(root):
     (root / "m").mkdir()
-    return a_model(root / "m", 1, first="../w.bin")
+    return write_model(root / "m", 1, first="../w.bin")
 
 
 def parents_within(root):
     (root / "m/s").mkdir(parents=True)
-    return a_model(root / "m", 1, first="s/../w.bin")
+    return write_model(root / "m", 1, first="s/../w.bin")
 
 
 def absolute(root):
-    return a_model(root / "m", 1, first=str(root / "m/w.bin"))
+    return write_model(root / "m", 1, first=str(root / "m/w.bin"))
 
 
 def a_folder(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     (root / "m/w.bin").unlink()
     (root / "m/w.bin").mkdir()
     return model
 
 
 def a_pipe(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     (root / "m/w.bin").unlink()
     os.mkfifo(root / "m/w.bin")
     return model
 
 
-def nothing_there(root):
-    model = a_model(root / "m", 1)
+def missing_file(root):
+    model = write_model(root / "m", 1)
     (root / "m/w.bin").unlink()
     return model
 
 
 def no_name(root):
-    model = a_model(root / "m", 1)
+    model = write_model(root / "m", 1)
     content = onnx.load(model, load_external_data=False)
     for weight in content.graph.initializer:
         weight.external_data[0].value = ""
@@ -410,22 +410,22 @@ def no_name(root):
 
 
 def linked_model(root):
-    """The data is in the folder of the model itself, not in the folder of the link."""
-    model = a_model(root / "m", 1)
+    """The data is in the folder of the model, not in the folder of the link."""
+    model = write_model(root / "m", 1)
     (root / "l").mkdir()
     (root / "l/model.onnx").symlink_to(model)
     return root / "l/model.onnx"
 
 
 def linked_folder(root):
-    a_model(root / "m", 1)
+    write_model(root / "m", 1)
     (root / "l").symlink_to("m")
     return root / "l/model.onnx"
 
 
 def hugging_face_cache(root):
-    """Links with the names in the model, to files that are named by their content."""
-    model = a_model(root / "m", 1, first="model.onnx_data")
+    """The model and its data are links to files that are named by their content."""
+    model = write_model(root / "m", 1, first="model.onnx_data")
     for name, blob in (("model.onnx", "aa"), ("model.onnx_data", "bb")):
         (root / "blobs").mkdir(exist_ok=True)
         os.rename(root / "m" / name, root / "blobs" / blob)
@@ -434,7 +434,7 @@ def hugging_face_cache(root):
 
 
 LAYOUTS = [plain, link_out, link_to_a_device, link_within, linked_subfolder_out, linked_subfolder_within, hard_link,
-           parents_out, parents_within, absolute, a_folder, a_pipe, nothing_there, no_name, linked_model, linked_folder,
+           parents_out, parents_within, absolute, a_folder, a_pipe, missing_file, no_name, linked_model, linked_folder,
            hugging_face_cache]
 OUTSIDE = [link_out, link_to_a_device, linked_subfolder_out, parents_out, absolute]
 
@@ -447,7 +447,7 @@ def runs(path) -> bool:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_refuses_what_onnx_runtime_refuses(layout, tmp_path):
+def test_layouts_that_onnx_runtime_refuses_are_refused(layout, tmp_path):
     model, out = layout(tmp_path), tmp_path / "out"
     out.mkdir()
     loads = runs(model)
@@ -457,19 +457,19 @@ def test_refuses_what_onnx_runtime_refuses(layout, tmp_path):
     assert (done.returncode == 0) == loads, done.stderr
     if loads:
         np.testing.assert_array_equal(result(out / "one.onnx"), result(model))
-        command.run("annotate", model, "-o", model.parent / "beside.onnx")
-        np.testing.assert_array_equal(result(model.parent / "beside.onnx"), result(model))
+        command.run("annotate", model, "-o", model.parent / "next.onnx")
+        np.testing.assert_array_equal(result(model.parent / "next.onnx"), result(model))
         return
     assert os.listdir(out) == []
     if layout in OUTSIDE:
         assert done.returncode == 6 and done.stderr.startswith("E0502"), done.stderr
-        assert command.run("annotate", model, "-o", model.parent / "beside.onnx", code=6)
+        assert command.run("annotate", model, "-o", model.parent / "next.onnx", code=6)
         assert "V203" in findings
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_no_writer_copies_data_outside(writer, tmp_path):
-    model = prepare(a_model(tmp_path / "m", 1), writer)
+    model = prepare(write_model(tmp_path / "m", 1), writer)
     (tmp_path / "secret").mkdir()
     os.rename(tmp_path / "m/w.bin", tmp_path / "secret/w.bin")
     (tmp_path / "m/w.bin").symlink_to("../secret/w.bin")
@@ -481,7 +481,7 @@ def test_no_writer_copies_data_outside(writer, tmp_path):
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_truncated_weights_are_not_copied(writer, tmp_path):
-    model = prepare(a_model(tmp_path / "m", 1), writer)
+    model = prepare(write_model(tmp_path / "m", 1), writer)
     data = tmp_path / "m/w.bin"
     data.write_bytes(data.read_bytes()[:-1])
     (tmp_path / "out").mkdir()
@@ -494,7 +494,7 @@ def test_truncated_weights_are_not_copied(writer, tmp_path):
                                        ("length", "18446744073709551615")])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_weights_at_an_invalid_range_are_not_copied(writer, key, text, tmp_path):
-    model = prepare(a_model(tmp_path / "a", 1), writer)
+    model = prepare(write_model(tmp_path / "a", 1), writer)
     content = onnx.load(model, load_external_data=False)
     for entry in content.graph.initializer[-1].external_data:
         entry.value = text if entry.key == key else "8" if entry.key == "offset" else entry.value
@@ -506,8 +506,8 @@ def test_weights_at_an_invalid_range_are_not_copied(writer, key, text, tmp_path)
 
 
 @pytest.mark.parametrize("output", ["/dev/null", "-"])
-def test_an_output_that_is_not_a_file(output, tmp_path, monkeypatch):
-    model = a_model(tmp_path / "m", 1)
+def test_an_output_that_is_not_a_file_is_refused(output, tmp_path, monkeypatch):
+    model = write_model(tmp_path / "m", 1)
     monkeypatch.chdir(tmp_path)
     error = command.run("annotate", model, "-o", output, code=2, own_process=True).stderr
     assert error.startswith("E0101") and "file" in error
@@ -515,7 +515,7 @@ def test_an_output_that_is_not_a_file(output, tmp_path, monkeypatch):
 
 
 def test_copied_weights_keep_their_file_mode(tmp_path):
-    model = a_model(tmp_path / "m", 1)
+    model = write_model(tmp_path / "m", 1)
     (tmp_path / "m/w.bin").chmod(0o600)
     (tmp_path / "out").mkdir()
     command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
@@ -533,8 +533,8 @@ def test_an_output_link_stays_a_link(small_export, tmp_path):
 
 
 def test_weights_do_not_follow_a_link_to_another_folder(tmp_path):
-    """Otherwise the weights would be missing beside the link or beside its target."""
-    model, other = a_model(tmp_path / "a", 1), a_model(tmp_path / "b", 2)
+    """Otherwise the weights would be missing next to the link or next to its target."""
+    model, other = write_model(tmp_path / "a", 1), write_model(tmp_path / "b", 2)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "model.onnx").symlink_to(other)
     before = files(tmp_path)
@@ -547,8 +547,8 @@ def test_weights_do_not_follow_a_link_to_another_folder(tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "a" / "one.onnx"), result(other))
 
 
-def test_a_link_to_the_models_folder_as_output_folder(tmp_path):
-    model = a_model(tmp_path / "a", 1)
+def test_the_output_folder_may_be_a_link_to_the_models_folder(tmp_path):
+    model = write_model(tmp_path / "a", 1)
     (tmp_path / "link").symlink_to("a")
     command.run("annotate", model, "-o", tmp_path / "link/one.onnx")
     assert sorted(os.listdir(tmp_path / "a")) == ["model.onnx", "one.onnx", "w.bin"]
@@ -559,7 +559,7 @@ def test_a_link_to_the_models_folder_as_output_folder(tmp_path):
 
 @pytest.mark.parametrize("use", ["annotate", "strip", "report", "dot"])
 def test_the_output_is_not_the_weights_of_another_model(use, tmp_path):
-    model, neighbour = a_model(tmp_path / "a", 1), a_model(tmp_path / "b", 2)
+    model, neighbour = write_model(tmp_path / "a", 1), write_model(tmp_path / "b", 2)
     before = files(tmp_path)
     result = command.run(use, model, "-o", neighbour.parent / "w.bin", code=2)
     assert "E0101" in result.stderr and "the weights of" in result.stderr and "b/model.onnx" in result.stderr
@@ -568,7 +568,7 @@ def test_the_output_is_not_the_weights_of_another_model(use, tmp_path):
 
 @pytest.mark.parametrize("writer", [*WRITERS, "export"])
 def test_an_onnx_file_is_not_written_under_a_sidecars_name(writer, small_archive, tmp_path):
-    source = small_archive if writer == "export" else prepare(a_model(tmp_path / "m", 1), writer)
+    source = small_archive if writer == "export" else prepare(write_model(tmp_path / "m", 1), writer)
     before = files(tmp_path)
     words = WRITERS.get(writer, ["export"])
     error = command.run(*words, source, "-o", tmp_path / "model.whence.json", code=2).stderr
@@ -578,7 +578,7 @@ def test_an_onnx_file_is_not_written_under_a_sidecars_name(writer, small_archive
 
 @pytest.mark.parametrize("use", ["record", "export"])
 def test_a_sidecar_does_not_replace_a_model(use, small_archive, tmp_path):
-    model = a_model(tmp_path / "m", 1)
+    model = write_model(tmp_path / "m", 1)
     before = files(tmp_path)
     words = {"record": ["-o", model], "export": ["-o", tmp_path / "out.onnx", "--sidecar-out", model]}[use]
     error = command.run(use, small_archive, *words, code=2).stderr
@@ -587,7 +587,7 @@ def test_a_sidecar_does_not_replace_a_model(use, small_archive, tmp_path):
 
 
 def test_strip_counts_the_nodes_of_a_file_that_was_not_annotated(tmp_path):
-    model = a_model(tmp_path / "m", 1)
+    model = write_model(tmp_path / "m", 1)
     assert "0 of 3 nodes stripped" in command.run("strip", model, "-o", tmp_path / "out.onnx").stdout
 
 
@@ -610,7 +610,7 @@ VIEWS = {
 @pytest.mark.parametrize("kind", ["itself", "link", "hard_link"])
 @pytest.mark.parametrize("name", [*WRITERS, *VIEWS])
 def test_the_output_is_not_the_models_weights(name, kind, tmp_path):
-    model = prepare(a_model(tmp_path / "a", 1), name)
+    model = prepare(write_model(tmp_path / "a", 1), name)
     output = path_by(kind, tmp_path / "a/w.bin", tmp_path)
     before = files(tmp_path)
     failure = command.run(*{**WRITERS, **VIEWS}[name], model, "-o", output, code=2)
@@ -619,8 +619,8 @@ def test_the_output_is_not_the_models_weights(name, kind, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_model_named_like_its_weights(writer, tmp_path):
-    model = prepare(a_model(tmp_path / "a", 1), writer)
+def test_a_model_may_be_named_like_its_weights(writer, tmp_path):
+    model = prepare(write_model(tmp_path / "a", 1), writer)
     (tmp_path / "other").mkdir()
     command.run(*WRITERS[writer], model, "-o", tmp_path / "other/w.bin")
     np.testing.assert_array_equal(result(tmp_path / "other/w.bin"), result(model))
@@ -668,7 +668,7 @@ def test_no_output_of_export_is_an_input(option, kind, small_archive, tmp_path):
             name.unlink()
 
 
-def test_no_two_outputs_are_one_file(wide_archive, tmp_path):
+def test_two_outputs_may_not_be_the_same_file(wide_archive, tmp_path):
     (tmp_path / "m.json").write_text("before")
     (tmp_path / "link.md").symlink_to("m.json")
     before = files(tmp_path)
@@ -681,7 +681,7 @@ def test_no_two_outputs_are_one_file(wide_archive, tmp_path):
         assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("before", [None, "somebody's", "the same"])
+@pytest.mark.parametrize("before", [None, "unrelated", "the same"])
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
 @pytest.mark.parametrize("data, words", [("m.onnx.data", ["--external-data"]),
                                          ("m.onnx.weight", ["--external-data-per-tensor"])])
@@ -701,7 +701,7 @@ def test_no_output_of_export_is_its_weights(option, data, words, overwrite, befo
 
 
 @pytest.mark.parametrize("option", ["--sidecar", "--from"])
-def test_annotate_does_not_replace_its_sources(option, small_export, tmp_path):
+def test_annotate_does_not_replace_its_inputs(option, small_export, tmp_path):
     model, sidecar = tmp_path / "m.onnx", tmp_path / "m.whence.json"
     model.write_bytes(small_export[0].read_bytes())
     sidecar.write_bytes(small_export[1].read_bytes())
@@ -709,14 +709,14 @@ def test_annotate_does_not_replace_its_sources(option, small_export, tmp_path):
     source = sidecar if option == "--sidecar" else tmp_path / "before.onnx"
     before = files(tmp_path)
     assert option in command.run("annotate", model, option, source, "-o", source, code=2).stderr
-    assert "sidecar" in command.run("annotate", model, "-o", sidecar, code=2).stderr  # found beside the model
+    assert "sidecar" in command.run("annotate", model, "-o", sidecar, code=2).stderr  # found next to the model
     assert files(tmp_path) == before
 
 
 # ---- several files, all or none ------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("option", ["--sidecar-out", "--report"])
-def test_an_export_whose_second_file_cannot_be_written(option, wide_archive, tmp_path):
+def test_an_export_whose_second_file_cannot_be_written_writes_nothing(option, wide_archive, tmp_path):
     """/dev/full acts as a full disk."""
     for name in ("m.onnx", "m.json", "m.md"):
         (tmp_path / name).write_text("before")
@@ -729,16 +729,16 @@ def test_an_export_whose_second_file_cannot_be_written(option, wide_archive, tmp
 
 
 def test_a_report_explains_why_an_export_was_refused(wide_archive, tmp_path):
-    (tmp_path / "m.onnx.data").write_text("somebody's")
+    (tmp_path / "m.onnx.data").write_text("unrelated")
     command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", "--report", tmp_path / "m.onnx.md",
                 code=5)
     assert "Nothing was written" in (tmp_path / "m.onnx.md").read_text()
-    assert (tmp_path / "m.onnx.data").read_text() == "somebody's" and not (tmp_path / "m.onnx").exists()
+    assert (tmp_path / "m.onnx.data").read_text() == "unrelated" and not (tmp_path / "m.onnx").exists()
 
 
 @pytest.mark.parametrize("annotate", [[], ["--annotate"]])
-def test_an_export_with_a_file_in_place_of_its_weights(annotate, wide_archive, tmp_path):
-    (tmp_path / "m.onnx.data").write_text("somebody's")
+def test_an_export_replaces_an_unrelated_file_only_on_request(annotate, wide_archive, tmp_path):
+    (tmp_path / "m.onnx.data").write_text("unrelated")
     (tmp_path / "m.onnx").write_text("before")
     before = files(tmp_path)
     words = ["export", wide_archive, "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json",
@@ -747,7 +747,7 @@ def test_an_export_with_a_file_in_place_of_its_weights(annotate, wide_archive, t
     assert failure.stderr.startswith("E0401") and ".whence-" not in failure.stderr
     assert files(tmp_path) == before
     command.run(*words, "--overwrite")
-    command.run(*words)  # the same bytes
+    command.run(*words)  # equal bytes need no --overwrite
     assert sorted(os.listdir(tmp_path)) == ["m.json", "m.onnx", "m.onnx.data"]
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
 
@@ -757,7 +757,7 @@ def limited(size: int):
 
 
 @pytest.mark.parametrize("size", [100, 3000])
-def test_weights_that_do_not_fit_on_the_disk(size, tmp_path):
+def test_weights_that_do_not_fit_on_the_disk_are_an_error(size, tmp_path):
     folder = tmp_path / "a"
     folder.mkdir()
     large = np.ones((4, 4096), np.float32)
@@ -776,14 +776,14 @@ def test_weights_that_do_not_fit_on_the_disk(size, tmp_path):
 
 
 def test_a_killed_run_leaves_matching_files(tmp_path):
-    """Kills a run at several moments: the model and its weights are both old or both new."""
+    """After a kill at any of several moments, the model and its weights match."""
     folder = tmp_path / "a"
-    one = a_model(folder, 1)
+    one = write_model(folder, 1)
     with (folder / "w.bin").open("ab") as file:
-        file.truncate(200_000_000)  # so that the copy takes time
+        file.truncate(200_000_000)  # makes the copy slow
     out = tmp_path / "out"
     out.mkdir()
-    old = a_model(tmp_path / "old", 2)
+    old = write_model(tmp_path / "old", 2)
     command.run("annotate", old, "-o", out / "one.onnx")
     (out / "one.onnx.data").unlink()
     (out / "one.onnx").unlink()

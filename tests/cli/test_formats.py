@@ -1,4 +1,4 @@
-"""Tests `-` for standard input, `-o` with every format, and several formats in one run."""
+"""Tests `-` as standard input, `-o` with every format, and several formats in one run."""
 
 import json
 import subprocess
@@ -31,16 +31,16 @@ READS = {"show": ["show", "-"], "explain": ["explain", "-", "n1"], "select": ["s
 
 @pytest.mark.parametrize("name", READS)
 def test_a_dash_is_standard_input(path, tmp_path, name):
-    """The output equals that for the file, except for the name `stdin`."""
+    """The output is the same as for the file, except for the name `stdin`."""
     def words(source, out):
         return [str(tmp_path / out) + word.removeprefix("-out-") if word.startswith("-out-") else word
                 for word in (path if each == "-other-" else source if each == "-" else each for each in READS[name])]
 
     from_file, from_pipe = command.run(*words(path, "a")), run_piped(path, *words("-", "b"))
     assert from_pipe.stdout.replace("stdin", "m.onnx").replace(str(tmp_path / "b"), str(tmp_path / "a")) == from_file.stdout
-    for left in tmp_path.glob("a.*"):
-        right = tmp_path / f"b{left.suffix}"
-        assert left.read_bytes() == right.read_bytes().replace(b"stdin", b"m.onnx")
+    for file_output in tmp_path.glob("a.*"):
+        pipe_output = tmp_path / f"b{file_output.suffix}"
+        assert file_output.read_bytes() == pipe_output.read_bytes().replace(b"stdin", b"m.onnx")
 
 
 def test_a_sidecar_and_a_configuration_may_be_piped(path, tmp_path):
@@ -50,13 +50,13 @@ def test_a_sidecar_and_a_configuration_may_be_piped(path, tmp_path):
     assert run_piped(fixture, "show", "-").stdout == command.run("show", fixture).stdout
 
 
-def test_invalid_use_of_standard_input(path):
+def test_invalid_uses_of_standard_input_are_refused(path):
     assert "given twice" in run_piped(path, "diff", "-", "-", code=2).stderr
     assert "E0201" in subprocess.run([str(command.BINARY), "show", "-"], stdin=subprocess.DEVNULL, capture_output=True,
                                      text=True).stderr
 
 
-def test_standard_input_leaves_no_file(path, tmp_path):
+def test_standard_input_leaves_no_temporary_file(path, tmp_path):
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     with open(path, "rb") as file:
@@ -64,7 +64,7 @@ def test_standard_input_leaves_no_file(path, tmp_path):
     assert list(scratch.iterdir()) == []
 
 
-def test_standard_input_without_a_folder_for_temporary_files(path, tmp_path):
+def test_standard_input_needs_no_folder_for_temporary_files(path, tmp_path):
     with open(path, "rb") as file:
         done = subprocess.run([str(command.BINARY), "show", "-"], stdin=file, env={"TMPDIR": str(tmp_path / "none")}, check=True,
                               capture_output=True, text=True, cwd=tmp_path)
@@ -83,7 +83,7 @@ def test_every_format_of_validate_goes_to_a_file(path, tmp_path, form):
     assert result.stdout == "" and (tmp_path / "out").read_text() == shown
 
 
-def test_several_formats_in_one_run(path, tmp_path):
+def test_several_formats_are_written_in_one_run(path, tmp_path):
     result = command.run("validate", path, "--format", "sarif", "-o", tmp_path / "m.sarif", "--format", "junit", "-o",
                          tmp_path / "m.xml", "--format", "text")
     assert json.loads((tmp_path / "m.sarif").read_text())["version"] == "2.1.0"
@@ -106,7 +106,7 @@ def test_several_formats_in_one_run(path, tmp_path):
     (["-o", "a", "-o", "b", "--format", "json"], "--output was given 2 times, --format 1 times"),
     (["--format", "sarif", "-o", "same", "--format", "json", "-o", "same"], "one file"),
     (["--format", "xml", "-o", "a"], "unknown format 'xml'"), (["-o", "-"], "/dev/stdout")])
-def test_formats_without_matching_outputs(path, tmp_path, monkeypatch, options, message):
+def test_formats_without_matching_outputs_are_refused(path, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     result = command.run("validate", path, *options, code=2)
     assert result.stderr.startswith("E0101") and message in result.stderr

@@ -1,5 +1,5 @@
-"""Archives that would make LibTorch's unpickler use unbounded memory or time, or read out of bounds: each is refused
-before LibTorch reads it. mutate_archives.py searches for more of them."""
+"""Tests that archives are refused before LibTorch reads them if its unpickler would use unbounded memory or time, or
+read out of bounds. mutate_archives.py searches for further cases."""
 
 import resource
 import struct
@@ -36,7 +36,7 @@ PICKLES = {
     "a memo index far too large": pickle(b")r\xff\xff\xff\xff"),
     "a memo index after a gap": pickle(b")q\2"),
     "a memo index that is not set": pickle(b"h\7"),
-    "a text of 4 GiB": pickle(b"X\xff\xff\xff\xffabc"),
+    "a string of 4 GiB": pickle(b"X\xff\xff\xff\xffabc"),
     "a list that contains itself": pickle(b"]q\0(h\0e"),
     "a dict that contains itself": pickle(b"}q\0(K\1h\0u"),
     "a list with a dict that contains it": pickle(b"]q\0(}q\1(K\1h\0ue"),
@@ -44,18 +44,18 @@ PICKLES = {
     "nested tuples": pickle(b"(" * 3000 + b"t" * 3000),
     "tuples that double": pickle(b"K\1q\0" + b"".join(b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))),
     "a storage larger than its record": pickle(tensor(33, 0, (33,), (1,))),
-    "a storage of no size": pickle(tensor(-1, 0, (1,), (1,))),
+    "a storage of negative size": pickle(tensor(-1, 0, (1,), (1,))),
     "a tensor beyond its storage": pickle(tensor(32, 30, (3,), (1,))),
     "strides beyond the storage": pickle(tensor(32, 0, (4, 4), (11, 1))),
-    "sizes whose product has too many bits": pickle(tensor(32, 0, (1 << 32, 1 << 32), (1 << 32, 1))),
+    "sizes whose product overflows": pickle(tensor(32, 0, (1 << 32, 1 << 32), (1 << 32, 1))),
     "a tensor before its storage": pickle(tensor(32, -1, (1,), (1,))),
     "a negative size": pickle(tensor(32, 0, (-1,), (1,))),
     "a negative stride": pickle(tensor(32, 5, (2,), (-1,))),
     "more sizes than strides": pickle(tensor(32, 0, (2, 2), (1,))),
     "a call of a number": pickle(b"K\0)R"),
     "a tuple without a mark": pickle(b"t"),
-    "a value too many": pickle(b"))"),
-    "no value": pickle(b""),
+    "two values on the stack": pickle(b"))"),
+    "an empty stack": pickle(b""),
     "no end": b"\x80\2)",
     "another protocol": b"\x80\4).",
     "an unknown instruction": pickle(b"\xff"),
@@ -83,7 +83,7 @@ def test_every_pickle_that_libtorch_reads_is_checked(member, small_archive, tmp_
     assert "memo" in done.stderr
 
 
-def test_pickles_of_the_user_are_not_checked(small_archive, tmp_path):
+def test_users_pickles_are_not_checked(small_archive, tmp_path):
     archive = tmp_path / "with_extra.pt"
     archive.write_bytes(small_archive.read_bytes())
     with zipfile.ZipFile(archive, "a", zipfile.ZIP_STORED) as file:
@@ -93,7 +93,7 @@ def test_pickles_of_the_user_are_not_checked(small_archive, tmp_path):
 
 
 class Everything(torch.nn.Module):
-    """Has attributes of every kind that the pickle of an archive can contain."""
+    """Has attributes of every kind that an archive's pickle can contain."""
 
     table: dict[str, torch.Tensor]
     names: list[str]

@@ -1,4 +1,4 @@
-"""With --json, every subcommand prints one object on standard output and nothing else."""
+"""Tests that every subcommand with --json prints exactly one object on standard output."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 import command
 from cli.test_command_line import SUBCOMMANDS
 
-# A command line for each use; {f} is the folder of the fixture's files.
+# {f} is the folder of the fixture's files.
 LINES = """
 record {f}/small.pt -o {f}/r.json
 export {f}/small.pt -o {f}/e.onnx
@@ -68,7 +68,7 @@ def folder(small_archive, tmp_path_factory):
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_one_object(line, folder):
+def test_standard_output_is_one_object(line, folder):
     words = line.format(f=folder).split()
     at = words.index("--") if "--" in words else len(words)
     result = command.run(*words[:at], "--json", *words[at:], code=None)
@@ -76,9 +76,9 @@ def test_one_object(line, folder):
     assert isinstance(json.loads(result.stdout), dict)
 
 
-def test_every_subcommand_is_run():
+def test_every_subcommand_has_a_line():
     assert {line.split()[0] for line in LINES} == set(SUBCOMMANDS) - IN_PYTHON
 
 
-def test_version():
+def test_version_is_printed():
     assert command.run_json("--version") == {"version": command.run("--version").stdout.split()[1]}

@@ -1,4 +1,4 @@
-"""Tests show, explain and diff on a terminal: one aligned tree, colours, long text without a pager."""
+"""Tests show, explain and diff on a terminal: aligned trees, colours, and no pager for long text."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def other(tmp_path):
-    """The same model, but each node is in an inner module: every module differs."""
+    """The same model with each node in an inner module, so that every module differs."""
     return model(chain(*(known(f"layers.{i}.inner") for i in range(30))), tmp_path / "other.onnx")
 
 
@@ -56,7 +56,7 @@ def on_terminal(*arguments, rows=24, columns=120, code=0, **environment) -> str:
 
 # ---- the tree -------------------------------------------------------------------------------------------------------
 
-def test_one_tree_in_show_diff_and_explain(path, other):
+def test_show_diff_and_explain_print_the_same_tree(path, other):
     tree = ["(root)", "  layers", "    0", "    1"]
     for text in (command.run("show", path).stdout, command.run("diff", path, other).stdout):
         lines = text[text.index("module"):].splitlines()

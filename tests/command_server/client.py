@@ -1,4 +1,4 @@
-"""Lets server.cpp run the command, with the same result as from subprocess.run."""
+"""Runs the command through server.cpp, with the same result as from subprocess.run."""
 
 import os
 import selectors
@@ -12,39 +12,39 @@ from pathlib import Path
 
 FIXTURES = Path(__file__).resolve().parents[1] / "torch_versions" / "fixtures" / "2.13.0"
 WITH_LIBTORCH, WITHOUT_LIBTORCH = FIXTURES / "traced.pt", FIXTURES / "static.pt2"  # exported by the server
-# These variables are read while libraries are loaded, so a process with other values must be a new one.
-READ_ON_LOADING = ("ATEN_", "GLIBC_", "GOMP_", "KMP_", "LD_", "MALLOC_", "MIMALLOC_", "MKL_", "OMP_", "PYTORCH_",
-                   "TORCH_", "WHENCE_")
+# Prefixes of variables that libraries read when they are loaded: other values need a new process.
+LOAD_TIME_PREFIXES = ("ATEN_", "GLIBC_", "GOMP_", "KMP_", "LD_", "MALLOC_", "MIMALLOC_", "MKL_", "OMP_", "PYTORCH_",
+                      "TORCH_", "WHENCE_")
 
 
-def read_on_loading(environment) -> dict:
-    return {name: value for name, value in environment.items() if name.startswith(READ_ON_LOADING)}
+def load_time_variables(environment) -> dict:
+    return {name: value for name, value in environment.items() if name.startswith(LOAD_TIME_PREFIXES)}
 
 
 class CommandServer:
-    """A server process, which ends with this test process. A server whose archive needs no LibTorch is small, and forks
-    in a third of the time. `environment` is added to this process's."""
+    """A server process, which ends with this test process. A server whose archive needs no LibTorch is small and forks
+    in a third of the time. `environment` is added to the environment of this process."""
 
     def __init__(self, program: Path, archive: Path = WITH_LIBTORCH, environment: dict | None = None):
         environment = {**os.environ, **(environment or {})}
-        self.environment = read_on_loading(environment)
+        self.environment = load_time_variables(environment)
         self.folder = tempfile.TemporaryDirectory(prefix="whence-server-")
-        with socket.socket(socket.AF_UNIX) as listening:  # only the server keeps it, so it ends with the server
-            listening.bind(b"")  # a free name outside the file system
+        with socket.socket(socket.AF_UNIX) as listening:  # open only in the server, so it ends with the server
+            listening.bind(b"")  # an unused name outside the file system
             listening.listen(64)
             self.address = listening.getsockname()
             self.process = subprocess.Popen([program, str(listening.fileno()), archive, self.folder.name],
                                             stdin=subprocess.PIPE, pass_fds=[listening.fileno()],
-                                            env={"OMP_NUM_THREADS": "1", **environment})  # a fork loses threads
+                                            env={"OMP_NUM_THREADS": "1", **environment})  # a fork loses other threads
 
     def can_run(self, environment) -> bool:
-        return read_on_loading(environment) == self.environment
+        return load_time_variables(environment) == self.environment
 
     def start(self, arguments: list[str], environment) -> "Running":
         return Running(self.address, arguments, environment)
 
     def run(self, arguments: list[str], environment, timeout: float) -> subprocess.CompletedProcess:
-        """Like subprocess.run(arguments, env=environment, stdin=DEVNULL, capture_output=True, text=True)."""
+        """Works like subprocess.run(arguments, env=environment, stdin=DEVNULL, capture_output=True, text=True)."""
         return self.start(arguments, environment).finish(timeout)
 
 
@@ -70,7 +70,7 @@ class Running:
         return subprocess.CompletedProcess(self.arguments, code, output, error)
 
     def _send(self, strings: list[str]) -> list[int]:
-        """Sends a request; returns the pipes for its output and errors."""
+        """Sends a request. Returns the pipes for its output and errors."""
         request = b"".join(os.fsencode(text) + b"\0" for text in strings)
         (output, output_end), (error, error_end), nothing = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)
         socket.send_fds(self.connection, [struct.pack("=I", len(request))], [nothing, output_end, error_end])
@@ -87,7 +87,7 @@ class Running:
 
 
 def read_all(pipes: list[int], deadline: float) -> list[str]:
-    """Reads pipes until their other ends are closed; returns texts with normalised line ends."""
+    """Reads pipes until their other ends are closed. Returns texts with normalised line ends."""
     contents = {pipe: bytearray() for pipe in pipes}
     with selectors.DefaultSelector() as waiting:
         for pipe in pipes:

@@ -1,19 +1,19 @@
-// Runs the `whence` command for tests in forked processes that are already linked and have exported an archive. After a
-// TorchScript archive LibTorch is loaded as well, which takes half a second; the first use of LibTorch and ONNX takes
-// another tenth of a second, and thousands of tests need them for a few milliseconds of work.
+// Runs the `whence` command for tests in processes forked from one that has already exported an archive. Loading
+// LibTorch takes half a second, and the first use of LibTorch and ONNX another tenth of a second, but thousands of
+// tests need them for only a few milliseconds of work.
 //
 //   command_server LISTENING_SOCKET ARCHIVE FOLDER
 //
-// The socket is an inherited descriptor; the server ends at the end of its standard input. It exports ARCHIVE into
-// FOLDER before the first request.
+// The socket is an inherited descriptor. The server exports ARCHIVE into FOLDER before the first request, and ends when
+// its standard input is closed.
 //
-// A request is one connection. It sends three descriptors (standard input, output and error), a length of four bytes,
-// and that many bytes of text, each string ended by a NUL: the working folder, the number of arguments, the arguments
-// including the command's name, the environment. The answer is two integers of four bytes: the id of the process when
-// it starts, and its status, in the form of waitpid, when it ends. client.py is the client.
+// Each request is a connection. It sends three descriptors (standard input, output and error), a length of four bytes,
+// and a text of that length, in which each string ends with a NUL: the working folder, the number of arguments, the
+// arguments including the command's name, and the environment. The answer is two integers of four bytes: the process id
+// when the process starts, and the status from waitpid when it ends. client.py is the client.
 //
-// The server has a single thread and forks the process. The process calls the command's own main, which CMakeLists.txt
-// compiles under another name.
+// The server has a single thread. The forked process calls the command's main, which CMakeLists.txt compiles under
+// another name.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -58,7 +58,7 @@ void read_exactly(int connection, char* to, std::size_t size) {
   }
 }
 
-// The length and the descriptors arrive together.
+// Receives the length and the descriptors, which arrive together.
 std::uint32_t receive_descriptors(int connection, int (&standard)[3]) {
   std::uint32_t length = 0;
   iovec part{&length, sizeof length};
@@ -121,7 +121,7 @@ struct Running {
   pid_t process = -1;
 };
 
-// Forks the command. Files of other requests are closed by then; the child closes their connections.
+// Forks the command. The files of other requests are already closed; the child closes their connections.
 Running start(int listening, int connection, const std::vector<Running>& others) {
   Request request = receive(connection);
   const pid_t process = ::fork();
@@ -151,7 +151,7 @@ void finish(std::vector<Running>& running) {
   }
 }
 
-// A fork copies only the calling thread, so a lock held by another thread would stay locked forever.
+// Exits if there are other threads: a fork copies only the calling thread, so their locks would stay locked forever.
 void require_single_thread() {
   const std::filesystem::directory_iterator threads("/proc/self/task");
   if (std::distance(begin(threads), end(threads)) == 1) return;
@@ -167,11 +167,11 @@ int main(int argc, char** argv) {
   try {
     whence::export_archive(argv[2], std::string(argv[3]) + "/first.onnx");
   } catch (const whence::Error& error) {
-    // Without the recorder, every request that needs it reports this itself.
+    // If the recorder is missing, every request that needs it reports that.
     if (error.diagnostics().front().code != whence::Code::needs_libtorch) fail(error.what());
   }
   require_single_thread();
-  // Signals of ended processes are accepted only while waiting.
+  // SIGCHLD is delivered only in ppoll.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGCHLD);

@@ -1,4 +1,4 @@
-"""The command server compared with the command itself: a test must see no difference."""
+"""Tests that running the command through the command server makes no difference."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def server(request):
     return command.server(request.param)
 
 
-def both(server, *arguments, env=ENVIRONMENT) -> list[subprocess.CompletedProcess]:
+def run_both(server, *arguments, env=ENVIRONMENT) -> list[subprocess.CompletedProcess]:
     line = [str(argument) for argument in arguments]
     return [server.run([str(command.BINARY), *line], env, command.TIMEOUT), command.run_process(line, env)]
 
@@ -28,25 +28,25 @@ def both(server, *arguments, env=ENVIRONMENT) -> list[subprocess.CompletedProces
     (["--version"], 0), ([], 2), (["export"], 2), (["export", "no such file.pt"], 2), (["export", "--help"], 0),
     (["record", __file__, "-o", "out.json"], 3), (["record", "Größe.pt", "--json"], 2), (["export", ""], 2),
     ])
-def test_output_and_exit_code(server, arguments, code, tmp_path, monkeypatch):
+def test_output_and_exit_code_are_the_same(server, arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ours, theirs = both(server, *arguments)
-    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
-    assert ours.returncode == code
+    served, direct = run_both(server, *arguments)
+    assert (served.returncode, served.stdout, served.stderr) == (direct.returncode, direct.stdout, direct.stderr)
+    assert served.returncode == code
 
 
 @pytest.mark.parametrize("subcommand", ["record", "export"])
 @pytest.mark.parametrize("name", ["bert_tiny", "lstm_tagger"])
-def test_files_are_the_same_bytes(server, subcommand, name, tmp_path, monkeypatch):
-    written = []
+def test_files_are_the_same(server, subcommand, name, tmp_path, monkeypatch):
+    results = []
     for run in (lambda line: server.run([str(command.BINARY), *line], ENVIRONMENT, command.TIMEOUT),
                 lambda line: command.run_process(line, ENVIRONMENT)):
-        folder = tmp_path / str(len(written))
+        folder = tmp_path / str(len(results))
         folder.mkdir()
         monkeypatch.chdir(folder)  # the path of the output is relative
         result = run([subcommand, str(zoo.trace(name)), "--inputs", str(zoo.inputs_file(name)), "-o", "out"])
-        written.append(((folder / "out").read_bytes(), result.returncode, result.stdout, result.stderr))
-    assert written[0] == written[1] and written[0][1] == 0
+        results.append(((folder / "out").read_bytes(), result.returncode, result.stdout, result.stderr))
+    assert results[0] == results[1] and results[0][1] == 0
 
 
 @pytest.mark.parametrize("line", ["annotate {model} --sidecar {sidecar} -o out", "validate {model}", "show {model}",
@@ -66,10 +66,10 @@ def test_other_subcommands_are_the_same(server, line, small_export, tmp_path, mo
 
 
 def test_the_environment_of_a_request_is_used(server, small_archive, tmp_path):
-    wrong = {**ENVIRONMENT, "WHENCE_RECORDER": "/nowhere/recorder.so"}
-    assert not server.can_run(wrong), "variables read while libraries are loaded need a new process"
+    environment = {**ENVIRONMENT, "WHENCE_RECORDER": "/nowhere/recorder.so"}
+    assert not server.can_run(environment), "variables read while libraries are loaded need a new process"
     assert server.can_run({**ENVIRONMENT, "NO_COLOR": "1"})
-    result = command.run("record", small_archive, "-o", tmp_path / "out", env=wrong, code=4)
+    result = command.run("record", small_archive, "-o", tmp_path / "out", env=environment, code=4)
     assert "/nowhere/recorder.so" in result.stderr
 
 
@@ -82,7 +82,7 @@ def test_signals_are_passed_on(server):
         assert running.finish(command.TIMEOUT).returncode == -number
 
 
-def test_a_process_without_end_is_killed(server):
+def test_a_process_is_killed_after_the_timeout(server):
     running = server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT)
     os.kill(running.process, signal.SIGSTOP)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -98,11 +98,11 @@ def test_several_processes_end_in_any_order(server):
 
 @pytest.mark.parametrize("code, error", [(-11, ""), (-6, "E0204 corrupt file"), (70, "E0901 internal error"),
                                          (3, "E0901 internal error: this was caught")])
-def test_a_defect_fails_every_test_that_does_not_expect_it(code, error, monkeypatch):
-    ended = subprocess.CompletedProcess([], code, "", error)
-    monkeypatch.setattr(command, "run_quickly", lambda arguments, environment: ended)
+def test_an_unexpected_defect_fails_a_test(code, error, monkeypatch):
+    finished = subprocess.CompletedProcess([], code, "", error)
+    monkeypatch.setattr(command, "run_quickly", lambda arguments, environment: finished)
     for expected in (0, 3, 4, None):
         if expected != code:
             with pytest.raises(AssertionError, match="defect in whence"):
                 command.run("show", "model.onnx", code=expected)
-    assert command.run("show", "model.onnx", code=code) is ended
+    assert command.run("show", "model.onnx", code=code) is finished

@@ -1,5 +1,5 @@
-"""Runs the aarch64 command, which `make wheel-aarch64` compiles on this machine, under qemu: its output in an empty
-root equals that of the dynamic command, pip chooses its wheel, and it passes the tests of the command line."""
+"""Runs the aarch64 command of `make wheel-aarch64` under qemu: in an empty root it gives the output of the dynamic
+command, pip chooses its wheel, and it passes the tests of the command line."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def test_pip_chooses_the_aarch64_wheel(binary, platform, tmp_path):
 
 
 def test_the_command_line_tests_pass(binary, tmp_path):
-    """Calls the command through a wrapper. TorchScript archives are passed to this machine's command."""
+    """A wrapper runs the command with this machine's recorder."""
     wrapper = tmp_path / "bin" / "whence"
     wrapper.parent.mkdir()
     wrapper.write_text(WRAPPER.format(recorder=command.ROOT / "build" / "lib" / "libwhence_recorder.so", qemu=QEMU, binary=binary))

@@ -1,5 +1,5 @@
-"""docs/opsets.md compared with the code and ONNX: opsets that change the output, operators since opset 23, and the IR
-version of each opset. tests/export/test_opsets.py runs them."""
+"""Compares docs/opsets.md with the code and ONNX: opsets that change the output, operators since opset 23, and the IR
+version of each opset. tests/export/test_opsets.py exports at these opsets."""
 
 import re
 
@@ -15,7 +15,7 @@ THRESHOLD = re.compile(r"opset\(\) (?:<|>=) (\d+)|has_function\(c, (\d+)\)|const
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Returns the cells of the first table under a heading, without the table's header."""
+    """Returns the cells of the first table below a heading, without its header."""
     lines = PAGE[PAGE.index(heading):].split("\n\n|", 1)[1].split("\n\n", 1)[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     assert len(cells) > 3
@@ -34,7 +34,7 @@ def test_the_range_matches_the_code():
     assert onnx.defs.onnx_opset_version() == int(newest), "onnx has another newest opset"
 
 
-def test_every_ir_version():
+def test_every_ir_version_matches_onnx():
     by_opset = {}
     for _, ir_version, opset, *_ in onnx.helper.VERSION_TABLE:
         by_opset.setdefault(opset, ir_version)
@@ -47,7 +47,7 @@ def test_every_ir_version():
     assert seen == list(range(13, 29))
 
 
-def test_every_opset_compared_in_converters_has_a_row():
+def test_every_opset_that_converters_check_has_a_row():
     found = {int(number) for path in CONVERTERS for match in THRESHOLD.findall(path.read_text()) for number in match
              if number} | {since for since, _ in recent_operators().values()}
     assert 17 in found and len(found) > 8

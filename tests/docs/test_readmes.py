@@ -1,5 +1,5 @@
-"""READMEs and the pages of docs/ compared with the repository: named paths and links exist, folders are described,
-commands have their options, and the first page stays short."""
+"""Compares READMEs and the pages of docs/ with the repository: paths, links and options exist, folders are described,
+and README.md stays short."""
 
 import re
 import subprocess
@@ -12,11 +12,11 @@ import command
 READMES = sorted(path for path in command.ROOT.rglob("README.md") if "build" not in path.relative_to(command.ROOT).parts)
 PAGES = sorted((command.ROOT / "docs").glob("*.md"))
 DOCUMENTS = sorted({*READMES, *PAGES, command.ROOT / "CONTRIBUTING.md", command.ROOT / "SECURITY.md"})
-MOST_WORDS = 900  # in README.md, counted like `wc -w`
+MAX_WORDS = 900  # in README.md, counted like `wc -w`
 FOLDERS = ["annotator", "recorder", "samples", "schema", "tests", "tools"]
 NAMED = re.compile(r"`([\w./-]+)`")
 SUFFIXES = (".h", ".cpp", ".py", ".sh", ".json", ".txt", ".md", ".cmake", ".in")
-# Names of files that whence writes or users have, not files of the repository.
+# Names of files that whence writes or that users have, which are not in the repository.
 EXAMPLES = re.compile(r"(^|/)(model|minilm|bert|out|plain|name)\b|^build/|\.whence\.json$|\.onnx$|\.pt$|\.npz$|^lib/|^bin/|compile_commands")
 
 
@@ -32,10 +32,10 @@ def named_files(text: str) -> list[str]:
 def exists(name: str, folder: Path) -> bool:
     if (folder / name).exists() or (command.ROOT / name).exists():
         return True
-    return "/" not in name and any(folder.rglob(name))  # a file in a subfolder, named in its own row
+    return "/" not in name and any(folder.rglob(name))  # a file in a subfolder with its own row
 
 
-def test_the_rules_of_matching_match_explain():
+def test_the_rules_in_matching_md_match_explain():
     row = re.compile(r'RuleText\{MatchRule::\w+, "(\w+)",\s*"([^"]*)"\}')
     explained = dict(row.findall((command.ROOT / "annotator/match/evidence.cpp").read_text()))
     assert explained.pop("none")
@@ -52,19 +52,19 @@ def test_named_paths_exist(readme):
 
 @pytest.mark.parametrize("readme", DOCUMENTS, ids=readable)
 def test_a_readme_is_markdown(readme):
-    """A C++ formatter applied to Markdown joins headings and lists to the preceding text."""
+    """A C++ formatter that is applied to Markdown by mistake joins headings and lists to the preceding text."""
     text = re.sub(r"^```.*?^```", "", readme.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert text.startswith("# ")
     assert not re.search(r"^[ \t]*#+[A-Za-z]|^[ \t]+#+ ", text, flags=re.MULTILINE)
 
 
-def test_readmes_name_files_at_all():
+def test_paths_are_recognised():
     assert sum(len(named_files(readme.read_text())) for readme in READMES) > 30
     assert sum(len(named_files(page.read_text())) for page in PAGES) > 10
 
 
 def test_the_readme_is_short():
-    assert len((command.ROOT / "README.md").read_text().split()) < MOST_WORDS
+    assert len((command.ROOT / "README.md").read_text().split()) < MAX_WORDS
 
 
 def test_the_readme_describes_every_top_level_folder():
@@ -104,7 +104,7 @@ def test_links_resolve(document):
     assert not [target for target in links(document) if is_broken(document, target)]
 
 
-def test_a_broken_link_is_found(tmp_path):
+def test_broken_links_are_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n## What it is, and how\n\n[a](page.md#what-it-is-and-how) [b](#a-page) [c](gone.md) "
                     "[d](#gone) [e](https://example.org) `[f](code.md)`\n")
@@ -112,7 +112,7 @@ def test_a_broken_link_is_found(tmp_path):
 
 
 def test_every_page_is_listed():
-    """docs/README.md, the reading order, must list it."""
+    """docs/README.md lists the pages in reading order."""
     listed = set(links(command.ROOT / "docs" / "README.md"))
     assert len(PAGES) > 10
     assert not [page.name for page in PAGES if page.name != "README.md" and page.name not in listed]
@@ -133,7 +133,7 @@ ROOMS = sorted({header.parent.relative_to(command.ROOT) for part in ("annotator"
 
 @pytest.mark.parametrize("folder", ROOMS, ids=str)
 def test_every_header_is_named_in_a_readme(folder):
-    """In its folder's README or in the parent folder's."""
+    """The README may be in the header's folder or in the parent folder."""
     readmes = [command.ROOT / each / "README.md" for each in (folder, folder.parent)]
     text = "".join(readme.read_text() for readme in readmes if readme.exists())
     headers = sorted((command.ROOT / folder).glob("*.h"))
@@ -187,7 +187,7 @@ def test_commands_and_their_options_exist(readme, line):
 
 
 def test_options_named_in_prose_exist():
-    """In code spans without a subcommand, some subcommand has the option."""
+    """An option in a code span without a subcommand must belong to some subcommand."""
     names = re.findall(r"^  ([a-z]+)  ", command.run("--help").stdout.split("commands:")[1].split("options:")[0], re.MULTILINE)
     known = {option for name in names for option in re.findall(r"--[a-z-]+", command.run(name, "--help").stdout)}
     named = {option for page in [command.ROOT / "README.md", *PAGES]
@@ -197,7 +197,7 @@ def test_options_named_in_prose_exist():
 
 
 def test_the_cpp_api_is_described():
-    """Every installed header is described, and the functions that the page names exist in it."""
+    """The page describes every installed header, and the functions that it names exist in the header."""
     rows = re.findall(r"^\| `include/whence/(\w+\.h)` \| ([^|]*)", (command.ROOT / "docs" / "cpp.md").read_text(), re.MULTILINE)
     headers = {path.name: path.read_text() for path in (command.ROOT / "include" / "whence").glob("*.h")}
     assert {name for name, _ in rows} == set(headers) and len(headers) > 5

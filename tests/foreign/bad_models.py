@@ -1,6 +1,6 @@
 """Functions that write ONNX files with one fault each, named after the fault.
 
-Files that are not ONNX at all, empty and truncated ones are in tests/cli/broken_files.py.
+tests/cli/broken_files.py writes empty and truncated files, and files that are not ONNX.
 """
 
 from pathlib import Path
@@ -70,7 +70,7 @@ def functions_that_call_each_other(path: Path) -> Path:
 
 
 def nested_ifs(path: Path, levels: int) -> Path:
-    """Nests an If in a branch of an If, and so on; the innermost one reads a value of the outermost graph."""
+    """Nests Ifs in branches of Ifs. The innermost branch reads a value of the main graph."""
     nodes = [helper.make_node("Relu", ["x"], ["y" if levels == 0 else "v0"], name="innermost")]
     for level in range(1, levels + 1):
         output = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, [2])
@@ -88,7 +88,7 @@ def ten_nested_ifs(path: Path) -> Path:
 
 
 def thousand_nested_ifs(path: Path) -> Path:
-    """Nests deeper than a reader may follow. The bytes are nested by hand because protobuf refuses to."""
+    """Nests deeper than readers allow. The bytes are written by hand, because protobuf refuses such a depth."""
     def field(number: int, payload: bytes) -> bytes:
         size, length = len(payload), b""
         while size >= 128:
@@ -113,12 +113,12 @@ def invalid_utf8(path: Path) -> Path:
     return path
 
 
-def names_repeated(path: Path) -> Path:
+def repeated_names(path: Path) -> Path:
     return save(path, [helper.make_node("Relu", ["x"], ["y"], name="same"),
                        helper.make_node("Relu", ["x"], ["y"], name="same")])
 
 
-def value_from_nowhere(path: Path) -> Path:
+def value_without_producer(path: Path) -> Path:
     return save(path, [helper.make_node("Add", ["x", "nowhere"], ["y"], name="add")])
 
 
@@ -126,7 +126,7 @@ def no_nodes(path: Path) -> Path:
     return save(path, [])
 
 
-# Function -> permitted exit codes of annotate: 0 or 1 if the fault does not prevent annotating.
+# Function -> permitted exit codes of annotate, with 0 and 1 if the fault does not prevent annotation.
 MODELS = {
     missing_external_data: {2, 3},
     short_external_data: {3},
@@ -139,7 +139,7 @@ MODELS = {
     thousand_nested_ifs: {3, 4},
     control_characters: {0, 1},
     invalid_utf8: {0, 1, 3},
-    names_repeated: {0, 1, 3},
-    value_from_nowhere: {0, 1, 3},
+    repeated_names: {0, 1, 3},
+    value_without_producer: {0, 1, 3},
     no_nodes: {0, 1},
 }

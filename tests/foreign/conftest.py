@@ -1,4 +1,4 @@
-"""An export of an archive that needs no LibTorch, because these tests also run with a command without the recorder."""
+"""Exports an archive that needs no LibTorch, because these tests also run with a command without the recorder."""
 
 import pytest
 

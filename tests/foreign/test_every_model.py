@@ -1,4 +1,4 @@
-"""annotate, validate and strip on thousands of files from other projects: no crash, and no unrequested change."""
+"""Runs annotate, validate and strip on thousands of files from other projects: no crash, no unrequested change."""
 
 import re
 from pathlib import Path
@@ -9,11 +9,11 @@ import pytest
 import command
 from foreign.collections_of_models import batch, batches
 
-# Documented exits: ok, findings, malformed, unsupported, security. Excluded: signals, 70 (bug), 2 (wrong options).
-ENDS = {0, 1, 3, 4, 6}
+# Documented exit codes: ok, findings, malformed, unsupported, security. Excluded: signals, 70 (bug), 2 (wrong options).
+EXIT_CODES = {0, 1, 3, 4, 6}
 ANNOTATED = {0, 1}
 
-pytestmark = pytest.mark.parametrize("place, start", batches())
+pytestmark = pytest.mark.parametrize("collection, start", batches())
 
 
 def run(subcommand: str, *arguments, target: Path | None = None) -> int:
@@ -23,7 +23,7 @@ def run(subcommand: str, *arguments, target: Path | None = None) -> int:
         arguments = (*arguments, "-o", target)
     result = command.run(subcommand, *arguments, code=None)
     output = f"whence {subcommand} {' '.join(map(str, arguments))}\nexit {result.returncode}\n{result.stderr[-2000:]}"
-    assert result.returncode in ENDS, output
+    assert result.returncode in EXIT_CODES, output
     if result.returncode not in ANNOTATED:
         assert re.match(r"(E\d{4}|note:|warning:) ", result.stderr), output
         assert "try: " in result.stderr, output
@@ -31,8 +31,8 @@ def run(subcommand: str, *arguments, target: Path | None = None) -> int:
     return result.returncode
 
 
-def values(path: Path) -> list:
-    """Returns everything that determines the results. annotate may only change node names and metadata."""
+def relevant_content(path: Path) -> list:
+    """Returns everything that determines the results. annotate may change only node names and metadata."""
     model = onnx.load(path, load_external_data=False)
     parts = [*model.graph.node]
     for function in model.functions:
@@ -51,30 +51,30 @@ def values(path: Path) -> list:
             *(function.SerializeToString(deterministic=True) for function in model.functions)]
 
 
-def test_strip_reverses_annotate(place, start, tmp_path):
+def test_strip_reverses_annotate(collection, start, tmp_path):
     annotated, back = tmp_path / "annotated.onnx", tmp_path / "back.onnx"
-    models, count = batch(place, start), 0
+    models, count = batch(collection, start), 0
     for path in models:
         if run("annotate", path, target=annotated) in ANNOTATED:
             count += 1
-            assert values(annotated) == values(path), path
+            assert relevant_content(annotated) == relevant_content(path), path
             assert run("strip", annotated, target=back) == 0, path
             assert back.read_bytes() == path.read_bytes(), path
     assert count >= 0.95 * len(models)
 
 
-def test_a_sidecar_of_another_model_causes_no_crash(place, start, small_export, tmp_path):
-    for path in batch(place, start):
+def test_a_sidecar_of_another_model_causes_no_crash(collection, start, small_export, tmp_path):
+    for path in batch(collection, start):
         run("annotate", path, "--sidecar", small_export[1], target=tmp_path / "annotated.onnx")
 
 
-def test_validate_reads_every_model(place, start):
-    for path in batch(place, start):
+def test_validate_reads_every_model(collection, start):
+    for path in batch(collection, start):
         assert run("validate", path) in ANNOTATED, path
 
 
-def test_strip_does_not_change_a_file_without_annotation(place, start, tmp_path):
+def test_strip_does_not_change_a_file_without_annotation(collection, start, tmp_path):
     target = tmp_path / "stripped.onnx"
-    for path in batch(place, start)[::5]:
+    for path in batch(collection, start)[::5]:
         assert run("strip", path, target=target) == 0, path
         assert target.read_bytes() == path.read_bytes(), path

@@ -1,5 +1,5 @@
-"""Weights of few bits: int4 and uint4, two per byte; int2 and uint2, four per byte; float8, float4 and the powers of
-two in float8e8m0. Every tool keeps them unchanged, in the file and as external data."""
+"""Tests that every subcommand keeps weights of few bits unchanged, in the file and as external data: int4 and uint4
+with two per byte, int2 and uint2 with four per byte, float8, float4, and the powers of two in float8e8m0."""
 
 import onnx
 import onnx.checker
@@ -37,10 +37,10 @@ def contents(path) -> dict:
     return {each.name: (each.data_type, list(each.dims), each.raw_data) for each in onnx.load(path).graph.initializer}
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_files_keep_them(beside, tmp_path):
+@pytest.mark.parametrize("external", [False, True])
+def test_weights_of_few_bits_are_kept(external, tmp_path):
     path = tmp_path / "m.onnx"
-    onnx.save(model(), path, save_as_external_data=beside, size_threshold=0, location="m.data")
+    onnx.save(model(), path, save_as_external_data=external, size_threshold=0, location="m.data")
     before, file = contents(path), path.read_bytes()
     assert len(before) == 1 + len(BITS)
     command.run("annotate", path, "-o", tmp_path / "a.onnx")
@@ -52,24 +52,24 @@ def test_files_keep_them(beside, tmp_path):
     command.run("validate", tmp_path / "a.onnx", "--min-covered", 0)
 
 
-@pytest.mark.parametrize("kept, fewer", [("int4", 17), ("uint2", 8)])
-def test_data_that_ends_too_early_is_found(kept, fewer, tmp_path):
+@pytest.mark.parametrize("name, too_few", [("int4", 17), ("uint2", 8)])
+def test_truncated_data_is_a_finding(name, too_few, tmp_path):
     """18 bytes are 35 numbers of 4 bits; 9 bytes are 35 numbers of 2 bits."""
     file = model()
-    weight, = (each for each in file.graph.initializer if each.name == kept)
+    weight, = (each for each in file.graph.initializer if each.name == name)
     onnx.save(file, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
     command.run("validate", tmp_path / "m.onnx", "--min-covered", 0)
     file = onnx.load(tmp_path / "m.onnx", load_external_data=False)
-    weight, = (each for each in file.graph.initializer if each.name == kept)
+    weight, = (each for each in file.graph.initializer if each.name == name)
     length, = (entry for entry in weight.external_data if entry.key == "length")
-    assert int(length.value) == fewer + 1
-    length.value = str(fewer)
+    assert int(length.value) == too_few + 1
+    length.value = str(too_few)
     onnx.save(file, tmp_path / "m.onnx")
-    assert kept in command.run("validate", tmp_path / "m.onnx", "--min-covered", 0, code=1).stdout
+    assert name in command.run("validate", tmp_path / "m.onnx", "--min-covered", 0, code=1).stdout
 
 
 class Float8(torch.nn.Module):
-    """Stores a weight in 8 bits and multiplies it in 32."""
+    """Stores a weight in 8 bits and multiplies with it in 32 bits."""
 
     def __init__(self, dtype):
         super().__init__()

@@ -1,4 +1,4 @@
-// Functions for targets beyond the readers: runs subcommands, and exports the good model.
+// Runs subcommands and exports the valid model, for targets that test more than a reader.
 #include <iostream>
 #include <streambuf>
 
@@ -9,25 +9,25 @@
 namespace whence::fuzz {
 namespace {
 
-class Nowhere : public std::streambuf {
+class NullBuffer : public std::streambuf {
  protected:
   int_type overflow(int_type character) override { return traits_type::not_eof(character); }
   std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
 };
 
 // Discards the command's output during its lifetime.
-class NodelessReason {
+class OutputSilencer {
  public:
-  NodelessReason() : out_(std::cout.rdbuf(&nowhere_)), error_(std::cerr.rdbuf(&nowhere_)) {}
-  ~NodelessReason() {
+  OutputSilencer() : out_(std::cout.rdbuf(&null_buffer_)), error_(std::cerr.rdbuf(&null_buffer_)) {}
+  ~OutputSilencer() {
     std::cout.rdbuf(out_);
     std::cerr.rdbuf(error_);
   }
-  NodelessReason(const NodelessReason&) = delete;
-  NodelessReason& operator=(const NodelessReason&) = delete;
+  OutputSilencer(const OutputSilencer&) = delete;
+  OutputSilencer& operator=(const OutputSilencer&) = delete;
 
  private:
-  Nowhere nowhere_;
+  NullBuffer null_buffer_;
   std::streambuf *out_, *error_;
 };
 
@@ -49,18 +49,18 @@ void run_command(const std::vector<std::string>& arguments) {
   require(command != nullptr, "a target names an unknown subcommand");
   std::vector<char*> pointers;
   for (std::size_t i = 1; i < texts.size(); ++i) pointers.push_back(texts[i].data());
-  const NodelessReason silence;
+  const OutputSilencer silencer;
   command->run(static_cast<int>(pointers.size()), pointers.data());
 }
 
-const GoodModel& good_model() {
-  static const GoodModel good = [] {
-    GoodModel files{WHENCE_SOURCE_DIR "/tests/torch_versions/fixtures/2.13.0/dynamic.pt2", scratch("good.onnx"),
-                    scratch("good.whence.json")};
+const ValidModel& valid_model() {
+  static const ValidModel valid = [] {
+    ValidModel files{WHENCE_SOURCE_DIR "/tests/torch_versions/fixtures/2.13.0/dynamic.pt2", scratch("valid.onnx"),
+                     scratch("valid.whence.json")};
     export_archive(files.archive, files.model, {.sidecar = files.sidecar});
     return files;
   }();
-  return good;
+  return valid;
 }
 
 }  // namespace whence::fuzz

@@ -1,6 +1,6 @@
-// Runs every target on the stored inputs: `fuzz_corpus [--mutations N] FOLDER...`. A folder has a subfolder for each
-// target, as seeds/ and findings/ have. Each input also runs truncated and, N times, with changed bytes and parts, the
-// same ones in each run. Stops at the first finding: names its input and writes it to the file fuzz_finding.
+// Runs every target on the stored inputs: `fuzz_corpus [--mutations N] FOLDER...`. Each folder, such as seeds/ and
+// findings/, has a subfolder for each target. Also runs each input with N mutations and truncated; the changes are the
+// same in each run. Stops at the first finding, prints the name of its input and writes the input to fuzz_finding.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned longest_seconds = 20;  // for one input, also with sanitizers on a busy machine
+constexpr unsigned max_seconds = 20;  // for one input, also with sanitizers on a busy machine
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool under_address_sanitizer = true;
 #elif defined(__has_feature)  // for clang
@@ -29,7 +29,7 @@ constexpr bool under_address_sanitizer = __has_feature(address_sanitizer);
 #else
 constexpr bool under_address_sanitizer = false;
 #endif
-constexpr rlim_t most_memory = rlim_t{4} << 30;
+constexpr rlim_t max_memory = rlim_t{4} << 30;
 unsigned change_round = 0;
 std::string running, input;  // for the signal handler: the current run and its input
 
@@ -46,7 +46,7 @@ void report(int signal) {
 void run(const Target& target, const std::string& what, std::string bytes) {
   running = std::string(target.name) + " on " + what;
   input = std::move(bytes);
-  ::alarm(longest_seconds);
+  ::alarm(max_seconds);
   run_target(target, input);
   ::alarm(0);
 }
@@ -89,8 +89,8 @@ int run_folder(const fs::path& folder, int mutations) {
   return count;
 }
 
-// Returns false if a folder belongs to no target, which means that its name is misspelt.
-bool all_known(const fs::path& folder) {
+// Returns false if a folder has no target, which means that its name is misspelt.
+bool all_have_targets(const fs::path& folder) {
   for (const fs::directory_entry& each : fs::directory_iterator(folder)) {
     if (!each.is_directory() || Target::find(each.path().filename().string()) != nullptr) continue;
     std::fprintf(stderr, "fuzz_corpus: there is no target for %s\n", each.path().c_str());
@@ -105,7 +105,7 @@ bool all_known(const fs::path& folder) {
 int main(int argc, char** argv) {
   using namespace whence::fuzz;
   if (!under_address_sanitizer) {  // ASan reserves terabytes of addresses
-    const rlimit memory{most_memory, most_memory};
+    const rlimit memory{max_memory, max_memory};
     ::setrlimit(RLIMIT_AS, &memory);
   }
   int mutations = 0, first = 1, count = 0;
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) std::signal(signal, report);
   for (const Target* target : Target::all()) run(*target, "no input", "");
   for (int i = first; i < argc; ++i) {
-    if (!std::filesystem::is_directory(argv[i]) || !all_known(argv[i])) return EXIT_FAILURE;
+    if (!std::filesystem::is_directory(argv[i]) || !all_have_targets(argv[i])) return EXIT_FAILURE;
     count += run_folder(argv[i], mutations);
   }
   std::printf("fuzz_corpus: %d inputs, %zu targets, nothing found\n", count, Target::all().size());

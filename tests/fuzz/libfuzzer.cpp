@@ -1,7 +1,7 @@
 // Runs the targets under libFuzzer: `whence_fuzz --target=NAME [libFuzzer's options] [corpus...]`.
 //
-// With --coverage=FILE, writes the coverage of all inputs at the end, one byte for each edge of the control flow:
-// bit 0 reached, bit 1 the first edge of a function. run_fuzzers.py runs the finished corpus with it and counts.
+// With --coverage=FILE, writes the coverage of all inputs at the end, one byte for each edge of the control flow: bit 0
+// if it was reached, bit 1 if it is a function's first edge. run_fuzzers.py counts the coverage of the final corpus.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 // The edge counters of clang's -fsanitize-coverage and their tables; the linker defines the names of their bounds.
 struct EdgeInfo {
-  std::uintptr_t place, is_function;
+  std::uintptr_t address, is_function;
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// Uses the target's own mutator every second time, so that other changes are tried too.
+// Uses the target's mutator for half of the mutations and libFuzzer's for the other half.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t longest,
                                                unsigned random) {
   if (chosen->mutate == nullptr || (random & 1) != 0) return LLVMFuzzerMutate(data, size, longest);

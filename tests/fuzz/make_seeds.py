@@ -1,8 +1,8 @@
-"""Writes the binary and the large seeds of the fuzz targets, one folder per target: make_seeds.py FOLDER [WHENCE].
+"""Writes binary and large seeds of the fuzz targets, one folder per target: make_seeds.py FOLDER [WHENCE].
 
-They come from models below and the archives of tests/torch_versions. The command WHENCE annotates some of them and
-writes the files that match the targets' good model. The small texts are in seeds/. A seed is useful if it reaches code
-that the others do not reach.
+The seeds come from the models below and the archives of tests/torch_versions. The command WHENCE annotates some of them
+and writes the files that match the targets' valid model. Small text seeds are in seeds/. A seed is useful if it reaches
+code that no other seed reaches.
 """
 
 import io
@@ -67,8 +67,8 @@ CONVERTERS = """
     linear <alpha> (x, w, b) => (y) { y = Gemm <transB = 1> (x, w, b) }"""
 
 
-def say_modules(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Adds names and keys as PyTorch's exporters write them, which annotate reads."""
+def add_exporter_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Adds the node names and metadata of PyTorch's exporters, which annotate reads."""
     for i, node in enumerate(model.graph.node):
         node.name = f"/encoder/layer.{i // 2}/{node.op_type}"
         scopes = ["", "encoder", f"encoder.layer.{i // 2}", node.op_type]
@@ -89,43 +89,43 @@ def with_external_data(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def onnx_files(folder: Path, whence: str) -> dict[str, bytes]:
-    """Returns files by name: as other tools write them, and as whence annotates them and extracts functions."""
+    """Returns files by name: from other tools, annotated by whence, and with functions."""
     models = {name: onnx.parser.parse_model(text) for name, text in MODELS.items()}
-    models["named"] = say_modules(onnx.parser.parse_model(MODELS["chain"]))
+    models["named"] = add_exporter_names(onnx.parser.parse_model(MODELS["chain"]))
     models["external"] = with_external_data(models["chain"])
     files = {name: model.SerializeToString() for name, model in models.items()}
     if not whence:
         return files
     for name in ("named", "control_flow", "quantized"):
-        original, annotated, cut = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
+        original, annotated, with_functions = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
         original.write_bytes(files[name])
         subprocess.run([whence, "annotate", original, "-o", annotated, "--carry"], check=True, capture_output=True)
         files[f"{name}_annotated"] = annotated.read_bytes()
-        done = subprocess.run([whence, "functions", annotated, "-o", cut, "--modules", "**"], capture_output=True)
+        done = subprocess.run([whence, "functions", annotated, "-o", with_functions, "--modules", "**"], capture_output=True)
         if done.returncode == 0:
-            files[f"{name}_functions"] = cut.read_bytes()
-        for each in (original, annotated, cut):
-            each.unlink(missing_ok=True)
+            files[f"{name}_functions"] = with_functions.read_bytes()
+        for path in (original, annotated, with_functions):
+            path.unlink(missing_ok=True)
     return files
 
 
 def archive_parts(path: Path | io.BytesIO) -> bytes:
-    """Returns a .pt2 in the form of the target exported_program, without source lines, which are half of it."""
+    """Returns a .pt2 in the form of the target exported_program, without source lines, which take half of it."""
     with zipfile.ZipFile(path) as archive:
         def member(end: str) -> dict:
             return json.loads(archive.read(next(name for name in archive.namelist() if name.endswith(end))))
         parts = {"program": member("models/model.json"), "weights": member("model_weights_config.json"),
                  "constants": member("model_constants_config.json"), "dynamic": ["x:0=batch"]}
-    shorten(parts["program"])
+    remove_source_lines(parts["program"])
     return json.dumps(parts).encode()
 
 
-def shorten(value) -> None:
+def remove_source_lines(value) -> None:
     if isinstance(value, dict):
         value.pop("stack_trace", None)
         value.pop("torch_fn", None)
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
-        shorten(each)
+        remove_source_lines(each)
 
 
 def control_flow_archives() -> dict[str, bytes]:
@@ -194,7 +194,7 @@ def arrays() -> dict[str, bytes]:
 
 
 def checkpoints() -> dict[str, bytes]:
-    """Returns safetensors files; indices after an 'i'; torch.save's pickles after a 'p'."""
+    """Returns safetensors files, indices after an 'i', and torch.save's pickles after a 'p'."""
     import safetensors.torch
     import torch
 
@@ -214,9 +214,9 @@ def checkpoints() -> dict[str, bytes]:
             "module": pickled(layer), "protocol_4": pickled(state, pickle_protocol=4)}
 
 
-def files_beside_a_model(folder: Path, whence: str) -> dict[str, dict[str, bytes]]:
-    """Returns profiles and baselines of the targets' good model, by target."""
-    model = folder / "good.onnx"
+def files_for_the_valid_model(folder: Path, whence: str) -> dict[str, dict[str, bytes]]:
+    """Returns profiles and baselines of the targets' valid model, by target."""
+    model = folder / "valid.onnx"
     subprocess.run([whence, "export", FIXTURES / "dynamic.pt2", "-o", model, "--annotate"], check=True,
                    capture_output=True)
     baseline = subprocess.run([whence, "validate", model, "--json"], capture_output=True).stdout
@@ -246,9 +246,9 @@ def profiles_as_json(nodes: list) -> dict[str, bytes]:
     trace = {"schema_version": 2, "subgraph_traces": [{"op_mappings": [
         {"dst_name": "layer0", "dst_qnn_op_type": "Conv2d", "sources": [{"name": first, "type": "OP"}],
          "original_sources": [{"name": last, "type": "OP"}]}]}]}
-    made = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace,
-            "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
-    return {name: json.dumps(content).encode() for name, content in made.items()}
+    contents = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace,
+                "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
+    return {name: json.dumps(content).encode() for name, content in contents.items()}
 
 
 def profiles_as_tables(nodes: list) -> dict[str, bytes]:
@@ -269,8 +269,8 @@ def profiles_as_tables(nodes: list) -> dict[str, bytes]:
     qnn = ("Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier,ONNX Source Ops\n"
            f'0,NODE,5,CYCLES,BACKEND,SUB-EVENT,"a:OpId_1 (cycles)",{first};{second}\n'
            f"0,NODE,6,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles),{first}\n")
-    made = {"openvino": xml, "counters": counters, "memory": memory, "qnn": qnn}
-    return {name: content.encode() for name, content in made.items()}
+    contents = {"openvino": xml, "counters": counters, "memory": memory, "qnn": qnn}
+    return {name: content.encode() for name, content in contents.items()}
 
 
 def write(folder: Path, target: str, files: dict[str, bytes]) -> None:
@@ -292,7 +292,7 @@ def main(folder: Path, whence: str = "") -> None:
     write(folder, "exported_program", programs | control_flow_archives())
     sidecars = [FIXTURES / "recorded.whence.json", *(ROOT / "schema" / "fixtures").glob("*/*.whence.json")]
     if whence:
-        for target, files in files_beside_a_model(folder, whence).items():
+        for target, files in files_for_the_valid_model(folder, whence).items():
             write(folder, target, files)
     write(folder, "sidecar", {path.name: path.read_bytes() for path in sidecars})
 

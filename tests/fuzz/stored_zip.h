@@ -1,4 +1,4 @@
-// Zip archives with stored members, for targets whose hostile part is a member.
+// Zip archives with stored members, for targets whose hostile input is a member.
 #pragma once
 
 #include <string>

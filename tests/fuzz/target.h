@@ -1,6 +1,6 @@
 // A fuzz target is a function that reads one hostile input. Each target is one file in targets/, which ends with its
-// Target. Two programs run the targets: libfuzzer.cpp on inputs from libFuzzer, corpus.cpp on those in seeds/ and
-// findings/. This header also declares functions for targets.
+// Target. Two programs run the targets: libfuzzer.cpp on inputs from libFuzzer, corpus.cpp on the inputs in seeds/ and
+// findings/. This header also declares helpers for targets.
 //
 // A target may return, or throw Error with a code other than `internal`. Everything else is a finding: another
 // exception, a diagnostic E0901, a failed require(), a signal, a sanitizer's report, disproportionate memory or time.
@@ -16,14 +16,14 @@
 
 namespace whence::fuzz {
 
-// Changes `bytes` a little, in a valid form; `random` selects the change.
+// Changes `bytes` a little and keeps them well-formed; `random` selects the change.
 using Mutate = std::string (*)(std::string_view bytes, unsigned random);
 
 class Target {
  public:
   using Run = void (*)(std::string_view input);
 
-  // `longest`: the maximum size of generated inputs. `mutate`: null if any bytes are a valid form.
+  // `longest`: the maximum size of generated inputs. `mutate`: null if any bytes are well-formed.
   Target(std::string_view name, Run run, std::size_t longest = 4096, Mutate mutate = nullptr);
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
@@ -55,17 +55,17 @@ void attempt_one_part();
 
 // Returns a path in a folder of this process, in memory if possible.
 std::string scratch(std::string_view name);
-// Writes `content` to that path and returns it.
+// Writes `content` to scratch(name) and returns the path.
 std::string file_of(std::string_view name, std::string_view content);
 std::string content_of(const std::string& path);
 
-// Runs a subcommand of whence in this process without output; throws its exceptions.
+// Runs a subcommand of whence in this process without its output. Its exceptions propagate.
 void run_command(const std::vector<std::string>& arguments);
 
 // Files of one small model, exported once per process, for targets whose hostile input is another file.
-struct GoodModel {
+struct ValidModel {
   std::string archive, model, sidecar;
 };
-const GoodModel& good_model();
+const ValidModel& valid_model();
 
 }  // namespace whence::fuzz

@@ -1,4 +1,4 @@
-// Tells whether a mutant is active (run_mutants.py): the environment variable WHENCE_MUTANT has its number, 0 for none.
+// Returns whether a mutant is active: the environment variable WHENCE_MUTANT contains its number, or 0 for none.
 #pragma once
 
 #include <cstdlib>

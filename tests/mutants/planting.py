@@ -1,4 +1,4 @@
-"""Copies the tree and inserts the mutants of mutants.txt into the copy. All of them are compiled, and the environment
+"""Copies the tree and inserts the mutants of mutants.txt into the copy. All of them are compiled; the environment
 variable WHENCE_MUTANT selects the active one."""
 
 import re
@@ -17,7 +17,7 @@ class Mutant:
     number: int  # from 1, in the order of the list
     line: int  # line in the list
     file: str
-    text: str  # with the mark
+    text: str  # with the marked change
 
     @property
     def room(self) -> str:
@@ -29,12 +29,12 @@ class Mutant:
 
     @property
     def planted(self) -> str:
-        def both(mark: re.Match) -> str:
+        def choose(mark: re.Match) -> str:
             if mark[1].endswith(";"):
                 return f"{{ if (is_mutant({self.number})) {{ {mark[2]} }} else {{ {mark[1]} }} }}"
             return f"(is_mutant({self.number}) ? ({mark[2]}) : ({mark[1]}))"
 
-        return MARK.sub(both, self.text)
+        return MARK.sub(choose, self.text)
 
 
 def read_list(text: str) -> list[Mutant]:
@@ -43,32 +43,32 @@ def read_list(text: str) -> list[Mutant]:
         if block.strip() and not block.startswith("#"):
             file, body = block.strip("\n").split("\n", 1)
             if len(MARK.findall(body)) != 1:
-                raise SystemExit(f"{LIST.name}:{line}: no change between « and », or several")
+                raise SystemExit(f"{LIST.name}:{line}: expected one change between « and »")
             mutants.append(Mutant(len(mutants) + 1, line, file, body))
         line += block.count("\n") + 2
     return mutants
 
 
 def with_mutants(text: str, mutants: list[Mutant]) -> str:
-    """Returns a file's text with its mutants; exits if the original text of one is missing."""
+    """Returns a file's text with its mutants. Exits if the original text of a mutant does not occur exactly once."""
     for mutant in mutants:
         if text.count(mutant.original) != 1:
-            raise SystemExit(f"{LIST.name}:{mutant.line}: {mutant.file} has this text {text.count(mutant.original)} times, "
-                             f"not once; renew the mutant:\n{mutant.text}")
+            raise SystemExit(f"{LIST.name}:{mutant.line}: {mutant.file} contains this text "
+                             f"{text.count(mutant.original)} times, not once; update the mutant:\n{mutant.text}")
     for mutant in mutants:
         text = text.replace(mutant.original, mutant.planted)
     return '#include "tests/mutants/mutant.h"\n' + text if mutants else text
 
 
-def files_of_the_tree() -> list[str]:
+def tracked_files() -> list[str]:
     result = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=command.ROOT,
                             capture_output=True, text=True, check=True)
     return [path for path in result.stdout.splitlines() if (command.ROOT / path).is_file()]
 
 
 def plant(mutants: list[Mutant], folder: Path) -> None:
-    """Writes the tree with its mutants to `folder`; unchanged files are kept, so that a build compiles few."""
-    files = files_of_the_tree()
+    """Writes the tree with its mutants to `folder`. Does not rewrite unchanged files, so that a build compiles few."""
+    files = tracked_files()
     unknown = {mutant.file for mutant in mutants} - set(files)
     if unknown:
         raise SystemExit(f"{LIST.name}: these files do not exist: {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""Runs the steps of action.yml as a runner does, with the inputs filled in."""
+"""Runs the steps of action.yml like GitHub's runner."""
 
 import json
 import os
@@ -14,8 +14,8 @@ import command
 ACTION = yaml.safe_load((command.ROOT / "action.yml").read_text())
 
 
-def filled(text: str, inputs: dict[str, str]) -> str:
-    """Fills in the values of `${{ inputs.name }}` and the action's own folder."""
+def fill_in(text: str, inputs: dict[str, str]) -> str:
+    """Replaces `${{ inputs.name }}` with the input and `${{ github.action_path }}` with the folder."""
     def value(match: re.Match) -> str:
         name = match[1].strip()
         return str(command.ROOT) if name == "github.action_path" else inputs[name.removeprefix("inputs.")]
@@ -23,7 +23,7 @@ def filled(text: str, inputs: dict[str, str]) -> str:
 
 
 def run_steps(folder, models: str, **options: str) -> tuple[int, str, dict[str, str]]:
-    """Runs the script steps until one fails. Returns (exit code, output, outputs of the last step)."""
+    """Runs the script steps until one fails. Returns (exit code, printed text, the step's outputs)."""
     inputs = {name: each.get("default", "") for name, each in ACTION["inputs"].items()} | {"models": models, **options}
     outputs = folder / "outputs"
     outputs.write_text("")
@@ -33,8 +33,8 @@ def run_steps(folder, models: str, **options: str) -> tuple[int, str, dict[str, 
     for step in ACTION["runs"]["steps"]:
         if "run" not in step:
             continue
-        variables = {name: filled(text, inputs) for name, text in step["env"].items()}
-        done = subprocess.run([step["shell"], "-e", "-o", "pipefail", "-c", filled(step["run"], inputs)], cwd=folder,
+        variables = {name: fill_in(text, inputs) for name, text in step["env"].items()}
+        done = subprocess.run([step["shell"], "-e", "-o", "pipefail", "-c", fill_in(step["run"], inputs)], cwd=folder,
                               env={**environment, **variables}, capture_output=True, text=True)
         shown, code = shown + done.stdout + done.stderr, done.returncode
         if code:
@@ -74,7 +74,7 @@ def test_the_page_uses_existing_inputs():
     assert hook["repos"][0]["hooks"][0]["id"] in {each["id"] for each in hooks}
 
 
-def test_a_good_file_passes(folder):
+def test_a_file_without_findings_passes(folder):
     code, shown, outputs = run_steps(folder, "model.onnx", options="--min=covered=99\n--require=first")
     assert code == 0 and outputs["findings"] == "false" and "::error" not in shown
     assert json.loads((folder / outputs["sarif"] / "0.sarif").read_text())["runs"][0]["results"] == []
@@ -97,7 +97,7 @@ def test_findings_may_be_allowed_to_pass(folder):
     assert code == 0 and outputs["findings"] == "true"
 
 
-def test_several_files_and_globs(folder):
+def test_several_files_and_globs_are_checked(folder):
     (folder / "a folder").mkdir()
     (folder / "model.onnx").rename(folder / "a folder" / "m.onnx")
     code, _, outputs = run_steps(folder, "a folder/*.onnx\nlost.onnx\n", options="--min=covered=99")
@@ -114,8 +114,8 @@ def test_two_stars_match_any_number_of_folders(folder):
     assert comment.count("\n### `") == 4 and all(f"`a/{name}.onnx`" in comment for name in ("1", "b/2", "b/[3]"))
 
 
-def test_each_line_names_a_file(folder):
-    """A gate that checked only the files of one line would pass silently."""
+def test_each_line_must_match_a_file(folder):
+    """Otherwise a gate would pass silently without checking the files of that line."""
     code, shown, _ = run_steps(folder, "model.onnx\nnone/*.onnx")
     assert code == 2 and "::error title=whence::no ONNX file is called none/*.onnx\n" in shown
     code, shown, _ = run_steps(folder, "\n")
@@ -143,7 +143,7 @@ def test_a_failed_annotation_does_not_use_an_earlier_result(folder):
     assert code == 3 and re.search("^::error .*plain.onnx could not be annotated, exit code 3", shown, re.MULTILINE) and not outputs
 
 
-def test_a_path_outside_of_the_folder_is_not_written(folder):
+def test_a_file_outside_the_folder_is_not_overwritten(folder):
     (folder / "work").mkdir()
     before = (folder / "plain.onnx").read_bytes()
     code, shown, _ = run_steps(folder / "work", "../plain.onnx", annotate="true", sidecar="../model.whence.json")
@@ -159,8 +159,8 @@ def test_an_unchecked_file_is_not_a_finding(folder, models, options, words):
     assert code == 2 and re.search(rf"^::error .*{words}", shown, re.MULTILINE) and not outputs
 
 
-def test_installing(tmp_path):
-    """Without the command, pip installs the requested version."""
+def test_the_requested_version_is_installed(tmp_path):
+    """pip installs the command only if it is missing."""
     (tmp_path / "python3").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.asked"\nprintf "#!/bin/sh\\n" > "${0%/*}/whence"\n'
                                       'chmod +x "${0%/*}/whence"\n')
     (tmp_path / "python3").chmod(0o755)

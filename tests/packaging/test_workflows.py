@@ -1,4 +1,5 @@
-"""Workflows, the pre-commit hook and the conda recipe name only existing things and are accepted by their tools."""
+"""Tests that the workflows, the pre-commit hook and the conda recipe refer to existing files and targets, and that
+their tools accept them."""
 
 import os
 import re
@@ -40,7 +41,7 @@ def test_ci_and_releases_have_a_workflow():
     assert {path.stem for path in WORKFLOWS} == {"ci", "release"}
 
 
-def test_no_registry_is_named():
+def test_no_registry_is_mentioned():
     files = [*WORKFLOWS, command.ROOT / "action.yml", command.ROOT / ".pre-commit-hooks.yaml", *(command.ROOT / "tools/conda").iterdir(),
              *(command.ROOT / "tools/action").iterdir()]
     assert REGISTRY.search("https://pypi.org/simple")
@@ -49,17 +50,17 @@ def test_no_registry_is_named():
 
 @pytest.fixture(scope="module")
 def pre_commit() -> list[str]:
-    """Returns the command line of pre-commit, which is fetched once into its own folder in the cache."""
+    """Returns the command line of pre-commit, which is installed once into a folder in the cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "whence"
     folder = cache / PRE_COMMIT[0].replace("==", "-")
     if not folder.exists():
-        making = cache / f"{folder.name}.{os.getpid()}"
-        made = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
-                               "--target", making, *PRE_COMMIT], capture_output=True, text=True, timeout=300, check=False)
-        if made.returncode != 0:
-            shutil.rmtree(making, ignore_errors=True)
-            pytest.skip(f"pip could not fetch pre-commit: {made.stderr.strip().splitlines()[-1]}")
-        making.rename(folder)
+        partial = cache / f"{folder.name}.{os.getpid()}"
+        result = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
+                                 "--target", partial, *PRE_COMMIT], capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            shutil.rmtree(partial, ignore_errors=True)
+            pytest.skip(f"pip could not fetch pre-commit: {result.stderr.strip().splitlines()[-1]}")
+        partial.rename(folder)
     return ["env", f"PYTHONPATH={folder}", sys.executable, "-m", "pre_commit"]
 
 
@@ -84,7 +85,7 @@ def test_pre_commit_accepts_the_list_of_hooks(pre_commit):
     subprocess.run([*pre_commit, "validate-manifest", command.ROOT / ".pre-commit-hooks.yaml"], check=True)
 
 
-def test_the_hook_in_a_repository(pre_commit, small_archive, tmp_path):
+def test_the_hook_checks_files_of_a_repository(pre_commit, small_archive, tmp_path):
     hook = repository(tmp_path / "hook", {name: command.ROOT / name
                                           for name in (".pre-commit-hooks.yaml", "tools/action/pre_commit.sh")})
     command.run("export", small_archive, "-o", tmp_path / "good model.onnx", "--annotate")

@@ -1,5 +1,5 @@
-"""Today's failures by route: seeds of the tests and programs of found_programs.py, each with its verdict.
-list_known_failures.py writes it. The tests expect these to fail, and fail if one does not.
+"""Known failures by route: seeds of the tests, and programs of found_programs.py, each with its verdict.
+list_known_failures.py writes this file. The tests require that these programs still fail.
 """
 
 FAILING_SEEDS: dict[str, dict[int, str]] = {

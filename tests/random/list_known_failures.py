@@ -1,9 +1,9 @@
-"""Rewrites known_failures.py: all tested programs that fail with the command of this tree (or $WHENCE).
+"""Rewrites known_failures.py, the list of tested programs that fail with the command of this tree (or $WHENCE).
 
     python tests/random/list_known_failures.py --jobs 2
-        python tests/random/list_known_failures.py --route script     # keeps the entries of the other routes
+    python tests/random/list_known_failures.py --route script     # keeps the entries of the other routes
 
-The tests expect these failures, so the list shrinks as whence improves; check every new entry.
+The list should only shrink; check every new entry.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import run_random
 from export_routes import ROUTES
 from found_programs import FOUND
 from known_failures import FAILING_FOUND, FAILING_SEEDS
-from run_random import BLOCK, FEW, MEMORY, begin_process, run_block, seeds_of_the_matrix
+from run_random import BLOCK, QUICK_COUNTS, MEMORY, begin_process, run_block, matrix_seeds
 from verdicts import judge
 
 FILE = Path(__file__).with_name("known_failures.py")
-HEADER = '''"""Today's failures by route: seeds of the tests and programs of found_programs.py, each with its verdict.
-list_known_failures.py writes it. The tests expect these to fail, and fail if one does not.
+HEADER = '''"""Known failures by route: seeds of the tests, and programs of found_programs.py, each with its verdict.
+list_known_failures.py writes this file. The tests require that these programs still fail.
 """
 '''
 
@@ -60,7 +60,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as parent, \
             multiprocessing.get_context("spawn").Pool(options.jobs, begin_process, (parent,)) as pool:
         for route in options.route or ROUTES:
-            stop = FEW[route] if options.few else seeds_of_the_matrix(route).stop
+            stop = QUICK_COUNTS[route] if options.few else matrix_seeds(route).stop
             tasks = [(route, range(at, min(at + BLOCK, stop)), False) for at in range(0, stop, BLOCK)]
             seeds[route] = {each.seed: summary(each.verdict) for _, _, found in pool.imap_unordered(run_block, tasks)
                             for each in found}

@@ -1,7 +1,7 @@
-"""Programs as live C++ modules: tests/native/interpreter.cpp runs them and exports them by whence's C++ API.
+"""Runs programs as live C++ modules, which tests/native/interpreter.cpp exports by whence's C++ API.
 
-`python -m native.built` builds it, as do `make test` and `make random`; otherwise the first program takes a minute. One
-process answers many requests; a process that dies is replaced.
+`python -m native.built`, `make test` and `make random` build it; otherwise the first program takes a minute. One
+process answers many requests. A process that dies is replaced.
 """
 
 import functools
@@ -18,8 +18,8 @@ class Interpreter:
         self.process = subprocess.Popen([interpreter()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**environment, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
 
-    def ask(self, request: str) -> tuple[int, str]:
-        """Returns the exit code, as of the command, and the output. The code of a signal is negative."""
+    def send(self, request: str) -> tuple[int, str]:
+        """Returns the exit code, negative for a signal, and the output."""
         lines = []
         try:
             self.process.stdin.write(request + "\n")
@@ -38,8 +38,8 @@ def interpreter_of(process: int) -> Interpreter:
     return Interpreter()
 
 
-def ask(request: str) -> tuple[int, str]:
-    code, said = interpreter_of(os.getpid()).ask(request)
+def send(request: str) -> tuple[int, str]:
+    code, output = interpreter_of(os.getpid()).send(request)
     if interpreter_of(os.getpid()).process.poll() is not None:
         interpreter_of.cache_clear()
-    return code, said
+    return code, output

@@ -1,5 +1,5 @@
-"""Finds the smallest program with the same failure: removes statements, replaces statements by their blocks and
-expressions by their parts, as long as the failure remains."""
+"""Shrinks a failing program: removes statements, and replaces statements with their blocks and expressions with their
+parts, as long as the failure remains."""
 
 import ast
 from dataclasses import replace
@@ -8,24 +8,24 @@ from typing import Callable, Iterator
 from program_text import Program, Statement
 
 
-def shrink(program: Program, still_fails: Callable[[Program], bool], most: int = 400) -> Program:
-    """Calls `still_fails` at most this often; it must return False if PyTorch does not run the program."""
-    remaining, at, failed_since = list(candidates(program)), 0, 0
-    for _ in range(most):
-        # A candidate that failed will fail again, so a success continues with the next one, in a circle.
-        if failed_since >= len(remaining):
+def shrink(program: Program, still_fails: Callable[[Program], bool], max_calls: int = 400) -> Program:
+    """Calls `still_fails` at most `max_calls` times. It must return False if PyTorch does not run the program."""
+    remaining, at, rejections = list(candidates(program)), 0, 0
+    for _ in range(max_calls):
+        # A rejected candidate would be rejected again, so after a success the search continues after it, cyclically.
+        if rejections >= len(remaining):
             break
         candidate = remaining[at % len(remaining)]
         if still_fails(candidate):
-            program, failed_since = candidate, 0
+            program, rejections = candidate, 0
             remaining = list(candidates(program))
         else:
-            at, failed_since = at + 1, failed_since + 1
+            at, rejections = at + 1, rejections + 1
     return program
 
 
 def candidates(program: Program) -> Iterator[Program]:
-    """Yields smaller programs, the smallest first."""
+    """Yields smaller programs, beginning with the smallest."""
     statements = program.statements
     for number in range(len(program.sizes) - 1, 0, -1):
         if len(program.sizes) > 3:
@@ -60,7 +60,7 @@ def smaller_blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statemen
 
 
 def smaller_texts(text: str) -> Iterator[str]:
-    """Replaces one expression of the line by a part of it: "t = x[1:].relu()" gives "t = x[1:]" and "t = x.relu()"."""
+    """Replaces one expression of the line with a part: "t = x[1:].relu()" gives "t = x[1:]" and "t = x.relu()"."""
     head = text.endswith(":")
     tree = ast.parse(text + ("\n pass" if head else "") if not text == "break" else "pass")
     found = set()

@@ -1,7 +1,7 @@
 """Programs as data: a list of statements that renders to the source of a module's forward.
 
-A statement is a line, or the head of a branch or loop with its blocks. Only PyTorch, which runs the rendered text,
-defines a program's meaning, so a statement may be removed or simplified if the result still runs.
+A statement is a line, or the head of a branch or loop with its blocks. A program means what PyTorch computes from the
+rendered text, so a statement may be removed or simplified if the result still runs.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ INDENT = "    "
 
 @dataclass(frozen=True)
 class Statement:
-    """`kind` is the row of KINDS that created it, as counted by the quotas."""
+    """`kind` is the row of KINDS that created the statement; quotas count kinds."""
 
     kind: str
     text: str  # "t = x[1:]", or a head: "for i in range(n):"
@@ -33,7 +33,7 @@ class Statement:
             yield from (INDENT + line for line in list(block_lines(self.other)) or ["pass"])
 
     def statements(self) -> Iterator["Statement"]:
-        """Yields this statement and those in its blocks."""
+        """Yields this statement and the statements in its blocks."""
         yield self
         for block in (self.body, self.other):
             for each in block or ():
@@ -47,7 +47,7 @@ def block_lines(statements) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Input:
-    """`dims` are names of axes, or numbers; () is a single integer."""
+    """`dims` are names of axes or fixed sizes; () means a single integer."""
 
     name: str
     dims: tuple[str | int, ...]
@@ -65,7 +65,7 @@ class Program:
     inputs: tuple[Input, ...]
     statements: tuple[Statement, ...]
     results: tuple[str, ...]  # names that forward returns
-    sizes: tuple[dict[str, int], ...]  # sizes of the axes: the example's first, then the compared ones
+    sizes: tuple[dict[str, int], ...]  # sizes of the axes: first the example's, then others to compare
 
     def source(self) -> str:
         arguments = ", ".join(f"{each.name}: torch.Tensor" for each in self.inputs)

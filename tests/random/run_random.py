@@ -2,9 +2,9 @@
 
     python tests/random/run_random.py --count 700 --route script --seed 0
 
-$WHENCE names another command; a `command_server` built beside it makes this ten times as fast. Failing programs are
-shrunk before they are printed. Exit code 1 if a program failed without a warning, or if a kind of statement is below
-its quota.
+$WHENCE selects another command; a `command_server` next to it makes this ten times as fast. Failing programs are shrunk
+before they are printed. Exits with 1 if a program failed without a warning, or if a kind of statement is below its
+quota.
 """
 
 import argparse
@@ -33,21 +33,21 @@ from statement_kinds import KINDS
 from verdicts import FAILURES, WORDS, Tally, Verdict, judge
 
 MEMORY = Path("/dev/shm")
-SHARES = {"trace": 0.3, "script": 0.5, "export": 0.1, "native": 0.1}  # of all programs; the last two are the slowest
-FEW = {"trace": 50, "script": 75, "export": 7, "native": 5}  # programs of `make test`, in some ten seconds
+SHARES = {"trace": 0.3, "script": 0.5, "export": 0.1, "native": 0.1}  # of all programs; the last two are slow
+QUICK_COUNTS = {"trace": 50, "script": 75, "export": 7, "native": 5}  # programs of `make test`, about ten seconds
 MATRIX = 2000  # number of programs in `make test-full`
 BLOCK = 25  # seeds per task of a process
-LONGEST = 60  # seconds for a candidate of the shrinker, which may loop forever
+MAX_SECONDS = 60  # for a candidate of the shrinker, which may loop forever
 QUOTA = 1 / 250  # minimum share of each kind of statement among a route's judged programs
-FEWEST_FOR_QUOTAS = 1000
+MIN_FOR_QUOTAS = 1000
 
 
-def seeds_of_the_matrix(route: str) -> range:
-    return range(FEW[route], FEW[route] + round(MATRIX * SHARES[route]))
+def matrix_seeds(route: str) -> range:
+    return range(QUICK_COUNTS[route], QUICK_COUNTS[route] + round(MATRIX * SHARES[route]))
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     route: str
     seed: int
     program: Program
@@ -65,11 +65,11 @@ def begin_process(parent: str) -> None:
     global folder
     folder = Path(tempfile.mkdtemp(dir=parent))
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # PyTorch's, about the programs' code
+    warnings.simplefilter("ignore")  # PyTorch warns about the programs' code
 
 
-def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
-    """Judges the programs of some seeds; returns failures and, on request, refusals."""
+def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Finding]]:
+    """Judges the programs of some seeds. Returns the failures and, on request, the refusals."""
     route, seeds, with_refused = task
     tally, found = Tally(), []
     for seed in seeds:
@@ -79,14 +79,14 @@ def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
         verdict = judge(program, route, folder)
         tally.add(program, verdict)
         if verdict and (verdict.failed or with_refused and verdict.word == "refused"):
-            found.append(Found(route, seed, program, verdict))
+            found.append(Finding(route, seed, program, verdict))
     return route, tally, found
 
 
-def shrunk(program: Program, verdict: Verdict, route: str, folder: Path) -> tuple[Program, Verdict]:
-    """Returns the smallest program with this verdict, and its own verdict."""
-    def is_judged_alike(candidate: Program) -> bool:
-        signal.alarm(LONGEST)
+def shrink_finding(program: Program, verdict: Verdict, route: str, folder: Path) -> tuple[Program, Verdict]:
+    """Returns a smallest program with the same verdict, and the verdict on it."""
+    def has_same_verdict(candidate: Program) -> bool:
+        signal.alarm(MAX_SECONDS)
         try:
             other = judge(candidate, route, folder)
         except Exception:  # for example a removed name
@@ -99,12 +99,12 @@ def shrunk(program: Program, verdict: Verdict, route: str, folder: Path) -> tupl
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, stop)
-    small = shrink(program, is_judged_alike)
+    small = shrink(program, has_same_verdict)
     return small, judge(small, route, folder) or verdict
 
 
-def make_small(found: Found) -> Found:
-    return Found(found.route, found.seed, *shrunk(found.program, found.verdict, found.route, folder))
+def make_small(found: Finding) -> Finding:
+    return Finding(found.route, found.seed, *shrink_finding(found.program, found.verdict, found.route, folder))
 
 
 def print_table(tallies: dict[str, Tally]) -> None:
@@ -124,10 +124,10 @@ def print_reasons(route: str, tally: Tally) -> None:
 
 
 def below_quota(route: str, tally: Tally) -> list[str]:
-    """Returns the kinds of statements that too few judged programs of the route have."""
-    fewest = QUOTA * tally.judged
+    """Returns the kinds of statements that occur in too few judged programs of the route."""
+    minimum = QUOTA * tally.judged
     names = [each.name for each in KINDS.values() if route in each.routes]
-    return [name for name in names if sum(tally.kinds.get(name, Counter())[word] for word in WORDS) < fewest]
+    return [name for name in names if sum(tally.kinds.get(name, Counter())[word] for word in WORDS) < minimum]
 
 
 def print_kinds(route: str, tally: Tally) -> None:
@@ -141,18 +141,18 @@ def print_kinds(route: str, tally: Tally) -> None:
         print(f"  {kind:30}" + "".join(f"{number:8}" for number in numbers) + ("  below its quota" if kind in few else ""))
 
 
-def print_found(found: Found) -> None:
+def print_found(found: Finding) -> None:
     print(f"\n--- {found.route} seed {found.seed}: {found.verdict.word}, {found.verdict.reason}\n{found.program}"
           f"{found.verdict.detail.strip()[:700]}", flush=True)
 
 
-def choose(found: list[Found], most: int) -> tuple[list[Found], list[Found]]:
-    """Returns the failures to show, so many of each reason, and the others."""
+def choose(found: list[Finding], limit: int) -> tuple[list[Finding], list[Finding]]:
+    """Splits the findings into at most `limit` of each kind to show, and the others."""
     seen: Counter = Counter()
     shown, others = [], []
     for each in sorted(found, key=lambda each: (each.kind, each.program.length())):
         seen[each.kind] += 1
-        (shown if seen[each.kind] <= most else others).append(each)
+        (shown if seen[each.kind] <= limit else others).append(each)
     return shown, others
 
 
@@ -173,7 +173,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--kinds", action="store_true", help="print the quota of each kind of statement")
     parser.add_argument("--most", type=int, default=3, metavar="N", help="show N failures of each reason")
-    parser.add_argument("--refused", type=int, default=0, metavar="N", help="show N refused programs of each reason, too")
+    parser.add_argument("--refused", type=int, default=0, metavar="N", help="also show N refused programs of each reason")
     parser.add_argument("--no-shrink", action="store_true", help="show programs without shrinking")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -187,7 +187,7 @@ def main() -> int:
 
 def report(options, each_of, begin: float) -> int:
     tallies: dict[str, Tally] = {route: Tally() for route in ROUTES if options.route in (route, "all")}
-    found: list[Found] = []
+    found: list[Finding] = []
     for route, tally, more in each_of(run_block, blocks(options)):
         tallies[route].update(tally)
         found += more
@@ -199,7 +199,7 @@ def report(options, each_of, begin: float) -> int:
         print_reasons(route, tally)
         if options.kinds:
             print_kinds(route, tally)
-    few = {route: below_quota(route, tally) for route, tally in tallies.items() if tally.judged >= FEWEST_FOR_QUOTAS}
+    few = {route: below_quota(route, tally) for route, tally in tallies.items() if tally.judged >= MIN_FOR_QUOTAS}
     for route, kinds in few.items():
         if kinds:
             print(f"{route}: below their quota: {', '.join(kinds)}")

@@ -1,4 +1,4 @@
-"""Runs programs by PyTorch: the text itself, without tracing or compiling."""
+"""Runs the text of programs in PyTorch, without tracing or compiling."""
 
 import linecache
 import resource
@@ -14,35 +14,35 @@ import torch
 from program_text import Program
 
 GLOBALS = {"torch": torch, "List": List, "min": min, "max": max}
-MOST_GROWTH = 6 << 30  # bytes of address space
-LARGEST = 1e4  # limit of numbers on the way: above it, rounding errors look like defects
+MAX_GROWTH = 6 << 30  # bytes of address space
+MAX_MAGNITUDE = 1e4  # limit of intermediate values: above it, rounding errors look like defects
 
 
 @contextmanager
 def bounded_memory():
-    """Limits the memory, so that a program without end gets an error from PyTorch."""
-    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    """Limits the memory, so that PyTorch raises an error in an endless program."""
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + MOST_GROWTH, most))
+    resource.setrlimit(resource.RLIMIT_AS, (now + MAX_GROWTH, hard_limit))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+        resource.setrlimit(resource.RLIMIT_AS, (soft_limit, hard_limit))
 
 
 def make_inputs(program: Program, number: int) -> list[torch.Tensor]:
-    """Returns inputs at program.sizes[number]: multiples of 1/8, so that most sums are exact and no condition on data
-    depends on rounding."""
+    """Returns inputs at program.sizes[number]. They are multiples of 1/8, so that most sums are exact and no condition
+    on data depends on rounding."""
     sizes = program.sizes[number]
-    chance = np.random.default_rng(1000 + number)
-    made = []
+    rng = np.random.default_rng(1000 + number)
+    inputs = []
     for each in program.inputs:
         if each.dtype == "int64":
-            made.append(torch.tensor(int((3, 1, 2, 5, 0, 4, 3, 2)[number % 8])))
+            inputs.append(torch.tensor(int((3, 1, 2, 5, 0, 4, 3, 2)[number % 8])))
             continue
-        values = chance.integers(-16, 17, size=each.shape(sizes)) / 8
-        made.append(torch.from_numpy(np.asarray(values, dtype=np.float32)))
-    return made
+        values = rng.integers(-16, 17, size=each.shape(sizes)) / 8
+        inputs.append(torch.from_numpy(np.asarray(values, dtype=np.float32)))
+    return inputs
 
 
 def compile_forward(source: str) -> Callable:
@@ -51,23 +51,23 @@ def compile_forward(source: str) -> Callable:
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     space = dict(GLOBALS, __name__="random_program")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # in texts of the shrinker
+        warnings.simplefilter("ignore", SyntaxWarning)  # for lines from the shrinker
         exec(compile(source, name, "exec"), space)
     return space["forward"]
 
 
 def as_module(source: str) -> torch.nn.Module:
-    """Returns an instance of a new class."""
-    made = type("Net", (torch.nn.Module,), {"forward": compile_forward(source), "__module__": "random_program"})
-    return made().eval()
+    """Returns a module with this forward."""
+    module_class = type("Net", (torch.nn.Module,), {"forward": compile_forward(source), "__module__": "random_program"})
+    return module_class().eval()
 
 
 def results_of(forward: Callable, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
-    """Returns the results of a call, copied before later writes, or None if PyTorch raises. Copies the inputs too."""
+    """Returns copies of the results of a call on copies of the inputs, or None if PyTorch raises."""
     try:
         with torch.no_grad():
-            found = forward(*[each.clone() for each in inputs])
-            return [torch.as_tensor(each).clone() for each in (found if isinstance(found, tuple) else (found,))]
+            results = forward(*[each.clone() for each in inputs])
+            return [torch.as_tensor(each).clone() for each in (results if isinstance(results, tuple) else (results,))]
     except Exception:
         return None
 

@@ -1,12 +1,12 @@
-"""The verdict on a program: exported, and compared with PyTorch at every size at which PyTorch runs it.
+"""Judges a program: exports it, and compares the file with PyTorch at every size at which PyTorch runs it.
 
 | word | means |
 |---|---|
 | right | the file computes PyTorch's results at every size |
 | refused | exit 4, with a code and a reason |
-| fixed | right, and the file states that an axis has the example's size |
+| fixed | right, but the file fixes an axis to the example's size |
 | warned | wrong or failing at some size, but the file warns or states a condition that the size violates |
-| wrong, does not run, crash, error | the same without a condition or warning: failures |
+| wrong, does not run, crash, error | failures: the same without a condition or warning |
 """
 
 import re
@@ -34,7 +34,7 @@ SIZE_NAME = re.compile(r"[A-Za-z_]\w*")
 @dataclass(frozen=True)
 class Verdict:
     word: str
-    reason: str = ""  # of a refusal or a failure, equal for equal causes
+    reason: str = ""  # of a refusal or failure; the same for the same cause
     detail: str = ""
 
     @property
@@ -52,7 +52,7 @@ def open_session(model: Path) -> onnxruntime.InferenceSession:
 
 @bounded_memory()
 def judge(program: Program, route: str, folder: Path) -> Verdict | None:
-    """Returns None if PyTorch refuses the program or runs it at no other size."""
+    """Returns None if PyTorch refuses the program or runs it at fewer than three sizes."""
     expected = eager(program)
     if expected[0] is None or sum(each is not None for each in expected) < 3:
         return None
@@ -62,22 +62,22 @@ def judge(program: Program, route: str, folder: Path) -> Verdict | None:
     model = folder / "program.onnx"
     result = export(program, route, archive, model)
     if result.code < 0 or result.code == command.BUG:
-        return Verdict("crash", result.reason, result.says)
-    if result.code != 0 and not archive_is_the_program(program, archive, expected):
+        return Verdict("crash", result.reason, result.stderr)
+    if result.code != 0 and not archive_gives_the_results(program, archive, expected):
         return None
     if result.code == 4:
-        return Verdict("refused", result.reason, result.says)
+        return Verdict("refused", result.reason, result.stderr)
     if result.code != 0:
-        return Verdict("error", result.reason, result.says)
+        return Verdict("error", result.reason, result.stderr)
     return compare(program, archive, model, expected, result)
 
 
-def archive_is_the_program(program: Program, archive: Archive, expected) -> bool:
-    """Returns false if PyTorch's archive of the program fails or gives other results at other sizes."""
-    for number, wanted in enumerate(expected):
-        if wanted is not None:
-            theirs = results_of(archive.forward, make_inputs(program, number))
-            if theirs is None or not same(theirs, wanted):
+def archive_gives_the_results(program: Program, archive: Archive, expected) -> bool:
+    """Returns false if PyTorch's archive of the program fails or gives other results at any size."""
+    for number, results in enumerate(expected):
+        if results is not None:
+            archive_results = results_of(archive.forward, make_inputs(program, number))
+            if archive_results is None or not same(archive_results, results):
                 return False
     return True
 
@@ -87,31 +87,31 @@ def compare(program: Program, archive: Archive, model: Path, expected, result) -
         session = open_session(model)
     except Exception as error:
         return Verdict("does not run", "not loaded", f"{error}"[:600])
-    stated = statement_of(model)
+    conditions = conditions_of(model)
     fixed, compared, outside = False, 0, None
-    for number, wanted in enumerate(expected):
-        if wanted is None:
+    for number, results in enumerate(expected):
+        if results is None:
             continue
         inputs = make_inputs(program, number)
         feed = {each.name: tensor for each, tensor in zip(program.inputs, inputs, strict=True)}
-        verdict = ("fixed", "") if not accepts(session, feed) else compare_at(session, feed, wanted)
-        if verdict and verdict[0] == "wrong" and rounding_decides(program, inputs, wanted):
+        verdict = ("fixed", "") if not accepts(session, feed) else compare_at(session, feed, results)
+        if verdict and verdict[0] == "wrong" and rounding_decides(program, inputs, results):
             continue
         if verdict is None:
             compared += 1
             continue
-        if verdict[0] != "fixed" and not stated.holds(feed):
+        if verdict[0] != "fixed" and not conditions.hold(feed):
             outside = describe(("warned", verdict[1]), program, number, result, "which the file excludes")
             continue
-        # Checked last because it takes longer: PyTorch's archive of the program may give other results, or fail.
-        theirs = results_of(archive.forward, inputs)
-        if theirs is None and archive.has_guards:
-            # An archive does not cover sizes below 2, which torch.export treats as separate programs.
+        # PyTorch's archive of the program may fail or give other results. Checked last because it takes longer.
+        archive_results = results_of(archive.forward, inputs)
+        if archive_results is None and archive.has_guards:
+            # A torch.export archive does not cover sizes 0 and 1, which torch.export specialises.
             if verdict[0] != "fixed" and min(sizes_in(program, number)) >= 2:
                 return describe(verdict, program, number, result, "refused by the archive's guards")
             compared += 1  # both refuse this size
             continue
-        if theirs is None or not same(theirs, wanted):
+        if archive_results is None or not same(archive_results, results):
             if number == 0:
                 return None
             continue
@@ -121,44 +121,44 @@ def compare(program: Program, archive: Archive, model: Path, expected, result) -
     if outside:
         return outside
     if fixed:
-        return Verdict("fixed", "" if result.warned else "no warning", result.says)
-    return Verdict("right", "warned" if result.warned else "", result.says) if compared > 1 else None
+        return Verdict("fixed", "" if result.warned else "no warning", result.stderr)
+    return Verdict("right", "warned" if result.warned else "", result.stderr) if compared > 1 else None
 
 
 def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
-    """Returns false if an axis of the file has another size."""
+    """Returns false if the file fixes an axis to another size."""
     return all(not isinstance(size, int) or size == feed[each.name].shape[axis]
                for each in session.get_inputs() for axis, size in enumerate(each.shape))
 
 
-MOVES = 40  # of inputs by their last bits: first all by one factor, then each element by its own
+PERTURBATIONS = 40  # of the inputs' last bits: first all elements by the same factor, then each by its own
 
 
 def rounding_decides(program: Program, inputs: list[torch.Tensor], expected) -> bool:
-    """Returns true if PyTorch's own results change considerably when its inputs change in their last bits, for example
-    if the sum of values with mean 0 is a factor."""
+    """Returns true if PyTorch's results change considerably when the inputs change in their last bits, for example if
+    the sum of values with mean 0 is a factor."""
     forward = compile_forward(program.source())
     relative, absolute = TOLERANCE
-    chance = torch.Generator().manual_seed(0)
-    for trial in range(MOVES):
-        def moved(each: torch.Tensor) -> torch.Tensor:
-            steps = torch.randint(-4, 5, each.shape, generator=chance) if trial else torch.tensor(4)
+    generator = torch.Generator().manual_seed(0)
+    for trial in range(PERTURBATIONS):
+        def perturbed(each: torch.Tensor) -> torch.Tensor:
+            steps = torch.randint(-4, 5, each.shape, generator=generator) if trial else torch.tensor(4)
             return each * (1 + steps * 2**-24) if each.is_floating_point() else each
 
-        theirs = results_of(lambda *given: forward(None, *given), [moved(each) for each in inputs])
-        if theirs is not None and not same(theirs, expected, (relative / 10, absolute / 10)):
+        perturbed_results = results_of(lambda *tensors: forward(None, *tensors), [perturbed(each) for each in inputs])
+        if perturbed_results is not None and not same(perturbed_results, expected, (relative / 10, absolute / 10)):
             return True
     return False
 
 
 @dataclass(frozen=True)
-class Statement:
+class SizeConditions:
     """The sizes that a file accepts: the axes of its inputs, and its conditions."""
 
     axes: dict[str, list[str | int]]  # by input: "n", "2*n + 1"
     conditions: list[str]  # "n != 1", "Min(n, 3) <= 2 or m == 1"
 
-    def holds(self, feed: dict[str, torch.Tensor]) -> bool:
+    def hold(self, feed: dict[str, torch.Tensor]) -> bool:
         pairs = [(text, size) for name, axes in self.axes.items()
                  for text, size in zip(axes, feed[name].shape, strict=True) if isinstance(text, str)]
         sizes = {text: size for text, size in pairs if text.isidentifier()}
@@ -171,23 +171,23 @@ class Statement:
             return False
 
 
-def statement_of(model: Path) -> Statement:
-    read = onnx.load(str(model), load_external_data=False)
+def conditions_of(model: Path) -> SizeConditions:
+    file = onnx.load(str(model), load_external_data=False)
     axes = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim]
-            for each in read.graph.input}
-    return Statement(axes, constraints_of(model))
+            for each in file.graph.input}
+    return SizeConditions(axes, constraints_of(model))
 
 
-def same(ours, theirs, tolerance: tuple[float, float] = TOLERANCE) -> bool:
+def same(actual, expected, tolerance: tuple[float, float] = TOLERANCE) -> bool:
     try:
-        assert_same_results(ours, theirs, tolerance, scaled=True)
+        assert_same_results(actual, expected, tolerance, scaled=True)
     except AssertionError:
         return False
     return True
 
 
 def compare_at(session, feed: dict[str, torch.Tensor], expected) -> tuple[str, str] | None:
-    """Returns (word, difference), or None if the results agree."""
+    """Returns the verdict's word and the difference, or None if the results agree."""
     names = {each.name for each in session.get_inputs()}
     try:
         found = session.run(None, {name: tensor.numpy() for name, tensor in feed.items() if name in names})
@@ -211,13 +211,13 @@ def describe(verdict: tuple[str, str], program: Program, number: int, result, ad
         "at size 1" if 1 in sizes else "at another size"
     if node := re.search(r"running (\w+) node", detail):
         where += f", {node[1]}"
-    detail = f"at {program.sizes[number]}: {detail}\n{result.says}"
+    detail = f"at {program.sizes[number]}: {detail}\n{result.stderr}"
     return Verdict("warned" if result.warned else word, " ".join(filter(None, [where, addition])), detail)
 
 
 @dataclass
 class Tally:
-    """Counts of verdicts: of all programs, and of those with each kind of statement."""
+    """Counts verdicts: of all programs, and of the programs with each kind of statement."""
 
     words: Counter = field(default_factory=Counter)
     kinds: dict[str, Counter] = field(default_factory=dict)

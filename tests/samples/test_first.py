@@ -1,4 +1,4 @@
-"""The pages for the first five minutes show the output of their scripts, and only code of these scripts."""
+"""Tests that the pages for the first five minutes show only code and output of their scripts."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import pytest
 
 import command
 
-# In addition to the project's environment. ultralytics gets no OpenCV, which it only needs for drawing, and torchvision
-# loads without its compiled half, whose wheels exist only for CUDA.
+# Installed in addition to the project's environment. ultralytics runs without OpenCV, which it needs only for drawing,
+# and torchvision without its compiled part, which is available only for CUDA.
 PACKAGES = ["timm==1.0.31", "torchvision==0.28.0", "pillow==13.0.0", "ultralytics==8.4.190", "psutil==7.2.2"]
 RUN = """
 import os, runpy, sys, types
@@ -32,17 +32,17 @@ PAGES = {"with_transformers": "with-transformers.md", "with_timm": "with-timm.md
 
 @pytest.fixture(scope="module")
 def packages() -> Path:
-    """Returns a folder with the packages, fetched once."""
+    """Returns a folder with the packages, which are installed once."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "whence"
     folder = cache / "_".join(["first", *(name.split("==")[1] for name in PACKAGES)])
     if not folder.exists():
-        making = cache / f"{folder.name}.{os.getpid()}"
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", making]
-        made = subprocess.run([*pip, *PACKAGES], capture_output=True, text=True, timeout=300, check=False)
-        if made.returncode != 0:
-            shutil.rmtree(making, ignore_errors=True)
-            pytest.skip(f"pip could not fetch timm and ultralytics: {made.stderr.strip().splitlines()[-1]}")
-        making.rename(folder)
+        partial = cache / f"{folder.name}.{os.getpid()}"
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", partial]
+        result = subprocess.run([*pip, *PACKAGES], capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            shutil.rmtree(partial, ignore_errors=True)
+            pytest.skip(f"pip could not fetch timm and ultralytics: {result.stderr.strip().splitlines()[-1]}")
+        partial.rename(folder)
     return folder
 
 
@@ -52,7 +52,7 @@ def blocks(page: str, kind: str) -> list[str]:
 
 
 def require_lines(expected: list[str], printed: list[str]) -> None:
-    """Asserts that the expected lines occur in this order; other lines may precede a command, or come at `...`."""
+    """Asserts that the expected lines occur in this order. Other lines may precede a command or replace `...`."""
     at, free = 0, True
     for line in expected:
         if line == "...":
@@ -83,7 +83,7 @@ def test_a_page_shows_its_scripts_output(script, request, tmp_path):
     assert not [line for line in code if line.strip() not in lines]
 
 
-def test_a_wrong_line_is_found():
+def test_wrong_lines_are_found():
     printed = ["$ a", "one", "two", "three", "$ b", "four"]
     require_lines(["$ a", "one", "...", "three", "$ b"], printed)
     for wrong in (["$ a", "two"], ["$ a", "one", "...", "four", "three"], ["$ c"], ["$ a", "one", "...", "5"]):

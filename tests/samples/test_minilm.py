@@ -1,4 +1,4 @@
-"""The complete sample with its real weights: traced, exported with dynamic sizes, annotated, equal to PyTorch."""
+"""Runs the complete sample with real weights: traces, exports with dynamic sizes, annotates, compares with PyTorch."""
 
 import importlib.metadata
 
@@ -20,7 +20,7 @@ def has_weights() -> bool:
 
 
 @pytest.mark.skipif(not has_weights(), reason="the weights are not installed: tools/setup/python.sh")
-def test_minilm(tmp_path):
+def test_the_exported_model_equals_pytorch(tmp_path):
     def python(script, argument):
         return forking.run(SAMPLE / script, tmp_path, argument, modules=MODULES)
 

@@ -1,4 +1,4 @@
-"""Samples that consist of one script and an output folder; the exit code states success."""
+"""Runs the samples that consist of one script with an output folder; the exit code reports success."""
 
 import pytest
 
@@ -16,7 +16,7 @@ MODULES = ("torch", "transformers.models.auto.tokenization_auto", "transformers.
 
 
 @pytest.mark.parametrize("script", SAMPLES)
-def test_sample(script, tmp_path):
+def test_a_sample_succeeds(script, tmp_path):
     result = forking.run(command.ROOT / "samples" / script, tmp_path, tmp_path / "out", modules=MODULES,
                          environment={"WHENCE": str(command.BINARY)})
     assert result.returncode == 0, result.stdout + result.stderr

@@ -1,8 +1,8 @@
-// Compares shape functions with PyTorch: reads one case per line, and prints a verdict on each operator's results.
+// Compares shape functions with PyTorch: reads one case per line and prints a verdict on the results of each operator.
 //
 //   archive | letters of each input, "a b 4; b" | a spec for each input | one set of sizes, "a=2 b=3" | another set ...
 //
-// The archive is recorded at each set of sizes. The shapes of the first program are derived with a symbol for each
+// The archive is recorded at each set of sizes. The shapes of the first recording are derived with a symbol for each
 // letter, and must equal PyTorch's shapes at every set of sizes that PyTorch accepts.
 #include <iostream>
 #include <map>

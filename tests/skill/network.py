@@ -1,4 +1,4 @@
-"""A small network and the files for an agent's tasks: network.py FOLDER"""
+"""Writes a small network and the files for an agent's tasks: network.py FOLDER"""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ import torch
 
 
 class Block(torch.nn.Module):
-    """x: float32[n, width] -> the same; `inner` units between two products."""
+    """x: float32[n, width] -> float32[n, width], with `inner` units between two products."""
 
     def __init__(self, width: int, inner: int):
         super().__init__()
@@ -24,7 +24,7 @@ class Block(torch.nn.Module):
 
 
 class Network(torch.nn.Module):
-    """x: float32[n, 16] -> float32[n, 10]; the second of its blocks is wider."""
+    """x: float32[n, 16] -> float32[n, 10]. The second block is wider."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Network(torch.nn.Module):
 
 
 class Spectral(torch.nn.Module):
-    """An operator without a converter, in its own module."""
+    """Runs an operator that has no converter."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.eigvalsh(x @ x.transpose(-1, -2))

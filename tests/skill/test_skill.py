@@ -1,4 +1,4 @@
-"""SKILL.md is sufficient: its recipes, taken from the page without change, solve ten tasks on a small model."""
+"""Tests that the recipes of SKILL.md, taken from the page without change, solve ten tasks on a small model."""
 
 import collections
 import json
@@ -24,39 +24,40 @@ EXPORTS = re.findall(r"`(whence (?:export|record) model\.pt2 [^`]*)`", PAGE)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Creates the files in the page's table by the commands in it."""
-    place = tmp_path_factory.mktemp("skill")
-    subprocess.run([sys.executable, command.ROOT / "tests/skill/network.py", place], check=True)
+    """Creates the files in the page's table with the commands that it lists."""
+    folder = tmp_path_factory.mktemp("skill")
+    subprocess.run([sys.executable, command.ROOT / "tests/skill/network.py", folder], check=True)
     assert len(EXPORTS) == 3
     for line in EXPORTS:
-        assert shell(place, line).returncode == 0
-    change(place / "model.onnx", place / "suspect.onnx", scale_weight)
-    change(place / "model.onnx", place / "optimised.onnx", lose_metadata)
-    return place
+        assert shell(folder, line).returncode == 0
+    change(folder / "model.onnx", folder / "suspect.onnx", scale_weight)
+    change(folder / "model.onnx", folder / "optimised.onnx", lose_metadata)
+    return folder
 
 
-def shell(place, text: str) -> subprocess.CompletedProcess:
+def shell(folder, text: str) -> subprocess.CompletedProcess:
     path = os.pathsep.join([str(command.BINARY.parent), os.path.dirname(sys.executable), os.environ["PATH"]])
-    return subprocess.run(["bash", "-c", text], cwd=place, capture_output=True, text=True, env={**os.environ, "PATH": path})
+    return subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PATH": path})
 
 
-def solve(place, title: str, step: int = 0, code: int = 0, **names: str):
-    """Runs a recipe with names filled in, and returns the value of its expression."""
+def solve(folder, title: str, step: int = 0, code: int = 0, **names: str):
+    """Runs a recipe with its placeholders replaced by `names`. Returns the value of its expression."""
     (text, expression) = RECIPES[title][step]
     for name, value in names.items():
         assert name in text
         text = text.replace(name, value)
-    result = shell(place, text)
+    result = shell(folder, text)
     assert result.returncode == code, result.stdout + result.stderr
-    return eval(expression, {"answer": json.loads((place / "answer.json").read_text())})
+    return eval(expression, {"answer": json.loads((folder / "answer.json").read_text())})
 
 
 def test_there_are_ten_recipes():
     assert len(RECIPES) == 10 and all(RECIPES.values())
 
 
-def test_the_slow_layer(folder):
-    """Compares with ONNX Runtime's own figures, because the slow layer depends on the machine's load."""
+def test_the_slowest_layer_is_found(folder):
+    """Compares with ONNX Runtime's profile, because the slowest layer depends on the machine's load."""
     found = solve(folder, "Which layer is slow?")
     events = json.loads((folder / "run.json").read_text())
     runs = sorted(event["ts"] for event in events if event["name"] == "model_run")
@@ -67,11 +68,11 @@ def test_the_slow_layer(folder):
     assert len(runs) == 20 and max(times, key=times.get) == found
 
 
-def test_the_first_wrong_layer(folder):
+def test_the_first_wrong_layer_is_found(folder):
     assert solve(folder, "Which layer is the first wrong one?") == ("blocks.2.up", ["/blocks.2/up/Gemm"])
 
 
-def test_the_exclude_list(folder, tmp_path):
+def test_the_exclude_list_meets_the_error_limit(folder, tmp_path):
     met, excluded, error = solve(folder, "Which nodes must not be quantised?")
     answer = json.loads((folder / "answer.json").read_text())
     nodes = json.loads((folder / "exclude.json").read_text())["nodes_to_exclude"]
@@ -86,7 +87,7 @@ def test_the_exclude_list(folder, tmp_path):
     assert 0 < measured <= 0.005 and measured == pytest.approx(error, rel=0.2)
 
 
-def test_the_lost_provenance(folder):
+def test_lost_provenance_is_found_and_restored(folder):
     title = "Where was provenance lost?"
     assert solve(folder, title, code=1) == ["blocks.2", "blocks.2.down", "blocks.2.norm", "blocks.2.up"]
     assert solve(folder, title, step=1) == 0
@@ -97,44 +98,44 @@ def test_the_lost_provenance(folder):
 @pytest.mark.parametrize("node, module, kind", [("/blocks.1/down/Gemm", "blocks.1.down", "Linear"),
                                                 ("/embed/Gemm", "embed", "Linear"),
                                                 ("/blocks.0/norm/LayerNormalization", "blocks.0.norm", "LayerNorm")])
-def test_the_layer_of_a_node(folder, node, module, kind):
+def test_the_layer_of_a_node_is_found(folder, node, module, kind):
     found, type_name, word = solve(folder, "Which layer does a node belong to?", NODE=node)
     assert found == module and type_name.rpartition(".")[2] == kind and word == "exact"
 
 
 @pytest.mark.parametrize("node, text", [("/blocks.1/Add", "return x + self.down(hidden)"), ("/head/Gemm", "return self.head(x)"),
                                         ("/blocks.0/Gelu", "torch.nn.functional.gelu(")])
-def test_the_source_line(folder, node, text):
-    place = str(command.ROOT / "tests")
+def test_the_source_line_is_found(folder, node, text):
+    root = str(command.ROOT / "tests")
     recipe, expression = RECIPES["Which source line does a node come from?"][0]
-    assert shell(folder, recipe.replace("NODE", node).replace("--source-root .", f"--source-root {place}")).returncode == 0
+    assert shell(folder, recipe.replace("NODE", node).replace("--source-root .", f"--source-root {root}")).returncode == 0
     file, _, line = eval(expression, {"answer": json.loads((folder / "answer.json").read_text())}).partition(":")
     lines = (command.ROOT / "tests" / file).read_text().splitlines()
     assert file == "skill/network.py" and text in lines[int(line.split()[0]) - 1]
 
 
-def test_the_differences(folder):
+def test_the_differences_are_found(folder):
     ((kind, modules, differences),) = solve(folder, "What changed between two files?")
     assert kind == "changed" and modules == ["blocks.2.up"] and "8,192 of 8,192" in differences[0]
 
 
-def test_the_unsupported_operators(folder):
+def test_the_unsupported_operators_are_found(folder):
     ((operator, module, source),) = solve(folder, "Which operators cannot be exported, and where are they?", code=4)
     assert operator == "aten::linalg_eigvalsh" and module == "spectrum" and source.startswith("network.py:")
 
 
-def test_the_split(folder):
+def test_the_split_model_gives_the_same_result(folder):
     ((name, _),) = [each.split(" ") for each in solve(folder, "How do I split the model between two modules?")]
     feeds = dict(np.load(folder / "inputs.npz"))
 
-    def run(file: str, given: dict) -> list:
-        return onnxruntime.InferenceSession(folder / file, providers=["CPUExecutionProvider"]).run(None, given)
+    def run(file: str, feeds: dict) -> list:
+        return onnxruntime.InferenceSession(folder / file, providers=["CPUExecutionProvider"]).run(None, feeds)
 
     (expected,), (middle,) = run("model.onnx", feeds), run("first.onnx", feeds)
     np.testing.assert_allclose(run("second.onnx", {name: middle})[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_gate(folder):
+def test_the_gate_fails_if_coverage_drops(folder):
     title = "How does CI fail when coverage drops?"
     assert solve(folder, title) == (True, [])
     recipe, expression = RECIPES[title][0]
@@ -148,7 +149,7 @@ def dialogues() -> dict[str, list[str]]:
     return {title: re.findall(r"^\$ (.*)$", body, re.MULTILINE) for title, body in parts}
 
 
-def test_the_dialogues(folder):
+def test_the_dialogues_show_real_output(folder):
     wrong, node, lost = dialogues().values()
     first, second = (json.loads(shell(folder, line).stdout) for line in wrong)
     assert (first["first"]["module"], first["first"]["operation"]) == ("blocks.2.up", "aten::linear")

@@ -1,4 +1,4 @@
-"""samples/generate with ONNX Runtime GenAI, which loads the folder that it writes."""
+"""Runs samples/generate with ONNX Runtime GenAI, which loads the folder that the sample writes."""
 
 import os
 import subprocess

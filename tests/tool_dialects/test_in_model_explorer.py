@@ -1,5 +1,5 @@
-"""Model Explorer itself: the extension, the graph and the figures in its server and in Chromium, and its classes
-compared with the stand-in of tests/views. Uses its own environment (tools/setup/tool_environments.sh)."""
+"""Tests the extension, the graph and node data in Model Explorer's server and in Chromium, and compares its classes
+with the stand-in of tests/views. Model Explorer has its own environment (tools/setup/tool_environments.sh)."""
 
 import json
 import os
@@ -44,8 +44,8 @@ print(json.dumps([stand_in, fields()]))
 """
 
 
-def test_the_stand_in_is_like_the_package():
-    """Compares the fields, and which of them have no default."""
+def test_the_stand_in_has_the_fields_of_the_package():
+    """Compares the fields and which of them have defaults."""
     stand_in, package = in_tool("model-explorer", FIELDS, STAND_IN)
     assert len(stand_in) > 15 and "GraphNode" in stand_in
     assert stand_in == {name: package[name] for name in stand_in}
@@ -69,7 +69,7 @@ print(json.dumps({"nodes": len(made["graphs"][0]["nodes"]), "size": len(text), "
 """
 
 
-def test_a_hundred_thousand_nodes(tmp_path):
+def test_a_hundred_thousand_nodes_are_converted_in_a_minute(tmp_path):
     path = file_of(chain(*(known(f"enc.{i // 100}.op", "matched") for i in range(100_000))), tmp_path / "m.onnx")
     result = in_tool("model-explorer", CONVERT, command.ROOT / "python", path)
     assert (result["nodes"], result["figures"]) == (100_002, 100_000) and result["seconds"] < 60
@@ -77,7 +77,7 @@ def test_a_hundred_thousand_nodes(tmp_path):
 
 
 class OpenModel:
-    """The server with an open model and a browser window; node data comes from files."""
+    """Runs the server and opens a model, with node data from files, in a browser window."""
 
     def __init__(self, folder, model, *data, extension=True):
         if not TOOL.exists():
@@ -103,13 +103,13 @@ with_chromium = pytest.mark.skipif(browser.missing() is not None, reason=str(bro
 
 
 def text_with(window, *words: str) -> str:
-    """Waits until the page contains all words; returns its text."""
+    """Waits until the page contains all words. Returns its text."""
     window.wait(f"{json.dumps(words)}.every((word) => document.body.innerText.includes(word))", 90)
     return window.run("return document.body.innerText;")
 
 
 @with_chromium
-def test_layers_and_figures_in_the_window(net, measured, tmp_path):  # noqa: F811
+def test_the_window_shows_layers_and_node_data(net, measured, tmp_path):  # noqa: F811
     confidence, time = tmp_path / "confidence.json", tmp_path / "time.json"
     command.run("model-explorer", net, "--confidence", "-o", confidence)
     command.run("profile", net, "--profile", measured, "--format", "model-explorer", "-o", time)

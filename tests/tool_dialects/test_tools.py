@@ -1,6 +1,7 @@
-"""`whence select --format` in the tools that read it, each in its own environment (tools/setup/tool_environments.sh).
+"""Tests `whence select --format` in the tools that read its output. Each tool has its own environment
+(tools/setup/tool_environments.sh).
 
-Each test passes a program to the tool's Python, which prints how the tool interpreted the text.
+Each test runs a program in the tool's Python, which prints how the tool interpreted the text.
 """
 
 import json
@@ -20,23 +21,23 @@ from functions.test_dialects import PAIR_INPUTS, Pair, in_module, quantised_modu
 pytestmark = pytest.mark.matrix
 
 
-def in_tool(tool: str, program: str, *arguments, beside: bool = False) -> object:
-    """Returns the JSON in the last line that `program` prints, run in the tool's environment, or, with `beside`, in the
-    project's environment plus the tool's packages."""
+def in_tool(tool: str, program: str, *arguments, in_project: bool = False) -> object:
+    """Runs `program` in the tool's environment, or with `in_project` in the project's environment with the tool's
+    packages. Returns the JSON in the last line that it prints."""
     folder = command.ROOT / "build" / "tools" / tool
     python = folder / "bin" / "python"
     if not python.exists():
         pytest.skip(f"no environment of {tool}: tools/setup/tool_environments.sh makes it")
     packages = os.pathsep.join(map(str, folder.glob("lib/python*/site-packages")))
-    done = subprocess.run([sys.executable if beside else python, "-c", program, *map(str, arguments)], text=True,
-                          capture_output=True, check=False, env={**os.environ, **({"PYTHONPATH": packages} if beside else {})})
+    done = subprocess.run([sys.executable if in_project else python, "-c", program, *map(str, arguments)], text=True,
+                          capture_output=True, check=False, env={**os.environ, **({"PYTHONPATH": packages} if in_project else {})})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture
 def path(tmp_path):
-    """Two layers, each a Gemm with a bias; the second one produces the model's output."""
+    """Three Gemms with biases; the last one computes the model's output."""
     file = tmp_path / "model.onnx"
     graphs.model([in_module(node("Gemm", ["x", "w", "v"], ["a"]), "/enc.0/Gemm", "enc.0"),
                   in_module(node("Relu", ["a"], ["b"]), "/enc.0/Relu", "enc.0"),
@@ -56,7 +57,7 @@ print()
 print(json.dumps([each.name for each in made.graph.node if each.op_type == "Gemm" and each.input[1] in dequantized]))
 """
 
-# The products with quantised weights, by the index of the weight in the model: 0, 1, 2.
+# Prints whether the weight of each product is quantised, in the order of the model.
 NNCF_OPENVINO = """
 import json, sys, nncf, numpy, openvino
 data = nncf.Dataset([numpy.ones((1, 8), "float32")])
@@ -86,8 +87,8 @@ def test_nncf_skips_the_modules(path, modules, remaining):
     assert in_tool("nncf", NNCF_OPENVINO, path, chosen.text) == [i not in remaining for i in range(3)]
 
 
-def test_a_plain_list_of_names_is_quantised_by_nncf_on_openvino(path):
-    """This is why there are two formats: NNCF accepts the names and still quantises the product."""
+def test_nncf_on_openvino_needs_more_than_a_list_of_names(path):
+    """This is why there are two formats: NNCF accepts the names but still quantises the product."""
     text = whence.select(path, ["enc.0"], ops=["Gemm"], format="nncf").text
     assert in_tool("nncf", NNCF_OPENVINO, path, text) == [True, True, True]
 
@@ -119,7 +120,7 @@ print(json.dumps([[node.name, node.op] for node in lines["selected"](graph)]))
 """
 
 
-def test_graphsurgeon_finds_nodes_in_bodies(path, tmp_path):
+def test_graphsurgeon_finds_nodes_in_subgraphs(path, tmp_path):
     text = whence.select(path, ["enc.0"], format="graphsurgeon").text
     assert in_tool("graphsurgeon", GRAPHSURGEON, path, text) == [["/enc.0/Gemm", "Gemm"], ["/enc.0/Relu", "Relu"]]
     file = with_body(tmp_path)
@@ -129,7 +130,7 @@ def test_graphsurgeon_finds_nodes_in_bodies(path, tmp_path):
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two blocks with layers of every kind; `keep` is the block to leave unquantised."""
+    """Two blocks with layers of every kind; the block `keep` must not be quantised."""
     whence.export(Pair().eval(), tuple(PAIR_INPUTS.values()), tmp_path / "pair.onnx")
     return tmp_path / "pair.onnx"
 
@@ -147,11 +148,11 @@ print(json.dumps(made.run(ONNXModelHandler(sys.argv[1]), sys.argv[2]).model_path
 """
 
 
-def test_olives_pass_leaves_every_layer_alone(pair, tmp_path):
+def test_olive_skips_every_layer_of_the_module(pair, tmp_path):
     text = whence.select(pair, ["keep"], format="olive").text
-    kept = quantised_modules(in_tool("olive", OLIVE, pair, tmp_path / "kept.onnx", text, beside=True))
+    kept = quantised_modules(in_tool("olive", OLIVE, pair, tmp_path / "kept.onnx", text, in_project=True))
     assert "keep" not in kept and kept.count("quant") >= 5
-    assert "keep" in quantised_modules(in_tool("olive", OLIVE, pair, tmp_path / "all.onnx", "{}", beside=True))
+    assert "keep" in quantised_modules(in_tool("olive", OLIVE, pair, tmp_path / "all.onnx", "{}", in_project=True))
 
 
 MODELOPT = """
@@ -166,17 +167,16 @@ print("null")
 """
 
 
-def test_modelopts_quantiser_leaves_every_layer_alone(pair, tmp_path):
+def test_modelopt_skips_every_layer_of_the_module(pair, tmp_path):
     text = whence.select(pair, ["keep"], format="modelopt").text
-    in_tool("modelopt", MODELOPT, pair, tmp_path / "kept.onnx", text, beside=True)
+    in_tool("modelopt", MODELOPT, pair, tmp_path / "kept.onnx", text, in_project=True)
     kept = quantised_modules(tmp_path / "kept.onnx")
     assert "keep" not in kept and "quant" in kept
-    in_tool("modelopt", MODELOPT, pair, tmp_path / "all.onnx", "{}", beside=True)
+    in_tool("modelopt", MODELOPT, pair, tmp_path / "all.onnx", "{}", in_project=True)
     assert "keep" in quantised_modules(tmp_path / "all.onnx")
 
 
-# For each kind of layer: whether a model with only this layer is quantised, in the form of the first argument, without
-# a scope and with the given one.
+# For each file, prints whether NNCF quantises the model, without an ignored scope and with the scope of the file.
 NNCF_LAYERS = """
 import json, sys, nncf, numpy, onnx, openvino
 found = {}
@@ -217,7 +217,7 @@ NEVER_QUANTISED = {("lstm", "nncf")}
 
 
 @pytest.mark.parametrize("kind", ["nncf", "nncf-openvino"])
-def test_nncf_leaves_every_kind_of_layer_alone(kind, tmp_path):
+def test_nncf_skips_every_kind_of_layer(kind, tmp_path):
     jobs = {}
     for name, (layer, shape) in LAYERS.items():
         file = tmp_path / f"{name}.onnx"

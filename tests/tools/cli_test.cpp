@@ -1,4 +1,4 @@
-// Tests the helpers of the command line: sizes, errors, descriptions.
+// Tests the helpers of the command line: sizes, usage errors, descriptions.
 #include "tools/whence/cli.h"
 
 #include <gtest/gtest.h>

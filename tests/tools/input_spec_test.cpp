@@ -1,4 +1,4 @@
-// Tests input specifications and dynamic axes: each row is a text and its meaning, or its error.
+// Tests input specifications and dynamic axes: each row is a text and its meaning or its error.
 #include "annotator/app/input_spec.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(InputSpec, ReadsTheCommandLineSyntax) {
   }
 }
 
-// The message must contain `piece`, and the remedy `remedy`.
+// Expects an error whose message contains `piece` and whose remedy contains `remedy`.
 template <class Parse>
 void expect_refused(const std::string& text, const std::string& piece, const std::string& remedy, Parse parse) {
   try {
@@ -48,7 +48,7 @@ void expect_refused(const std::string& text, const std::string& piece, const std
   }
 }
 
-TEST(InputSpec, NamesTheWrongPiece) {
+TEST(InputSpec, ReportsTheInvalidPart) {
   const char* rows[][3] = {
       {"x", "no shape", "int64[1,16]"},
       {"x=float32", "no shape", "int64[1,16]"},
@@ -85,7 +85,7 @@ TEST(DynamicAxes, NamesAxesAsPyTorchDoes) {
   EXPECT_EQ(axes[2].symbol, "x_dynamic_axes_3");
 }
 
-TEST(DynamicAxes, TakesSeveralInputs) {
+TEST(DynamicAxes, ReadsSeveralInputs) {
   const std::vector<DynamicAxis> axes = parse_dynamic("x:0=batch,1=seq,x:2=h,net:y.0:-1");
   ASSERT_EQ(axes.size(), 4U);
   EXPECT_EQ(axes[1].input, "x");
@@ -96,7 +96,7 @@ TEST(DynamicAxes, TakesSeveralInputs) {
   EXPECT_EQ(axes[3].axis, -1);
 }
 
-TEST(DynamicAxes, NamesTheWrongPiece) {
+TEST(DynamicAxes, ReportsTheInvalidPart) {
   const char* rows[][2] = {
       {"0=batch", "no input name"},
       {":0=batch", "no input name"},

@@ -1,12 +1,12 @@
-"""Writes fixtures/VERSION/ with the running PyTorch: the files that users of that version have.
+"""Writes fixtures/VERSION/ with the running PyTorch: files as users of that version have them.
 
     ln -sfn $PWD/build/torch-2.15.0/venv $PWD/tests/torch_versions /opt/whence-fixtures/
     /opt/whence-fixtures/venv/bin/python /opt/whence-fixtures/torch_versions/make_fixtures.py
 
-Run it after `make test-torch VERSION=2.15.0`, whose recorder (or WHENCE_PLUGIN) records the sidecar, and from this
-path, because archives store source paths and must not name a machine. A folder is written once and kept: whence must
-always read the files of that version. Inputs and outputs are PyTorch's, for inputs that differ from the archives'
-example inputs; the sidecar is the recording of the trace.
+Run it after `make test-torch VERSION=2.15.0`, whose recorder (or $WHENCE_PLUGIN) records the sidecar during the trace.
+Run it from this path, because archives store source paths, which must not depend on the machine. A folder is written
+once and never changed, because whence must always read the files of that version. cases.json has inputs other than the
+example inputs, with PyTorch's outputs.
 """
 
 import json
@@ -32,7 +32,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """x: float32[n, 6, 4] -> float32[n, 2]: a convolution, a block that is called twice, and a size read by Python."""
+    """x: float32[n, 6, 4] -> float32[n, 2]. A convolution, a block that is called twice, and a size read by Python."""
 
     def __init__(self):
         super().__init__()

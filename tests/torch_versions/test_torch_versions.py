@@ -1,4 +1,4 @@
-"""Files of each supported PyTorch version are read, exported and annotated, and give that version's results."""
+"""Tests that files of each supported PyTorch version can be exported and annotated, and give that version's results."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from sidecar import Sidecar
 VERSIONS = sorted((Path(__file__).parent / "fixtures").iterdir(), key=lambda folder: tuple(map(int, folder.name.split("."))))
 BLOCK = [("block.norm", "LayerNormalization", 0), ("block.norm", "LayerNormalization", 1)]
 MODULES = {"conv", "block", "block.norm", "block.linear", "head"}
-AT_ITS_SIZE, AT_ANY_SIZE = slice(0, 1), slice(0, 2)
+EXAMPLE_SIZE, BOTH_SIZES = slice(0, 1), slice(0, 2)
 
 
 def export(archive: Path, folder: Path, *options) -> Path:
@@ -32,7 +32,7 @@ def check_results(model: Path, cases: list[dict]) -> None:
         numpy.testing.assert_allclose(output, case["output"], rtol=1e-5, atol=1e-5)
 
 
-def places(model: Path) -> list[tuple[str, str, int]]:
+def origins(model: Path) -> list[tuple[str, str, int]]:
     """Returns the module, operator and call of every node."""
     keys = [(node.op_type, {entry.key: entry.value for entry in node.metadata_props})
             for node in onnx.load(model).graph.node]
@@ -45,7 +45,7 @@ def minor(version: str) -> str:
 
 def check_annotated(model: Path, cases: list[dict]) -> None:
     check_results(model, cases)
-    found = places(model)
+    found = origins(model)
     assert {module for module, _, _ in found} - {""} == MODULES
     assert [place for place in found if place[1] == "LayerNormalization"] == BLOCK
 
@@ -60,7 +60,7 @@ def cases(version) -> list[dict]:
     return json.loads((version / "cases.json").read_text())
 
 
-def test_the_ends_of_the_range_exist():
+def test_the_oldest_and_newest_version_have_fixtures():
     text = (command.ROOT / "tools" / "cmake" / "torch.cmake").read_text()
     ends = re.findall(r"WHENCE_TORCH_(?:OLDEST|NEWEST) ([\d.]+)\)", text)
     assert len(ends) == 2
@@ -68,19 +68,19 @@ def test_the_ends_of_the_range_exist():
 
 
 @pytest.mark.parametrize("archive, options, sizes", [
-    ("traced.pt", (), AT_ITS_SIZE),
-    ("traced.pt", ("--dynamic", "x:0=batch"), AT_ANY_SIZE),
-    ("scripted.pt", ("--input", "x=float32[2,6,4]", "--dynamic", "x:0=batch"), AT_ANY_SIZE),
-    ("static.pt2", (), AT_ITS_SIZE),
-    ("dynamic.pt2", (), AT_ANY_SIZE),
+    ("traced.pt", (), EXAMPLE_SIZE),
+    ("traced.pt", ("--dynamic", "x:0=batch"), BOTH_SIZES),
+    ("scripted.pt", ("--input", "x=float32[2,6,4]", "--dynamic", "x:0=batch"), BOTH_SIZES),
+    ("static.pt2", (), EXAMPLE_SIZE),
+    ("dynamic.pt2", (), BOTH_SIZES),
 ])
-def test_archives(version, cases, archive, options, sizes, tmp_path):
+def test_archives_are_exported(version, cases, archive, options, sizes, tmp_path):
     model = export(version / archive, tmp_path, *options)
     check_annotated(model, cases[sizes])
 
 
-def test_files_of_its_own_exporter_are_annotated(version, cases, tmp_path):
-    """With the keys that this exporter writes, and without them."""
+def test_files_of_the_versions_exporter_are_annotated(version, cases, tmp_path):
+    """The files may have the metadata of this exporter or none."""
     command.run("record", version / "dynamic.pt2", "-o", tmp_path / "m.whence.json")
     model = onnx.load(version / "dynamo.onnx")
     for node in model.graph.node:
@@ -93,8 +93,8 @@ def test_files_of_its_own_exporter_are_annotated(version, cases, tmp_path):
 
 @pytest.mark.parametrize("version", [folder for folder in VERSIONS if (folder / "recorded.whence.json").exists()],
                          ids=lambda folder: folder.name)
-def test_its_recording(version, cases, tmp_path):
-    """A recording by that PyTorch equals the recording of its archive, and annotates the file of its exporter."""
+def test_a_recording_by_that_version_is_used(version, cases, tmp_path):
+    """A recording by that PyTorch equals the recording of the archive, and annotates the file of the exporter."""
     recorded = version / "recorded.whence.json"
     command.run("record", version / "traced.pt", "-o", tmp_path / "archive.whence.json")
 

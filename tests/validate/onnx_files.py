@@ -23,7 +23,7 @@ def known(module: str, confidence: str = "exact") -> dict:
 
 
 def model(nodes: list, path, initializers=(), ir_version: int = 10, functions=(), opsets=None) -> str:
-    """Writes a model from x (float32[2]) to the last node's output. It is not checked, so it may be invalid."""
+    """Writes a model from x (float32[2]) to the last node's output. Does not check it, so it may be invalid."""
     graph = helper.make_graph(
         nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
         [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, [2])], list(initializers))
@@ -34,7 +34,7 @@ def model(nodes: list, path, initializers=(), ir_version: int = 10, functions=()
 
 
 def chain(*metadata: dict) -> list:
-    """Returns consecutive Relu nodes, one for each set of metadata."""
+    """Returns a chain of Relu nodes, one for each set of metadata."""
     values = ["x", *(f"v{i}" for i in range(len(metadata)))]
     return [node("Relu", [values[i]], values[i + 1], f"n{i}", keys) for i, keys in enumerate(metadata)]
 

@@ -1,4 +1,4 @@
-"""For each check, an invalid file, and a valid file without a finding."""
+"""Tests each check on an invalid file and on a valid one."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from validate.onnx_files import CONFIDENCE, ID, MODULE, add_key, chain, external
 
 
 def codes(path, *options) -> dict:
-    """Returns {code: subjects} of the findings, and asserts that the exit code agrees with them."""
+    """Returns {code: subjects} of the findings. Asserts that the exit code agrees with them."""
     result = command.run("validate", path, "--json", *options, code=None)
     report = json.loads(result.stdout)
     assert result.returncode == (0 if report["clean"] else 1)
@@ -34,7 +34,7 @@ def test_v102_duplicate_node_name(tmp_path):
     assert codes(path) == {"V102": ["same"]}
 
 
-def test_v102_enters_branches(tmp_path):
+def test_v102_includes_branches(tmp_path):
     branch = helper.make_graph([node("Relu", ["x"], "b", "same")], "branch", [],
                                [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2])])
     nodes = [node("Relu", ["x"], "y", "same"),
@@ -48,7 +48,7 @@ def test_v103_duplicate_metadata_key(tmp_path):
     assert codes(model(nodes, tmp_path / "m.onnx")) == {"V103": ["n0"]}
 
 
-def test_v103_on_the_model_itself(tmp_path):
+def test_v103_includes_the_model(tmp_path):
     path = model(chain({}), tmp_path / "m.onnx")
     proto = onnx.load(path)
     add_key(proto, "k", "1")
@@ -62,7 +62,7 @@ def test_v104_metadata_under_an_old_ir_version(tmp_path):
     assert codes(model(chain({}, {}), tmp_path / "m.onnx", ir_version=9)) == {}
 
 
-def test_v104_on_all_metadata(tmp_path):
+def test_v104_includes_all_metadata(tmp_path):
     inner = node("Add", ["a", "a"], "b", "add", known("m"))
     twice = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [inner], [helper.make_opsetid("", 18)])
     path = model([node("Twice", ["x"], "y", "call", domain="pkg.mine")], tmp_path / "m.onnx", functions=[twice],
@@ -212,7 +212,7 @@ def test_v202_external_span_does_not_fit(tmp_path, spans):
 
 
 @pytest.mark.parametrize("spans", [{}, {"offset": 8}, {"offset": 8, "length": 8}])
-def test_external_spans_that_fit(tmp_path, spans):
+def test_external_spans_that_fit_have_no_finding(tmp_path, spans):
     (tmp_path / "w.bin").write_bytes(bytes(16))
     assert codes(with_external(tmp_path, external("w", "w.bin", **spans))) == {}
 
@@ -233,7 +233,7 @@ def test_v203_through_a_symbolic_link(tmp_path):
     assert codes(with_external(folder, external("w", "w.bin"))) == {"V203": ["w"]}
 
 
-def test_external_data_in_an_attribute(tmp_path):
+def test_external_data_in_an_attribute_is_checked(tmp_path):
     nodes = [node("Constant", [], "w", "constant", value=external("inner", "gone.bin")),
              node("Add", ["x", "w"], "y", "add")]
     assert codes(model(nodes, tmp_path / "m.onnx")) == {"V201": ["inner"]}
@@ -261,19 +261,19 @@ def test_v301_malformed_provenance(tmp_path, keys):
     {"pkg.whence.op": "fused:1,2"},
     {MODULE: "a", "pkg.whence.op": "3"},
 ])
-def test_well_formed_provenance(tmp_path, keys):
+def test_well_formed_provenance_has_no_finding(tmp_path, keys):
     assert codes(model(chain(keys), tmp_path / "m.onnx")) == {}
 
 
-def test_v401_needs_full(tmp_path):
+def test_v401_requires_full(tmp_path):
     path = model([node("Relu", ["missing"], "y", "a")], tmp_path / "m.onnx")
     assert codes(path) == {}
     assert list(codes(path, "--full")) == ["V401"]
 
 
 def after(tmp_path, before: list, nodes: list, *keys_of_model) -> dict:
-    """Returns the findings on a tool that turned `before` into `nodes`; both models may have metadata."""
-    paths = [model(made, tmp_path / name) for made, name in ((before, "before.onnx"), (nodes, "after.onnx"))]
+    """Returns the findings on a tool that turned `before` into `nodes`. The models may have metadata."""
+    paths = [model(nodes_of_file, tmp_path / name) for nodes_of_file, name in ((before, "before.onnx"), (nodes, "after.onnx"))]
     for path, keys in zip(paths, keys_of_model, strict=False):
         proto = onnx.load(path)
         for key, value in keys.items():
@@ -318,7 +318,7 @@ def test_v602_provenance_changed(tmp_path, change):
     assert after(tmp_path, chain(*before), chain({**before[0], **change}, before[1])) == {"V602": ["n0"]}
 
 
-def test_v602_and_v604_allow_unattributed_only_if_a_part_was(tmp_path):
+def test_v602_and_v604_allow_unattributed_only_if_an_old_node_was(tmp_path):
     unknown = {CONFIDENCE: "unattributed"}
     for nodes, code, subject in ((fused(unknown), "V604", "fused"), ([node("Relu", ["x"], "v1", "n1", unknown)], "V602", "n1")):
         assert subject in after(tmp_path, chain(ONE, TWO), nodes)[code]
@@ -350,7 +350,7 @@ def test_v604_provenance_not_joined(tmp_path):
     assert after(tmp_path, chain(ONE, TWO), fused(TWO)) == {"V604": ["fused"]}
 
 
-def test_v605_module_not_the_ancestor(tmp_path):
+def test_v605_module_is_not_the_ancestor(tmp_path):
     assert after(tmp_path, chain(ONE, TWO), fused({**BOTH, MODULE: ""})) == {"V605": ["fused"]}
 
 
@@ -384,7 +384,7 @@ def without(metadata: dict, key: str) -> dict:
     return {name: value for name, value in metadata.items() if name != key}
 
 
-def test_each_part_of_a_split_node_has_all_its_metadata(tmp_path):
+def test_each_part_of_a_split_node_needs_all_its_metadata(tmp_path):
     assert after(tmp_path, product(PRODUCT), split(PRODUCT, PRODUCT)) == {}
     for wrong in (without(PRODUCT, ID), {**PRODUCT, MODULE: ""}, {CONFIDENCE: "unattributed"}, {**PRODUCT, CONFIDENCE: "matched"},
                   {**PRODUCT, "pkg.whence.call": "1"}, {**PRODUCT, "pkg.whence.op": "fused:3"}):
@@ -401,7 +401,7 @@ def product_keys(names: str) -> dict:
     return origin("", json.dumps(ids, separators=(",", ":")), modules=json.dumps(modules, separators=(",", ":")), op=f"fused:{numbers}")
 
 
-def test_each_of_several_new_nodes_has_all(tmp_path):
+def test_each_of_several_new_nodes_needs_all_the_metadata(tmp_path):
     def joined(first: dict, second: dict) -> list:
         parts = helper.make_node("Split", ["t"], ["q", "k", "v"], name="parts")
         for key, value in second.items():
@@ -433,7 +433,7 @@ def test_an_unattributed_part_limits_a_fused_node(tmp_path):
     assert after(tmp_path, chain(ONE, unknown), fused(unknown)) == {}
 
 
-def test_merged_equal_nodes_are_joined(tmp_path):
+def test_the_metadata_of_merged_equal_nodes_is_joined(tmp_path):
     def twins(reads: str, metadata: dict, *more) -> list:
         return [node("Relu", ["x"], "v0", "n0", metadata), *more, node("Add", ["v0", reads], "y", "sum", PRODUCT)]
 
@@ -469,7 +469,7 @@ INSERTED = {**known("a.b", "inferred"), RULE: "inserted"}
     ({ID: "a.b/0/relu/0"}, "V608"), ({RULE: "carried"}, "V608"), ({"pkg.whence.op": "3"}, "V608"),
     ({CONFIDENCE: "exact"}, "V603"), ({CONFIDENCE: "matched"}, "V603"), ({MODULE: "a"}, "V603")])
 def test_v608_inserted_claims_too_much(tmp_path, change, code):
-    """The inserted node is before an unchanged node, or after it and now computes its output value."""
+    """The inserted node is before an unchanged node, or after it; then it computes that node's former output."""
     def edits(metadata: dict) -> list:
         return [[node("Cast", ["x"], "c", "new", metadata, to=1), node("Relu", ["c"], "v0", "n0", ONE), *chain(ONE, TWO)[1:]],
                 [node("Relu", ["x"], "c", "n0", ONE), node("Cast", ["c"], "v0", "new", metadata, to=1), *chain(ONE, TWO)[1:]]]
@@ -510,7 +510,7 @@ def test_a_tool_that_renames_everything_has_no_finding(tmp_path):
     assert after(tmp_path, before, renamed) == {}
 
 
-def test_findings_of_a_tool_name_the_rule_and_a_remedy(tmp_path):
+def test_findings_on_a_tool_have_a_rule_and_a_remedy(tmp_path):
     paths = [model(chain(metadata), tmp_path / name) for metadata, name in ((ONE, "a.onnx"), ({}, "b.onnx"))]
     result = command.run("validate", paths[1], "--conformance", paths[0], "--json", code=1)
     finding, = json.loads(result.stdout)["findings"]

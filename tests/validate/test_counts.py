@@ -1,4 +1,4 @@
-"""Every count of nodes by confidence agrees with the keys on the nodes."""
+"""Tests that every count of nodes by confidence agrees with the metadata on the nodes."""
 
 import collections
 import json
@@ -11,7 +11,7 @@ from torch import nn
 import command
 from validate.test_from import optimise
 
-WORDS = ("exact", "matched", "inferred", "ancestor", "unattributed")
+CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
 
 class Half(torch.nn.Module):
@@ -50,12 +50,12 @@ def keys(node) -> dict:
 def key_counts(path) -> dict:
     found = collections.Counter(keys(node).get("pkg.whence.confidence") for node in all_nodes(onnx.load(path).graph))
     assert None not in found
-    return {word: found[word] for word in WORDS}
+    return {confidence: found[confidence] for confidence in CONFIDENCES}
 
 
 def counts_of(report: dict) -> dict:
-    assert report["nodes"] == sum(report[word] for word in WORDS)
-    return {word: report[word] for word in WORDS}
+    assert report["nodes"] == sum(report[confidence] for confidence in CONFIDENCES)
+    return {confidence: report[confidence] for confidence in CONFIDENCES}
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +70,18 @@ def gated(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def all_words(gated, tmp_path_factory):
-    """Returns an annotated file with each of the five confidences."""
-    path = tmp_path_factory.mktemp("words") / "words.onnx"
+def all_confidences(gated, tmp_path_factory):
+    """Returns an annotated file that has each of the five confidences."""
+    path = tmp_path_factory.mktemp("confidences") / "all.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", path)
     model = onnx.load(path)
     for i, node in enumerate(all_nodes(model.graph)):
-        if WORDS[i:i + 1] == ("unattributed",):  # such a node has no module, V301
+        if CONFIDENCES[i:i + 1] == ("unattributed",):  # these nodes have no module (V301)
             del node.metadata_props[:]
             node.metadata_props.add(key="pkg.whence.confidence", value="unattributed")
         for entry in node.metadata_props:
-            if entry.key == "pkg.whence.confidence" and i < len(WORDS):
-                entry.value = WORDS[i]
+            if entry.key == "pkg.whence.confidence" and i < len(CONFIDENCES):
+                entry.value = CONFIDENCES[i]
     onnx.save(model, path)
     assert all(key_counts(path).values())
     return path
@@ -93,17 +93,17 @@ def test_annotate_counts_its_metadata(gated, tmp_path):
     assert counts_of(report) == key_counts(out) and report["inferred"] > 0
     assert counts_of(command.run_json("validate", out)["coverage"]) == key_counts(out)
     output = command.run("annotate", gated[0], "--sidecar", gated[1], "-o", out).stdout
-    words = ", ".join(f"{report[word]} {word}" for word in WORDS if report[word])
-    assert f"{report['nodes']} nodes: {words}" in output
+    confidences = ", ".join(f"{report[confidence]} {confidence}" for confidence in CONFIDENCES if report[confidence])
+    assert f"{report['nodes']} nodes: {confidences}" in output
 
 
 @pytest.mark.parametrize("how", ["again", "names", "from", "functions"])
-def test_annotate_counts_old_metadata(gated, all_words, tmp_path, how):
-    """Also in files that are annotated already, completely or except for one node."""
-    options = {"again": ["--sidecar", gated[1]], "names": [], "from": ["--from", all_words],
+def test_annotate_counts_old_metadata(gated, all_confidences, tmp_path, how):
+    """The file is already annotated, completely or except for one node."""
+    options = {"again": ["--sidecar", gated[1]], "names": [], "from": ["--from", all_confidences],
                "functions": ["--sidecar", gated[1], "--functions", "depth=1"]}[how]
     source, out = tmp_path / "source.onnx", tmp_path / "out.onnx"
-    model = onnx.load(all_words)
+    model = onnx.load(all_confidences)
     if how in ("names", "from"):
         del model.graph.node[-1].metadata_props[:]
     onnx.save(model, source)
@@ -114,8 +114,8 @@ def test_annotate_counts_old_metadata(gated, all_words, tmp_path, how):
 
 
 @pytest.mark.parametrize("source", ["sidecar", "from"])
-def test_a_node_stated_as_unattributed_stays_so(gated, tmp_path, source):
-    """annotate states this for nodes without a module; a module that is found later is not written."""
+def test_unattributed_nodes_stay_unattributed(gated, tmp_path, source):
+    """annotate gives this confidence to nodes without a module. Later runs keep it even if they find a module."""
     full, part, out = (tmp_path / f"{name}.onnx" for name in ("full", "part", "out"))
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     model = onnx.load(full)
@@ -127,7 +127,7 @@ def test_a_node_stated_as_unattributed_stays_so(gated, tmp_path, source):
     assert report["unattributed"] == 1
 
 
-def test_selected_keys_keep_confidence(gated, tmp_path):
+def test_confidence_is_written_with_any_selection_of_keys(gated, tmp_path):
     full, few = tmp_path / "full.onnx", tmp_path / "few.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", few, "--keys", "module,source")
@@ -136,53 +136,53 @@ def test_selected_keys_keep_confidence(gated, tmp_path):
         assert "pkg.whence.rule" not in keys(node) and keys(node)["pkg.whence.confidence"]
 
 
-@pytest.mark.parametrize("word", [None, "certain", "EXACT"])
-def test_a_module_without_a_valid_confidence_is_an_ancestor(gated, tmp_path, word):
-    """Also on nodes with a stamp, which states no confidence."""
+@pytest.mark.parametrize("confidence", [None, "certain", "EXACT"])
+def test_a_module_without_a_valid_confidence_is_an_ancestor(gated, tmp_path, confidence):
+    """This includes nodes with a stamp, which has no confidence."""
     full, bare, out = tmp_path / "full.onnx", tmp_path / "bare.onnx", tmp_path / "out.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     model = onnx.load(full)
     for node in all_nodes(model.graph):
-        kept = [(entry.key, entry.value) for entry in node.metadata_props if entry.key != "pkg.whence.confidence"]
+        entries = [(entry.key, entry.value) for entry in node.metadata_props if entry.key != "pkg.whence.confidence"]
         del node.metadata_props[:]
-        for key, value in kept + [("pkg.whence.confidence", word)] * (word is not None):
+        for key, value in entries + [("pkg.whence.confidence", confidence)] * (confidence is not None):
             node.metadata_props.add(key=key, value=value)
     onnx.save(model, bare)
-    coverage = counts_of(command.run_json("validate", bare, code=0 if word is None else 1)["coverage"])
+    coverage = counts_of(command.run_json("validate", bare, code=0 if confidence is None else 1)["coverage"])
     assert coverage["ancestor"] == sum(coverage.values()) > 0
     report = command.run_json("annotate", gated[0], "--from", bare, "-o", out)
     assert counts_of(report)["ancestor"] == sum(counts_of(report).values())
 
 
-def test_reports_agree(all_words, tmp_path):
-    expected = key_counts(all_words)
+def test_reports_have_the_same_counts(all_confidences, tmp_path):
+    expected = key_counts(all_confidences)
     covered = expected["exact"] + expected["matched"] + expected["inferred"]
-    coverage = command.run_json("validate", all_words)["coverage"]
+    coverage = command.run_json("validate", all_confidences)["coverage"]
     assert counts_of(coverage) == expected and coverage["covered"] == covered
-    command.run("report", all_words, "-o", tmp_path / "report.md")
+    command.run("report", all_confidences, "-o", tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
-    for word, count in [*expected.items(), ("**covered**", covered)]:
-        assert f"| {word} | {count} | " in text
-    command.run("report", all_words, "-o", tmp_path / "report.html")
+    for confidence, count in [*expected.items(), ("**covered**", covered)]:
+        assert f"| {confidence} | {count} | " in text
+    command.run("report", all_confidences, "-o", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     at = page.index('"coverage":')
     assert json.loads(page[page.index("[", at):page.index("]", at) + 1]) == list(expected.values())
 
 
-def test_the_package_agrees(gated, tmp_path, monkeypatch):
+def test_the_python_package_has_the_same_counts(gated, tmp_path, monkeypatch):
     monkeypatch.setenv("WHENCE", str(command.BINARY))
     monkeypatch.syspath_prepend(str(command.ROOT / "python"))
     import whence
     report = whence.annotate(gated[0], gated[1], output=tmp_path / "out.onnx")
     expected = key_counts(tmp_path / "out.onnx")
-    assert {word: getattr(report, word) for word in WORDS} == expected
+    assert {confidence: getattr(report, confidence) for confidence in CONFIDENCES} == expected
     coverage = whence.validate(tmp_path / "out.onnx").coverage
-    assert {word: getattr(coverage, word) for word in WORDS} == expected
+    assert {confidence: getattr(coverage, confidence) for confidence in CONFIDENCES} == expected
 
 
 @pytest.mark.parametrize("annotated", [True, False], ids=["after annotate", "before annotate"])
 def test_an_operator_of_a_runtime_is_not_exact(small_export, annotated, tmp_path):
-    """ONNX Runtime's optimisers copy the metadata of one of the nodes that they fuse."""
+    """ONNX Runtime's optimisers copy the metadata of only one of the nodes that they fuse."""
     model, sidecar = small_export
     if annotated:
         command.run("annotate", model, "--sidecar", sidecar, "-o", tmp_path / "annotated.onnx")
@@ -200,9 +200,9 @@ def test_an_operator_of_a_runtime_is_not_exact(small_export, annotated, tmp_path
         assert key_counts(tmp_path / "again.onnx")["inferred"] == 1
 
 
-def test_an_operator_of_a_runtime_keeps_its_own_confidence(tmp_path):
-    """The keys that annotate wrote for a fused node belong to it: every count and every later run uses them unchanged,
-    until a tool changes the operator of the node."""
+def test_an_operator_of_a_runtime_keeps_the_confidence_that_annotate_wrote(tmp_path):
+    """Every count and every later run uses the metadata that annotate wrote for a fused node, until a tool changes the
+    node's operator."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 24, 3), nn.ReLU()).eval()
     x = torch.randn(1, 8, 12, 12)

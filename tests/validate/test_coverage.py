@@ -1,4 +1,4 @@
-"""Coverage figures, thresholds, modules without nodes: `whence validate` on handmade files and on exported models."""
+"""Tests `whence validate` on handmade files and exported models: coverage, thresholds, modules without nodes."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ from validate.onnx_files import chain, known, model, node
 
 @functools.cache
 def annotated(name: str) -> tuple[str, str]:
-    """Returns the annotated ONNX file and the sidecar of a model in the zoo."""
+    """Returns the annotated ONNX file and the sidecar of a model from the zoo."""
     path, sidecar = zoo.folder() / f"{name}.annotated.onnx", zoo.folder() / f"{name}.annotated.whence.json"
     command.run("export", zoo.trace(name), "-o", path, "--annotate", "--inputs", zoo.inputs_file(name),
                 "--sidecar-out", sidecar)
@@ -69,7 +69,7 @@ def test_v501_thresholds(tmp_path):
 
 
 @pytest.mark.parametrize("threshold", ["exact", "exact=", "exact=101", "exact=-1", "sure=90", "exact=9x", "exact=nan"])
-def test_wrong_thresholds_are_usage_errors(tmp_path, threshold):
+def test_invalid_thresholds_are_usage_errors(tmp_path, threshold):
     path = model(chain({}), tmp_path / "m.onnx")
     assert "E0101" in command.run("validate", path, "--min", threshold, code=2).stderr
 
@@ -83,8 +83,8 @@ def test_an_exported_model_is_covered_and_clean():
     assert coverage["exact"] >= 0.95 * coverage["nodes"]
 
 
-def test_stamps_and_sidecar_give_the_annotated_figures(tmp_path):
-    """The figures of a file that is not annotated yet are computed from its stamps."""
+def test_stamps_and_sidecar_have_the_coverage_of_the_annotated_file(tmp_path):
+    """The coverage of a file that is not annotated is computed from its stamps."""
     path, sidecar = annotated("bert_tiny")
     plain = tmp_path / "plain.onnx"
     command.run("export", zoo.trace("bert_tiny"), "-o", plain, "--inputs", zoo.inputs_file("bert_tiny"))
@@ -94,14 +94,14 @@ def test_stamps_and_sidecar_give_the_annotated_figures(tmp_path):
     assert reports[0]["modules"] == reports[1]["modules"]
 
 
-def test_reasons_of_modules_without_a_node():
+def test_modules_without_a_node_have_a_reason():
     path, sidecar = annotated("shared_block")
     report = command.run_json("validate", path, "-s", sidecar)
-    silent = {row["path"]: row["reason"] for row in report["modules_without_node"]}
-    assert silent == {"unused": "never_called", "tail.1": "computes_nothing"}
+    without_node = {row["path"]: row["reason"] for row in report["modules_without_node"]}
+    assert without_node == {"unused": "never_called", "tail.1": "computes_nothing"}
     path, sidecar = annotated("bert_tiny")
-    silent = {row["path"]: row for row in command.run_json("validate", path, "-s", sidecar)["modules_without_node"]}
-    dropout = silent["encoder.layer.0.output.dropout"]
+    without_node = {row["path"]: row for row in command.run_json("validate", path, "-s", sidecar)["modules_without_node"]}
+    dropout = without_node["encoder.layer.0.output.dropout"]
     assert (dropout["reason"], dropout["operations"]) == ("eliminated", {"aten::dropout": 1})
 
 
@@ -121,16 +121,16 @@ class Offset(torch.nn.Module):
         return x + self.grid()
 
 
-def test_modules_folded_into_constants(tmp_path):
+def test_modules_folded_into_constants_are_listed(tmp_path):
     zoo.trace_module(Offset(), {"x": torch.ones(4)}).save(str(tmp_path / "m.pt"))
     path, sidecar = tmp_path / "m.onnx", tmp_path / "m.json"
     command.run("export", tmp_path / "m.pt", "-o", path, "--sidecar-out", sidecar, "--annotate")
     report = command.run_json("validate", path, "-s", sidecar)
-    silent = [(row["path"], row["reason"], row["operations"]) for row in report["modules_without_node"]]
-    assert silent == [("grid", "constant", {"aten::arange": 1, "aten::mul": 1})]
+    without_node = [(row["path"], row["reason"], row["operations"]) for row in report["modules_without_node"]]
+    assert without_node == [("grid", "constant", {"aten::arange": 1, "aten::mul": 1})]
 
 
-def test_without_a_sidecar_silent_modules_are_unknown(tmp_path):
+def test_without_a_sidecar_modules_without_nodes_are_unknown(tmp_path):
     assert command.run_json("validate", model(chain(known("a")), tmp_path / "m.onnx"))["modules_without_node"] is None
 
 
@@ -166,7 +166,7 @@ def test_json_follows_its_schema(tmp_path):
         schema("validate").validate(command.run_json("validate", *arguments, code=None))
 
 
-def test_text_is_plain_without_a_terminal(tmp_path):
+def test_text_has_no_colour_without_a_terminal(tmp_path):
     path = model(chain(known("a"), {}), tmp_path / "m.onnx")
     assert "\033" not in command.run("validate", path).stdout
 

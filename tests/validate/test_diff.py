@@ -1,4 +1,4 @@
-"""`whence diff`: the change of each node, by module."""
+"""Tests `whence diff`: the change of each node, by module."""
 
 import json
 
@@ -17,14 +17,14 @@ def diff(*arguments, code: int = 0) -> dict:
 
 
 def counts(**changes: int) -> dict:
-    """Returns the counts of all kinds of changes; a kind that is not passed has the count 0."""
+    """Returns the counts of all kinds of changes; omitted kinds have the count 0."""
     kinds = ("added", "removed", "fused", "replaced", "changed", "renamed", "moved")
     assert set(changes) <= set(kinds)
     return {kind: changes.get(kind, 0) for kind in kinds}
 
 
 def fused_model(path, before: bool) -> str:
-    """Writes conv and norm as two nodes, or as one node with the norm's output, between two other nodes."""
+    """Writes conv and norm between two other nodes: as two nodes, or as one node with the norm's output."""
     first = node("Relu", ["x"], "a", "first", known("stem"))
     last = node("Relu", ["c"], "d", "last", known("head"))
     if before:
@@ -57,7 +57,7 @@ def test_annotating_only_renames(tmp_path):
     assert (changes["added"], changes["removed"], changes["fused"]) == (0, 0, 0)
 
 
-def test_fused_nodes_name_the_old_nodes(tmp_path):
+def test_fused_nodes_list_the_old_nodes(tmp_path):
     result = diff(fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False))
     assert result["changes"] == counts(fused=1)
     changed = result["changed_nodes"][0]
@@ -69,8 +69,8 @@ def test_fused_nodes_name_the_old_nodes(tmp_path):
 
 
 def three_blocks(path, before: bool, keys: bool = True) -> str:
-    """Writes three blocks of conv and act, as before or after a tool. The tool renames all values between the blocks,
-    fuses the two nodes of the first block, and inserts a node before the other blocks."""
+    """Writes three blocks of conv and act, before or after a tool that renames all values between the blocks, fuses the
+    two nodes of the first block, and inserts a node before each other block."""
     def at(name, *several):
         more = {"pkg.whence.modules": json.dumps(several)} if several else {}
         return {**known(name), **more} if keys else {}
@@ -91,8 +91,8 @@ def three_blocks(path, before: bool, keys: bool = True) -> str:
     return model(nodes, path)
 
 
-def test_modules_pair_the_nodes_of_both_files(tmp_path):
-    """All values between the blocks have new names, so values would pair all nodes with all nodes."""
+def test_nodes_are_paired_by_module(tmp_path):
+    """All values between the blocks have new names, so value names cannot tell which nodes belong together."""
     result = diff(three_blocks(tmp_path / "a.onnx", True), three_blocks(tmp_path / "b.onnx", False))
     assert result["changes"] == counts(added=2, fused=1, renamed=4)
     fused, = (each for each in result["changed_nodes"] if each["change"] == "fused")
@@ -101,10 +101,10 @@ def test_modules_pair_the_nodes_of_both_files(tmp_path):
     assert found["blocks.1"]["changes"]["fused"] == found["blocks.2"]["changes"]["fused"] == 0
 
 
-@pytest.mark.parametrize("which", [(True, False), (False, True), (False, False)])
-def test_without_modules_values_decide(tmp_path, which):
-    result = diff(three_blocks(tmp_path / "a.onnx", True, which[0]),
-                  three_blocks(tmp_path / "b.onnx", False, which[1]))
+@pytest.mark.parametrize("with_keys", [(True, False), (False, True), (False, False)])
+def test_without_modules_nodes_are_paired_by_value(tmp_path, with_keys):
+    result = diff(three_blocks(tmp_path / "a.onnx", True, with_keys[0]),
+                  three_blocks(tmp_path / "b.onnx", False, with_keys[1]))
     assert result["changes"]["fused"] > 0 and result["changes"]["removed"] == 0
 
 
@@ -118,8 +118,8 @@ class SiLUBlock(torch.nn.Module):
         return self.act(self.conv(x))
 
 
-def test_a_file_from_onnx_runtimes_default_level(tmp_path):
-    """With all optimisations, also NCHWc, no node of a block is paired with nodes of a different block."""
+def test_blocks_are_not_mixed_in_a_file_from_onnx_runtime(tmp_path):
+    """With all optimisations, including NCHWc, no node is paired with nodes of a different block."""
     torch.manual_seed(2)
     network = torch.nn.Sequential(SiLUBlock(16, 1), SiLUBlock(32, 2), SiLUBlock(32, 1)).eval()
     archive, before, after, path = (tmp_path / name for name in ("m.pt", "before.onnx", "opt.onnx", "after.onnx"))
@@ -143,7 +143,7 @@ def test_a_file_from_onnx_runtimes_default_level(tmp_path):
 
 @pytest.mark.parametrize("rule", ["inserted", "dataflow"])
 def test_a_new_layout_is_inserted_and_replaces_nothing(tmp_path, rule):
-    """A ReorderOutput now computes the value that a Mul computed; Sigmoid and Mul are unchanged."""
+    """A ReorderOutput computes the value that a Mul computed before; Sigmoid and Mul are unchanged."""
     first, last = node("Relu", ["x"], "a", "first", known("stem")), node("Relu", ["d"], "e", "last", known("head"))
     before = [node("Sin", ["a"], "b", "conv", known("block.conv")),
               node("Sigmoid", ["b"], "c", "gate", known("block.act")),
@@ -160,25 +160,25 @@ def test_a_new_layout_is_inserted_and_replaces_nothing(tmp_path, rule):
     assert "ReorderOutput reorder inserted in block.act" in command.run("diff", *paths).stdout
 
 
-def test_added_and_removed_nodes(tmp_path):
+def test_added_and_removed_nodes_are_listed(tmp_path):
     short, long = chain(known("a"), known("b")), chain(known("a"), known("b"), known("c"))
     long[2].op_type = "Sin"
     a, b = model(short, tmp_path / "a.onnx"), model(long, tmp_path / "b.onnx")
-    there, back = diff(a, b), diff(b, a)
-    assert (there["changes"]["added"], back["changes"]["removed"]) == (1, 1)
-    assert there["changed_nodes"][0]["names"] == [None, "n2"]
-    assert back["changed_nodes"][0]["modules"] == [["c"], []]
-    assert rows(there)["c"]["own_nodes"] == [0, 1]
+    forward, backward = diff(a, b), diff(b, a)
+    assert (forward["changes"]["added"], backward["changes"]["removed"]) == (1, 1)
+    assert forward["changed_nodes"][0]["names"] == [None, "n2"]
+    assert backward["changed_nodes"][0]["modules"] == [["c"], []]
+    assert rows(forward)["c"]["own_nodes"] == [0, 1]
 
 
-def test_a_node_absorbed_by_one_that_stays_is_fused(tmp_path):
+def test_a_node_absorbed_by_a_kept_node_is_fused(tmp_path):
     a = model([node("Sin", ["x"], "p", "pad", known("m.pad")), node("Cos", ["p"], "y", "conv", known("m.conv"))],
               tmp_path / "a.onnx")
     b = model([node("Cos", ["x"], "y", "conv", known("m.conv"))], tmp_path / "b.onnx")
     assert diff(a, b)["changed_nodes"][0]["fused"] == ["Sin pad", "Cos conv"]
 
 
-def test_several_nodes_replace_several(tmp_path):
+def test_several_nodes_may_replace_several_nodes(tmp_path):
     a = model([node("Sin", ["x"], "p", "matmul", known("m")), node("Cos", ["p"], "y", "add", known("m"))],
               tmp_path / "a.onnx")
     b = model([node("Exp", ["x"], "q", "before", known("m")), node("Tan", ["q"], "r", "gemm", known("m")),
@@ -229,7 +229,7 @@ def test_nodes_with_only_renamed_values_are_equal(tmp_path):
     assert set(result["changes"].values()) == {0} and result["changed_nodes"] == []
 
 
-def test_moved_nodes_and_nodes_without_a_module(tmp_path):
+def test_moved_nodes_are_counted(tmp_path):
     a, b = model(chain(known("a"), {}), tmp_path / "a.onnx"), model(chain(known("b"), {}), tmp_path / "b.onnx")
     result = diff(a, b)
     assert result["changes"]["moved"] == 1
@@ -237,7 +237,7 @@ def test_moved_nodes_and_nodes_without_a_module(tmp_path):
     assert result["modules"][-1]["path"] is None and result["modules"][-1]["nodes"] == [1, 1]
 
 
-def test_parameters_are_those_that_nodes_read(tmp_path):
+def test_parameters_exclude_axes(tmp_path):
     def weighted(path, size):
         weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [size], [0.0] * size)
         axes = onnx.helper.make_tensor("axes", onnx.TensorProto.INT64, [3], [0, 1, 2])
@@ -247,18 +247,18 @@ def test_parameters_are_those_that_nodes_read(tmp_path):
     result = diff(weighted(tmp_path / "a.onnx", 2), weighted(tmp_path / "b.onnx", 3))
     found = rows(result)
     assert result["parameters"] == found["m"]["parameters"] == found["m.n"]["parameters"] == [2, 3]
-    only, = result["changed_nodes"]
-    assert not result["same"] and only["differences"] == ["w: float32[2] -> float32[3]"]
+    node_change, = result["changed_nodes"]
+    assert not result["same"] and node_change["differences"] == ["w: float32[2] -> float32[3]"]
 
 
 @pytest.mark.parametrize("options, code", [((), 0), (("--exit-code",), 1)])
-def test_the_exit_code_shows_a_difference_if_asked(tmp_path, options, code):
+def test_exit_code_1_for_a_difference_is_optional(tmp_path, options, code):
     a, b = fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False)
     command.run("diff", a, b, *options, code=code)
     command.run("diff", a, a, *options, code=0)
 
 
-def test_the_text_shows_what_differs(tmp_path):
+def test_the_text_shows_only_modules_that_differ(tmp_path):
     a, b = fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False)
     text = command.run("diff", a, b).stdout
     assert "conv in block.bn, block.conv for Sin conv, Cos bn" in text
@@ -292,7 +292,7 @@ def test_stamped_files_need_the_sidecar(tmp_path):
 
 
 @pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "x")])
-def test_wrong_depths_are_usage_errors(tmp_path, options):
+def test_invalid_depths_are_usage_errors(tmp_path, options):
     path = model(chain(known("a")), tmp_path / "a.onnx")
     assert "E0101" in command.run("diff", path, path, *options, code=2).stderr
 
@@ -341,8 +341,9 @@ def test_a_new_attribute_or_weight_is_a_difference(tmp_path, name):
     result = diff(a, b, "--exit-code", code=1)
     schema("diff").validate(result)
     assert not result["same"] and result["changes"] == counts(changed=1), result["changed_nodes"]
-    only, = result["changed_nodes"]
-    assert only["modules"] == [[module], [module]] and any(fragment in each for each in only["differences"])
+    node_change, = result["changed_nodes"]
+    assert node_change["modules"] == [[module], [module]]
+    assert any(fragment in difference for difference in node_change["differences"])
     found = rows(result)
     assert found[module]["changes"]["changed"] == found[""]["changes"]["changed"] == 1
     text = command.run("diff", a, b).stdout
@@ -350,11 +351,11 @@ def test_a_new_attribute_or_weight_is_a_difference(tmp_path, name):
 
 
 def test_an_equivalent_file_has_no_difference(tmp_path):
-    """Weights in external data or in typed fields, and attributes with their default values written or omitted."""
+    """The weights may be in external data or in typed fields, and default attributes may be written or omitted."""
     a = exported_head(tmp_path / "a.onnx")
     plain = onnx.load(a)
-    onnx.save(plain, tmp_path / "beside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-    assert diff(a, tmp_path / "beside.onnx", "--exit-code")["same"]
+    onnx.save(plain, tmp_path / "external.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert diff(a, tmp_path / "external.onnx", "--exit-code")["same"]
     typed = onnx.load(a)
     for tensor in typed.graph.initializer:
         values = onnx.numpy_helper.to_array(tensor)
@@ -375,19 +376,19 @@ def test_an_equivalent_file_has_no_difference(tmp_path):
             if attribute.name == "ceil_mode":
                 attribute.i = 1
     onnx.save(typed, tmp_path / "ceiled.onnx")
-    only, = diff(a, tmp_path / "ceiled.onnx")["changed_nodes"]
-    assert only["differences"] == ["ceil_mode 0 -> 1"]
+    change, = diff(a, tmp_path / "ceiled.onnx")["changed_nodes"]
+    assert change["differences"] == ["ceil_mode 0 -> 1"]
 
 
 def test_missing_weights_are_reported_as_not_compared(tmp_path):
     a = exported_head(tmp_path / "a.onnx")
-    onnx.save(onnx.load(a), tmp_path / "beside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(onnx.load(a), tmp_path / "external.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "w.bin").unlink()
-    result = command.run("diff", a, tmp_path / "beside.onnx")
+    result = command.run("diff", a, tmp_path / "external.onnx")
     assert "weights were not compared" in result.stderr and "w.bin" in result.stderr
 
 
-def test_constants_of_nodes_and_types_of_weights(tmp_path):
+def test_constants_and_types_of_weights_are_compared(tmp_path):
     def save(path, number, dtype):
         constant = onnx.helper.make_node("Constant", [], ["c"], name="constant",
                                          value=onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [number]))
@@ -415,8 +416,8 @@ def test_reordered_operands_are_a_difference_unless_they_commute(tmp_path, opera
     assert result["changes"] == counts(changed=2 if differs else 0)
     assert [each["differences"] for each in result["changed_nodes"]] == [
         ["input 0: a -> b", "input 1: b -> a"], ["input 0: c -> w", "input 1: w -> c"]][:2 if differs else 0]
-    only, = diff(before, save(tmp_path / "c.onnx", ["a", "a"], ["c", "w"]))["changed_nodes"]
-    assert only["differences"] == ["input 1: b -> a"]
+    change, = diff(before, save(tmp_path / "c.onnx", ["a", "a"], ["c", "w"]))["changed_nodes"]
+    assert change["differences"] == ["input 1: b -> a"]
 
 
 def test_a_stored_and_a_computed_constant_are_equal(tmp_path):
@@ -428,7 +429,7 @@ def test_a_stored_and_a_computed_constant_are_equal(tmp_path):
 
 
 def test_a_new_operator_between_two_values_is_a_replacement(tmp_path):
-    """One node for one node, or one node decomposed; with modules and without."""
+    """One node replaces one, or several nodes replace one, with modules and without."""
     for keys in (known("m.act"), {}):
         a = model([node("Relu", ["x"], "a", "first", keys), node("Sin", ["a"], "b", "gate", keys),
                    node("Relu", ["b"], "c", "last", keys)], tmp_path / "a.onnx")
@@ -441,12 +442,12 @@ def test_a_new_operator_between_two_values_is_a_replacement(tmp_path):
         decomposed = model([node("Relu", ["x"], "a", "first", keys), node("Exp", ["a"], "e", "exp", keys),
                          node("Log", ["e"], "b", "log", keys), node("Relu", ["b"], "c", "last", keys)], tmp_path / "s.onnx")
         assert diff(a, decomposed)["changes"] == counts(replaced=2)
-        # One node for two nodes is a fusion.
+        # A node that replaces two nodes is a fusion.
         assert diff(decomposed, a)["changes"] == counts(fused=1)
 
 
-def test_the_model_has_differences_without_a_node(tmp_path):
-    """A different opset, and an additional output."""
+def test_differences_of_the_model_itself_are_reported(tmp_path):
+    """The file after has another opset and an additional output."""
     nodes = [node("Relu", ["x"], "a", "first", known("m")), node("Sin", ["a"], "y", "last", known("m"))]
     before = model(nodes, tmp_path / "a.onnx")
     after = onnx.load(before)

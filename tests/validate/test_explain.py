@@ -1,4 +1,4 @@
-"""`whence explain`: a node's module, call, source line and evidence."""
+"""Tests `whence explain`: a node's module, call, source line and evidence."""
 
 import onnx
 import pytest
@@ -12,7 +12,7 @@ def nodes_of(path: str, op_type: str) -> list:
     return [node for node in onnx.load(path, load_external_data=False).graph.node if node.op_type == op_type]
 
 
-def test_a_linear_layers_node_with_its_sidecar():
+def test_a_node_is_explained_with_its_sidecar():
     path, sidecar = annotated("bert_tiny")
     name = next(node.name for node in onnx.load(path).graph.node
                 if any(entry.value == "encoder.layer.1.intermediate.dense" for entry in node.metadata_props))
@@ -28,7 +28,7 @@ def test_a_linear_layers_node_with_its_sidecar():
     assert any("modeling_bert.py" in frame for frame in operation["source"])
 
 
-def test_the_keys_suffice_without_a_sidecar():
+def test_metadata_suffices_without_a_sidecar():
     path, _ = annotated("bert_tiny")
     report = command.run_json("explain", path, nodes_of(path, "Tanh")[0].name)
     schema("explain").validate(report)
@@ -39,7 +39,7 @@ def test_the_keys_suffice_without_a_sidecar():
 @pytest.mark.parametrize("confidence, python, hint", [
     ("inferred", False, True), ("ancestor", False, True), ("exact", False, False), ("inferred", True, False)])
 def test_an_inferred_module_from_cpp_has_a_remedy(confidence, python, hint, tmp_path):
-    """A ModuleScope in forward records the module; Python has no such scopes."""
+    """The remedy is a ModuleScope in forward, which exists only in C++."""
     keys = {"op": "3", "module": "block", "confidence": confidence, "rule": "stamp"}
     relu = node("Relu", ["x"], "y", "n0", {f"pkg.whence.{key}": value for key, value in keys.items()} |
                 ({"pkg.torch.onnx.stack_trace": 'File "/net.py", line 3, in forward'} if python else {}))
@@ -57,7 +57,7 @@ def test_repeated_calls_are_distinct():
     assert calls == {"0", "1", "2"}
 
 
-def test_a_value_refers_to_its_producer(tmp_path):
+def test_a_value_name_selects_its_producer(tmp_path):
     path = model([node("Relu", ["x"], "y", "", known("a.b"))], tmp_path / "m.onnx")
     assert command.run_json("explain", path, "y")["module"] == "a.b"
 
@@ -83,7 +83,7 @@ def test_a_fused_node_lists_its_modules(tmp_path):
     assert "a.conv" in text and "a.norm" in text and "in place of 2 recorded operations" in text
 
 
-def test_unknown_nodes_name_the_nearest():
+def test_the_error_for_an_unknown_node_suggests_the_nearest():
     path, _ = annotated("bert_tiny")
     name = onnx.load(path).graph.node[5].name
     error = command.run("explain", path, name[:-1] + "x", code=2).stderr
@@ -96,6 +96,6 @@ def test_ambiguous_names_are_refused(tmp_path):
     assert "2 nodes" in error and "y" in error
 
 
-def test_a_foreign_sidecar_is_refused():
+def test_a_sidecar_of_another_model_is_refused():
     path, sidecar = annotated("bert_tiny")[0], annotated("shared_block")[1]
     assert "E0206" in command.run("explain", path, "anything", "-s", sidecar, code=3).stderr

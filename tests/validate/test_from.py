@@ -1,5 +1,5 @@
-"""Files annotated from the file before a tool (`--from`) account for recorded operations and parameters like files
-annotated from the sidecar, but for no more than the file before states."""
+"""Tests `annotate --from`, which reads the file before a tool: it finds the same recorded operations and parameters as
+with the sidecar, but only those that the file before contains."""
 
 import json
 
@@ -27,7 +27,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """Blocks of equal sizes, which shapes do not distinguish. ONNX Runtime blocks the channels by eight (NCHWc)."""
+    """Blocks that shapes cannot distinguish. ONNX Runtime stores the channels in blocks of eight (NCHWc)."""
 
     def __init__(self):
         super().__init__()
@@ -57,8 +57,8 @@ TOOLS = {"optimised": optimise, "int8": int8}
 
 @pytest.fixture(scope="module", params=["whence", "torchscript", "unfolded"])
 def folder(request, tmp_path_factory):
-    """model.onnx from one exporter; before.onnx, annotated from model.json; and the output of each tool, unannotated,
-    annotated from the file before and annotated from the sidecar."""
+    """Contains model.onnx from one exporter; before.onnx, annotated with model.json; and the output of each tool: bare,
+    annotated from before.onnx, and annotated with the sidecar."""
     folder = tmp_path_factory.mktemp(request.param)
     torch.manual_seed(0)
     model, x = Net(), torch.randn(1, 8, 16, 16)
@@ -87,7 +87,7 @@ def stamps(path) -> list:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_parameters_are_found_as_with_the_sidecar(folder, tool):
+def test_the_same_parameters_are_found_as_with_the_sidecar(folder, tool):
     assert tool != "optimised" or "nchwc" in {node.domain.rpartition(".")[2]
                                               for node in onnx.load(folder / "optimised.onnx").graph.node}
     found = {how: hierarchy(folder / f"{tool}.{how}.onnx", "-s", folder / "model.json", code=None)
@@ -107,7 +107,7 @@ def test_parameters_are_found_as_with_the_sidecar(folder, tool):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_operations_of_nodes_come_from_the_file_before(folder, tool):
-    """The operations of each node belong to the modules that the node names."""
+    """The operations of each node belong to the node's modules."""
     recorded = json.loads(command.run("validate", folder / "before.onnx", "-s", folder / "model.json", "--json").stdout)
     assert recorded["hierarchy"]["modules"][0]["unknown"] == 0
     explained = 0
@@ -124,7 +124,7 @@ def test_operations_of_nodes_come_from_the_file_before(folder, tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_strip_undoes_it_and_it_is_idempotent(folder, tool, tmp_path):
+def test_annotate_from_is_idempotent_and_undone_by_strip(folder, tool, tmp_path):
     command.run("strip", folder / f"{tool}.from.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (folder / f"{tool}.onnx").read_bytes()
     command.run("annotate", folder / f"{tool}.from.onnx", "--from", folder / "before.onnx",
@@ -133,7 +133,7 @@ def test_strip_undoes_it_and_it_is_idempotent(folder, tool, tmp_path):
 
 
 def test_operations_survive_two_tools(folder, tmp_path):
-    """The file before was itself annotated with --from."""
+    """The file before was annotated with --from as well."""
     int8(folder / "model.onnx", tmp_path / "int8.onnx")
     optimise(tmp_path / "int8.onnx", tmp_path / "both.onnx")
     command.run("annotate", tmp_path / "both.onnx", "--from", folder / "int8.from.onnx", "-o", tmp_path / "out.onnx")
@@ -143,9 +143,9 @@ def test_operations_survive_two_tools(folder, tmp_path):
 
 def test_a_node_without_operations_contributes_none(folder, tmp_path):
     before = onnx.load(folder / "before.onnx")
-    silent = {node.name for node in before.graph.node if node.op_type == "Conv"}
+    without_operations = {node.name for node in before.graph.node if node.op_type == "Conv"}
     for node in before.graph.node:
-        if node.name in silent:
+        if node.name in without_operations:
             for entry in [entry for entry in node.metadata_props if entry.key == "pkg.whence.op"]:
                 node.metadata_props.remove(entry)
     onnx.save(before, tmp_path / "before.onnx")
@@ -157,9 +157,9 @@ def test_a_node_without_operations_contributes_none(folder, tmp_path):
 
 
 def test_a_file_with_only_module_names_has_no_operations(folder, tmp_path):
-    """A file annotated by its names may be of a different program than the sidecar; stamps of an export identify it."""
+    """Unless whence exported it with stamps, the file may belong to another program than the sidecar."""
     command.run("annotate", folder / "model.onnx", "-o", tmp_path / "before.onnx")
-    of_whence = onnx.load(tmp_path / "before.onnx").producer_name == "whence"
+    exported_by_whence = onnx.load(tmp_path / "before.onnx").producer_name == "whence"
     command.run("annotate", folder / "optimised.onnx", "--from", tmp_path / "before.onnx", "-o", tmp_path / "out.onnx")
-    assert (set(stamps(tmp_path / "out.onnx")) == {None}) != of_whence
+    assert (set(stamps(tmp_path / "out.onnx")) == {None}) != exported_by_whence
     assert not {entry.key for entry in onnx.load(tmp_path / "out.onnx").metadata_props} & {"pkg.whence.stamped"}

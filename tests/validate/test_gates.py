@@ -1,4 +1,4 @@
-"""Gates for a file in a pipeline: by module and operator, against a baseline, from a configuration file; formats."""
+"""Tests gates for pipelines: by module and operator, against a baseline, from a configuration file; and formats."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -15,7 +15,7 @@ from validate.test_coverage import schema
 
 @pytest.fixture
 def path(tmp_path):
-    """encoder.0: two exact; encoder.1: one exact, one inferred, one ancestor; and one unattributed node."""
+    """Nodes of encoder.0: two exact; of encoder.1: one exact, one inferred, one ancestor; and one unattributed node."""
     return model(chain(known("encoder.0", "exact"), known("encoder.0", "exact"), known("encoder.1", "exact"),
                        known("encoder.1", "inferred"), known("encoder.1", "ancestor"), {}), tmp_path / "m.onnx")
 
@@ -30,7 +30,7 @@ def value_of(node: onnx.NodeProto, key: str) -> str:
     return next(entry.value for entry in node.metadata_props if entry.key == key)
 
 
-def test_thresholds_of_modules_and_operators(path):
+def test_thresholds_apply_to_modules_and_operators(path):
     assert shortfalls(path, "--min", "exact=100@encoder.*") == [("V501", "encoder.1", "exact", 100, 33.3)]
     assert shortfalls(path, "--min", "covered=60@encoder.*", code=0) == []
     assert shortfalls(path, "--min", "covered=70@op:Relu") == [("V501", "Relu", "covered", 70, 66.7)]
@@ -38,12 +38,12 @@ def test_thresholds_of_modules_and_operators(path):
         "validate", path, "--min", "exact=100@encoder.1", code=1).stdout
 
 
-def test_v502_required_modules_are_complete(path):
+def test_v502_required_modules_must_be_complete(path):
     assert shortfalls(path, "--require", "encoder.0", code=0) == []
     assert shortfalls(path, "--require", "encoder.*") == [("V502", "encoder.1", "covered", 100, 66.7)]
 
 
-def test_v502_a_required_module_that_lost_its_nodes_is_in_the_baseline(path, tmp_path):
+def test_v502_the_baseline_shows_a_required_module_without_nodes(path, tmp_path):
     """The glob matches modules that the file still has, so only the baseline shows the missing module."""
     report = tmp_path / "before.json"
     report.write_text(command.run("validate", path, "--json").stdout)
@@ -55,17 +55,17 @@ def test_v502_a_required_module_that_lost_its_nodes_is_in_the_baseline(path, tmp
             assert found == [("V502", each, "covered", 100, 0) for each in lost], glob
     (found,) = command.run_json("validate", after, "--require", "encoder.*", "--baseline", path, code=1)["shortfalls"]
     assert found["message"] == "encoder.1 has no node: the baseline has 3"
-    (near,) = command.run_json("validate", after, "--require", "encoder.2", "--baseline", path, code=1)["shortfalls"]
-    assert "encoder.1" in near["message"] and near["subject"] == "encoder.2"
+    (nearest,) = command.run_json("validate", after, "--require", "encoder.2", "--baseline", path, code=1)["shortfalls"]
+    assert "encoder.1" in nearest["message"] and nearest["subject"] == "encoder.2"
 
 
-def test_v502_a_required_module_that_lost_its_nodes_is_in_the_sidecar(small_export, small_archive, tmp_path):
+def test_v502_the_sidecar_shows_a_required_module_without_nodes(small_export, small_archive, tmp_path):
     full, sidecar, lost = (tmp_path / name for name in ("whole.onnx", "whole.whence.json", "lost.onnx"))
     command.run("export", small_archive, "-o", full, "--annotate", "--sidecar-out", sidecar)
     exported = onnx.load(full)
     modules = [value_of(each, MODULE) for each in exported.graph.node]
     assert len(set(modules)) > 1
-    # Removes the last module's nodes, like a tool that wrongly removes an activation.
+    # Removes the last module's nodes, like a tool that removes an activation by mistake.
     for each in [each for each, module in zip(exported.graph.node, modules, strict=True) if module == modules[-1]]:
         exported.graph.node.remove(each)
     exported.graph.output[0].name = exported.graph.node[-1].output[0]
@@ -75,25 +75,25 @@ def test_v502_a_required_module_that_lost_its_nodes_is_in_the_sidecar(small_expo
     assert modules[-1] not in {found[1] for found in shortfalls(full, "--require", modules[-1], "--sidecar", sidecar, code=0)}
 
 
-@pytest.mark.parametrize("options, rule, subject, near", [
+@pytest.mark.parametrize("options, rule, subject, nearest", [
     (["--require", "encoder.9"], "V502", "encoder.9", "encoder.0"),
     (["--min", "exact=1@enc.0"], "V501", "enc.0", "encoder.0"),
     (["--min", "exact=1@op:Rellu"], "V501", "Rellu", "Relu"),
 ])
-def test_a_missing_name_is_a_finding_with_the_nearest(path, tmp_path, options, rule, subject, near):
-    """A pipeline that requires a module must fail if an export drops or renames it, but not with a usage error."""
+def test_a_missing_name_is_a_finding_that_suggests_the_nearest(path, tmp_path, options, rule, subject, nearest):
+    """If an export drops or renames a required module, the gate must fail, but not with a usage error."""
     report = command.run_json("validate", path, *options, code=1)
     schema("validate").validate(report)
     (found,) = report["shortfalls"]
     assert (found["code"], found["subject"], found["reached"]) == (rule, subject, 0)
-    assert f"of the file matches '{subject}'; the nearest are " in found["message"] and near in found["message"]
+    assert f"of the file matches '{subject}'; the nearest are " in found["message"] and nearest in found["message"]
     for form in ("text", "sarif", "junit", "github"):
         result = command.run("validate", path, *options, "--format", form, code=1)
-        assert near in result.stdout and subject in result.stdout and not result.stderr
+        assert nearest in result.stdout and subject in result.stdout and not result.stderr
 
 
 @pytest.mark.parametrize("threshold", ["exact=95@", "exact=95@op:", "exact@encoder=5", "exact=101@encoder.0"])
-def test_invalid_thresholds(path, threshold):
+def test_invalid_thresholds_are_refused(path, threshold):
     assert command.run("validate", path, "--min", threshold, code=2).stderr.startswith("E0101")
 
 
@@ -102,7 +102,7 @@ def test_v503_coverage_may_not_fall_below_a_baseline(path, tmp_path):
     before.write_text(command.run("validate", path, "--json").stdout)
     assert shortfalls(path, "--baseline", before, code=0) == []
     worse = model(chain(known("encoder.0", "exact"), known("encoder.0", "ancestor"), {}), tmp_path / "worse.onnx")
-    # One node of encoder.0 became unknown. The nodes of encoder.1 were removed, which is no loss.
+    # One node of encoder.0 became unknown. The removed nodes of encoder.1 do not count.
     assert shortfalls(worse, "--baseline", before) == [("V503", "", "covered", 66.7, 33.3)]
     (found,) = command.run_json("validate", worse, "--baseline", before, code=1)["shortfalls"]
     assert found["nodes"] == 1 and "1 more node is unknown" in found["message"]
@@ -121,8 +121,8 @@ def blocks(count: int) -> list:
     return chain(*(known(f"blocks.{i}.{part}") for i in range(count) for part in ("norm", "mix", "act")), {})
 
 
-def test_nodes_removed_by_a_tool_are_no_loss(tmp_path):
-    """Shares fall because nodes were removed, but no remaining node became unknown."""
+def test_nodes_removed_by_a_tool_are_not_a_loss(tmp_path):
+    """The share falls because nodes were removed, but no remaining node became unknown."""
     before = model(blocks(30), tmp_path / "before.onnx")
     for remaining in (blocks(28), blocks(1), [*blocks(30)[3:8], blocks(30)[-1]]):
         after = model(remaining, tmp_path / "after.onnx")
@@ -130,7 +130,7 @@ def test_nodes_removed_by_a_tool_are_no_loss(tmp_path):
         assert report["clean"] and report["coverage"]["covered"] < report["baseline"]["coverage"]["covered"]
 
 
-def test_one_cause_is_one_finding_that_names_the_modules(tmp_path):
+def test_one_cause_is_one_finding_with_all_modules(tmp_path):
     nodes = blocks(30)
     before = model(nodes, tmp_path / "before.onnx")
     for each in nodes:
@@ -149,10 +149,10 @@ def test_one_cause_is_one_finding_that_names_the_modules(tmp_path):
 
 
 def new_nodes(*metadata: dict) -> list:
-    """Returns nodes with names that no other node has."""
+    """Returns nodes with unique names."""
     nodes = chain(*metadata)
     for number, each in enumerate(nodes):
-        each.name = f"put_in_{number}"
+        each.name = f"inserted_{number}"
     return nodes
 
 
@@ -162,7 +162,7 @@ def new_nodes(*metadata: dict) -> list:
     (lambda nodes: nodes.extend(new_nodes({}, {})), "covered", 2, [""]),  # inserted by a tool without metadata
     (lambda nodes: nodes.extend(new_nodes(known("blocks.2.act", "ancestor"))), "covered", 1, ["blocks.2.act"]),
 ])
-def test_losses_against_a_baseline(tmp_path, change, what, nodes, modules):
+def test_losses_against_a_baseline_are_findings(tmp_path, change, what, nodes, modules):
     nodes_before = blocks(3)
     before = model(nodes_before, tmp_path / "before.onnx")
     change(nodes_before)
@@ -171,7 +171,7 @@ def test_losses_against_a_baseline(tmp_path, change, what, nodes, modules):
 
 
 def test_gains_do_not_compensate_losses(tmp_path):
-    """One node becomes known and one node becomes unknown, so the sums do not change."""
+    """One node becomes known and another unknown, so the sums do not change."""
     nodes_before = [*blocks(2), *chain(known("late", "ancestor"))]
     before = model(nodes_before, tmp_path / "before.onnx")
     nodes_before[-1].metadata_props[1].value = "exact"
@@ -180,7 +180,7 @@ def test_gains_do_not_compensate_losses(tmp_path):
     assert (found["what"], found["nodes"]) == ("covered", 1)
 
 
-def test_inserted_quantisers_lower_no_confidence(tmp_path):
+def test_inserted_quantisers_are_not_a_loss(tmp_path):
     before = model(blocks(4), tmp_path / "before.onnx")
     inserted = new_nodes(*(known(f"blocks.{i}.mix", "inferred") for i in range(4)))
     assert command.run_json("validate", model([*blocks(4), *inserted], tmp_path / "after.onnx"), "--baseline", before)["clean"]
@@ -214,20 +214,20 @@ def test_every_kind_of_check_has_a_tolerance(path, tmp_path):
     command.run("validate", path, "--require", "encoder.7", "--tolerance", "100%", code=1)
     unnamed = chain(known("a"), known("a"), known("a"))
     unnamed[0].name = unnamed[1].name = ""
-    silent = model(unnamed, tmp_path / "unnamed.onnx")
-    command.run("validate", silent, code=1)
-    command.run("validate", silent, "--tolerance", "1", code=1)
-    assert "(allowed)" in command.run("validate", silent, "--tolerance", "V101=2").stdout
+    unnamed_file = model(unnamed, tmp_path / "unnamed.onnx")
+    command.run("validate", unnamed_file, code=1)
+    command.run("validate", unnamed_file, "--tolerance", "1", code=1)
+    assert "(allowed)" in command.run("validate", unnamed_file, "--tolerance", "V101=2").stdout
 
 
 @pytest.mark.parametrize("tolerance", ["", "a", "-1", "1%%", "V503", "V503=", "V999=1", "=1x", "nan", "inf", "1e400"])
-def test_invalid_tolerances(path, tolerance):
+def test_invalid_tolerances_are_refused(path, tolerance):
     assert command.run("validate", path, "--tolerance", tolerance, code=2).stderr.startswith("E0101")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"coverage": {"nodes": -1, "covered": 0, "exact": 0}, "modules": []}',
                                   '{"coverage": {"nodes": 18446744073709551615, "covered": 0, "exact": 0}, "modules": []}'])
-def test_an_invalid_baseline(path, tmp_path, text):
+def test_an_invalid_baseline_is_an_error(path, tmp_path, text):
     before = tmp_path / "before.json"
     before.write_text(text)
     result = command.run("validate", path, "--baseline", before, code=None)
@@ -266,15 +266,15 @@ def test_the_last_line_counts_gates_among_the_checks(path, options, gates, faile
 
 # ---- formats for other tools ----------------------------------------------------------------------------------------
 
-def test_sarif_names_rules_and_places(path):
+def test_sarif_has_rules_and_locations(path):
     result = command.run("validate", path, "--min", "covered=90@op:Relu", "--format", "sarif", code=1)
     (run,) = json.loads(result.stdout)["runs"]
     rules = run["tool"]["driver"]["rules"]
     (found,) = run["results"]
     assert found["ruleId"] == "V501" == rules[found["ruleIndex"]]["id"] and found["level"] == "error"
-    (place,) = found["locations"]
-    assert place["physicalLocation"]["artifactLocation"]["uri"] == Path(path).as_uri()
-    assert place["logicalLocations"] == [{"fullyQualifiedName": "Relu"}]
+    (location,) = found["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == Path(path).as_uri()
+    assert location["logicalLocations"] == [{"fullyQualifiedName": "Relu"}]
     assert "66.67 %, not 90 %" in found["message"]["text"]
 
 
@@ -301,7 +301,7 @@ def test_sarif_follows_version_2_1_0(tmp_path, monkeypatch):
         assert unquote(parts.path) == name
 
 
-def test_passed_gates_are_cases_too(path):
+def test_passed_gates_are_junit_cases(path):
     gates = ["--min", "exact=50", "--require", "encoder.0", "--baseline", path]
     root = ElementTree.fromstring(command.run("validate", path, *gates, "--format", "junit").stdout)
     cases = {each.get("name").split()[0]: each.find("failure") for each in root.iter("testcase")}
@@ -316,7 +316,7 @@ def test_junit_has_a_case_for_each_rule(path):
     assert (root.get("tests"), root.get("failures")) == (str(len(cases)), "1")
 
 
-def test_github_annotations(path):
+def test_the_github_format_prints_annotations(path):
     text = command.run("validate", path, "--min", "exact=90", "--format", "github", code=1).stdout
     assert text.startswith(f"::error file={path},title=V501 threshold_not_reached::exact is 50 %25, not 90 %25; try: ")
     assert command.run("validate", path, "--format", "github").stdout == ""
@@ -337,7 +337,7 @@ def test_an_unknown_format_is_an_error(path):
     assert "github" in command.run("validate", path, "--format", "xml", code=2).stderr
 
 
-def test_rules_lists_every_code():
+def test_rules_lists_codes_with_explanations():
     rules = command.run_json("rules")["rules"]
     assert [each["code"] for each in rules] == sorted({each["code"] for each in rules})
     assert {"V101", "V401", "V501", "V502", "V503"} <= {each["code"] for each in rules}

@@ -1,4 +1,4 @@
-"""The fates of recorded operations and parameters: `whence validate --sidecar` against results derived by hand."""
+"""Compares what `whence validate --sidecar` reports on recorded operations and parameters with results by hand."""
 
 import json
 
@@ -17,7 +17,7 @@ from views.page_data import Page
 
 
 class Mixed(nn.Module):
-    """Ten operations: conv, norm, relu, drop, mean, twice (two calls) with a relu between, weight norm, wn."""
+    """Ten operations: conv, norm, relu, drop, mean, two calls of twice with a relu between, weight norm, wn."""
 
     def __init__(self):
         super().__init__()
@@ -70,10 +70,10 @@ def fates(row: dict) -> tuple:
     return tuple(row[key] for key in ("calls", "nodes", "operations", "arrived", "fused", "folded", "eliminated"))
 
 
-def test_operations_by_module(exported):
+def test_operations_are_counted_by_module(exported):
     found = hierarchy(exported[0], "-s", exported[1])
     rows = {row["path"]: fates(row) for row in found["modules"]}
-    # TorchScript's weight norm runs in a hook of wn, whose operations a trace attributes to the root.
+    # TorchScript's weight norm runs in a hook of wn, and a trace attributes a hook's operations to the root.
     hook = [row["module"] for row in found["operations_without_own_node"] if row["op"] == "aten::_weight_norm"]
     in_wn = hook == ["wn"]
     assert hook in (["wn"], [""])
@@ -87,7 +87,7 @@ def test_operations_by_module(exported):
     }
 
 
-def test_why_an_operation_has_no_node(exported):
+def test_an_operation_without_a_node_has_a_reason(exported):
     lost = {row["op"]: (row["fate"], row["reason"])
             for row in hierarchy(exported[0], "-s", exported[1])["operations_without_own_node"]}
     convolution = next(op for op in lost if "conv" in op)
@@ -95,7 +95,7 @@ def test_why_an_operation_has_no_node(exported):
                     "aten::dropout": ("eliminated", "identity"), "aten::_weight_norm": ("folded", None)}
 
 
-def test_the_fates_of_parameters(exported):
+def test_parameters_have_a_fate(exported):
     found = {row["name"]: row["how"] for row in hierarchy(exported[0], "-s", exported[1])["parameters"]}
     assert found == {
         "conv.weight": "name", "conv.bias": "name", "twice.weight": "name", "twice.bias": "name", "wn.bias": "name",
@@ -105,15 +105,15 @@ def test_the_fates_of_parameters(exported):
 
 
 def test_parameters_of_a_correct_file_are_all_accounted_for(exported):
-    """The parameters of a folded BatchNorm are merged into its Conv; none is missing."""
+    """The parameters of a folded BatchNorm are merged into the Conv and not missing."""
     for row in hierarchy(exported[0], "-s", exported[1])["modules"]:
-        kept, merged, unused, missing = (row[f"parameters_{what}"] for what in ("arrived", "merged", "unused", "missing"))
-        assert row["parameters"] == kept + merged + unused + missing and missing == 0
+        counts = [row[f"parameters_{fate}"] for fate in ("arrived", "merged", "unused", "missing")]
+        assert row["parameters"] == sum(counts) and counts[-1] == 0
     text = command.run("validate", exported[0], "-s", exported[1]).stdout
     assert "parameters  kept  merged  unused  missing" in text and "merged: combined into other initializers" in text
 
 
-def test_the_text_has_the_figures(exported):
+def test_the_text_has_all_counts(exported):
     text = command.run("validate", exported[0], "-s", exported[1]).stdout
     for line in ["arrived     6   60.0 %", "fused       2   20.0 %", "folded      1   10.0 %",
                  "eliminated  1   10.0 %"]:
@@ -123,8 +123,8 @@ def test_the_text_has_the_figures(exported):
     assert next(line for line in silent.splitlines() if line.startswith("  unused ")).endswith("never called")
 
 
-def test_unused_parameters_of_one_name_are_one_line(tmp_path):
-    """Every BatchNorm has a counter of batches; only --all lists every counter."""
+def test_unused_parameters_with_the_same_name_share_a_line(tmp_path):
+    """Every BatchNorm has a batch counter; only --all lists each of them."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.BatchNorm2d(3)) for _ in range(3)])
     torch.export.save(torch.export.export(model.eval(), (INPUT,)), tmp_path / "m.pt2")
@@ -155,7 +155,7 @@ def test_renamed_parameters_are_recognised_by_content(exported, tmp_path):
     found = {row["name"]: row for row in hierarchy(path, "-s", exported[1])["parameters"]}
     for name in ("twice.weight", "twice.bias", "wn.bias"):
         assert found[name]["how"] == "content" and found[name]["initializer"].startswith("weight_")
-    # The norm changed the convolution's bytes. One parameter has the shape [4,3,3,3], but five have [4].
+    # The fold changed the convolution's weights. Only one parameter has the shape [4,3,3,3], but five have [4].
     assert found["conv.weight"]["how"] == "shape" and found["conv.bias"]["how"] == "fused"
 
 
@@ -163,12 +163,12 @@ def test_renamed_and_changed_parameters_are_recognised_by_shape(exported, tmp_pa
     path = rewrite(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
     found = {row["name"]: row for row in hierarchy(path, "-s", exported[1])["parameters"]}
     assert (found["twice.weight"]["how"], found["wn.bias"]["how"]) == ("shape", "shape")
-    # Two initializers of shape [4] remain; the nodes of twice read one of them.
-    read = {name for each in onnx.load(path).graph.node if each.op_type == "Gemm" for name in each.input}
-    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["arrived"] and found["twice.bias"]["initializer"] in read
+    # Of the two remaining initializers of shape [4], the nodes of twice read one.
+    inputs = {name for each in onnx.load(path).graph.node if each.op_type == "Gemm" for name in each.input}
+    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["arrived"] and found["twice.bias"]["initializer"] in inputs
 
 
-def test_a_changed_parameter_is_not_found_at_an_inferred_node(exported, tmp_path):
+def test_a_changed_parameter_is_not_identified_by_an_inferred_node(exported, tmp_path):
     path = rewrite(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
     command.run("annotate", path, "--sidecar", exported[1], "-o", tmp_path / "a.onnx")
     proto = onnx.load(tmp_path / "a.onnx")
@@ -188,13 +188,13 @@ def test_nodes_that_lost_their_stamps_leave_operations_unknown(exported, tmp_pat
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     found = hierarchy(tmp_path / "m.onnx", "-s", exported[1], code=None)
     unknown = [(row["module"], row["call"]) for row in found["operations_without_own_node"] if row["fate"] == "unknown"]
-    # The file states the operations in its constants, and dropout never computes anything.
+    # The file lists the operations in its constants, and dropout computes nothing.
     assert unknown == [("twice", 0)]
     lost = {row["op"]: row["fate"] for row in found["operations_without_own_node"]}
     assert lost["aten::dropout"] == "eliminated" and lost["aten::_weight_norm"] == "folded"
 
 
-def test_a_foreign_file_is_unknown_until_it_is_annotated(exported, tmp_path):
+def test_operations_of_a_file_without_stamps_are_unknown_until_it_is_annotated(exported, tmp_path):
     plain, annotated = tmp_path / "plain.onnx", tmp_path / "annotated.onnx"
     command.run("strip", exported[0], "-o", plain)
     proto = onnx.load(plain)
@@ -209,12 +209,12 @@ def test_a_foreign_file_is_unknown_until_it_is_annotated(exported, tmp_path):
                for row in command.run_json("validate", plain, "-s", exported[1], code=1)["modules_without_node"]}
     assert reasons["conv"] == "unknown" and reasons["unused"] == "never_called"
     command.run("annotate", plain, "--sidecar", exported[1], "-o", annotated)
-    again = hierarchy(annotated, "-s", exported[1])
-    assert fates(again["modules"][0]) == (1, 7, 10, 6, 2, 1, 1)
+    annotated_hierarchy = hierarchy(annotated, "-s", exported[1])
+    assert fates(annotated_hierarchy["modules"][0]) == (1, 7, 10, 6, 2, 1, 1)
 
 
 class Sizes(nn.Module):
-    """Two transposes that cancel each other, and a size: none needs a node."""
+    """Two transposes that cancel each other, and a size, which need no nodes."""
 
     def forward(self, x):
         return x.transpose(1, 2).transpose(1, 2).reshape(x.size(0), -1) + 1
@@ -250,35 +250,35 @@ class Wide(nn.Module):
         return x
 
 
-def test_large_models_stay_readable(tmp_path):
-    """170 layers of three modules: 512 with the list and the root."""
+def test_the_text_on_large_models_is_short(tmp_path):
+    """The model has 170 layers of three modules, and 512 modules with the list and the root."""
     torch.export.save(torch.export.export(Wide(170).eval(), (torch.ones(1, 2),)), tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json")
     arguments = ["validate", tmp_path / "m.onnx", "-s", tmp_path / "m.json"]
     text = command.run(*arguments).stdout
     assert len(text.splitlines()) < 180
-    # 40 rows are shown: the root, the list, 38 layers. 132 layers are left, and 340 linears and dropouts below them;
-    # what lacks something: the 132 layers and the 170 dropouts.
+    # 40 rows are shown: the root, the list, 38 layers. Hidden are 132 layers, and the 340 linears and dropouts in all
+    # layers. Incomplete are the 132 layers and the 170 dropouts.
     assert "and 472 more modules, 302 of them incomplete: --all shows them" in text
-    every = command.run(*arguments, "--all").stdout
-    assert "more" not in every and len(every.splitlines()) > 2 * 512
+    complete = command.run(*arguments, "--all").stdout
+    assert "more" not in complete and len(complete.splitlines()) > 2 * 512
 
 
-# ---- how a file names its nodes -------------------------------------------------------------------------------------
+# ---- the naming of nodes -------------------------------------------------------------------------------------------
 
 SCOPES, CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 
 
 def relus(*nodes) -> list:
-    """Returns consecutive Relu nodes with these (name, metadata) pairs."""
+    """Returns a chain of Relu nodes with these (name, metadata) pairs."""
     values = ["x", *(f"v{i}" for i in range(len(nodes)))]
     return [node("Relu", [values[i]], values[i + 1], name, keys) for i, (name, keys) in enumerate(nodes)]
 
 
 MIXED_NAMES = relus(
-    ("n0", known("encoder.0")), ("n1", {SCOPES: "['', 'encoder', 'relu']"}),                      # instances by keys
+    ("n0", known("encoder.0")), ("n1", {SCOPES: "['', 'encoder', 'relu']"}),                      # modules by metadata
     ("n2", {"namespace": ": Net/encoder: nn.Encoder/relu: aten.relu.default"}),
-    ("/encoder/0/Relu", {}),                                                                       # by name only
+    ("/encoder/0/Relu", {}),                                                                       # module only by name
     ("n4", {CLASSES: "['Net', 'torch.nn.Linear', 'aten.relu.default']"}),                          # only classes
     ("Linear_3", {}), ("Net/Linear_2/Relu", {}),
     ("Relu_7", {}), ("node_relu_8", {}), ("", {}))                                                 # neither
@@ -287,7 +287,7 @@ MIXED_NAMES = relus(
 KINDS = ("full_hierarchies", "names_alone", "class_scopes", "simple_names")
 
 
-def test_naming_without_a_sidecar(tmp_path):
+def test_naming_is_counted_without_a_sidecar(tmp_path):
     report = command.run_json("validate", model(MIXED_NAMES, tmp_path / "m.onnx"), code=1)
     schema("validate").validate(report)
     naming = report["naming"]
@@ -299,9 +299,9 @@ def test_naming_without_a_sidecar(tmp_path):
     assert naming["ambiguous"] is None and report["hierarchy"] is None and report["baseline"] is None
 
 
-def test_classes_against_the_instances_of_the_sidecar(exported, tmp_path):
-    """Three modules are a Linear (unused, twice, wn), one is a Conv2d, none is a Gelu."""
-    # A torch.export archive does not hold the class of a module that was never called.
+def test_classes_are_compared_with_the_sidecars_modules(exported, tmp_path):
+    """Three modules are a Linear (unused, twice, wn), one is a Conv2d, and there is no Gelu."""
+    # A torch.export archive does not contain the class of a module that was never called.
     linears = 3 if json.loads(exported[1].read_text())["source"]["kind"] == "torchscript" else 2
     nodes = relus(("Linear_3", {}), ("Conv2d_1", {}), ("Gelu_2", {}), ("/twice/Relu", {}), ("/twice_1/Relu", {}),
                   ("/elsewhere/Relu", {}))
@@ -314,7 +314,7 @@ def test_classes_against_the_instances_of_the_sidecar(exported, tmp_path):
     assert f"Linear_3  one of {linears} modules Linear" in command.run(*arguments, code=1).stdout
 
 
-def test_an_onnx_file_as_baseline(tmp_path):
+def test_an_onnx_file_may_be_the_baseline(tmp_path):
     before = model(relus(("Linear_0", {}), ("Relu_1", {}), ("/head/Relu", {})), tmp_path / "plain.onnx")
     after = model(relus(("a", known("body")), ("b", known("body")), ("c", known("head", "ancestor"))),
                   tmp_path / "m.onnx")
@@ -344,21 +344,21 @@ def test_reports_of_older_versions_have_no_naming(tmp_path):
     assert command.run_json("validate", path, "--baseline", tmp_path / "before.json")["baseline"]["naming"] is None
 
 
-def test_a_baseline_of_wrong_kind(tmp_path):
+def test_a_baseline_of_another_format_is_an_error(tmp_path):
     path = model(relus(("a", known("body"))), tmp_path / "m.onnx")
     (tmp_path / "wrong.bin").write_bytes(b"PK\x03\x04 not a model")
     result = command.run("validate", path, "--baseline", tmp_path / "wrong.bin", code=3)
     assert result.stderr.startswith("E02") and result.stdout == ""
 
 
-def test_hostile_names_become_escapes(tmp_path):
+def test_hostile_names_are_escaped(tmp_path):
     path = model(relus(("Linear\x1b[31m_1", {CLASSES: "['Net', 'a\x1bLinear', 'op']"})), tmp_path / "m.onnx")
     assert "\x1b" not in command.run("validate", path, "--all", code=None).stdout
 
 
 # ---- reports --------------------------------------------------------------------------------------------------------
 
-def test_markdown_lists_modules_that_lack_something(exported, tmp_path):
+def test_markdown_lists_incomplete_modules(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
     assert "| `(root)` | 1 | 10 | 6 | 2 | 1 | 1 | 0 | 14 | 5 | 6 | 3 | 0 |" in text
@@ -380,7 +380,7 @@ def test_the_page_has_the_fates_of_each_module(exported, tmp_path):
 
 
 def test_transposed_weights_match_the_sidecar_of_the_export(tmp_path):
-    """They also match the sidecar from `whence record`: both sidecars have the same digests."""
+    """They also match the sidecar from `whence record`, which has the same digests."""
     network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).eval()
     archive, file = tmp_path / "m.pt2", tmp_path / "m.onnx"
     torch.export.save(torch.export.export(network, (torch.ones(2, 4, 3),)), archive)

@@ -1,4 +1,4 @@
-"""`whence show`: module trees of sidecars, of archives and of ONNX files."""
+"""Tests `whence show`: module trees of sidecars, archives and ONNX files."""
 
 import math
 
@@ -18,7 +18,7 @@ def modules(*arguments) -> dict:
     return {row["path"]: row for row in command.run_json("show", *arguments)["modules"]}
 
 
-def test_a_sidecars_tree_is_the_module_tree():
+def test_a_sidecar_has_the_models_module_tree():
     rows = modules(annotated("bert_tiny")[1])
     truth = {row["path"]: row for row in truth_of_modules(zoo.MODELS["bert_tiny"].model())}
     assert list(rows) == list(truth)
@@ -31,7 +31,7 @@ def test_a_sidecars_tree_is_the_module_tree():
 
 
 def test_layers_are_in_numeric_order(tmp_path):
-    """The order in the file may differ: an exporter puts constants of later layers first."""
+    """The file may have another order, because exporters put constants of later layers first."""
     layers = [11, 2, 10, 0, 1]
     model(chain(*(known(f"layers.{layer}") for layer in layers)), tmp_path / "m.onnx")
     expected = ["", "layers", *(f"layers.{layer}" for layer in sorted(layers))]
@@ -39,7 +39,7 @@ def test_layers_are_in_numeric_order(tmp_path):
     assert [row["path"] for row in command.run_json("validate", tmp_path / "m.onnx")["modules"]] == expected
 
 
-def test_a_torch_export_archives_tree_needs_no_libtorch(tmp_path):
+def test_the_tree_of_a_torch_export_archive_needs_no_libtorch(tmp_path):
     entry, path = zoo.MODELS["bert_tiny"], tmp_path / "m.pt2"
     torch.export.save(zoo.program("bert_tiny"), path)
     rows = modules(path)
@@ -50,14 +50,14 @@ def test_a_torch_export_archives_tree_needs_no_libtorch(tmp_path):
     assert "BertModel" in command.run("show", path, "--depth", 1, env={"WHENCE_RECORDER": "/nowhere"}).stdout
 
 
-def test_a_torchscript_archives_tree_is_its_sidecars(tmp_path):
+def test_a_torchscript_archive_has_the_tree_of_its_sidecar(tmp_path):
     path = zoo.trace("shared_block")
     command.run("record", path, "-o", tmp_path / "m.json", "--inputs", zoo.inputs_file("shared_block"))
     assert modules(path) == modules(tmp_path / "m.json")
     assert "E0307" in command.run("show", path, code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
 
 
-def test_files_that_look_like_archives(tmp_path):
+def test_invalid_archives_are_refused(tmp_path):
     (tmp_path / "m.pt2").write_bytes(b"PK\x03\x04" + bytes(60))
     (tmp_path / "n.pt2").write_bytes(b"not a zip")
     for name in ("m.pt2", "n.pt2"):
@@ -71,7 +71,7 @@ def test_shared_modules_show_aliases_and_calls():
     assert (rows["unused"]["calls"], rows["unused"]["operations"]) == (0, 0)
 
 
-def test_an_annotated_files_tree_counts_nodes():
+def test_the_tree_of_an_annotated_file_counts_nodes():
     path, sidecar = annotated("bert_tiny")
     plain, with_sidecar = modules(path), modules(path, "--sidecar", sidecar)
     assert set(plain) <= set(with_sidecar)
@@ -82,8 +82,8 @@ def test_an_annotated_files_tree_counts_nodes():
     assert plain[""]["nodes"] == command.run_json("show", path)["nodes"]
 
 
-def test_parameters_of_an_onnx_file_are_those_of_the_model():
-    """Also parameters that the export stores transposed, under new names, or as the rows at known positions."""
+def test_an_onnx_file_has_the_models_parameter_counts():
+    """This includes parameters that the export stores transposed, under new names, or as selected rows."""
     file = annotated("bert_tiny")[0]
     rows, network = modules(file), zoo.MODELS["bert_tiny"].model()
     stored_rows = {tensor.name.removesuffix(".rows"): int(np.prod(tensor.dims))
@@ -109,7 +109,7 @@ class Folded(torch.nn.Module):
 
 @pytest.mark.parametrize("exporter", ["whence", "torchscript", "dynamo"])
 def test_weights_with_a_folded_norm_count_once(tmp_path, exporter):
-    """They belong to the Conv, by name, or to the module around both, never to the norm with its 32 or 16 numbers."""
+    """They count for the Conv, by name, or for the parent module, never for the norm with its 32 or 16 numbers."""
     torch.manual_seed(0)
     network, x = Folded().eval(), torch.randn(1, 3, 9, 9)
     for norm in (network.bn1, network.bn2):
@@ -134,7 +134,7 @@ def test_weights_with_a_folded_norm_count_once(tmp_path, exporter):
     assert children <= stored
 
 
-def test_depth_and_selection():
+def test_depth_and_select_choose_the_rows():
     sidecar = annotated("bert_tiny")[1]
     assert list(modules(sidecar, "--depth", 0)) == [""]
     assert list(modules(sidecar, "--depth", 1)) == ["", "embeddings", "encoder", "pooler"]
@@ -156,7 +156,7 @@ def test_unattributed_nodes_are_shown(tmp_path):
     assert command.run_json("show", path)["unattributed"] == 2
 
 
-def test_pytorchs_own_keys_name_the_types(tmp_path):
+def test_types_come_from_pytorchs_metadata(tmp_path):
     keys = {**known("a"), "pkg.torch.onnx.name_scopes": "['', 'a', 'relu']",
             "pkg.torch.onnx.class_hierarchy": "['my.Net', 'torch.nn.modules.activation.ReLU', 'aten.relu.default']"}
     rows = modules(model(chain(keys), tmp_path / "m.onnx"))
@@ -164,7 +164,7 @@ def test_pytorchs_own_keys_name_the_types(tmp_path):
 
 
 class Tied(torch.nn.Module):
-    """One parameter, which the file stores twice: unchanged and transposed."""
+    """One parameter that the file stores twice: unchanged and transposed."""
 
     def __init__(self):
         super().__init__()
@@ -191,14 +191,14 @@ def test_text_shows_the_tree():
     assert lines[0].split() == ["module", "type", "calls", "operations", "parameters", "operators"]
     assert lines[1].startswith("(root)") and "BertModel" in lines[1] and "4,385,920" in lines[1]
     assert lines[3].startswith("  encoder")
-    # Columns are aligned: all types start below the header's word.
+    # Columns are aligned: all types start below their title.
     start = lines[0].index("type")
     assert all(line[start - 1] == " " and line[start] != " " for line in lines[1:])
 
 
 @pytest.mark.parametrize("subcommand", ["show", "validate"])
 @pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "1001"), ("--depth", "x")])
-def test_wrong_depths_are_usage_errors(subcommand, options):
+def test_invalid_depths_are_usage_errors(subcommand, options):
     path, sidecar = annotated("bert_tiny")
     error = command.run(subcommand, path, "-s", sidecar, *options, code=2).stderr
     assert "E0101" in error and "--depth takes" in error

@@ -1,4 +1,4 @@
-"""Compares annotated modules with a truth independent of whence: a weight's name states the module that uses it."""
+"""Compares annotated modules with independent evidence: the name of a weight contains its module."""
 
 import json
 

@@ -110,13 +110,13 @@ class Browser:
         self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]})
 
     def resize(self, width: int | None = None, height: int = 900) -> None:
-        """Sets the size that the page sees, which may be narrower than a window. Without a width, restores the size."""
+        """Sets the size of the page, which may be narrower than a window. Without a width, restores the size."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         command, parameters = ("clearDeviceMetricsOverride", {}) if width is None else ("setDeviceMetricsOverride", size)
         self.call("POST", "/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": parameters})
 
     def complaints(self) -> list[str]:
-        """Returns the console messages of the page: script errors, and requests that its policy blocked."""
+        """Returns the page's console messages: script errors, and requests that its policy blocked."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
 
     def screenshot(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Unpacks the data in a page of `whence report` without the script of the page."""
+"""Reads the data in a page of `whence report` without running the page's script."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ def unpack(text: str) -> bytes:
 
 
 class Page:
-    """The elements of one page: `tables` is its JSON; columns and texts are read by name."""
+    """The data of one page: `tables` is its JSON; columns and texts are read by name."""
 
     def __init__(self, path: Path):
         self.text = path.read_text()

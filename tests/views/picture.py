@@ -1,5 +1,5 @@
 """Takes the README's picture: the page of `whence report` for all-MiniLM-L6-v2, exported by PyTorch and annotated by
-whence. Run by hand if the page changed: `PYTHONPATH=tests:python python tests/views/picture.py docs/report.webp`.
+whence. Run it by hand when the page changes: `PYTHONPATH=tests:python python tests/views/picture.py docs/report.webp`.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""A small annotated model and runs of it in ONNX Runtime and OpenVINO, for the tests of `whence profile`."""
+"""Runs a small annotated model in ONNX Runtime and OpenVINO, for the tests of `whence profile`."""
 
 import json
 import subprocess
@@ -88,7 +88,7 @@ def run_onnxruntime(model, folder, runs: int, callers=1, **entries):
 
 
 def require_openvino(model) -> None:
-    """Skips the test if OpenVINO crashes. Version 2026.4.1 crashes on processors that have AVX2 and nothing newer."""
+    """Skips the test if OpenVINO crashes, as version 2026.4.1 does on processors without extensions after AVX2."""
     trial = subprocess.run([sys.executable, "-c", f"import openvino; openvino.Core().compile_model({str(model)!r}, 'CPU')"],
                            capture_output=True, text=True, check=False)
     if trial.returncode < 0:
@@ -118,7 +118,7 @@ def run_benchmark_app(model, folder) -> Path:
 
 
 def subtree_sums(sums: dict[str, int]) -> dict[str, int]:
-    """Sums the modules' own numbers over each module and its descendants."""
+    """Returns the sum over each module and its descendants."""
     totals: dict[str, int] = {}
     for module, own in sums.items():
         path = module

@@ -1,4 +1,5 @@
-"""`whence dot` and `whence graphml`, read with Graphviz and an XML parser: the nesting follows the nodes' metadata."""
+"""Reads drawings of `whence dot` and `whence graphml` with Graphviz and an XML parser: their groups must follow the
+nodes' metadata."""
 
 import json
 import re
@@ -24,7 +25,7 @@ def prefixes(path: str) -> list[str]:
 
 
 def modules_by_name(model) -> dict:
-    """Maps the name of each node to its modules from the root down; the list is empty for a node without a module."""
+    """Maps each node name to the node's modules from the root down, or to an empty list if it has no module."""
     return {node.name: prefixes(view_files.keys_of(node)["pkg.whence.module"])
             if "pkg.whence.module" in view_files.keys_of(node) else [] for node in onnx.load(model).graph.node}
 
@@ -36,7 +37,7 @@ def edges_by_name(model) -> set:
 
 
 def read_dot(model, folder) -> tuple[dict, set]:
-    """Returns the graph as Graphviz reads it: ({node name: its modules, outermost first}, edges by name)."""
+    """Returns the graph as Graphviz reads it: ({node name: modules, outermost first}, edges by name)."""
     command.run("dot", model, "-o", folder / "m.dot")
     result = subprocess.run(["dot", "-Tdot_json", folder / "m.dot"], capture_output=True, text=True, check=True,
                           timeout=120)
@@ -46,23 +47,23 @@ def read_dot(model, folder) -> tuple[dict, set]:
     clusters = [each for each in objects if each["name"].startswith("cluster_")]
     names = {each["_gvid"]: unescaped(each["nodename"])
              for each in objects if not each["name"].startswith("cluster_")}
-    around = {name: [] for name in names.values()}
+    modules_around = {name: [] for name in names.values()}
     for cluster in clusters:
         for number in cluster.get("nodes", []):  # Graphviz omits empty attributes: the root's path
-            around[names[number]].append(unescaped(cluster.get("module", "")))
-    return ({name: sorted(modules, key=len) for name, modules in around.items()},
+            modules_around[names[number]].append(unescaped(cluster.get("module", "")))
+    return ({name: sorted(modules, key=len) for name, modules in modules_around.items()},
             {(names[edge["tail"]], names[edge["head"]]) for edge in graph["edges"]})
 
 
 def unescaped(text: str) -> str:
-    """Undoes the escapes of backslashes, which Graphviz keeps."""
+    """Unescapes backslashes, which Graphviz leaves escaped."""
     return text.replace("\\\\", "\\")
 
 
 def read_graphml(model, folder) -> tuple[dict, set]:
     command.run("graphml", model, "-o", folder / "m.graphml")
     outermost = xml.parse(folder / "m.graphml").getroot().find(f"{GRAPHML}graph")
-    around, names = {}, {}
+    modules_around, names = {}, {}
 
     def visit(graph, modules):
         for node in graph.findall(f"{GRAPHML}node"):
@@ -71,11 +72,11 @@ def read_graphml(model, folder) -> tuple[dict, set]:
                 visit(node.find(f"{GRAPHML}graph"), [*modules, data["module"]])
             else:
                 names[node.get("id")] = data["name"]
-                around[data["name"]] = modules
+                modules_around[data["name"]] = modules
 
     visit(outermost, [])
     edges = outermost.findall(f"{GRAPHML}edge")
-    return around, {(names[edge.get("source")], names[edge.get("target")]) for edge in edges}
+    return modules_around, {(names[edge.get("source")], names[edge.get("target")]) for edge in edges}
 
 
 READERS = [pytest.param(read_dot, marks=with_graphviz), read_graphml]
@@ -84,37 +85,37 @@ READERS = [pytest.param(read_dot, marks=with_graphviz), read_graphml]
 @pytest.mark.parametrize("read", READERS)
 def test_groups_are_the_modules_of_the_metadata(read, tmp_path):
     model = view_files.layers(200, tmp_path / "m.onnx")
-    around, edges = read(model, tmp_path)
-    assert around == modules_by_name(model)
-    assert any(modules == [] for modules in around.values())  # nodes without a module are outside all groups
+    modules_around, edges = read(model, tmp_path)
+    assert modules_around == modules_by_name(model)
+    assert any(modules == [] for modules in modules_around.values())  # nodes without a module are outside all groups
     assert edges == edges_by_name(model)
 
 
 def printable(text: str) -> str:
-    """Replaces invisible characters by escapes, like schema/printable.h."""
+    """Escapes invisible characters like schema/printable.h."""
     return "".join("\\n" if each == "\n" else f"\\x{ord(each):02x}" if ord(each) < 0x20 or each == "\x7f" else each
                    for each in text)
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_names_are_texts(read, tmp_path):
-    around, edges = read(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
-    assert set(around) == {printable(name) for name in view_files.HOSTILE}
+def test_hostile_names_are_escaped(read, tmp_path):
+    modules_around, edges = read(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
+    assert set(modules_around) == {printable(name) for name in view_files.HOSTILE}
     assert len(edges) == len(view_files.HOSTILE) - 1
-    assert {modules[-1] for modules in around.values()} == {
+    assert {modules[-1] for modules in modules_around.values()} == {
         "outer." + printable(name).replace(".", "") for name in view_files.HOSTILE}
 
 
 @pytest.mark.parametrize("kind, node", [("dot", r"^ *n\d+ \["), ("graphml", '<data key="kind">node')])
-def test_a_hundred_thousand_nodes(kind, node, tmp_path):
+def test_a_hundred_thousand_nodes_are_drawn(kind, node, tmp_path):
     model = view_files.layers(100_000, tmp_path / "m.onnx")
     command.run(kind, model, "-o", tmp_path / "drawing")
     drawn = re.findall(node, (tmp_path / "drawing").read_text(), re.MULTILINE)
     assert len(drawn) == len(onnx.load(model).graph.node) == 100_000
 
 
-def test_bodies_read_outer_values(tmp_path):
-    """The branches of an If read values of the outer graph, and the If reads the results of its branches."""
+def test_edges_connect_subgraphs_with_outer_values(tmp_path):
+    """The branches of an If read values of the outer graph; the If reads the results of its branches."""
     def branch(name, op):
         return helper.make_graph([helper.make_node(op, ["a"], [name], name=f"in_{name}")], name, [],
                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
@@ -131,7 +132,7 @@ def test_bodies_read_outer_values(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["dot", "graphml"])
-def test_output_to_stdout_and_to_files(kind, tmp_path):
+def test_output_goes_to_stdout_or_a_file(kind, tmp_path):
     model = view_files.layers(40, tmp_path / "m.onnx")
     text = command.run(kind, model).stdout
     report = command.run_json(kind, model, "-o", tmp_path / "drawing")

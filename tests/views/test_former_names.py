@@ -1,4 +1,4 @@
-"""Names from before `annotate`, which profiles, lists of providers and notes on the production file still contain."""
+"""Tests that commands accept node names from before `annotate`, which old profiles and lists of providers contain."""
 
 import json
 import warnings
@@ -29,7 +29,7 @@ X = torch.linspace(-1, 1, 5 * 16).reshape(5, 16)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Returns the folder with PyTorch's plain.onnx, and m.onnx, which is plain.onnx annotated."""
+    """Returns the folder with PyTorch's plain.onnx and the annotated m.onnx."""
     folder = tmp_path_factory.mktemp("former")
     torch.manual_seed(5)
     network = torch.nn.Sequential(Gate(), torch.nn.LayerNorm(16), Gate()).eval()
@@ -56,7 +56,7 @@ def run_profiled(path, folder, optimise: bool) -> str:
 
 @pytest.mark.parametrize("optimise", [False, True])
 @pytest.mark.parametrize("profiled_file", ["plain.onnx", "m.onnx"])
-def test_a_profile_of_either_file_fits_the_annotated(files, tmp_path, profiled_file, optimise):
+def test_profiles_of_both_files_fit_the_annotated_file(files, tmp_path, profiled_file, optimise):
     profile = run_profiled(files / profiled_file, tmp_path, optimise)
     result = command.run("profile", files / "m.onnx", "--profile", profile, "--json")
     assert "alike" not in result.stderr  # no name is ambiguous
@@ -65,8 +65,8 @@ def test_a_profile_of_either_file_fits_the_annotated(files, tmp_path, profiled_f
     assert all(layer["module"] is not None for layer in json.loads(result.stdout)["nodes"])
 
 
-def test_a_profile_of_the_file_before_has_the_present_modules(files, tmp_path):
-    """Each layer has the module of the node that formerly had the layer's name."""
+def test_layers_of_an_old_profile_get_current_modules(files, tmp_path):
+    """Each layer gets the module of the node that had the layer's name before annotate."""
     old_modules = {keys_of(each)[ORIGINAL]: keys_of(each)["pkg.whence.module"]
            for each in onnx.load(files / "m.onnx").graph.node if ORIGINAL in keys_of(each)}
     profile = run_profiled(files / "plain.onnx", tmp_path, optimise=False)
@@ -82,14 +82,14 @@ def test_explain_finds_a_node_by_its_former_name(files):
         assert (found["node"], found["module"]) == (each.name, keys["pkg.whence.module"])
 
 
-def test_a_name_that_was_another_nodes_is_reported(tmp_path):
+def test_a_former_name_of_another_node_is_reported(tmp_path):
     nodes = [node("Relu", ["x"], "a", "/first/Relu", {**known("first"), ORIGINAL: "relu"}),
              node("Relu", ["a"], "b", "relu", {**known("second"), ORIGINAL: "relu_1"}),
              node("Relu", ["b"], "c", "/third/Relu", {**known("third"), ORIGINAL: "twice"}),
              node("Relu", ["c"], "d", "/fourth/Relu", {**known("fourth"), ORIGINAL: "twice"})]
     path = model(nodes, tmp_path / "m.onnx")
-    present = command.run("explain", path, "relu")
-    assert "second" in present.stdout and "'/first/Relu' was called 'relu', too, before" in present.stderr
+    current = command.run("explain", path, "relu")
+    assert "second" in current.stdout and "'/first/Relu' was called 'relu', too, before" in current.stderr
     assert "/third/Relu" in command.run("explain", path, "twice", code=2).stderr
     events = [{"cat": "Session", "name": "model_run", "ph": "X", "pid": 1, "tid": 1, "ts": 0, "dur": 9},
               {"cat": "Node", "name": "relu_kernel_time", "ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 5,
@@ -100,7 +100,7 @@ def test_a_name_that_was_another_nodes_is_reported(tmp_path):
     assert [layer["module"] for layer in json.loads(result.stdout)["nodes"]] == ["second"]
 
 
-def test_providers_from_a_session_of_the_file_before(files, tmp_path):
+def test_providers_may_be_listed_for_the_file_before(files, tmp_path):
     names = [each.name for each in onnx.load(files / "plain.onnx").graph.node]
     listed = [{"provider": "CPUExecutionProvider", "nodes": [{"name": name, "op_type": "X"} for name in names]}]
     (tmp_path / "chosen.json").write_text(json.dumps(listed))
@@ -108,8 +108,8 @@ def test_providers_from_a_session_of_the_file_before(files, tmp_path):
     assert report["assigned"]["as_placed"] == len(names)
 
 
-def test_diff_pairs_the_file_before_by_name(tmp_path):
-    """The values were renamed as well, so that only former names are left."""
+def test_diff_pairs_nodes_by_former_names(tmp_path):
+    """The values are renamed too, so only former names can match."""
     before = [node("Relu", ["x"], "a", "r0"), node("Relu", ["a"], "b", "r1"), node("Sin", ["b"], "c", "s")]
     after = [node("Relu", ["x"], "p", "/one/Relu", {**known("one"), ORIGINAL: "r0"}),
              node("Relu", ["p"], "q", "/two/Relu", {**known("two"), ORIGINAL: "r1"}),

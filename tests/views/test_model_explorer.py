@@ -1,7 +1,7 @@
-"""`whence model-explorer`, node data, and the extension of the Python package, without the package model_explorer.
+"""Tests `whence model-explorer`, node data and the Python package's extension, without the package model_explorer.
 
-Only the fields of `stand_in/` may be written; tests/tool_dialects/test_in_model_explorer.py compares them with the
-package, and displays the graph in it.
+Output may have only the fields of the classes in `stand_in/`. tests/tool_dialects/test_in_model_explorer.py compares
+these classes with the package, and displays the graph in it.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ from validate.onnx_files import model as file_of
 from views import view_files
 
 STAND_IN = Path(__file__).parent / "stand_in"
-TOP = "unattributed (by node names)"
+UNATTRIBUTED_GROUP = "unattributed (by node names)"
 
 
 def stand_in(module: str):
-    """Loads a module of the stand-in but keeps it out of sys.modules, because the package may be installed."""
+    """Loads a module of the stand-in, but not into sys.modules, because the package may be installed."""
     spec = importlib.util.spec_from_file_location(module, STAND_IN / "model_explorer" / f"{module}.py")
     result = importlib.util.module_from_spec(spec)
     sys.modules[module] = result  # dataclasses look it up
@@ -43,11 +43,11 @@ def stand_in(module: str):
 BUILDER, DATA = stand_in("graph_builder"), stand_in("node_data_builder")
 
 
-def require_fields(written: dict, kind: type) -> None:
+def require_fields(item_fields: dict, kind: type) -> None:
     """Asserts that all fields belong to the class, and that fields without a default are present."""
     fields = dataclasses.fields(kind)
-    needed = {each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING}
-    assert needed <= written.keys() <= {each.name for each in fields}, (kind, written)
+    required = {each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING}
+    assert required <= item_fields.keys() <= {each.name for each in fields}, (kind, item_fields)
 
 
 def require_metadata(items: list[dict]) -> None:
@@ -59,7 +59,7 @@ def require_metadata(items: list[dict]) -> None:
 
 
 def require_graph(graph: dict) -> None:
-    """Asserts that all fields belong to their classes, ids are unique, edges lead to nodes, and groups have nodes."""
+    """Asserts that all fields belong to their classes, ids are unique, edges start at nodes, and groups have nodes."""
     require_fields(graph, BUILDER.Graph)
     ids = {each["id"] for each in graph["nodes"]}
     assert len(ids) == len(graph["nodes"])
@@ -99,7 +99,7 @@ def attributes(node: dict) -> dict:
 
 
 class Block(torch.nn.Module):
-    """The norm is called twice."""
+    """Calls its norm twice."""
 
     def __init__(self):
         super().__init__()
@@ -110,7 +110,7 @@ class Block(torch.nn.Module):
 
 
 class Net(torch.nn.Module):
-    """The block is called twice, and so its norm four times."""
+    """Calls its block twice, and so the norm four times."""
 
     def __init__(self):
         super().__init__()
@@ -130,10 +130,10 @@ def net(tmp_path_factory):
     return folder / "net.onnx"
 
 
-def test_layers_are_modules_and_their_calls(net):
-    graph, made = by_id(graph_of(net)), onnx.load(net).graph
-    nodes = {each.name: each for each in made.node}
-    assert graph.keys() == nodes.keys() | {f"input {made.input[0].name}", f"output {made.output[0].name}"}
+def test_groups_are_modules_with_their_calls(net):
+    graph, proto = by_id(graph_of(net)), onnx.load(net).graph
+    nodes = {each.name: each for each in proto.node}
+    assert graph.keys() == nodes.keys() | {f"input {proto.input[0].name}", f"output {proto.output[0].name}"}
     for name, each in nodes.items():
         keys, shown = view_files.keys_of(each), graph[name]
         module = keys["pkg.whence.module"]
@@ -150,12 +150,12 @@ def test_layers_are_modules_and_their_calls(net):
     assert {each["namespace"] for each in graph.values() if "layers" in each["namespace"]} == {"layers/layers.0: Linear"}
 
 
-def test_edges_are_those_of_the_file(net):
-    graph, made = by_id(graph_of(net)), onnx.load(net).graph
-    producer = {value: (each.name, place) for each in made.node for place, value in enumerate(each.output)}
-    producer |= {each.name: (f"input {each.name}", 0) for each in made.input}
-    readers = {each.name: list(each.input) for each in made.node} | {f"output {each.name}": [each.name] for each in made.output}
-    weights = {each.name: each for each in made.initializer}
+def test_edges_are_the_edges_of_the_file(net):
+    graph, proto = by_id(graph_of(net)), onnx.load(net).graph
+    producer = {value: (each.name, place) for each in proto.node for place, value in enumerate(each.output)}
+    producer |= {each.name: (f"input {each.name}", 0) for each in proto.input}
+    readers = {each.name: list(each.input) for each in proto.node} | {f"output {each.name}": [each.name] for each in proto.output}
+    weights = {each.name: each for each in proto.initializer}
     for name, read in readers.items():
         edges = {(edge["sourceNodeId"], int(edge["sourceNodeOutputId"]), int(edge["targetNodeInputId"]))
                  for edge in graph[name].get("incomingEdges", [])}
@@ -167,7 +167,7 @@ def test_edges_are_those_of_the_file(net):
             if value in weights:
                 assert metadata["weight_shape"] == f"float32[{','.join(map(str, weights[value].dims))}]"
     shape = {each["key"]: each["value"] for each in graph["/conv/Conv"]["outputsMetadata"][0]["attrs"]}
-    assert shape == {"tensor_name": made.node[0].output[0], "tensor_shape": "float32[2,8,7]"}
+    assert shape == {"tensor_name": proto.node[0].output[0], "tensor_shape": "float32[2,8,7]"}
 
 
 def test_a_file_without_provenance_is_shown_by_its_names(net, tmp_path):
@@ -175,21 +175,21 @@ def test_a_file_without_provenance_is_shown_by_its_names(net, tmp_path):
     graph = graph_of(tmp_path / "plain.onnx")
     for each in onnx.load(tmp_path / "plain.onnx").graph.node:
         shown = by_id(graph)[each.name]
-        assert shown["namespace"] == "/".join([TOP, *each.name.split("/")[1:-1]])
+        assert shown["namespace"] == "/".join([UNATTRIBUTED_GROUP, *each.name.split("/")[1:-1]])
         assert attributes(shown)["confidence"] == "unattributed" and "module" not in attributes(shown)
     count = str(len(graph["nodes"]) - 2)
-    assert graph["groupNodeAttributes"][TOP] == {"nodes": count, "unattributed": count}
+    assert graph["groupNodeAttributes"][UNATTRIBUTED_GROUP] == {"nodes": count, "unattributed": count}
 
 
-def test_unknown_nodes_are_apart(tmp_path):
+def test_unattributed_nodes_have_their_own_group(tmp_path):
     nodes = chain(known("enc.0"), {}, known("enc/dec"))
     nodes[1].name = "//a//b/"
     graph = graph_of(file_of(nodes, tmp_path / "m.onnx"))
-    assert [each["namespace"] for each in graph["nodes"][1:-1]] == ["enc/enc.0", f"{TOP}/a/b", "enc|dec"]
+    assert [each["namespace"] for each in graph["nodes"][1:-1]] == ["enc/enc.0", f"{UNATTRIBUTED_GROUP}/a/b", "enc|dec"]
     assert graph["groupNodeAttributes"][""]["unattributed"] == "1"
 
 
-def test_missing_and_repeated_names(tmp_path):
+def test_missing_and_repeated_names_get_unique_ids(tmp_path):
     nodes = chain({}, {}, {}, {}, {})
     for each, name in zip(nodes, ["", "Relu v0", "same", "same", "input x"], strict=True):
         each.name = name
@@ -199,16 +199,16 @@ def test_missing_and_repeated_names(tmp_path):
     assert [edge["sourceNodeId"] for each in graph["nodes"] for edge in each.get("incomingEdges", [])] == ids[:-1]
 
 
-def test_nodes_in_bodies(tmp_path):
+def test_nodes_in_subgraphs_are_shown(tmp_path):
     def branch(name, op):
         return helper.make_graph([helper.make_node(op, ["a"], [name], name=f"in_{name}")], name, [],
                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
     nodes = [node("Relu", ["x"], "a", "relu"), node("If", ["c"], "y", "if", then_branch=branch("t", "Exp"),
                                                     else_branch=branch("e", "Neg"))]
-    made = helper.make_model(helper.make_graph(nodes, "", [
+    proto = helper.make_model(helper.make_graph(nodes, "", [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]), helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]), opset_imports=[helper.make_opsetid("", 18)])
-    onnx.save(made, tmp_path / "m.onnx")
+    onnx.save(proto, tmp_path / "m.onnx")
     graph = graph_of(tmp_path / "m.onnx")
     assert graph["id"] == "main_graph"
     edges = {(edge["sourceNodeId"], each["id"]) for each in graph["nodes"] for edge in each.get("incomingEdges", [])}
@@ -217,7 +217,7 @@ def test_nodes_in_bodies(tmp_path):
     assert attributes(by_id(graph)["in_t"])["in a body of"]["nodeIds"] == ["if"]
 
 
-def test_attributes_as_text(tmp_path):
+def test_attributes_are_shown_as_text(tmp_path):
     weights = helper.make_tensor("t", TensorProto.FLOAT, [2], [1, 2])
     values = {"floats": [0.1, -2.0], "ints": [3, -4], "f": 0.5, "i": -7, "s": "reflect", "strings": ["a", "b"], "t": weights,
               "long": list(range(40)), "text": "x" * 300}
@@ -230,7 +230,7 @@ def test_attributes_as_text(tmp_path):
     assert metadata["long"].endswith("31, ... 40 in all]") and metadata["text"] == "x" * 200 + "..."
 
 
-def figures(text: str, graph_id: str) -> dict:
+def node_data(text: str, graph_id: str) -> dict:
     data = json.loads(text)
     assert list(data) == [graph_id]
     require_fields(data[graph_id], DATA.GraphNodeData)
@@ -241,11 +241,11 @@ def figures(text: str, graph_id: str) -> dict:
     return data[graph_id]
 
 
-def test_confidence_as_node_data(tmp_path):
+def test_confidence_is_available_as_node_data(tmp_path):
     nodes = chain(known("a"), known("a", "inferred"), {})
     nodes[1].name = nodes[0].name
     path = file_of(nodes, tmp_path / "m.onnx")
-    data = figures(command.run("model-explorer", path, "--confidence").stdout, "graph")
+    data = node_data(command.run("model-explorer", path, "--confidence").stdout, "graph")
     assert {key: each["value"] for key, each in data["results"].items()} == {"n0": "exact", "n0 #2": "inferred", "n2": "unattributed"}
     assert len({each["bgColor"] for each in data["results"].values()}) == 3
     assert data["results"].keys() <= by_id(graph_of(path)).keys()
@@ -261,8 +261,8 @@ def measured(net):
     return Path(session.end_profiling())
 
 
-def test_time_as_node_data(net, measured):
-    data = figures(command.run("profile", net, "--profile", measured, "--format", "model-explorer").stdout, "main_graph")
+def test_time_is_available_as_node_data(net, measured):
+    data = node_data(command.run("profile", net, "--profile", measured, "--format", "model-explorer").stdout, "main_graph")
     report = command.run_json("profile", net, "--profile", measured)
     assert data["results"].keys() <= by_id(graph_of(net)).keys() and report["runs"] == 2
     named = {each["name"]: each["time"] / 2 for each in report["nodes"] if each["name"] in data["results"]}
@@ -282,12 +282,12 @@ import dataclasses, json, sys
 from whence.model_explorer.main import WhenceAdapter, WhenceFigures
 model, profile, absent = sys.argv[1:]
 graph = dataclasses.asdict(WhenceAdapter().convert(model, {})["graphs"][0])
-figures, results = WhenceFigures(), {}
+node_data, results = WhenceFigures(), {}
 for each in WhenceFigures.metadata:
-    editors = figures.get_config_editors(each.id).configEditors
+    editors = node_data.get_config_editors(each.id).configEditors
     results[each.id] = [editor.id for editor in editors]
 def run(provider, **values):
-    return dataclasses.asdict(figures.run(provider_id=provider, model_path=model, graph_id=graph["id"], config_values=values, graph=None))
+    return dataclasses.asdict(node_data.run(provider_id=provider, model_path=model, graph_id=graph["id"], config_values=values, graph=None))
 print(json.dumps({"graph": graph, "editors": results, "confidence": run("whence_confidence"),
                   "time": run("whence_time", profile=profile), "no_time": run("whence_time", profile=absent),
                   "exts": WhenceAdapter.metadata.fileExts,
@@ -295,8 +295,9 @@ print(json.dumps({"graph": graph, "editors": results, "confidence": run("whence_
 """
 
 
-def test_the_extension(net, measured, tmp_path):
-    """Called like the package calls it. Reads the sidecar next to the file; loads no PyTorch, onnx or numpy."""
+def test_the_extension_works_without_pytorch(net, measured, tmp_path):
+    """Calls the extension as the package does. It reads the sidecar next to the file, and loads no PyTorch, onnx or
+    numpy."""
     environment = {**os.environ, "WHENCE": str(command.BINARY),
                    "PYTHONPATH": os.pathsep.join([str(STAND_IN), str(command.ROOT / "python")])}
     done = subprocess.run([sys.executable, "-c", EXTENSION, net, measured, tmp_path / "absent.json"], text=True, check=False,

@@ -1,6 +1,5 @@
 """Compares the operation counts of matrix products, convolutions and attention with PyTorch's counter, at the traced
-sizes and at others. The files compute shapes, and come from whence, both PyTorch exporters and ONNX Runtime's
-optimiser."""
+sizes and at others. The files come from whence, both PyTorch exporters and ONNX Runtime's optimiser."""
 
 import functools
 from pathlib import Path
@@ -27,14 +26,14 @@ RECURRENT = {"LSTM", "GRU", "RNN"}
 
 
 def counted_by_torch(model, inputs: dict) -> int:
-    """Counts attention as its two matrix products, because PyTorch does not count its own CPU kernel."""
+    """Counts attention as its two matrix products, because PyTorch does not count its CPU kernel."""
     with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         model(**inputs)
     return counter.get_total_flops()
 
 
-def counted(path: Path, tmp_path: Path, inputs: dict, kinds=PRODUCTS) -> int | None:
-    """Returns the number of operations in nodes of these kinds at the inputs' sizes, or None if a count is unknown."""
+def counted(path: Path, tmp_path: Path, inputs: dict, op_types=PRODUCTS) -> int | None:
+    """Returns the number of operations in nodes of these types at the inputs' sizes, or None if a count is unknown."""
     file = onnx.load(path, load_external_data=False)
     sizes = {dim.dim_param: size for each in file.graph.input if each.name in inputs
              for dim, size in zip(each.type.tensor_type.shape.dim, inputs[each.name].shape, strict=True) if dim.dim_param}
@@ -42,24 +41,24 @@ def counted(path: Path, tmp_path: Path, inputs: dict, kinds=PRODUCTS) -> int | N
     page.unlink(missing_ok=True)
     command.run("report", path, "-o", page, *[word for name, size in sizes.items() for word in ("--size", f"{name}={size}")])
     operations = Page(page).node_column("operations")
-    found = [operations[node.name] for node in file.graph.node if node.op_type in kinds]
-    assert found, "no node of these kinds"
+    found = [operations[node.name] for node in file.graph.node if node.op_type in op_types]
+    assert found, "no node of these types"
     return None if None in found else sum(found)
 
 
-def by_whence(name: str, path: Path):
+def export_by_whence(name: str, path: Path):
     command.run("export", zoo.trace(name), "-o", path, "--inputs", zoo.inputs_file(name), "--annotate",
                 *zoo.MODELS[name].dynamic_options())
 
 
-def by_torchscript(name: str, path: Path):
+def export_by_torchscript(name: str, path: Path):
     entry = zoo.MODELS[name]
     inputs = entry.inputs(entry.first)
     torch.onnx.export(entry.model(), (), str(path), kwargs=inputs, dynamo=False, input_names=list(inputs),
                       dynamic_axes=entry.dynamic)
 
 
-def by_dynamo(name: str, path: Path):
+def export_by_dynamo(name: str, path: Path):
     entry = zoo.MODELS[name]
     inputs = entry.inputs(entry.second)
     shapes = {each: dict.fromkeys(entry.dynamic.get(each, {}), torch.export.Dim.DYNAMIC) for each in inputs}
@@ -67,15 +66,16 @@ def by_dynamo(name: str, path: Path):
                       dynamic_shapes=shapes)
 
 
-def by_runtime(name: str, path: Path):
-    """ONNX Runtime writes fused nodes with its own operators."""
+def optimise_by_onnxruntime(name: str, path: Path):
+    """Writes a file with ONNX Runtime's operators for fused nodes."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath, options.log_severity_level = str(path), 4
-    onnxruntime.InferenceSession(foreign("dynamo", name), options)
+    onnxruntime.InferenceSession(cached_file("dynamo", name), options)
 
 
-ROUTES = {"whence": by_whence, "torchscript": by_torchscript, "dynamo": by_dynamo, "runtime": by_runtime}
+ROUTES = {"whence": export_by_whence, "torchscript": export_by_torchscript, "dynamo": export_by_dynamo,
+          "runtime": optimise_by_onnxruntime}
 CASES = [*[(name, "whence") for name in zoo.MODELS],
          *[(name, "torchscript") for name in ("distilbert", "vit", "mobilenet_v2", "unet", "lstm_tagger")],
          *[(name, "dynamo") for name in ("bert_tiny", "gpt2", "lstm_tagger")],
@@ -83,16 +83,16 @@ CASES = [*[(name, "whence") for name in zoo.MODELS],
 
 
 @functools.cache
-def foreign(route: str, name: str) -> Path:
+def cached_file(route: str, name: str) -> Path:
     folder = kept.folder("operation_counts", Path(__file__), *zoo.SOURCES)
     return kept.made(folder / f"{name}-{route}.onnx", functools.partial(ROUTES[route], name))
 
 
 @pytest.mark.parametrize("name, route", CASES)
-def test_counts_equal_pytorchs(name, route, tmp_path):
+def test_counts_equal_pytorchs_counts(name, route, tmp_path):
     if route == "whence":
-        by_whence(name, tmp_path / "model.onnx")
-    path = tmp_path / "model.onnx" if route == "whence" else foreign(route, name)
+        export_by_whence(name, tmp_path / "model.onnx")
+    path = tmp_path / "model.onnx" if route == "whence" else cached_file(route, name)
     entry = zoo.MODELS[name]
     for sizes in entry.first, entry.second:
         inputs = entry.inputs(sizes)
@@ -113,7 +113,7 @@ class Cells(torch.nn.Module):
 
 
 @pytest.mark.parametrize("kind", sorted(RECURRENT))
-def test_counts_of_recurrent_layers(kind, tmp_path):
+def test_recurrent_layers_are_counted(kind, tmp_path):
     model = getattr(torch.nn, kind)(5, 7).eval()
     whence.export(model, (torch.randn(4, 2, 5),), tmp_path / "model.onnx", dynamic_shapes={"input": {0: "time", 1: "batch"}})
     for sizes in (4, 2), (9, 3):
@@ -135,7 +135,7 @@ class Attention(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model, kind, opset", [(Einsums(), "Einsum", 20), (Attention(), "Attention", 23)])
-def test_einsum_and_attention(model, kind, opset, tmp_path):
+def test_einsum_and_attention_are_counted(model, kind, opset, tmp_path):
     sample = {"x": torch.randn(2, 5, 3, 4), "y": torch.randn(2, 6, 3, 4)}
     whence.export(model, (), tmp_path / "model.onnx", kwargs=sample, opset_version=opset, operators="fused" if opset > 22 else None,
                   dynamic_shapes={"x": {0: "b", 1: "q"}, "y": {0: "b", 1: "k"}})
@@ -150,10 +150,10 @@ def shape_model(path: Path, nodes: list, **constants) -> Path:
     nodes = [*nodes, helper.make_node("MatMul", ["z", "w"], ["y"])]
     for number, node in enumerate(nodes):
         node.name = f"{node.op_type}{number}"
-    held = {"w": np.zeros((4, 5), np.float32), **{name: np.asarray(value) for name, value in constants.items()}}
+    stored = {"w": np.zeros((4, 5), np.float32), **{name: np.asarray(value) for name, value in constants.items()}}
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 6])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-                              [onnx.numpy_helper.from_array(value, name) for name, value in held.items()])
+                              [onnx.numpy_helper.from_array(value, name) for name, value in stored.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     return path
 
@@ -165,7 +165,7 @@ def op(op_type: str, *inputs: str, out: str, **attributes):
 N = [op("Shape", "x", out="s"), op("Gather", "s", "zero", out="n"), op("Gather", "s", "last", out="six")]
 ZERO = {"zero": np.int64(0), "last": np.int64(-1), "one": np.int64(1), "two": np.int64(2), "ax": [0], "four": [4],
         "three": np.int64(3), "six_ones": np.ones((4, 1), np.float32), "open": [-1], "half": np.float32(0.5)}
-# How exporters compute sizes: (rows of z for n rows of x, nodes).
+# Ways in which exporters compute sizes: (rows of z for n rows of x, nodes).
 FORMS = {
     "Mul, Div, Concat, Reshape": (lambda n: n * 6 // 4, [
         *N, op("Mul", "n", "six", out="a"), op("Div", "a", "two", out="b"), op("Div", "b", "two", out="c"),
@@ -190,7 +190,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_sizes_computed_by_nodes(form, tmp_path):
+def test_sizes_computed_by_nodes_are_inferred(form, tmp_path):
     rows, nodes = FORMS[form]
     path = shape_model(tmp_path / "m.onnx", nodes, **ZERO, one1=[1])
     session = onnxruntime.InferenceSession(path)
@@ -209,7 +209,7 @@ def test_data_dependent_sizes_stay_unknown(tmp_path):
 
 
 def test_inferred_sizes_override_other_sizes_in_the_file(tmp_path):
-    """Exporters write the sizes of the traced example, which may be different."""
+    """Exporters write the sizes of the traced example, which may differ."""
     path = shape_model(tmp_path / "m.onnx", [op("Relu", "x", out="r"), op("Slice", "r", "ax", "four", "one", out="z")],
                        ax=[0], four=[4], one=[1])
     file = onnx.load(path)

@@ -1,4 +1,4 @@
-"""`whence profile`: real profiles of ONNX Runtime, summed by module, against sums computed here from the same JSON."""
+"""Compares `whence profile` on profiles of ONNX Runtime with sums by module, computed here from the same JSON."""
 
 import json
 from collections import defaultdict
@@ -22,7 +22,7 @@ SCHEMA = Draft202012Validator(json.loads((command.ROOT / "schema" / "profile.sch
 
 
 def profile(model, folder, level: str, feeds: dict, runs=RUNS):
-    """Runs the model, and returns the profile and the optimised file."""
+    """Runs the model. Returns the profile and the optimised file."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(folder / level)
     options.graph_optimization_level, options.log_severity_level = LEVELS[level], 3
@@ -34,7 +34,7 @@ def profile(model, folder, level: str, feeds: dict, runs=RUNS):
 
 
 def kernels(path) -> list[dict]:
-    """Returns the kernel events of all runs except the first run, which is a warm-up."""
+    """Returns the kernel events of all runs except the first, which is a warm-up."""
     with open(path) as file:
         all_events = json.load(file)
     first = min((event for event in all_events if event["name"] == "model_run"), key=lambda event: event["ts"])
@@ -68,7 +68,7 @@ def bert_profile(request, bert):
 
 
 def module_sums(model, events) -> dict:
-    """Sums the microseconds of each module and its descendants, by the names of nodes only."""
+    """Sums the microseconds of each module and its descendants, by node names only."""
     modules = {node.name: view_files.keys_of(node)["pkg.whence.module"] for node in onnx.load(model).graph.node}
     sums = defaultdict(int)
     for event in events:
@@ -80,7 +80,7 @@ def module_sums(model, events) -> dict:
     return dict(sums)
 
 
-def test_the_sums_of_modules_fit_the_profile(bert, tmp_path):
+def test_time_is_summed_by_module(bert, tmp_path):
     model, _, feeds = bert
     path, _ = profile(model, tmp_path, "plain", feeds)
     report = report_of(model, path)
@@ -113,7 +113,7 @@ def test_fused_operators_are_matched_or_unattributed(bert, tmp_path):
     skipped = [node for node in by_name["nodes"] if node["op_type"] == "SkipLayerNormalization"]
     assert skipped and all(node["module"] is None and node["rule"] == "none" for node in skipped)
     assert by_name["unattributed"] == sum(node["time"] for node in by_name["nodes"] if node["module"] is None) > 0
-    # A residual Add fused with the LayerNorm after it belongs to the module around both.
+    # A residual Add that is fused with the next LayerNorm belongs to the parent module of both.
     found = {node["module"] for node in by_match["nodes"] if node["op_type"] == "SkipLayerNormalization"}
     assert {f"encoder.layer.{i}.{part}" for i in (0, 1) for part in ("attention.output", "output")} <= found
     assert by_match["unattributed"] < 0.1 * by_match["operator_time"]
@@ -122,7 +122,7 @@ def test_fused_operators_are_matched_or_unattributed(bert, tmp_path):
     assert "--optimized FILE" in command.run("profile", model, "--ort-profile", path).stdout
 
 
-def test_flame_graphs_hold_all_time(bert, bert_profile):
+def test_flame_graphs_contain_all_time(bert, bert_profile):
     path, _ = bert_profile
     total = sum(event["dur"] for event in kernels(path))
     lines = command.run("profile", bert[0], "--ort-profile", path, "--format", "collapsed").stdout.splitlines()
@@ -140,7 +140,7 @@ def test_flame_graphs_hold_all_time(bert, bert_profile):
     assert {";".join(names[i] for i in sample): weight for sample, weight in samples} == stacks
 
 
-def test_bodies_are_not_counted_twice(tmp_path):
+def test_subgraphs_are_not_counted_twice(tmp_path):
     """The time of an If includes the time of its branch; only the difference is its own time."""
     def branch(name, op):
         return helper.make_graph([helper.make_node(op, ["x"], [name], name=f"in_{name}")], name, [],
@@ -174,8 +174,8 @@ def events(*rows) -> list[dict]:
     return result
 
 
-def test_calls_and_numbered_names(tmp_path):
-    """Two calls of one module stay separate; /Add_1 is not /Add if the model has no /Add_1."""
+def test_calls_are_separate_and_numbered_names_are_not_guessed(tmp_path):
+    """A layer /Neg_1 is not the node /Neg, even if the model has no /Neg_1."""
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="/block/Relu"),
              helper.make_node("Relu", ["a"], ["b"], name="/block/Relu_1"),
              helper.make_node("Neg", ["b"], ["y"], name="/head/Neg")]
@@ -208,9 +208,9 @@ def test_calls_and_numbered_names(tmp_path):
     (json.dumps(events(("/layers.0/attn/MatMul_0", "MatMul", 2 ** 60))), "E0204", 3, "end_profiling"),
     (json.dumps(events(("/layers.0/attn/MatMul_0", "MatMul", 2 ** 52), ("/a/Add", "Add", 2 ** 52))), "E0204", 3, "overflows"),
     (json.dumps([{**events()[0], "dur": 2 ** 52}] * 1100), "E0204", 3, "overflows"),
-], ids=["empty", "cut", "no JSON", "object", "no events", "strange events", "another model", "no times", "beyond time",
-        "together beyond time", "runs beyond time"])
-def test_wrong_profiles(content, code, exit_code, fragment, tmp_path):
+], ids=["empty", "truncated", "not JSON", "object", "no events", "invalid events", "another model", "no times",
+        "time overflow", "sum overflow", "run time overflow"])
+def test_invalid_profiles_are_refused(content, code, exit_code, fragment, tmp_path):
     model = view_files.layers(20, tmp_path / "m.onnx")
     (tmp_path / "p.json").write_text(content)
     error = command.run("profile", model, "--ort-profile", tmp_path / "p.json", "-o", tmp_path / "out",
@@ -232,7 +232,7 @@ def test_a_profile_of_another_model_is_refused(bert, tmp_path):
 
 @pytest.mark.parametrize("options, fragment", [(["--format", "xml"], "speedscope"), (["--depth", "-1"], "--depth"),
                                            (["--ort-profile"], "ort-profile")])
-def test_wrong_options(options, fragment, tmp_path):
+def test_invalid_options_are_refused(options, fragment, tmp_path):
     model = view_files.layers(20, tmp_path / "m.onnx")
     profile_options = [] if "--ort-profile" in options else ["--ort-profile", tmp_path / "p.json"]
     error = command.run("profile", model, *profile_options, *options, code=2).stderr

@@ -1,4 +1,4 @@
-"""Files from PyTorch's exporter without annotation: every command reads PyTorch's keys in one way, and reports it."""
+"""Tests unannotated files from PyTorch's exporter: all commands read PyTorch's keys in the same way and report it."""
 
 import ast
 import json
@@ -31,7 +31,7 @@ class Cell(torch.nn.Module):
 
 
 class Reader(torch.nn.Module):
-    """Two cells, an attention, and an embedding whose table is also the last layer's weight."""
+    """Two cells, an attention, and an embedding that shares its weight with the last layer."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ EXAMPLE = (torch.linspace(-1, 1, 2 * 4 * 5 * 5).reshape(2, 4, 5, 5), torch.tenso
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
-    """Returns the model, and the folder with PyTorch's file and the sidecar."""
+    """Returns the model and the folder with PyTorch's file and the sidecar."""
     folder = tmp_path_factory.mktemp("reader")
     torch.manual_seed(3)
     network = Reader()
@@ -76,16 +76,16 @@ def test_each_node_has_pytorchs_module_or_an_ancestor(reader):
     _, folder = reader
     nodes = onnx.load(folder / "m.onnx").graph.node
     names = {name for name, _ in reader[0].named_modules()}
-    for made, metadata in zip(nodes, selection(folder / "m.onnx"), strict=True):
-        if SCOPES not in keys_of(made):  # from the exporter's optimiser, without keys
+    for proto, metadata in zip(nodes, selection(folder / "m.onnx"), strict=True):
+        if SCOPES not in keys_of(proto):  # added without keys by the exporter's optimiser
             assert metadata["confidence"] == "unattributed"
             continue
-        *_, module, _ = ast.literal_eval(keys_of(made)[SCOPES])
+        *_, module, _ = ast.literal_eval(keys_of(proto)[SCOPES])
         assert metadata["confidence"] in ("inferred", "ancestor") and metadata["module"] in names
         assert module in metadata["modules"] or metadata["confidence"] == "ancestor" and module.startswith(metadata["module"])
 
 
-def test_a_folded_norm_is_named_with_its_layer(reader):
+def test_a_convolution_has_the_module_of_its_folded_norm_too(reader):
     _, folder = reader
     convolutions = [metadata for metadata in selection(folder / "m.onnx") if metadata["op_type"] == "Conv"]
     assert [metadata["modules"] for metadata in convolutions] == [[f"cells.{i}.mix", f"cells.{i}.scale"] for i in range(2)]
@@ -93,11 +93,11 @@ def test_a_folded_norm_is_named_with_its_layer(reader):
         ("cells.0", "inferred"), ("cells.1", "inferred")]
 
 
-def test_another_modules_parameter_leaves_the_common_ancestor(reader):
-    """The table is stored under the name of one of the two layers that read it."""
+def test_a_shared_parameter_leaves_only_the_common_ancestor(reader):
+    """The shared weight is stored under the name of one of the two layers."""
     _, folder = reader
-    table, = (made for made in onnx.load(folder / "m.onnx").graph.node
-              if made.op_type == "Gather" and made.input[0].endswith(".weight"))
+    table, = (proto for proto in onnx.load(folder / "m.onnx").graph.node
+              if proto.op_type == "Gather" and proto.input[0].endswith(".weight"))
     explained = command.run_json("explain", folder / "m.onnx", table.name)
     owner = table.input[0].rpartition(".")[0]
     if owner == "words":
@@ -107,9 +107,9 @@ def test_another_modules_parameter_leaves_the_common_ancestor(reader):
         assert explained["source"] is None
 
 
-def test_explain_states_the_keys_and_the_line(reader):
+def test_explain_uses_pytorchs_keys(reader):
     _, folder = reader
-    norm, = (made for made in onnx.load(folder / "m.onnx").graph.node if made.op_type == "LayerNormalization")
+    norm, = (proto for proto in onnx.load(folder / "m.onnx").graph.node if proto.op_type == "LayerNormalization")
     explained = command.run_json("explain", folder / "m.onnx", norm.name)
     assert (explained["module"], explained["confidence"]) == ("norm", "inferred")
     assert explained["type"] == "torch.nn.modules.normalization.LayerNorm"
@@ -131,7 +131,7 @@ def commands(folder) -> dict[str, list]:
 
 @pytest.mark.parametrize("name", ["show", "select", "place", "diff", "report", "validate", "dot", "graphml",
                                   "model-explorer", "functions", "extract"])
-def test_every_command_reads_them_and_reports_it_once(reader, name):
+def test_every_command_reads_pytorchs_keys_and_reports_it_once(reader, name):
     _, folder = reader
     result = command.run(*commands(folder)[name])
     assert result.stderr.count(LINE) == (2 if name == "diff" else 1), result.stderr  # once per file
@@ -157,7 +157,7 @@ def test_show_and_extract_agree_on_a_modules_nodes(reader, tmp_path):
     assert error.returncode != 0 and not (tmp_path / "n.onnx").exists()
 
 
-def test_names_and_coverage_do_not_contradict_each_other(reader):
+def test_naming_agrees_with_coverage(reader):
     _, folder = reader
     report = command.run_json("validate", folder / "m.onnx")
     attributed = report["coverage"]["nodes"] - report["coverage"]["unattributed"]
@@ -179,7 +179,7 @@ def test_a_profile_of_the_file_is_summed_by_module(reader, tmp_path):
     assert rows["look"]["total"] > 0 and rows["cells.0"]["total"] > 0
 
 
-def test_accuracy_reads_them_through_the_command(reader):
+def test_accuracy_reads_pytorchs_keys(reader):
     import whence
 
     network, folder = reader
@@ -190,8 +190,8 @@ def test_accuracy_reads_them_through_the_command(reader):
     assert any(LINE in note for note in report.notes)
 
 
-def test_one_of_the_keys_suffices(tmp_path):
-    """A key in a different form belongs to another tool: viewers accept any path under `namespace`."""
+def test_one_of_pytorchs_keys_suffices(tmp_path):
+    """A key in another form is from another tool: viewers accept any path under `namespace`."""
     nodes = [node("Relu", ["x"], "a", "a", {"namespace": ": Net/deep.0: nn.Deep/relu: aten.relu.default"}),
              node("Relu", ["a"], "b", "b", {"namespace": "deep/0/relu"}),
              node("Relu", ["b"], "c", "c", {SCOPES: "['', 'deep', 'relu_1']"}),

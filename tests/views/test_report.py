@@ -1,4 +1,4 @@
-"""`whence report`: the page in a browser, the Markdown, and refused options."""
+"""Tests `whence report`: the page in a browser, the Markdown, and invalid options."""
 
 import re
 import string
@@ -16,7 +16,7 @@ from views.page_data import Page
 in_browser = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
 
 
-RUNNING = "script:not([type='text/plain'])"  # the script, and the data in JSON
+SCRIPTS = "script:not([type='text/plain'])"  # the script, and the data in JSON
 
 
 def report(model, folder, *options):
@@ -32,8 +32,8 @@ def window(tmp_path_factory):
     opened.close()
 
 
-def ready(window, page) -> int:
-    """Opens a page, and returns the milliseconds from the start of loading until it is usable."""
+def open_page(window, page) -> int:
+    """Opens a page. Returns the milliseconds until it is usable."""
     window.open(page)
     return int(window.wait("document.documentElement.dataset.ready"))
 
@@ -43,7 +43,7 @@ def ready(window, page) -> int:
 @in_browser
 def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
     page = report(view_files.layers(10_000, tmp_path / "m.onnx"), tmp_path)
-    milliseconds = min(ready(window, page) for _ in range(3))
+    milliseconds = min(open_page(window, page) for _ in range(3))
     drawing = window.run("const start = performance.now(); chooseModule(moduleByPath().get('layers'));"
                          "document.body.getBoundingClientRect(); return performance.now() - start;")
     window.run("setOpen(moduleByPath().get('layers'), true); refreshTree();")
@@ -58,10 +58,10 @@ def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
 
 
 @in_browser
-def test_each_piece_has_the_evidence_of_its_nodes(window, tmp_path):
-    """A piece holds 1,000 nodes; compares the first and the last node of each piece with the file."""
+def test_each_piece_contains_the_evidence_of_its_nodes(window, tmp_path):
+    """Compares the first and the last node of each piece of 1,000 nodes with the file."""
     page = report(view_files.layers(2_500, tmp_path / "m.onnx"), tmp_path)
-    ready(window, page)
+    open_page(window, page)
     nodes = list(onnx.load(tmp_path / "m.onnx").graph.node)
     for number in (0, 999, 1000, 1999, 2000, 2499):
         keys = [text for entry in nodes[number].metadata_props for text in (entry.key, entry.value)]
@@ -74,7 +74,7 @@ def test_each_piece_has_the_evidence_of_its_nodes(window, tmp_path):
 
 @in_browser
 def test_the_browser_unpacks_what_the_command_packed(window, tmp_path):
-    """The names are random, so that little repeats; the numbers have one, two, four and eight bytes."""
+    """The names are random and hardly compressible; the numbers have one, two, four and eight bytes."""
     random = Random(7)
     name = lambda: "".join(random.choices(string.printable, k=random.randrange(1, 90)))
     nodes = [helper.make_node("MatMul", ["x", f"v{random.randrange(i)}" if i else "x"], [f"v{i}"], name=f"{i}{name()}")
@@ -83,7 +83,7 @@ def test_the_browser_unpacks_what_the_command_packed(window, tmp_path):
         view_files.add_keys(node, module=f"m{i}", confidence="exact", source=name())
     model = view_files.save(nodes, tmp_path / "m.onnx", (3000, 3000))
     page = report(model, tmp_path, "--size", "all=1")
-    ready(window, page)
+    open_page(window, page)
     assert window.run("return names.all();") == [node.name for node in nodes]
     assert [window.run("return names.at(arguments[0]);", i) for i in (0, 999, 1000, 69_999)] == [
         nodes[i].name for i in (0, 999, 1000, 69_999)]
@@ -92,8 +92,8 @@ def test_the_browser_unpacks_what_the_command_packed(window, tmp_path):
     assert window.run("return optional(nodes.operations(), 5);") == 2 * 3000 ** 3
     assert window.run("return [edges().from.BYTES_PER_ELEMENT, nodes.source.BYTES_PER_ELEMENT, "
                       "nodes.op.BYTES_PER_ELEMENT];") == [4, 2, 1]
-    made = window.run("return Array.from(edges().from, (from, i) => [from, edges().to[i], values.at(edges().value[i])]);")
-    assert sorted(made) == sorted([int(node.input[1][1:]), i, node.input[1]] for i, node in enumerate(nodes) if i)
+    proto = window.run("return Array.from(edges().from, (from, i) => [from, edges().to[i], values.at(edges().value[i])]);")
+    assert sorted(proto) == sorted([int(node.input[1][1:]), i, node.input[1]] for i, node in enumerate(nodes) if i)
     assert window.complaints() == []
 
 
@@ -109,7 +109,7 @@ def test_evidence_is_packed_in_pieces(tmp_path):
 @in_browser
 def test_the_tree_shows_modules_with_their_counts(window, tmp_path):
     page = report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path)
-    ready(window, page)
+    open_page(window, page)
     rows = window.run("return [...document.querySelectorAll('[role=treeitem]')].map((row) => "
                       "[row.getAttribute('aria-label'),"
                       " Number(row.getAttribute('aria-level')), row.getAttribute('aria-expanded')]);")
@@ -124,9 +124,9 @@ def test_the_tree_shows_modules_with_their_counts(window, tmp_path):
 
 
 @in_browser
-def test_search_and_filters(window, tmp_path):
+def test_search_and_filters_select_rows(window, tmp_path):
     page = report(view_files.layers(200, tmp_path / "m.onnx"), tmp_path)
-    ready(window, page)
+    open_page(window, page)
     window.type("#search", "layers.3/mlp/Relu")
     window.wait("document.getElementById('hits').textContent !== ''")
     shown = window.run("return tree.rows.filter((row) => row.isNode).map((row) => names.at(row.id));")
@@ -142,18 +142,18 @@ def test_search_and_filters(window, tmp_path):
         window.run("[...document.querySelectorAll('.chip')]"
                    ".find((chip) => chip.textContent.startsWith(arguments[0])).click();",
                    name)
-    assert window.run("return tree.kept.nodeHits.size;") == 4  # unattributed: every fiftieth
+    assert window.run("return tree.kept.nodeHits.size;") == 4  # every fiftieth node is unattributed
     assert window.texts("[role=treeitem] .label") == ["(no module)"]
 
 
 @in_browser
 def test_enter_in_the_search_goes_to_the_first_hit(window, tmp_path):
-    ready(window, report(view_files.layers(200, tmp_path / "m.onnx"), tmp_path))
+    open_page(window, report(view_files.layers(200, tmp_path / "m.onnx"), tmp_path))
     window.type("#search", "mlp" + browser.KEYS["Enter"])
     assert window.texts("#facts h2") == ["layers.0.mlp"]
     assert window.run("return document.activeElement.id;") == "tree"
     assert window.texts("#hits") == ["10 modules, 100 nodes"]  # nodes match by their names
-    window.press("ArrowDown", "Enter")  # continues from there
+    window.press("ArrowDown", "Enter")  # continues from the hit
     assert window.texts("#evidence div.mono")[0] == "/layers.0/mlp/Relu_10"
     window.run("document.getElementById('search').value = '';")
     window.type("#search", "Relu_70" + browser.KEYS["Enter"])
@@ -166,7 +166,7 @@ def test_enter_in_the_search_goes_to_the_first_hit(window, tmp_path):
 
 
 @in_browser
-def test_operators_and_ends_of_names_are_visible(window, tmp_path):
+def test_operators_and_the_ends_of_names_are_visible(window, tmp_path):
     operator = "com.microsoft::SkipSimplifiedLayerNormalization"
     module = ".".join(f"part{i}" for i in range(6))
     node = helper.make_node(operator.split("::")[1], ["x", "x", "x"], ["y"], domain="com.microsoft",
@@ -174,7 +174,7 @@ def test_operators_and_ends_of_names_are_visible(window, tmp_path):
     short = helper.make_node("MatMul", ["y", "y"], ["z"], name=node.name + "_2")
     for each in (node, short):
         view_files.add_keys(each, module=module, confidence="exact")
-    ready(window, report(view_files.save([node, short], tmp_path / "m.onnx"), tmp_path))
+    open_page(window, report(view_files.save([node, short], tmp_path / "m.onnx"), tmp_path))
     window.run("chooseNode(0);")
     assert window.run("return [...document.querySelectorAll('#tree .operator')].map((it) => "
                       "[it.textContent, it.scrollWidth <= it.clientWidth]);") == [[operator, True], ["MatMul", True]]
@@ -189,12 +189,12 @@ def test_operators_and_ends_of_names_are_visible(window, tmp_path):
 
 
 @in_browser
-def test_a_wide_graph_fits_when_it_is_opened(window, tmp_path):
+def test_a_wide_graph_is_fitted_to_the_pane(window, tmp_path):
     nodes = [helper.make_node("Relu", ["x"], [f"v{i}"], name=f"relu_{i}") for i in range(30)]
     nodes.append(helper.make_node("Sum", [f"v{i}" for i in range(30)], ["y"], name="sum"))
     for node in nodes:
         view_files.add_keys(node, module="net", confidence="exact")
-    ready(window, report(view_files.save(nodes, tmp_path / "m.onnx"), tmp_path))
+    open_page(window, report(view_files.save(nodes, tmp_path / "m.onnx"), tmp_path))
     inside = "canvas.scrollWidth <= canvas.clientWidth"
     window.run("chooseModule(moduleByPath().get('net'));")
     assert window.run("return drawing.layout.width > 2 * canvas.clientWidth;")
@@ -221,7 +221,7 @@ def fan(path):
     return view_files.save(nodes, path)
 
 
-IN_SIGHT = """(() => { const item = document.querySelector('.item.chosen').getBoundingClientRect();
+IS_VISIBLE = """(() => { const item = document.querySelector('.item.chosen').getBoundingClientRect();
   const around = canvas.getBoundingClientRect(); const size = parseFloat(getComputedStyle(
   document.querySelector('.item.chosen text.name')).fontSize) * drawing.zoom;
   return item.left >= around.left - 1 && item.right <= around.right + 1 && item.top >= around.top - 1 &&
@@ -233,14 +233,14 @@ IN_SIGHT = """(() => { const item = document.querySelector('.item.chosen').getBo
 def test_a_chosen_node_is_visible_and_readable(window, width, tmp_path):
     window.resize(width)
     try:
-        ready(window, report(fan(tmp_path / "m.onnx"), tmp_path))
+        open_page(window, report(fan(tmp_path / "m.onnx"), tmp_path))
         window.run("chooseModule(moduleByPath().get('net.fan'));")
         assert window.run("return drawing.zoom;") < 0.5  # too small to read
         for node in (0, 23, 47, 48, 69):
             window.run("chooseNode(arguments[0]);", node)
-            assert window.wait(IN_SIGHT), node
+            assert window.wait(IS_VISIBLE), node
         window.run("drawing.items[0].focus(); setZoom(0.2); focusItem(0);")
-        assert window.run("return drawing.zoom;") == 1  # also by keys
+        assert window.run("return drawing.zoom;") == 1  # keyboard focus zooms too
         window.run("chooseModule(moduleByPath().get('net.fan'));")
         assert window.run("return drawing.zoom;") < 0.5  # the next module is shown completely
     finally:
@@ -249,10 +249,10 @@ def test_a_chosen_node_is_visible_and_readable(window, width, tmp_path):
 
 @in_browser
 def test_every_pane_is_usable_on_a_narrow_screen(window, tmp_path):
-    """By touch only: rows of the tree, boxes of the graph, the back button, and vertical scrolling."""
+    """Uses only touch: rows of the tree, boxes of the graph, the back button, vertical scrolling."""
     window.resize(420)
     try:
-        ready(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
+        open_page(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
         main = "document.querySelector('main')"
         assert window.run(f"return {main}.scrollWidth <= {main}.clientWidth && document.body.scrollWidth <= innerWidth;")
         assert window.run(f"return {main}.scrollTop;") == 0  # the tree is visible first
@@ -281,7 +281,7 @@ def test_every_pane_is_usable_on_a_narrow_screen(window, tmp_path):
 
 @in_browser
 def test_the_height_of_the_figures_is_adjustable(window, tmp_path):
-    ready(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
+    open_page(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
     height = "document.getElementById('facts').offsetHeight"
     first = window.run(f"return {height};")
     window.drag("#splitter", 60)
@@ -300,13 +300,13 @@ def test_the_height_of_the_figures_is_adjustable(window, tmp_path):
 
 @in_browser
 def test_the_page_marks_unknown_facts(window, tmp_path):
-    """Operations that need a size; and the producer, because tools that rewrite a file do not name themselves."""
-    made = onnx.load(conv_model(tmp_path / "m.onnx"))
-    made.producer_name, made.producer_version = "pytorch", "2.13"
-    del made.graph.node[1:], made.graph.output[:]
-    made.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, None))
-    onnx.save(made, tmp_path / "m.onnx")
-    ready(window, report(tmp_path / "m.onnx", tmp_path))
+    """The operation count needs a size. The producer is labelled, because tools that rewrite a file keep it."""
+    proto = onnx.load(conv_model(tmp_path / "m.onnx"))
+    proto.producer_name, proto.producer_version = "pytorch", "2.13"
+    del proto.graph.node[1:], proto.graph.output[:]
+    proto.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, None))
+    onnx.save(proto, tmp_path / "m.onnx")
+    open_page(window, report(tmp_path / "m.onnx", tmp_path))
     assert window.texts("#headline") == ["1 node, 100 % covered, producer pytorch 2.13"]
     assert window.texts(".figure") == ["1node, 0 its own", "100 %covered", "216parameters", "unknown: give --sizeFLOPs"]
     assert "batch; give one with --size NAME=N" in window.texts("#facts details p")[0]
@@ -314,9 +314,9 @@ def test_the_page_marks_unknown_facts(window, tmp_path):
 
 
 @in_browser
-def test_keys_reach_the_tree_and_the_graph(window, tmp_path):
+def test_the_keyboard_controls_the_tree_and_the_graph(window, tmp_path):
     page = report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path)
-    ready(window, page)
+    open_page(window, page)
     window.run("document.getElementById('tree').focus();")
     active = ("document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
               ".getAttribute('aria-label')")
@@ -339,23 +339,23 @@ def test_keys_reach_the_tree_and_the_graph(window, tmp_path):
 
 @in_browser
 def test_many_values_across_a_module_are_one_port(window, tmp_path):
-    """60 of 3,000 nodes have no module, and exchange too many values with the root to draw every value."""
+    """60 of 3,000 nodes have no module and exchange too many values with the root to draw each value."""
     page = report(view_files.layers(3000, tmp_path / "m.onnx"), tmp_path)
-    ready(window, page)
+    open_page(window, page)
     kinds = window.run("return drawing.graph.items.map((item) => [item.kind, item.values ? item.values.size : 0]);")
     assert kinds[0] == ["box", 0] and len(kinds) < 10
-    made = onnx.load(tmp_path / "m.onnx").graph
-    outside = {node.output[0] for node in made.node if "pkg.whence.module" not in view_files.keys_of(node)}
-    read = {value for node in made.node if node.output[0] not in outside for value in node.input if value in outside}
+    proto = onnx.load(tmp_path / "m.onnx").graph
+    outside = {node.output[0] for node in proto.node if "pkg.whence.module" not in view_files.keys_of(node)}
+    read = {value for node in proto.node if node.output[0] not in outside for value in node.input if value in outside}
     assert ["in", len(read)] in kinds
 
 
 @in_browser
-def test_names_are_inert(window, tmp_path):
+def test_hostile_names_are_inert(window, tmp_path):
     page = report(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
-    ready(window, page)
+    open_page(window, page)
     assert window.complaints() == []
-    assert window.run(f"return document.querySelectorAll({RUNNING!r}).length;") == 2
+    assert window.run(f"return document.querySelectorAll({SCRIPTS!r}).length;") == 2
     assert window.run("return document.querySelectorAll('img, x').length;") == 0
     assert window.run("return document.title;") == "m.onnx – whence"
     assert window.run("return names.all();") == view_files.HOSTILE
@@ -363,17 +363,17 @@ def test_names_are_inert(window, tmp_path):
         window.run("chooseNode(arguments[0]);", node)
         visible_text = window.run("return document.body.innerText;")
         assert not re.search(r"[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]", visible_text)
-    assert window.run(f"return document.querySelectorAll({RUNNING!r} + ', img, x').length;") == 2
+    assert window.run(f"return document.querySelectorAll({SCRIPTS!r} + ', img, x').length;") == 2
     assert window.complaints() == []
 
 
 @in_browser
-def test_a_real_model_with_its_sidecar(window, tmp_path):
+def test_the_page_of_a_real_model_has_its_recording(window, tmp_path):
     model, sidecar = annotated("bert_tiny")
     page = report(model, tmp_path, "--sidecar", sidecar)
-    ready(window, page)
-    made = onnx.load(model, load_external_data=False)
-    node = next(node for node in made.graph.node if view_files.keys_of(node).get("pkg.whence.module") ==
+    open_page(window, page)
+    proto = onnx.load(model, load_external_data=False)
+    node = next(node for node in proto.graph.node if view_files.keys_of(node).get("pkg.whence.module") ==
                 "encoder.layer.1.intermediate.dense")
     window.run("chooseNode(nodeByName().get(arguments[0]));", node.name)
     window.run("chooseModule(moduleByPath().get('encoder.layer.0.output.dropout'));")
@@ -388,7 +388,7 @@ def test_a_real_model_with_its_sidecar(window, tmp_path):
 
 @in_browser
 def test_a_picture_of_the_page_is_taken(tmp_path):
-    """Like the README's picture, which `picture.py` takes."""
+    """Also checks the README's picture, which `picture.py` takes."""
     model = view_files.layers(40, tmp_path / "m.onnx")
     name = next(each.name for each in onnx.load(model).graph.node if each.name)
     picture.take(report(model, tmp_path), name, tmp_path / "page.webp", tmp_path)
@@ -401,10 +401,10 @@ def test_a_picture_of_the_page_is_taken(tmp_path):
 
 
 @in_browser
-def test_findings_are_those_of_validate(window, tmp_path):
+def test_the_page_lists_the_findings_of_validate(window, tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="same"), helper.make_node("Relu", ["a"], ["y"], name="same")]
     model = view_files.save(nodes, tmp_path / "m.onnx")
-    ready(window, report(model, tmp_path))
+    open_page(window, report(model, tmp_path))
     assert window.texts("#facts h2") == ["(no module)"] and "whence annotate" in window.texts("#facts .because")[0]
     window.click("#tab-findings")
     findings = command.run_json("validate", model, code=1)["findings"]
@@ -414,7 +414,7 @@ def test_findings_are_those_of_validate(window, tmp_path):
 
 # ---- content of the page, without a browser -----------------------------------------------------------------------
 
-def test_the_page_fetches_nothing_and_runs_its_own_script_only(tmp_path):
+def test_the_page_fetches_nothing_and_runs_only_its_own_script(tmp_path):
     text = report(view_files.layers(20, tmp_path / "m.onnx"), tmp_path).read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
     assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
@@ -424,13 +424,13 @@ def test_the_page_fetches_nothing_and_runs_its_own_script_only(tmp_path):
     assert (scripts[0], scripts[-1]) == (' type="application/json" id="whence-data"', "")
 
 
-def test_edges_are_those_of_the_graph(tmp_path):
+def test_the_page_has_the_edges_of_the_graph(tmp_path):
     model = view_files.layers(60, tmp_path / "m.onnx")
     page = Page(report(model, tmp_path))
     found = set(page.edges())
-    made = onnx.load(model).graph
-    source = {output: node.name for node in made.node for output in node.output}
-    assert found == {(source[value], node.name, value) for node in made.node for value in node.input if value in source}
+    proto = onnx.load(model).graph
+    source = {output: node.name for node in proto.node for output in node.output}
+    assert found == {(source[value], node.name, value) for node in proto.node for value in node.input if value in source}
 
 
 def conv_model(path, batch="batch"):
@@ -450,9 +450,9 @@ def conv_model(path, batch="batch"):
     return path
 
 
-# By hand: each of the 2*8*8*8 results of the convolution takes 27 products and 27 sums; each of the 2*5 results of the
-# Gemm takes 512 of both.
-COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0, "gemm": 2 * (2 * 5) * 512}
+# Counts by hand: each of the 2*8*8*8 elements of the convolution takes 27 products and 27 sums, each of the 2*5
+# elements of the Gemm 512 of both.
+OPERATIONS = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0, "gemm": 2 * (2 * 5) * 512}
 
 
 @pytest.mark.parametrize("batch, options", [
@@ -460,13 +460,13 @@ COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0
     ("batch", ["--size", "all=7,batch=2"]), ("all", ["--size", "all=2"])])
 def test_operations_equal_counts_by_hand(batch, options, tmp_path):
     page = Page(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
-    assert page.node_column("operations") == COUNTED
+    assert page.node_column("operations") == OPERATIONS
     assert page.modules()[1]["path"] == "net"
-    assert (page.modules()[1]["operations"], page.modules()[1]["uncounted"]) == (sum(COUNTED.values()), 0)
+    assert (page.modules()[1]["operations"], page.modules()[1]["uncounted"]) == (sum(OPERATIONS.values()), 0)
 
 
-# By operator of ONNX Runtime: the inputs that its formula reads (others are empty), attributes, result, and the count
-# by hand: 2 for each result element times the inner size (7; convolution 27; four bits 32), or 1 for each element.
+# By operator of ONNX Runtime: the shapes of the inputs (empty if the formula does not read them), attributes, the
+# result's shape, and the count by hand: per element twice the inner size (7; convolution 27; four bits 32), or 1.
 FUSED = {
     "FusedMatMul": ([[4, 3, 7], [4, 7, 5]], {}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
     "FusedMatMul turned": ([[4, 7, 3], [4, 7, 5]], {"transA": 1}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
@@ -504,28 +504,28 @@ def test_operations_of_fused_and_quantized_operators_are_counted(tmp_path):
 def test_operations_of_unknown_sizes_are_unknown(tmp_path):
     page = Page(report(conv_model(tmp_path / "m.onnx"), tmp_path))
     found = page.node_column("operations")
-    assert found == {**dict.fromkeys(COUNTED), "flatten": 0}
+    assert found == {**dict.fromkeys(OPERATIONS), "flatten": 0}
     assert (page.modules()[0]["uncounted"], page.modules()[0]["unsized"], page.tables["open_sizes"]) == (3, 3, ["batch"])
 
 
 def test_a_partial_count_is_not_shown_as_the_total(tmp_path):
-    """The Relu of a fixed size is counted, but the convolution is not, so the Relu's 12 operations are not a total."""
-    made = onnx.load(conv_model(tmp_path / "m.onnx"))
-    made.graph.node.append(helper.make_node("Relu", ["fixed"], ["z"], name="small"))
-    view_files.add_keys(made.graph.node[-1], module="net", confidence="exact")
-    made.graph.input.append(helper.make_tensor_value_info("fixed", TensorProto.FLOAT, [3, 4]))
-    made.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [3, 4]))
-    onnx.save(made, tmp_path / "m.onnx")
+    """The Relu of a fixed size is counted, but the convolution is not, so 12 operations are not the total."""
+    proto = onnx.load(conv_model(tmp_path / "m.onnx"))
+    proto.graph.node.append(helper.make_node("Relu", ["fixed"], ["z"], name="small"))
+    view_files.add_keys(proto.graph.node[-1], module="net", confidence="exact")
+    proto.graph.input.append(helper.make_tensor_value_info("fixed", TensorProto.FLOAT, [3, 4]))
+    proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [3, 4]))
+    onnx.save(proto, tmp_path / "m.onnx")
     lines = {}
     for options in ((), ("--size", "all=2")):
         command.run("report", tmp_path / "m.onnx", "-o", tmp_path / "r.md", *options)
         lines[options] = next(line for line in (tmp_path / "r.md").read_text().splitlines() if line.startswith("| `net`"))
     assert lines[()].endswith("| unknown: give --size |")
-    assert lines["--size", "all=2"].endswith(f"| {sum(COUNTED.values()) + 12:,} |")
+    assert lines["--size", "all=2"].endswith(f"| {sum(OPERATIONS.values()) + 12:,} |")
 
 
 def test_operations_of_data_dependent_sizes_are_unknown(tmp_path):
-    """NonZero decides the number of rows, so later counts are unknown, and the known counts are not a total."""
+    """NonZero determines the number of rows, so later counts are unknown, and the known counts are not the total."""
     nodes = [helper.make_node("NonZero", ["x"], ["i"], name="i"), helper.make_node("Transpose", ["i"], ["t"], name="t"),
              helper.make_node("Cast", ["t"], ["c"], name="c", to=TensorProto.FLOAT),
              helper.make_node("Relu", ["x"], ["r"], name="r"), helper.make_node("MatMul", ["c", "w"], ["y"], name="y")]
@@ -543,13 +543,13 @@ def test_operations_of_data_dependent_sizes_are_unknown(tmp_path):
 
 @pytest.mark.parametrize("batch", ["batch", "unk__6"])
 def test_sizes_numbered_by_inference_are_question_marks(batch, tmp_path):
-    """The name of an input's size is always kept, because --size accepts it."""
-    made = onnx.load(conv_model(tmp_path / "m.onnx", batch))
+    """The name of an input's size is always shown, because --size accepts it."""
+    proto = onnx.load(conv_model(tmp_path / "m.onnx", batch))
     for axis, name in ((2, "h"), (3, "w")):
-        made.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
-    del made.graph.node[2:], made.graph.output[:]
-    made.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, None))
-    onnx.save(made, tmp_path / "m.onnx")
+        proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    del proto.graph.node[2:], proto.graph.output[:]
+    proto.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, None))
+    onnx.save(proto, tmp_path / "m.onnx")
     page = Page(report(tmp_path / "m.onnx", tmp_path))
     assert page.shapes() == {"x": f"float32[{batch},3,h,w]", "c": f"float32[{batch},8,?,?]", "r": f"float32[{batch},8,?,?]"}
 
@@ -560,7 +560,7 @@ def one_node(path):
     return view_files.save([node], path)
 
 
-def test_one_node_is_singular(tmp_path):
+def test_a_single_node_is_written_in_the_singular(tmp_path):
     model = one_node(tmp_path / "m.onnx")
     output = command.run("report", model, "-o", tmp_path / "r.md").stdout
     assert output == f"{tmp_path / 'r.md'}: 1 node in 2 modules, 1 covered, 0 findings\n"
@@ -590,7 +590,7 @@ def test_markdown_has_coverage_findings_and_modules(tmp_path):
     assert all(line.count("|") == 7 for line in text.splitlines() if line.startswith("| `layers"))
 
 
-def test_markdown_of_hostile_names_keeps_its_tables(tmp_path):
+def test_hostile_names_do_not_break_markdown_tables(tmp_path):
     command.run("report", view_files.hostile(tmp_path / "m.onnx"), "-o", tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `") or line.startswith("| ``")]
@@ -601,7 +601,7 @@ def test_markdown_of_hostile_names_keeps_its_tables(tmp_path):
         assert "\x1b" not in row and "\u2028" not in row
 
 
-# ---- refused options ----------------------------------------------------------------------------------------------
+# ---- invalid options ----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("options, code, fragment", [
     (["-o", "out.pdf"], "E0101", "report.html or report.md"), ([], "E0101", "--output"),
@@ -610,7 +610,7 @@ def test_markdown_of_hostile_names_keeps_its_tables(tmp_path):
     (["-o", "out.html", "--size", "batch=0"], "E0101", "--size batch=1"),
     (["-o", "out.html", "--size", "bitch=2"], "E0101", "batch"),
 ])
-def test_wrong_options(options, code, fragment, tmp_path):
+def test_invalid_options_are_refused(options, code, fragment, tmp_path):
     model = conv_model(tmp_path / "m.onnx")
     options = [str(tmp_path / option) if option.startswith("out.") else option for option in options]
     error = command.run("report", model, *options, code=2).stderr
@@ -618,7 +618,7 @@ def test_wrong_options(options, code, fragment, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
-def test_the_summary_as_json(tmp_path):
+def test_the_summary_is_available_as_json(tmp_path):
     model = view_files.layers(100, tmp_path / "m.onnx")
     summary = command.run_json("report", model, "-o", tmp_path / "r.html")
     assert (summary["nodes"], summary["covered"]) == (100, 98)

@@ -1,5 +1,5 @@
-"""`whence profile` on TensorRT and QNN, which cannot run here: files written by hand in the grammar of their sources.
-Also broken files of every format."""
+"""Tests `whence profile` on handwritten files in the formats of TensorRT and QNN, which cannot run here, and on broken
+files of every format."""
 
 import json
 
@@ -10,7 +10,7 @@ import command
 from views import profiled, view_files
 
 PROFILE = profiled.schema("profile")
-# The module of each node. The nodes are a chain, and "/head/Softmax" computes the output "y".
+# The module of each node. The nodes form a chain; "/head/Softmax" computes the output "y".
 NODES = {"/enc/layer.0/attn/MatMul": "enc.layer.0.attn", "/enc/layer.0/attn/Add": "enc.layer.0.attn",
          "/enc/layer.0/act/Gelu": "enc.layer.0.act", "/enc/layer.1/attn/MatMul": "enc.layer.1.attn",
          "/enc/layer.1/act/Gelu": "enc.layer.1.act", "/head/MatMul": "head", "/head/Softmax": "head"}
@@ -29,7 +29,7 @@ def model(tmp_path_factory):
 
 
 def report_of(model, folder, **files) -> dict:
-    """Writes the files under these names, and returns the report on them."""
+    """Writes the files under these names and returns the report on them."""
     options = []
     for name, content in files.items():
         (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
@@ -46,7 +46,7 @@ def node_modules(report: dict) -> dict[str, tuple]:
 # ---- TensorRT -----------------------------------------------------------------------------------------------------
 
 def trt(*layers: str) -> list[dict]:
-    """Returns a profile of ten runs: the first layer takes 1 ms per run, the second layer 2 ms, and so on."""
+    """Returns a profile of ten runs in which the first layer takes 1 ms per run, the second 2 ms, and so on."""
     return [{"count": 10}, *({"name": name, "timeMs": 10.0 * (i + 1), "averageMs": i + 1.0, "medianMs": i + 1.0,
                               "percentage": 1.0} for i, name in enumerate(layers))]
 
@@ -78,15 +78,15 @@ ACROSS = ["enc.layer.0.act", "enc.layer.0.attn", "enc.layer.1.attn"]
     ("Reformatting CopyNode for Network Input x", None, []),
     ("(Unnamed Layer* 52) [Shuffle]", None, []),
 ])
-def test_names_of_tensorrt(model, tmp_path, name, module, parts):
+def test_tensorrts_layer_names_are_parsed(model, tmp_path, name, module, parts):
     report = report_of(model, tmp_path, profile=trt(F, name))
     assert node_modules(report)[name] == (module, parts)
     assert (report["source"], report["runs"], report["warmup_runs"]) == ("tensorrt", 10, 0)
     assert report["operator_time"] == 30_000 and report["unattributed"] == (0 if module is not None else 20_000)
 
 
-def test_bounds_of_modules(model, tmp_path):
-    """The certain and the possible time of modules, for layers of 1, 2 and 3 ms."""
+def test_modules_have_certain_and_possible_time(model, tmp_path):
+    """The layers take 1, 2 and 3 ms."""
     report = report_of(model, tmp_path, profile=trt(A, f"{B} + {C}", f"{{ForeignNode[{C}...{D}]}}"))
     rows = {row["path"]: (row["total"], row["at_most"]) for row in report["modules"]}
     assert rows == {"": (60_000, 60_000), "enc": (60_000, 60_000), "enc.layer": (60_000, 60_000),
@@ -102,7 +102,7 @@ def layer(name: str, *nodes: str, separator="\x1f") -> dict:
             "Metadata": separator.join(f"[ONNX Layer: {node}]" for node in nodes)}
 
 
-def test_layer_information_lists_nodes_of_a_layer(model, tmp_path):
+def test_layer_information_lists_the_nodes_of_a_layer(model, tmp_path):
     names = ["__myl_Fused_myl0_1", "__myl_Two_myl0_2", f"{{ForeignNode[{A}...{E}]}}", "__myl_Cut_myl0_4", F]
     information = {"Layers": [
         layer(names[0], A, B), layer(names[1], A, C, separator="\x1e"), layer(names[2], D, f"{E} | Local Function: Block"),
@@ -112,15 +112,15 @@ def test_layer_information_lists_nodes_of_a_layer(model, tmp_path):
     found = node_modules(report)
     assert found[names[0]] == ("enc.layer.0.attn", [])
     assert found[names[1]] == ("enc.layer.0", ["enc.layer.0.act", "enc.layer.0.attn"])
-    assert found[names[2]] == ("enc.layer.1", WITHIN_1)  # fewer nodes than the region in its name
-    assert found[names[3]] == ("", ["", "enc.layer.0.attn"])  # TensorRT cut the list, so any module is possible
+    assert found[names[2]] == ("enc.layer.1", WITHIN_1)  # fewer nodes than the region in the name
+    assert found[names[3]] == ("", ["", "enc.layer.0.attn"])  # TensorRT truncated the list, so any module is possible
     assert found[names[4]] == ("head", [])
     assert {node["op_type"] for node in report["nodes"]} == {"kgen"}
     without_layers = node_modules(report_of(model, tmp_path, profile=trt(*names)))
     assert without_layers[names[0]] == (None, [])
 
 
-def test_layer_information_of_only_names(model, tmp_path):
+def test_layer_information_may_contain_only_names(model, tmp_path):
     report = report_of(model, tmp_path, layers={"Layers": [A, f"{D} + {E}"]}, profile=trt(A, f"{D} + {E}"))
     assert node_modules(report) == {A: ("enc.layer.0.attn", []), f"{D} + {E}": ("enc.layer.1", WITHIN_1)}
 
@@ -141,7 +141,7 @@ def qnn(*runs: dict[str, int], unit="CYCLES", sources=None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_qnn_names_its_source_operators(model, tmp_path):
+def test_qnn_lists_source_operators(model, tmp_path):
     sources = {"Conv_1": [A, B], "Gelu_7": [C, D], "other": []}
     runs = [{"Conv_1": 900, "Gelu_7": 700, "other": 5}, {"Conv_1": 100, "Gelu_7": 50, "other": 5},
             {"Conv_1": 110, "Gelu_7": 60, "other": 5}]
@@ -166,7 +166,7 @@ def test_qnns_trace_completes_the_table(model, tmp_path):
     assert (report["unit"], report["operator_time"], report["warmup_runs"]) == ("microseconds", 10, 0)
 
 
-# ---- refused files ------------------------------------------------------------------------------------------------
+# ---- broken files -------------------------------------------------------------------------------------------------
 
 XML = ('<?xml version="1.0"?>\n<net name="n" version="11"><layers><layer id="0" name="{name}" type="MatMul">'
        '<data execOrder="0" execTimeMcs="{time}" originalLayersNames="{name}"/></layer></layers>'
@@ -175,34 +175,34 @@ COUNTERS = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n
 MEMORY = "#name,input_sizes,initializers_sizes,total_dynamic_sizes,total_temp_allocations\n"
 NESTED = "PWN(" * 3000 + A
 BROKEN = {
-    "xml, cut": (XML.format(name=A, time=5, edges="")[:150], "E0202"),
-    "xml, cut in a tag": (XML.format(name=A, time=5, edges="")[:-3], "E0202"),
+    "xml, truncated": (XML.format(name=A, time=5, edges="")[:150], "E0202"),
+    "xml, truncated in a tag": (XML.format(name=A, time=5, edges="")[:-3], "E0202"),
     "xml, two roots": (XML.format(name=A, time=5, edges="") + "<net/>", "E0204"),
     "xml, other tags": ("<net><b></c></net>", "E0204"),
     "xml, not a model": ("<html><body/></html>", "E0204"),
     "xml, no times": (XML.format(name=A, time="not_executed", edges=""), "E0203"),
-    "xml, no number": (XML.format(name=A, time="many", edges=""), "E0204"),
-    "xml, beyond time": (XML.format(name=A, time=2 ** 60, edges=""), "E0204"),
+    "xml, invalid number": (XML.format(name=A, time="many", edges=""), "E0204"),
+    "xml, time overflow": (XML.format(name=A, time=2 ** 60, edges=""), "E0204"),
     "xml, edge to nowhere": (XML.format(name=A, time=5, edges='<edge from-layer="0" to-layer="9"/>'), "E0204"),
     "xml, entities": ('<!DOCTYPE net [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]>' +
                       XML.format(name="&b;", time=5, edges=""), "E0203"),
     "xml, another model": (XML.format(name="/other/MatMul", time=5, edges=""), "E0206"),
-    "counters, cut": (COUNTERS + f"{A};EXECUTED;MatMul;ref;0.5;0.5\n", "E0202"),
-    "counters, no number": (COUNTERS + f"{A};EXECUTED;MatMul;ref;half;0.5\nTotal;;;;1;1\n", "E0204"),
+    "counters, truncated": (COUNTERS + f"{A};EXECUTED;MatMul;ref;0.5;0.5\n", "E0202"),
+    "counters, invalid number": (COUNTERS + f"{A};EXECUTED;MatMul;ref;half;0.5\nTotal;;;;1;1\n", "E0204"),
     "counters, short row": (COUNTERS + f"{A};EXECUTED\nTotal;;;;1;1\n", "E0204"),
     "counters, negative": (COUNTERS + f"{A};EXECUTED;MatMul;ref;-1;0.5\nTotal;;;;1;1\n", "E0204"),
     "counters, nothing ran": (COUNTERS + f"{A};NOT_RUN;MatMul;ref;0;0\nTotal;;;;0;0\n", "E0203"),
     "memory, empty": (MEMORY, "E0202"),
     "memory, short row": (MEMORY + f"{A}_77,1,2\n", "E0204"),
-    "memory, beyond": (MEMORY + f"{A}_77,1,{2 ** 52},{2 ** 52},0\n", "E0204"),
+    "memory, overflow": (MEMORY + f"{A}_77,1,{2 ** 52},{2 ** 52},0\n", "E0204"),
     "providers, no node": (json.dumps([{"provider": "CPU", "nodes": []}]), "E0203"),
     "tensorrt, no count": (json.dumps(trt(A)[1:]), "E0204"),
     "tensorrt, no time": (json.dumps([{"count": 1}, {"name": A, "timeMs": None}]), "E0204"),
-    "tensorrt, cut": (json.dumps(trt(A))[:-1], "E0202"),
+    "tensorrt, truncated": (json.dumps(trt(A))[:-1], "E0202"),
     "tensorrt, another model": (json.dumps(trt("conv1", "conv2")), "E0206"),
-    "tensorrt, layers alone": (json.dumps({"Layers": [A]}), "E0101"),
+    "tensorrt, only layers": (json.dumps({"Layers": [A]}), "E0101"),
     "qnn, basic": (HEADER + "\n0,ROOT,4,COUNT,BACKEND,ROOT,Number of HVX threads used\n", "E0203"),
-    "qnn, no number": (HEADER + "\n0,NODE,x,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles)\n", "E0204"),
+    "qnn, invalid number": (HEADER + "\n0,NODE,x,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles)\n", "E0204"),
     "qnn, short row": (HEADER + "\n0,NODE,4,CYCLES\n", "E0204"),
     "qnn, open quote": (HEADER + '\n0,NODE,4,CYCLES,BACKEND,SUB-EVENT,"a:OpId_1\n', "E0206"),
     "a table": ("a,b\n1,2\n", "E0204"),
@@ -210,7 +210,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files(model, tmp_path, name):
+def test_broken_files_are_refused(model, tmp_path, name):
     content, code = BROKEN[name]
     (tmp_path / "p").write_text(content)
     exit_code = 2 if code == "E0101" else 3
@@ -225,14 +225,14 @@ def test_broken_files(model, tmp_path, name):
     ({"a": qnn({A: 5}), "b": {"Layers": [A]}}, "the same runtime"),
     ({"a": trt(A), "b": {"subgraph_traces": []}}, "the same runtime"),
 ])
-def test_files_that_do_not_fit_together(model, tmp_path, files, fragment):
+def test_files_that_do_not_belong_together_are_refused(model, tmp_path, files, fragment):
     for name, content in files.items():
         (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
     error = command.run("profile", model, "--profile", tmp_path / "a", "--profile", tmp_path / "b", code=2).stderr
     assert error.startswith("E0101") and fragment in error
 
 
-def test_layers_of_another_engine(model, tmp_path):
+def test_layers_of_another_engine_are_refused(model, tmp_path):
     (tmp_path / "a").write_text(json.dumps(trt(A)))
     (tmp_path / "b").write_text(json.dumps({"Layers": ["conv1"]}))
     error = command.run("profile", model, "--profile", tmp_path / "a", "--profile", tmp_path / "b", code=3).stderr
@@ -245,19 +245,19 @@ def test_deep_names_are_read(model, tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--warmup", "-1"], ["--warmup", "2"], ["--warmup", "some"]])
-def test_wrong_numbers_of_warmup_runs(model, tmp_path, options):
+def test_invalid_numbers_of_warmup_runs_are_refused(model, tmp_path, options):
     (tmp_path / "p").write_text(qnn({A: 5}, {A: 5}))
     assert command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr.startswith("E0101")
 
 
 @pytest.mark.parametrize("options", [["--warmup", "1"], ["--against-optimized", "p"]])
-def test_options_without_an_effect(model, tmp_path, options):
-    """TensorRT states sums over all runs, and there is no second profile."""
+def test_options_without_an_effect_are_refused(model, tmp_path, options):
+    """TensorRT reports only sums over all runs, and no second profile is passed."""
     (tmp_path / "p").write_text(json.dumps(trt(A)))
     error = command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr
     assert error.startswith("E0101") and options[0].removesuffix("-optimized") in error
     command.run("profile", model, "--profile", tmp_path / "p", "--warmup", "0")
 
 
-def test_without_a_profile(model):
+def test_a_profile_is_required(model):
     assert "--profile" in command.run("profile", model, code=2).stderr

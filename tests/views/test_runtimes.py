@@ -1,5 +1,5 @@
-"""`whence profile` on real profiles of ONNX Runtime and OpenVINO, against OpenVINO's counters, ONNX Runtime's table,
-and sums computed here from the same files by the names of nodes."""
+"""Compares `whence profile` on real profiles of ONNX Runtime and OpenVINO with OpenVINO's counters, ONNX Runtime's
+table, and sums by node name, computed here from the same files."""
 
 import contextlib
 import csv
@@ -61,7 +61,7 @@ def test_openvino_times_equal_counters(net, openvino_run):
 
 
 def test_openvino_layers_belong_to_their_nodes_modules(net, openvino_run):
-    """A layer belongs to the module around all its nodes, and may belong to the module of each node."""
+    """A layer belongs to the common ancestor of its nodes' modules, and possibly to each of these modules."""
     path, _ = openvino_run
     modules = profiled.modules_of(net)
     own, possible = defaultdict(int), defaultdict(int)
@@ -93,17 +93,17 @@ def test_openvino_layers_belong_to_their_nodes_modules(net, openvino_run):
 
 
 def test_parts_of_a_decomposed_operator_are_found_by_neighbours(net, openvino_run):
-    """OpenVINO normalises in layers like "MVN_8", which do not mention LayerNormalization; the model has two norms."""
+    """OpenVINO computes the model's two norms in layers such as "MVN_8", which do not mention LayerNormalization."""
     path, _ = openvino_run
     nodes = [node for node in report_of(net, path)["nodes"] if node["op_type"] == "MVN"]
     norms = ["blocks.0.norm", "blocks.1.norm"]
-    # OpenVINO reports a layer of less than half a microsecond as not executed, which sometimes is the second norm.
+    # OpenVINO reports layers of less than half a microsecond as not executed; sometimes the second norm is one of them.
     assert nodes and [node["module"] for node in nodes] == norms[:len(nodes)]
     assert {node["rule"] for node in nodes} == {"between"}
 
 
 def test_openvino_names_outputs_after_tensors(net, tmp_path):
-    """The last Softmax has the name of its tensor, "output"; benchmark_app's table has only the names of layers."""
+    """The last Softmax has the name of its tensor, "output". benchmark_app's table has only the names of layers."""
     path = profiled.run_benchmark_app(net, tmp_path)
     report = report_of(net, path)
     with open(path, newline="") as file:
@@ -119,8 +119,8 @@ def test_openvino_names_outputs_after_tensors(net, tmp_path):
 
 # ---- ONNX Runtime: memory, warm-up, threads -----------------------------------------------------------------------
 
-def test_memory_of_modules(net, tmp_path):
-    """The sizes in the profile come from ONNX Runtime; the sizes of outputs follow from the shapes."""
+def test_memory_is_summed_by_module(net, tmp_path):
+    """The sizes come from the profile; the expected sizes of outputs follow from the shapes."""
     path, _ = profiled.run_onnxruntime(net, tmp_path, 2)
     events = [event for event in json.loads(path.read_text()) if event["cat"] == "Node"]
     report = report_of(net, path)
@@ -132,7 +132,7 @@ def test_memory_of_modules(net, tmp_path):
     assert {node["name"]: node["memory"]["outputs"] for node in report["nodes"]} == outputs
     up = next(node for node in report["nodes"] if node["name"] == "/blocks.0/up/Gemm")
     assert up["memory"]["outputs"] == 8 * 256 * 4
-    assert up["memory"]["parameters"] == 256 * 4  # ONNX Runtime does not count the weight that it has packed
+    assert up["memory"]["parameters"] == 256 * 4  # ONNX Runtime does not count a weight that it has packed
     sums = profiled.subtree_sums({module: sum(size for name, size in outputs.items() if modules.get(name) == module)
                              for module in set(modules.values())})
     assert rows_of(report)["blocks.1"]["memory"]["outputs"] == sums["blocks.1"] > 0
@@ -143,7 +143,7 @@ def test_memory_of_modules(net, tmp_path):
     assert "peak bytes" in text and "peak bytes" not in command.run("profile", net, "--profile", path).stdout
 
 
-def test_the_memory_table(net, tmp_path):
+def test_onnxruntimes_memory_table_is_read(net, tmp_path):
     profiled.run_onnxruntime(net, tmp_path, 1, session__collect_node_memory_stats_to_file=str(tmp_path / "memory.csv"))
     with open(tmp_path / "memory.csv", newline="") as file:
         table = list(csv.DictReader(file))
@@ -157,7 +157,7 @@ def test_the_memory_table(net, tmp_path):
     assert "bytes in" in command.run("profile", net, "--profile", tmp_path / "memory.csv").stdout
 
 
-def test_providers_that_onnxruntime_assigned_to_nodes(net, tmp_path):
+def test_onnxruntimes_assignment_of_providers_is_read(net, tmp_path):
     """Runs the lines in docs/profile.md."""
     lines = (command.ROOT / "docs" / "profile.md").read_text().split("```python\n")[1].split("```")[0]
     options = onnxruntime.SessionOptions()
@@ -172,8 +172,8 @@ def test_providers_that_onnxruntime_assigned_to_nodes(net, tmp_path):
     assert rows_of(report)["blocks.0.up"]["providers"] == {"CPUExecutionProvider": 1}
 
 
-def test_providers_of_modules(net, tmp_path):
-    """Two nodes on one provider, one node on another; nodes that are not in the list are not counted."""
+def test_providers_are_counted_by_module(net, tmp_path):
+    """Two nodes run on one provider and one node on another. Nodes that the list lacks are not counted."""
     parts = [{"provider": "CUDAExecutionProvider", "nodes": [{"name": "/blocks.0/up/Gemm", "op_type": "Gemm"},
                                                              {"name": "/head/Gemm", "op_type": "Gemm"}]},
              {"provider": "CPUExecutionProvider", "nodes": [{"name": "/blocks.0/act/Gelu", "op_type": "Gelu"}]}]
@@ -186,19 +186,19 @@ def test_providers_of_modules(net, tmp_path):
     assert "CPU 33.3 %, CUDA 66.7 %" in line and "3 nodes in 3 operators" in text
 
 
-@pytest.mark.parametrize("options, runs_left", [([], (3, 1)), (["--warmup", "0"], (4, 0)), (["--warmup", "3"], (1, 3))])
-def test_warmup_runs_are_left_out(net, onnxruntime_run, options, runs_left):
+@pytest.mark.parametrize("options, run_counts", [([], (3, 1)), (["--warmup", "0"], (4, 0)), (["--warmup", "3"], (1, 3))])
+def test_warmup_runs_are_excluded(net, onnxruntime_run, options, run_counts):
     path, _ = onnxruntime_run
     events = json.loads(path.read_text())
     runs = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["name"] == "model_run")
-    begin = runs[runs_left[1]][0]
+    begin = runs[run_counts[1]][0]
     report = report_of(net, path, *options)
-    assert (report["runs"], report["warmup_runs"]) == runs_left
+    assert (report["runs"], report["warmup_runs"]) == run_counts
     assert report["operator_time"] == sum(event["dur"] for event in events
                                           if event["cat"] == "Node" and event["ts"] >= begin)
-    assert report["run_time"] == sum(end - start for start, end in runs[runs_left[1]:])
+    assert report["run_time"] == sum(end - start for start, end in runs[run_counts[1]:])
     mentions_warmup = "warm-up" in command.run("profile", net, "--profile", path, *options).stdout
-    assert mentions_warmup == (runs_left[1] > 0)
+    assert mentions_warmup == (run_counts[1] > 0)
 
 
 def union(events: list[dict]) -> int:
@@ -233,8 +233,8 @@ def test_operators_on_several_threads_count_once_in_wall_time(tmp_path):
 
 # ---- two profiles -------------------------------------------------------------------------------------------------
 
-def test_onnxruntime_against_openvino(net, onnxruntime_run, openvino_run):
-    """Each side has the values of its own profile per run; a verdict needs ranges that do not overlap."""
+def test_onnxruntime_is_compared_with_openvino(net, onnxruntime_run, openvino_run):
+    """Each side has the values of its own profile, per run. A verdict requires ranges that do not overlap."""
     (first, saved), (second, _) = onnxruntime_run, openvino_run
     report = command.run_json("profile", net, "--profile", first, "--optimized", saved, "--against", second)
     COMPARISON.validate(report)
@@ -266,7 +266,7 @@ def test_a_profile_against_itself_is_equal(net, onnxruntime_run):
     assert rows_of(report)[""]["change"] == "same"
 
 
-def test_incomparable_profiles(net, onnxruntime_run, tmp_path):
+def test_incomparable_profiles_are_refused(net, onnxruntime_run, tmp_path):
     path, _ = onnxruntime_run
     (tmp_path / "memory.csv").write_text("#name,input_sizes,initializers_sizes,total_dynamic_sizes,"
                                          "total_temp_allocations\n/head/Gemm_77,1,2,3,4\n")
@@ -285,8 +285,9 @@ def slices(path) -> list[dict]:
 
 
 def enclosing(events: list[dict]) -> dict[int, list[dict]]:
-    """Maps each slice number to the slices around it on its track, outermost first. Two slices nest or are disjoint."""
-    around = {}
+    """Maps the number of each slice to the enclosing slices on its track, outermost first. Asserts that any two slices
+    nest or are disjoint."""
+    parents = {}
     for track in sorted({(event["pid"], event["tid"]) for event in events}):
         numbers = [i for i, event in enumerate(events) if (event["pid"], event["tid"]) == track]
         kinds = {"module": 0, "operator": 1}
@@ -298,9 +299,9 @@ def enclosing(events: list[dict]) -> dict[int, list[dict]]:
             while open_slices and open_slices[-1]["ts"] + open_slices[-1]["dur"] <= start:
                 open_slices.pop()
             assert not open_slices or end <= open_slices[-1]["ts"] + open_slices[-1]["dur"]
-            around[i] = list(open_slices)
+            parents[i] = list(open_slices)
             open_slices.append(events[i])
-    return around
+    return parents
 
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
@@ -311,20 +312,20 @@ def test_a_trace_nests_operators_in_their_modules(net, onnxruntime_run, openvino
     operators = [event for event in events if event["cat"] == "operator"]
     assert sum(event["dur"] for event in operators) == report["operator_time"]
     assert len(operators) == sum(node["count"] for node in report["nodes"])
-    around = enclosing(events)
+    parents = enclosing(events)
     checked = 0
     for i, event in enumerate(events):
         module = event["args"]["module"]
         if event["cat"] != "operator" or module is None or event["dur"] == 0:
             continue
         parts = module.split(".") if module else []
-        assert [each["args"]["module"] for each in around[i]] == [".".join(parts[:n]) for n in range(len(parts) + 1)]
+        assert [each["args"]["module"] for each in parents[i]] == [".".join(parts[:n]) for n in range(len(parts) + 1)]
         checked += 1
     assert checked >= 4
 
 
-def test_a_trace_of_several_threads_and_bodies(tmp_path):
-    """An operator in a body is inside its If, and each thread has its own track."""
+def test_a_trace_has_threads_and_subgraphs(tmp_path):
+    """An operator in a branch is inside the If, and each thread has its own track."""
     inner = helper.make_graph([helper.make_node("Exp", ["x"], ["t"], name="exp")], "t", [],
                               [helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, None)])
     nodes = [helper.make_node("If", ["c"], ["v"], name="if", then_branch=inner, else_branch=inner),
@@ -344,9 +345,9 @@ def test_a_trace_of_several_threads_and_bodies(tmp_path):
                                                  kernel("neg", "Neg", 20, 50, 2), event]))
     command.run("profile", model, "--profile", tmp_path / "p.json", "--trace", tmp_path / "t.json", "-o", tmp_path / "o")
     events = slices(tmp_path / "t.json")
-    around = {event["args"].get("node"): [each["name"] for each in above] for event, above in
-              ((events[i], above) for i, above in enclosing(events).items()) if event["cat"] == "operator"}
-    assert around == {"if": ["model", "outer"], "exp": ["model", "outer", "If", "inner"], "neg": ["model", "other"]}
+    parents = {event["args"].get("node"): [each["name"] for each in above] for event, above in
+               ((events[i], above) for i, above in enclosing(events).items()) if event["cat"] == "operator"}
+    assert parents == {"if": ["model", "outer"], "exp": ["model", "outer", "If", "inner"], "neg": ["model", "other"]}
     assert {event["tid"] for event in events if event["name"] == "other"} == {2}
     report = report_of(model, tmp_path / "p.json")
     assert (report["operator_time"], report["operator_wall"]) == (90, 60)  # 10 to 50 and 20 to 70

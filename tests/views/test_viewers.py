@@ -1,7 +1,7 @@
-"""Files of whence in other viewers: Model Explorer groups nodes by module, Netron draws every node under its name.
+"""Opens whence's files in other viewers: Model Explorer groups nodes by module, Netron draws every node with its name.
 
-Both packages are installed once into their own folder in the cache, without their dependencies for formats other than
-ONNX. If the installation fails, the tests are skipped with the reason. Netron 9 draws no groups for ONNX files.
+Both packages are installed once into a folder in the cache, without dependencies for formats other than ONNX. If the
+installation fails, the tests are skipped with the reason. Netron 9 draws no groups for ONNX files.
 """
 
 import json
@@ -19,7 +19,7 @@ import command
 from views import browser, view_files
 
 VIEWERS = ["netron==9.3.3", "ai-edge-model-explorer==0.1.34", "model-explorer-onnx==0.4.2"]
-NEEDED = ["flask", "portpicker", "dacite", "termcolor", "watchdog", "requests"]
+DEPENDENCIES = ["flask", "portpicker", "dacite", "termcolor", "watchdog", "requests"]
 
 MODEL_EXPLORER = """
 import json, sys
@@ -38,17 +38,17 @@ def viewers() -> dict:
     if not folder.exists():
         partial = cache / f"{folder.name}.{os.getpid()}"
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", partial]
-        for arguments in (["--no-deps", *VIEWERS], NEEDED):
-            made = subprocess.run([*pip, *arguments], capture_output=True, text=True, timeout=300, check=False)
-            if made.returncode != 0:
+        for arguments in (["--no-deps", *VIEWERS], DEPENDENCIES):
+            result = subprocess.run([*pip, *arguments], capture_output=True, text=True, timeout=300, check=False)
+            if result.returncode != 0:
                 shutil.rmtree(partial, ignore_errors=True)
-                pytest.skip(f"pip could not fetch the viewers: {made.stderr.strip().splitlines()[-1]}")
+                pytest.skip(f"pip could not fetch the viewers: {result.stderr.strip().splitlines()[-1]}")
         try:
             partial.rename(folder)
-        except OSError:  # another worker was first
+        except OSError:  # another worker was faster
             assert folder.exists()
             shutil.rmtree(partial)
-    # The viewers use onnx and numpy of this environment, so their folder comes last.
+    # The viewers use this environment's onnx and numpy, so their folder comes last.
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path[1:], str(folder)])}
 
 
@@ -82,10 +82,10 @@ def test_model_explorer_groups_nodes_by_their_modules(viewers, model):
     for _, label, namespace in json.loads(shown.stdout.splitlines()[-1]):
         levels = [level.partition(": ")[0] for level in namespace.split("/")[2:]]  # after the graph and the root
         groups.setdefault(label, []).append(levels[:-1])  # the last one is the operation
-    made = onnx.load(model).graph.node
-    assert len(made) > 5
-    for op_type in {node.op_type for node in made}:
-        modules = [view_files.keys_of(node)["pkg.whence.module"] for node in made if node.op_type == op_type]
+    nodes = onnx.load(model).graph.node
+    assert len(nodes) > 5
+    for op_type in {node.op_type for node in nodes}:
+        modules = [view_files.keys_of(node)["pkg.whence.module"] for node in nodes if node.op_type == op_type]
         expected = [[module.rpartition(".")[0], module] if "." in module else [module] for module in modules]
         assert sorted(groups[op_type]) == sorted(expected)
 

@@ -1,4 +1,4 @@
-"""Writes ONNX files for the tests of views: many nodes in many modules, and hostile names."""
+"""Writes ONNX files for the tests of views, with many nodes in many modules, or with hostile names."""
 
 import onnx
 from onnx import TensorProto, helper
@@ -24,7 +24,7 @@ def save(nodes: list, path, shape=(4, 4)):
 
 
 def layers(count: int, path):
-    """Writes `count` nodes in layers of twenty: layers.N.attn, layers.N.mlp. Each reads the previous and one more."""
+    """Writes `count` nodes in layers of twenty: layers.N.attn, layers.N.mlp. Each node reads up to two earlier ones."""
     nodes = []
     for i in range(count):
         layer, position = divmod(i, 20)

@@ -1,8 +1,8 @@
 """PyTorch's dynamo exporter, and the truth of its files.
 
-Its metadata is right before its optimiser runs, and wrong afterwards on one node in thirty. So the truth is read from
-the unoptimised file and carried through the optimiser as through any other tool. A module that is called by another of
-its names is listed by its first name.
+Its metadata is correct until its optimiser runs, and then wrong on one node in thirty. So the truth is read from the
+unoptimised file and transferred through the optimiser as through any other tool. A module with several names is listed
+under its first name.
 """
 
 import collections
@@ -20,12 +20,13 @@ FX_NAME = re.compile(r"%(\w+) :")
 
 
 def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
-    """Writes the file as for a user and returns its truth."""
+    """Writes the file that a user would get and returns its truth."""
     program = trace(name, opset, dynamic)
-    plain = onnx.load_from_string(program.model_proto.SerializeToString())
+    unoptimised = onnx.load_from_string(program.model_proto.SerializeToString())
     program.optimize()
     program.save(path, external_data=False)
-    return carry.through(plain, unoptimised_truth(name, program, plain), onnx.load(path), models.example(name))
+    truth = unoptimised_truth(name, program, unoptimised)
+    return carry.transfer(unoptimised, truth, onnx.load(path), models.example(name))
 
 
 def trace(name: str, opset: int, dynamic: bool) -> torch.onnx.ONNXProgram:
@@ -41,7 +42,7 @@ def trace(name: str, opset: int, dynamic: bool) -> torch.onnx.ONNXProgram:
 
 
 def unoptimised_truth(name: str, program: torch.onnx.ONNXProgram, model: onnx.ModelProto) -> Truth:
-    """Uses the torch.fx node in the metadata: its module stack in the export, with calls distinguished."""
+    """Returns each node's truth, the innermost module call of the torch.fx node in its metadata."""
     truth, calls = Truth(), calls_by_fx_node(name, program)
     for key, node in all_nodes(model):
         fx_node = FX_NAME.match(metadata(node).get("pkg.torch.onnx.fx_node", ""))
@@ -53,8 +54,8 @@ def unoptimised_truth(name: str, program: torch.onnx.ONNXProgram, model: onnx.Mo
 
 
 def calls_by_fx_node(name: str, program: torch.onnx.ONNXProgram) -> dict[str, Call]:
-    """Maps a torch.fx node to its innermost module and call number. A stack's keys differ between calls (`block@1`);
-    sizes queried by export itself have a stack without modules."""
+    """Maps a torch.fx node to its innermost module and call number. A stack's keys differ between calls (`block@1`).
+    The size queries that torch.export inserts have a stack without modules."""
     canonical, seen, calls = models.canonical(name), collections.defaultdict(list), {}
     for node in program.exported_program.graph.nodes:
         stack = node.meta.get("nn_module_stack")

@@ -1,8 +1,8 @@
 """PyTorch's TorchScript exporter, and the truth of its files.
 
-The model is exported again with a unique mark as the scope of every module call. Nodes and values then have marks
-instead of modules in their names (`w0/w7/MatMul`), in the same order as in the user's file. If the exporter merges
-nodes across modules, the marks would name only one of them:
+The model is exported again with a unique mark as the scope of every module call. The names of nodes and values then
+contain marks instead of modules (`w0/w7/MatMul`), in the same order as in the user's file. If the exporter merges
+nodes of several modules, the marks name only one of the modules, so further exports are compared:
 
 - Conv and BatchNorm: a third export without that fold shows which BatchNorm each Conv absorbed.
 - common subexpressions: a fourth export without merging shows which nodes were equal; equal nodes of several modules
@@ -28,7 +28,7 @@ MARK = re.compile(r"(?:^|/)w(\d+)(?=/)")
 
 
 def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
-    """Writes the file as for a user and returns its truth."""
+    """Writes the file that a user would get and returns its truth."""
     trace(name, opset, dynamic, path)
     plain = onnx.load(path)
     marked, calls = marked_export(name, opset, dynamic, path)
@@ -49,12 +49,12 @@ def trace(name: str, opset: int, dynamic: bool, path: Path) -> None:
 
 
 class Marks(dict):
-    """Replaces the exporter's table of scope names: gives a new mark for each module call."""
+    """Replaces the exporter's table of scope names: returns a new mark for each module call."""
 
     def __init__(self, model: torch.nn.Module):
         super().__init__()
         self.paths = {module: path for path, module in model.named_modules()}
-        self.calls = []  # by mark: (module, call)
+        self.calls = []  # (module, call), indexed by mark
         self.count = collections.Counter()
 
     def get(self, module, default=None):
@@ -65,7 +65,7 @@ class Marks(dict):
 
 
 def marked_export(name: str, opset: int, dynamic: bool, path: Path, without: str = "") -> tuple:
-    """Returns the marked file and its list of calls, optionally without one of the exporter's passes."""
+    """Returns the marked file and its list of calls. `without` disables one of the exporter's passes."""
     setup, box = utils._setup_trace_module_map, []
 
     def set_marks(model, *rest):
@@ -77,7 +77,7 @@ def marked_export(name: str, opset: int, dynamic: bool, path: Path, without: str
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced(utils, "_setup_trace_module_map", set_marks))
         if without:
-            # The fold returns the parameters, merging returns whether the graph changed.
+            # The folding pass returns the parameters, the merging pass whether the graph changed.
             stack.enter_context(replaced(torch._C, without, lambda graph, params=False: params))
         marked = path.with_suffix(".marked.onnx")
         trace(name, opset, dynamic, marked)
@@ -114,16 +114,16 @@ def marks_truth(marked: onnx.ModelProto, calls: list) -> Truth:
 
 def add_batch_norms(truth: Truth, marked: onnx.ModelProto, unfolded: onnx.ModelProto, calls: list) -> None:
     remaining = {node.name for _, node in all_nodes(marked)}
-    makers = {name: node for _, node in all_nodes(unfolded) for name in node.output}
+    producers = {name: node for _, node in all_nodes(unfolded) for name in node.output}
     keys = {node.name: key for key, node in all_nodes(marked)}
     for _, node in all_nodes(unfolded):
         if node.op_type == "BatchNormalization" and node.name not in remaining:
-            convolution = keys[makers[node.input[0]].name]
+            convolution = keys[producers[node.input[0]].name]
             truth.nodes[convolution] |= call_of(node, calls)
 
 
 def structure(model: onnx.ModelProto) -> dict[str, int]:
-    """Maps a node name to a hash of its computation, which is equal for nodes that may be merged."""
+    """Maps each node name to a hash of its computation; nodes with equal hashes may be merged."""
     values = {tensor.name: hash(tensor.raw_data) for tensor in model.graph.initializer}
     hashes = {}
     for node in model.graph.node:
@@ -154,17 +154,17 @@ def drop_merged(truth: Truth, marked: onnx.ModelProto, unmerged: onnx.ModelProto
 
 
 def adopt_scopeless(truth: Truth, marked: onnx.ModelProto) -> None:
-    """A node without a scope belongs to the module that it feeds; a constant shared by several modules to none."""
+    """Assigns a node without a scope to the module of its consumers. A constant shared by modules has no truth."""
     users = collections.defaultdict(list)
     for key, node in all_nodes(marked):
         for name in node.input:
             users[name].append(key)
     nodes = list(all_nodes(marked))
     for key, node in reversed(nodes):
-        fed = [user for name in node.output for user in users[name]]
-        known = [truth.nodes[user] for user in fed if user in truth.nodes]
+        consumers = [user for name in node.output for user in users[name]]
+        known = [truth.nodes[user] for user in consumers if user in truth.nodes]
         if key in truth.unknown and truth.unknown[key] == "no scope":
-            if fed and len(known) == len(fed) and len(set(known)) == 1 and len(known[0]) == 1:
+            if consumers and len(known) == len(consumers) and len(set(known)) == 1 and len(known[0]) == 1:
                 truth.nodes[key] = known[0]
                 del truth.unknown[key]
         elif node.op_type == "Constant" and any(modules(calls) != modules(truth.nodes[key]) for calls in known):
@@ -173,11 +173,11 @@ def adopt_scopeless(truth: Truth, marked: onnx.ModelProto) -> None:
 
 
 def same_nodes(marked: onnx.ModelProto, plain: onnx.ModelProto) -> dict[str, str]:
-    """Maps keys of the marked file to keys of the plain file; the files must differ only in names."""
+    """Maps the keys of the marked file to those of the plain file. The files must differ only in names."""
     pairs = list(zip(all_nodes(marked), all_nodes(plain), strict=True))
     values = {}
     for (_, one), (_, other) in pairs:
         assert (one.op_type, attributes(one)) == (other.op_type, attributes(other)), (one.name, other.name)
-        for mine, theirs in zip([*one.input, *one.output], [*other.input, *other.output], strict=True):
-            assert values.setdefault(mine, theirs) == theirs, (one.name, mine)
+        for marked_value, plain_value in zip([*one.input, *one.output], [*other.input, *other.output], strict=True):
+            assert values.setdefault(marked_value, plain_value) == plain_value, (one.name, marked_value)
     return {one: other for (one, _), (other, _) in pairs}

@@ -1,5 +1,5 @@
-// Mutates JSON in a valid form: changes, repeats, nests and removes values, keys and arrays, so that the code after the
-// parser is reached.
+// Mutates JSON but keeps it valid, so that the code after the parser is reached: changes, repeats, nests and removes
+// values, keys and arrays.
 #include <array>
 #include <cstdint>
 #include <iterator>

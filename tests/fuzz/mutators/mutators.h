@@ -1,4 +1,4 @@
-// Mutators that keep the form of an input, so that the code after its parser is reached.
+// Mutators that keep an input well-formed, so that the code after its parser is reached.
 #pragma once
 
 #include <string>

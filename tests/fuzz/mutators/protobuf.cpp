@@ -1,5 +1,5 @@
-// Mutates protobuf messages in a valid form: swaps, repeats, nests, shortens and removes fields, and sets numbers to
-// extremes, so that the code after the parser is reached.
+// Mutates protobuf messages but keeps them well-formed, so that the code after the parser is reached: swaps, repeats,
+// nests, shortens and removes fields, and sets numbers to extremes.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -69,7 +69,7 @@ void put_varint(std::string& to, std::uint64_t value) {
   to += static_cast<char>(value);
 }
 
-std::string written(const Message& message) {
+std::string serialize(const Message& message) {
   std::string text;
   for (const Field& field : message) {
     put_varint(text, field.tag);
@@ -80,7 +80,7 @@ std::string written(const Message& message) {
   return text;
 }
 
-std::uint64_t interesting(Random& random) {
+std::uint64_t extreme_or_small(Random& random) {
   constexpr std::array<std::uint64_t, 10> numbers = {
       0, 1, 2, 0x7f, 0xffff, 0x7fffffff, 0x80000000, 0x7fffffffffffffff, ~0ull, 1ull << 63};
   return random() % 2 == 0 ? numbers[random() % numbers.size()] : random() % 32;
@@ -109,7 +109,7 @@ std::string mutated(std::string_view text, Random& random, int depth);
 
 void mutate_field(Field& field, Random& random, int depth) {
   if (field.wire() == varint) {
-    field.number = random() % 3 == 0 ? field.number + random() % 3 - 1 : interesting(random);
+    field.number = random() % 3 == 0 ? field.number + random() % 3 - 1 : extreme_or_small(random);
     return;
   }
   field.is_changed = true;
@@ -137,7 +137,7 @@ std::string mutated(std::string_view text, Random& random, int depth) {
     case 2:
       std::swap((*message)[at], (*message)[other]);
       break;
-    case 3:  // another field's content: a name becomes an existing one
+    case 3:  // takes another field's content, so that a name becomes an existing one
       if ((*message)[at].wire() == (*message)[other].wire()) {
         (*message)[at].content = (*message)[other].content;
         (*message)[at].number = (*message)[other].number;
@@ -149,7 +149,7 @@ std::string mutated(std::string_view text, Random& random, int depth) {
     default:
       mutate_field((*message)[at], random, depth);
   }
-  return written(*message);
+  return serialize(*message);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Annotates a hostile file with the sidecar of another model and from another annotated file, and a good file from a
+// Annotates a hostile file with the sidecar of a valid model and from an annotated valid file, and a valid file from a
 // hostile one.
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -9,11 +9,11 @@ namespace {
 
 void run(std::string_view input) {
   const std::string model = file_of("model.onnx", input), output = scratch("output.onnx");
-  const GoodModel& good = good_model();
+  const ValidModel& valid = valid_model();
   attempt_each(input, {
-                          [&] { annotate(model, output, {.sidecar = good.sidecar, .allow_different_weights = true}); },
-                          [&] { annotate(model, output, {.from = good.model}); },
-                          [&] { annotate(good.model, output, {.from = model}); },
+                          [&] { annotate(model, output, {.sidecar = valid.sidecar, .allow_different_weights = true}); },
+                          [&] { annotate(model, output, {.from = valid.model}); },
+                          [&] { annotate(valid.model, output, {.from = model}); },
                       });
 }
 

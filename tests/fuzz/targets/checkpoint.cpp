@@ -1,5 +1,5 @@
-// Reads weights of other programs: a safetensors file; after an 'i' an index of shards; after a 'p' the pickle in a
-// torch.save zip that has two storages.
+// Reads weights saved by other programs: a safetensors file; after an 'i', an index of shards; after a 'p', the pickle
+// of a torch.save zip with two storages.
 #include "annotator/checkpoint/checkpoint.h"
 
 #include "tests/fuzz/stored_zip.h"
@@ -23,7 +23,7 @@ void run(std::string_view input) {
   Diagnostics notes;
   for (const checkpoint::CheckpointTensor& each : checkpoint::read_checkpoint(path, notes)) {
     require(each.data.bytes.size() == static_cast<std::size_t>(each.data.element_count()) * size_of(each.data.dtype),
-            "a tensor has other bytes than its sizes ask for");
+            "a tensor's bytes do not match its sizes");
   }
 }
 

@@ -1,4 +1,4 @@
-// Option values by users. Each line is the letter of an option and its value.
+// Runs subcommands with hostile option values. Each line of the input is the letter of an option and its value.
 #include <map>
 
 #include "tests/fuzz/target.h"
@@ -46,9 +46,9 @@ const std::map<char, Option> options = {
     {'z', {"functions", "--depth"}},
 };
 
-std::vector<std::string> start_of(const std::string& command) {
-  const GoodModel& good = good_model();
-  std::vector<std::string> line = {command, command == "export" ? good.archive : good.model};
+std::vector<std::string> command_start(const std::string& command) {
+  const ValidModel& valid = valid_model();
+  std::vector<std::string> line = {command, command == "export" ? valid.archive : valid.model};
   for (const char* writes : {"export", "annotate", "extract", "functions", "report"}) {
     if (command == writes) line.insert(line.end(), {"-o", scratch(command == "report" ? "output.md" : "output.onnx")});
   }
@@ -67,9 +67,9 @@ void run(std::string_view input) {
       attempt([&] { run_command(line); });
       line.clear();
     }
-    if (line.empty()) line = start_of(option->second.command);
+    if (line.empty()) line = command_start(option->second.command);
     if (option->second.name == nullptr) line.emplace_back("--");
-    // One word, so that the value cannot become an option that names an output file.
+    // A single argument, so that the value cannot become an option that names an output file.
     line.push_back((option->second.name == nullptr ? "" : option->second.name + std::string("=")) +
                    std::string(text.substr(1)));
   }

@@ -1,4 +1,4 @@
-// Reads a model file with the user's own converters, and exports with it.
+// Reads an ONNX file with the user's converters, and exports with it.
 #include "annotator/write/user_functions.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -11,7 +11,7 @@ void run(std::string_view input) {
   const std::string path = file_of("converters.onnx", input);
   const auto read_at = [&](int opset) {
     const auto functions = write::UserFunctions::read(path, opset);
-    require(!functions->operators().empty(), "converters for no operator");
+    require(!functions->operators().empty(), "a file without converters was accepted");
   };
   attempt_each(
       input,
@@ -19,9 +19,8 @@ void run(std::string_view input) {
           [&] { read_at(13); },
           [&] { read_at(20); },
           [&] { read_at(28); },
-          // If the file has a function with the name of an operator, the user's function replaces the
-          // converter.
-          [&] { export_archive(good_model().archive, scratch("output.onnx"), {.opset = 21, .converters = path}); },
+          // A function with the name of an operator replaces whence's converter.
+          [&] { export_archive(valid_model().archive, scratch("output.onnx"), {.opset = 21, .converters = path}); },
       });
 }
 

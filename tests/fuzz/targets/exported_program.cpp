@@ -1,5 +1,5 @@
 // Exports a torch.export archive: {"program": models/model.json, "weights": model_weights_config.json, "constants":
-// ..., "dynamic": ["x:0=batch"]}, or only the text of the program, in an otherwise valid archive.
+// ..., "dynamic": ["x:0=batch"]}, or only the program's text, which is put into a valid archive.
 #include <nlohmann/json.hpp>
 
 #include "schema/json_text.h"

@@ -1,4 +1,4 @@
-// Reads the other inputs of `whence validate`: --config and --baseline.
+// Reads the files of `whence validate --config` and `--baseline`.
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 void run(std::string_view input) {
   const std::string path = file_of("gates.json", input);
-  const std::string& model = good_model().model;
+  const std::string& model = valid_model().model;
   attempt_each(input, {
                           [&] { run_command({"validate", model, "--config", path}); },
                           [&] { run_command({"validate", model, "--baseline", path, "--json"}); },

@@ -1,4 +1,4 @@
-// Reads texts in the metadata of nodes and models and writes them again without change.
+// Reads texts in the metadata of nodes and models, and checks that writing restores them.
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/onnx_file/carried_data.h"
@@ -33,14 +33,14 @@ void lists(std::string_view input) {
   }
   require(
       text::parse_python_list(origin::python_repr(std::vector{std::string(input)})) == std::vector{std::string(input)},
-      "a text changed in Python's form");
+      "a text changed as a Python literal");
 }
 
 void tokens(std::string_view input) {
   origin::token_in(input);
   const auto token = origin::with_token(input, true, {.name = "/a/MatMul", .confidence = origin::Confidence::ancestor});
-  require(origin::token_in(token)->name == "/a/MatMul", "a token that was written is not read");
-  require(origin::without_token(token) == input, "a token does not leave the text as it was");
+  require(origin::token_in(token)->name == "/a/MatMul", "a written token is not read");
+  require(origin::without_token(token) == input, "removing a token does not restore the text");
 }
 
 void entries(std::string_view input) {

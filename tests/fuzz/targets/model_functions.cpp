@@ -6,8 +6,8 @@
 namespace whence::fuzz {
 namespace {
 
-// Returns the module of the last node that has whence's key; empty if none has.
-std::string some_module(std::string_view input) {
+// Returns the module of the last node with whence's key, or an empty string.
+std::string module_of_last_node(std::string_view input) {
   constexpr std::string_view key = "pkg.whence.module\x12";
   const std::size_t at = input.rfind(key);
   if (at == std::string_view::npos || at + key.size() >= input.size()) return "";
@@ -17,19 +17,20 @@ std::string some_module(std::string_view input) {
 
 void run(std::string_view input) {
   const std::string model = file_of("model.onnx", input), output = scratch("output.onnx"), back = scratch("back.onnx");
-  const auto there_and_back = [&](const FunctionChoice& choice) {
+  const auto round_trip = [&](const FunctionChoice& choice) {
     make_functions(model, output, choice);
     inline_functions(output, back);
   };
-  attempt_each(input, {
-                          [&] { inline_functions(model, output, /*all=*/true); },
-                          [&] { inline_functions(model, output); },
-                          [&] { extract_module(model, output, {.module = some_module(input), .partial = true}); },
-                          [&] { extract_module(model, output, {.module = ""}); },
-                          [&] { there_and_back({}); },
-                          [&] { there_and_back({.modules = {"**"}}); },
-                          [&] { there_and_back({.depth = 2}); },
-                      });
+  attempt_each(input,
+               {
+                   [&] { inline_functions(model, output, /*all=*/true); },
+                   [&] { inline_functions(model, output); },
+                   [&] { extract_module(model, output, {.module = module_of_last_node(input), .partial = true}); },
+                   [&] { extract_module(model, output, {.module = ""}); },
+                   [&] { round_trip({}); },
+                   [&] { round_trip({.modules = {"**"}}); },
+                   [&] { round_trip({.depth = 2}); },
+               });
 }
 
 const Target target("model_functions", run, 8192, mutate_protobuf);

@@ -1,4 +1,4 @@
-// Reads NumPy's .npz: complete files, and, after an 'm', one member of an archive with a valid checksum.
+// Reads NumPy's .npz: complete files, or after an 'm', one member of an archive with a valid checksum.
 #include "recorder/inputs/npz_arrays.h"
 #include "tests/fuzz/stored_zip.h"
 #include "tests/fuzz/target.h"
@@ -13,7 +13,7 @@ void run(std::string_view input) {
   for (const recorder::inputs::NpzArray& array : recorder::inputs::read_npz_arrays(path)) {
     std::size_t elements = 1;
     for (const std::int64_t dim : array.dims) elements *= static_cast<std::size_t>(dim);
-    require(array.bytes.size() == elements * size_of(array.dtype), "an array has other bytes than its sizes ask for");
+    require(array.bytes.size() == elements * size_of(array.dtype), "an array's bytes do not match its sizes");
   }
 }
 

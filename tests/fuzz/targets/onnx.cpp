@@ -1,4 +1,4 @@
-// Reads ONNX's wire format and copies it: strip must restore, byte for byte, the file that annotate read.
+// Reads and copies ONNX's wire format: strip must restore the bytes of the file that annotate read.
 #include "annotator/onnx_file/graph_index.h"
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/onnx_summary.h"
@@ -10,7 +10,7 @@
 namespace whence::fuzz {
 namespace {
 
-// Keys that annotate and functions write and that strip removes; not the stamps of export.
+// Returns true if the input has keys that strip removes: those of annotate and functions, not the stamps of export.
 bool has_annotations(std::string_view input) {
   constexpr std::string_view prefix = "pkg.whence.";
   for (std::size_t at = input.find(prefix); at != std::string_view::npos; at = input.find(prefix, at + 1)) {
@@ -20,7 +20,8 @@ bool has_annotations(std::string_view input) {
   return false;
 }
 
-// Numbers may be padded. An IR version raised for metadata is restored in its shortest form.
+// Returns true if the IR version has its shortest encoding. A varint may be padded, but strip restores only the
+// shortest.
 bool is_shortest(std::int64_t ir_version, std::string_view input) {
   std::string field;
   onnx_file::wire::append_varint_field(field, onnx_file::proto::model::ir_version,
@@ -33,18 +34,18 @@ void run(std::string_view input) {
                     back = scratch("back.onnx");
   const auto summary = value_of(onnx_file::read_onnx_summary(model));
   const onnx_file::GraphIndex index(summary.graph);
-  require(index.nodes().size() == onnx_file::all_nodes(summary.graph).size(), "the index has other nodes");
+  require(index.nodes().size() == onnx_file::all_nodes(summary.graph).size(), "the index has different nodes");
   index.edges();
   index.input_edges();
   index.output_edges();
 
-  const bool has_our_keys = has_annotations(input);
+  const bool is_annotated = has_annotations(input);
   strip(model, back);
-  if (!has_our_keys) require(content_of(back) == input, "strip changed a file that was not annotated");
+  if (!is_annotated) require(content_of(back) == input, "strip changed a file that was not annotated");
   annotate(model, annotated, {.carry = input.size() % 2 == 0});
   strip(annotated, back);
-  if (has_our_keys || !is_shortest(summary.ir_version, input)) return;
-  require(content_of(back) == input, "annotate and strip did not give the file back");
+  if (is_annotated || !is_shortest(summary.ir_version, input)) return;
+  require(content_of(back) == input, "strip did not restore the file that annotate read");
 }
 
 const Target target("onnx", run, 8192, mutate_protobuf);

@@ -1,5 +1,5 @@
-// Reads a JSON profile of the good model from ONNX Runtime or TensorRT, in every output form of `whence profile`; and
-// the other files of TensorRT and QNN.
+// Reads a JSON profile of the valid model from ONNX Runtime or TensorRT with every output format of `whence profile`,
+// and the additional files of TensorRT and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -28,7 +28,7 @@ void run(std::string_view input) {
   std::vector<std::function<void()>> parts = {[&] { profile::read_runtime_profile({path}, {}); }};
   for (const std::vector<std::string>& each : options) {
     parts.emplace_back([&] {
-      std::vector<std::string> line = {"profile", good_model().model};
+      std::vector<std::string> line = {"profile", valid_model().model};
       line.insert(line.end(), each.begin(), each.end());
       run_command(line);
     });

@@ -1,5 +1,5 @@
-// Reads a profile of the good model that is not JSON: OpenVINO's runtime model in XML, and tables of OpenVINO, ONNX
-// Runtime and QNN.
+// Reads a profile of the valid model in other formats than JSON: OpenVINO's runtime model in XML, and tables of
+// OpenVINO, ONNX Runtime and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/target.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 void run(std::string_view input) {
   const std::string path = file_of("profile", input);
-  const std::string& model = good_model().model;
+  const std::string& model = valid_model().model;
   attempt_each(input, {
                           [&] { run_command({"profile", model, "--profile", path}); },
                           [&] { run_command({"profile", model, "--profile", path, "--format", "json"}); },

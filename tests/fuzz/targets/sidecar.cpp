@@ -1,4 +1,4 @@
-// Reads sidecars, writes them again without change, queries them, and annotates and validates a file with them.
+// Reads and rewrites sidecars, shows them, and annotates and validates a file with them.
 #include "schema/sidecar/sidecar.h"
 
 #include "schema/json_text.h"
@@ -11,7 +11,7 @@
 namespace whence::fuzz {
 namespace {
 
-// Sets the digest that matches the operations; with a wrong one the sidecar would be refused at the end.
+// Sets the digest of the operations, because a sidecar with a wrong digest is refused.
 std::string with_right_digest(std::string_view input) {
   Json document = Json::parse(input, nullptr, /*allow_exceptions=*/false);
   const bool has_strings = document.is_object() && document.contains("strings") && document["strings"].is_array();
@@ -25,21 +25,21 @@ std::string with_right_digest(std::string_view input) {
   return json_text(document);
 }
 
-void require_same_when_written(const std::string& document) {
+void require_stable_round_trip(const std::string& document) {
   const std::string text = to_json_text(value_of(parse_sidecar(document, "fuzzed.whence.json")));
   require(to_json_text(value_of(parse_sidecar(text, "again"))) == text, "a sidecar changed when it was written");
 }
 
 void run(std::string_view input) {
   const auto right_file = [&] { return file_of("fuzzed.whence.json", with_right_digest(input)); };
-  const GoodModel& good = good_model();
+  const ValidModel& valid = valid_model();
   attempt_each(input, {
                           [&] { value_of(parse_sidecar(input, "fuzzed.whence.json")); },
-                          [&] { require_same_when_written(with_right_digest(input)); },
+                          [&] { require_stable_round_trip(with_right_digest(input)); },
                           [&] { run_command({"show", right_file()}); },
-                          [&] { run_command({"validate", good.model, "--sidecar", right_file(), "--json"}); },
+                          [&] { run_command({"validate", valid.model, "--sidecar", right_file(), "--json"}); },
                           [&] {
-                            annotate(good.model, scratch("output.onnx"),
+                            annotate(valid.model, scratch("output.onnx"),
                                      {.sidecar = right_file(), .allow_different_weights = true});
                           },
                       });

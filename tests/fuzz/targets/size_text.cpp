@@ -17,7 +17,7 @@ void run(std::string_view input) {
   const auto size = read_size(input, named);
   if (!size || !size->is_known()) return;
   const auto again = read_size(text_of(*size, name_of), named);
-  require(again && *again == *size, "the text of a size is another size");
+  require(again && *again == *size, "a size changed when it was written");
   require((*size - *size) == Size(0) || !(*size - *size).is_known(), "a size minus itself is not 0");
 }
 

@@ -6,8 +6,8 @@
 namespace whence::fuzz {
 namespace {
 
-// A file of PyTorch's exporter, because the nodes of whence's exports contain their origin and are not compared. It is
-// small because it is matched with each input.
+// The model is from PyTorch's exporter, because nodes of whence's exports state their origin and are not compared. It
+// is small, because it is matched with each input.
 constexpr const char* folder = WHENCE_SOURCE_DIR "/tests/fuzz/value_pairs/";
 
 void run(std::string_view input) {

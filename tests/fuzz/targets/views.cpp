@@ -1,4 +1,4 @@
-// Runs every subcommand that displays a file, as a user calls it.
+// Runs every subcommand that displays a file.
 #include "annotator/onnx_file/onnx_summary.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -6,7 +6,7 @@
 namespace whence::fuzz {
 namespace {
 
-// Queries names that exist in the file; other names are refused at once.
+// Returns a name that exists in the file, because unknown names are refused at once.
 std::string name_of_last_node(const std::string& model) {
   const auto summary = value_of(onnx_file::read_onnx_summary(model));
   const auto nodes = onnx_file::all_nodes(summary.graph);
@@ -15,18 +15,18 @@ std::string name_of_last_node(const std::string& model) {
 
 void run(std::string_view input) {
   const std::string model = file_of("model.onnx", input), output = scratch("output"), name = name_of_last_node(model);
-  const GoodModel& good = good_model();
+  const ValidModel& valid = valid_model();
   const std::vector<std::string> lines[] = {
       {"show", model},
-      {"show", model, "--json", "--sidecar", good.sidecar},
+      {"show", model, "--json", "--sidecar", valid.sidecar},
       {"explain", "--", model, name},
       {"explain", "--json", "--", model, name},
-      {"diff", model, good.model, "--all", "--nodes"},
-      {"diff", good.model, model, "--json"},
+      {"diff", model, valid.model, "--all", "--nodes"},
+      {"diff", valid.model, model, "--json"},
       {"validate", model, "--min", "covered=50@*", "--require", "**", "--baseline", model, "--all"},
-      {"validate", model, "--sidecar", good.sidecar, "--format", "sarif"},
-      {"validate", model, "--conformance", good.model},
-      {"validate", good.model, "--conformance", model, "--json"},
+      {"validate", model, "--sidecar", valid.sidecar, "--format", "sarif"},
+      {"validate", model, "--conformance", valid.model},
+      {"validate", valid.model, "--conformance", model, "--json"},
       {"select", model, "--format", "trt-precisions", "--partial"},
       {"select", model, "--format", "nncf-openvino"},
       {"select", model, "--format", "graphsurgeon"},
@@ -34,7 +34,7 @@ void run(std::string_view input) {
       {"place", model, "--rule", "gpu=**", "--default", "cpu", "-o", output + ".onnx"},
       {"place", model, "--json"},
       {"report", model, "-o", output + ".html"},
-      {"report", model, "-o", output + ".md", "--sidecar", good.sidecar},
+      {"report", model, "-o", output + ".md", "--sidecar", valid.sidecar},
       {"dot", model, "-o", output + ".dot"},
       {"graphml", model, "-o", output + ".graphml"},
       {"model-explorer", model, "-o", output + ".graph.json"},

@@ -1,4 +1,4 @@
-"""Stand-ins for the classes of the package model_explorer that whence's extension uses, with their names and fields.
+"""Stand-ins for the classes of the package model_explorer that whence's extension uses, with the same names and fields.
 tests/tool_dialects/test_in_model_explorer.py compares them with the package."""
 
 from dataclasses import dataclass, field

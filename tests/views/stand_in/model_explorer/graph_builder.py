@@ -1,4 +1,4 @@
-"""Stand-ins for the graph classes, with the names of their fields."""
+"""Stand-ins for model-explorer's graph classes, with the same fields."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Stand-ins for the node data classes, with the names of their fields."""
+"""Stand-ins for model-explorer's node data classes, with the same fields."""
 
 from dataclasses import dataclass, field
 
