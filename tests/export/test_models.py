@@ -98,7 +98,7 @@ def test_another_size_equals_pytorch_or_is_refused(name, shape):
 
 def test_node_count_is_near_the_best_exporters(name, shape):
     ours = baselines.count_nodes(loaded(name, shape).graph)
-    best = min(count for count in baselines.stored()["nodes"][name][shape].values() if count is not None)
+    best = min(count for count in baselines.read_table()["nodes"][name][shape].values() if count is not None)
     assert ours <= 1.1 * best
 
 

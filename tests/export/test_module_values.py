@@ -77,7 +77,7 @@ def feed(part: Part, values: dict) -> dict:
     may begin after a reshape, or read a value computed from another module's parameter."""
     fed = {}
     for name in part.inputs:
-        match = next((tensor for tensor in part.call.read if is_near(values[name], tensor)), None)
+        match = next((tensor for tensor in part.call.inputs if is_near(values[name], tensor)), None)
         fed[name] = values[name] if match is None else match.numpy()
     return fed
 
@@ -85,8 +85,8 @@ def feed(part: Part, values: dict) -> dict:
 def is_result(call: calls.Call, results: list[np.ndarray]) -> bool:
     """Returns true if the part computes one of the module's results (it omits results that nothing reads, such as the
     last state of an LSTM), or if the module returns its inputs."""
-    computed = [any(is_near(result, tensor) for result in results) for tensor in call.returned]
-    passed_through = [any(is_same(tensor, read) for read in call.read) for tensor in call.returned]
+    computed = [any(is_near(result, tensor) for result in results) for tensor in call.results]
+    passed_through = [any(is_same(tensor, argument) for argument in call.inputs) for tensor in call.results]
     return any(computed) or all(passed_through)
 
 
@@ -111,5 +111,5 @@ def test_every_call_of_every_module_returns_the_hooks_values(name, form, tmp_pat
     for call in extracts.empty:
         constant = next(each for each in calls.observe(entry.model(), entry.inputs(entry.first))
                         if (each.module, each.number) == (call.module, call.number))
-        for tensor, other in zip(call.returned, constant.returned, strict=True):
-            assert any(is_same(tensor, read) for read in call.read) or is_same(tensor, other), call.module
+        for tensor, other in zip(call.results, constant.results, strict=True):
+            assert any(is_same(tensor, argument) for argument in call.inputs) or is_same(tensor, other), call.module

@@ -9,8 +9,8 @@ import torch
 class Call:
     module: str  # qualified name, "" is the root
     number: int  # call number within the module, from 0
-    read: list[torch.Tensor]
-    returned: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    results: list[torch.Tensor]
 
 
 def tensors_in(value) -> list[torch.Tensor]:
@@ -25,8 +25,8 @@ def tensors_in(value) -> list[torch.Tensor]:
 
 
 def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
-    """Runs the model once; returns its calls in the order of their ends. Each module is listed under its first name."""
-    seen: list[Call] = []
+    """Runs the model once; returns its calls in order of completion. A module with several names has its first."""
+    calls: list[Call] = []
     counts: dict[str, int] = {}
 
     def enter(name, args, kwargs):
@@ -34,7 +34,7 @@ def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
         counts[name] += 1
 
     def leave(result):
-        seen.append(Call(*started.pop(), tensors_in(result)))
+        calls.append(Call(*started.pop(), tensors_in(result)))
 
     started: list[tuple] = []
     handles = []
@@ -46,4 +46,4 @@ def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
         model(**inputs)
     for handle in handles:
         handle.remove()
-    return seen
+    return calls

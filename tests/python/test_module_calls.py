@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import command
-from live_python.live import described
+from live_python.live import recorded_operations
 
 sys.path.insert(0, str(command.ROOT / "python"))
 os.environ.setdefault("WHENCE", str(command.BINARY))
@@ -93,8 +93,8 @@ def test_methods_that_call_modules(case, tmp_path):
     assert recording.complete and torch.nn.Module._slow_forward is before
     torch.jit.trace(model, x, check_trace=False).save(tmp_path / "m.pt")
     command.run("record", tmp_path / "m.pt", "-o", tmp_path / "archive.whence.json")
-    recorded = described(tmp_path / "live.whence.json")
-    assert recorded == described(tmp_path / "archive.whence.json")
+    recorded = recorded_operations(tmp_path / "live.whence.json")
+    assert recorded == recorded_operations(tmp_path / "archive.whence.json")
     assert any(path == ("b.shift" if case is CallsOfAHook else "a.shift") for _, path, _, _ in recorded)
 
 
