@@ -583,7 +583,7 @@ def test_tracing_restores_the_random_state(quiet):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("leaves", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])
+@pytest.mark.parametrize("read_values", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])
 def test_values_passed_to_other_libraries_are_reported(read_values):
     class UsesValues(torch.nn.Module):
         def forward(self, x):
