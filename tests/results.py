@@ -1,5 +1,5 @@
-"""Compares results with expected results: equal number, dtypes and shapes, and values within the dtype's precision. Used
-by every comparison with PyTorch."""
+"""Compares results with expected results: equal number, dtypes and shapes, and values within the dtype's precision.
+Used by every comparison with PyTorch."""
 
 from typing import Sequence
 

@@ -48,9 +48,9 @@ def generate_onnx(path, tokens, mask, forced=None) -> tuple[torch.Tensor, torch.
     If the file expects one token at a time, the prompt is fed token by token.
     """
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    inputs = {each.name: each for each in session.get_inputs()}
-    outputs = [each.name for each in session.get_outputs()]
-    cache = {name: empty_cache(each, len(tokens)) for name, each in inputs.items() if "." in name}
+    inputs = {value.name: value for value in session.get_inputs()}
+    outputs = [value.name for value in session.get_outputs()]
+    cache = {name: empty_cache(value, len(tokens)) for name, value in inputs.items() if "." in name}
     one_by_one = inputs["input_ids"].shape[1] == 1
     step_mask = "attention_mask" in inputs and inputs["attention_mask"].shape[1] in (1, "sequence")
     generated, logits, past, pending = [], [], 0, tokens
@@ -59,7 +59,7 @@ def generate_onnx(path, tokens, mask, forced=None) -> tuple[torch.Tensor, torch.
         mask_so_far = mask[:, :past + step.shape[1]]
         feed = {"input_ids": step, "attention_mask": mask_so_far[:, past:] if step_mask else mask_so_far,
                 "position_ids": positions_of(mask_so_far)[:, past:]}
-        feed = {name: each.numpy() for name, each in feed.items() if name in inputs}
+        feed = {name: tensor.numpy() for name, tensor in feed.items() if name in inputs}
         results = dict(zip(outputs, session.run(None, {**feed, **cache}), strict=True))
         cache = {name: results["present." + name.partition(".")[2]] for name in cache}
         past += step.shape[1]

@@ -64,11 +64,11 @@ def generate_onnx(folder, source, forced):
     encoder, decoder = (onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), providers=["CPUExecutionProvider"])
                         for name in ("encoder", "decoder"))
     batch = len(source["source"])
-    encoded = dict(zip([each.name for each in encoder.get_outputs()],
-                       encoder.run(None, {name: each.numpy() for name, each in source.items()}), strict=True))
-    inputs = {each.name: each for each in decoder.get_inputs()}
+    encoded = dict(zip([value.name for value in encoder.get_outputs()],
+                       encoder.run(None, {name: tensor.numpy() for name, tensor in source.items()}), strict=True))
+    inputs = {value.name: value for value in decoder.get_inputs()}
     cache = {name: encoded.get(name.replace("past_key_values", "present")) for name in inputs if "." in name}
-    cache = {name: empty_cache(inputs[name], batch) if each is None else each for name, each in cache.items()}
+    cache = {name: empty_cache(inputs[name], batch) if array is None else array for name, array in cache.items()}
     fixed = {"encoder_outputs_last_hidden_state": encoded["states"],
              "attention_mask": source["attention_mask"].numpy() if "attention_mask" in source else None}
     tokens, logits, current = [], [], torch.full((batch, 1), 0 if "attention_mask" in source else 1)
@@ -76,7 +76,7 @@ def generate_onnx(folder, source, forced):
         feed = {**fixed, "decoder_input_ids": current.numpy(),
                 "decoder_attention_mask": np.ones((batch, step + 1), np.int64)}
         feed = {name: feed[name] for name in inputs if name in feed} | cache
-        results = dict(zip([each.name for each in decoder.get_outputs()], decoder.run(None, feed), strict=True))
+        results = dict(zip([value.name for value in decoder.get_outputs()], decoder.run(None, feed), strict=True))
         cache = {name: results[name.replace("past_key_values", "present")] for name in cache}
         logits.append(torch.from_numpy(results["logits"])[:, -1])
         tokens.append(logits[-1].argmax(-1) if forced is None else forced[:, step])
@@ -97,8 +97,8 @@ def test_twenty_tokens_match_transformers(name, mask, tmp_path):
     assert shared.bytes + sum(path.stat().st_size for path in paths) < 1.1 * separate_bytes - shared.saved
     for path in paths:
         onnx.checker.check_model(str(path))
-        assert {entry.value for each in onnx.load(str(path), load_external_data=False).graph.initializer
-                for entry in each.external_data if entry.key == "location"} == {"weights.data"}
+        assert {entry.value for tensor in onnx.load(str(path), load_external_data=False).graph.initializer
+                for entry in tensor.external_data if entry.key == "location"} == {"weights.data"}
         assert whence.validate(path).coverage.unattributed == 0
     for batch in (1, 3):
         source = encoder_inputs(name, batch)

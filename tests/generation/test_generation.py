@@ -46,7 +46,7 @@ def test_axes_are_proposed_and_reported(backend, caplog):
     model, call = llama_call()
     program = whence.export(model, (), kwargs=call, backend=backend)
     assert program.dynamic_axes == PROPOSED
-    message = next(each.getMessage() for each in caplog.records if "proposed" in each.getMessage())
+    message = next(record.getMessage() for record in caplog.records if "proposed" in record.getMessage())
     assert "input_ids [0: batch, 1: sequence]" in message and "past+sequence" in message
 
 
@@ -83,7 +83,7 @@ def test_size_fixed_by_the_model_is_reported():
         warnings.simplefilter("always")
         program = whence.export(model, (), kwargs=call)
     assert program.dynamic_axes["input_ids"] == {0: "batch"}
-    assert any("the model fixes input_ids [1: sequence]" in str(each.message) for each in caught)
+    assert any("the model fixes input_ids [1: sequence]" in str(warning.message) for warning in caught)
 
 
 def qwen2_vl_call(model, batch, past, sequence):

@@ -42,8 +42,8 @@ def test_equal_weights_of_two_models_are_stored_once(models):
     shared = whence.share_weights(models, "w.data")
     assert shared.shared == ("w",) and shared.saved == 4000 and shared.unused == ()
     assert shared.path == models[0].parent / "w.data" and 12000 <= shared.bytes < 12200
-    for path, each in zip(models, expected, strict=True):
-        assert np.array_equal(run_model(path), each)
+    for path, result in zip(models, expected, strict=True):
+        assert np.array_equal(run_model(path), result)
 
 
 def test_models_with_external_data(models):
@@ -51,11 +51,11 @@ def test_models_with_external_data(models):
         onnx.save_model(onnx.load(str(path)), str(path), save_as_external_data=True, location=path.name + ".data")
     expected = [run_model(path) for path in models]
     shared = whence.share_weights(models, "w.data")
-    assert [each.name for each in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
+    assert [path.name for path in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
     again = whence.share_weights(models, "w.data")  # the shared file may be replaced
     assert again.bytes == shared.bytes and not again.unused
-    for path, each in zip(models, expected, strict=True):
-        assert np.array_equal(run_model(path), each)
+    for path, result in zip(models, expected, strict=True):
+        assert np.array_equal(run_model(path), result)
 
 
 def contents(models):

@@ -305,6 +305,6 @@ def test_recording_annotates_an_export_of_the_archive(tmp_path, step):
                               tmp_path / "annotated.onnx")
     assert report["exact"] + report["matched"] == report["nodes"], report
     findings = command.run_json("validate", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "m.whence.json")
-    assert not [each for each in findings["findings"] if each["rule"] == "V302"], findings
+    assert not [finding for finding in findings["findings"] if finding["rule"] == "V302"], findings
     command.run("strip", tmp_path / "annotated.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()

@@ -123,7 +123,7 @@ def test_status_inside_a_forward_does_not_hang(tmp_path):
         with pytest.raises(RuntimeError, match="unsupported output type"):  # raised by PyTorch's tracer
             torch.jit.trace(CallsStatus(), torch.ones(2), check_trace=False)
         torch.jit.trace(nn.Linear(2, 2), torch.ones(2), check_trace=False)
-    assert [each["complete"] for each in report["files"]] == [True]
+    assert [file["complete"] for file in report["files"]] == [True]
 
 
 @pytest.mark.parametrize("second", [(0, (2, 4)), (1, (2, 4)), (0, (3, 4))], ids=["same", "other weights", "other shape"])
@@ -135,7 +135,7 @@ def test_two_traces_in_one_recording(tmp_path, second):
         warnings.simplefilter("ignore")
         torch.onnx.export(models[0], (torch.randn(2, 4),), str(tmp_path / "0.onnx"), dynamo=False)
         torch.onnx.export(models[second[0]], (torch.randn(second[1]),), str(tmp_path / "1.onnx"), dynamo=False)
-    files = [each["file"] for each in report["files"]]
+    files = [file["file"] for file in report["files"]]
     assert len(files) == (1 if second == (0, (2, 4)) else 2)
     for i, file in ((0, files[0]), (1, files[-1])):
         report = command.run_json("annotate", tmp_path / f"{i}.onnx", "--sidecar", file, "-o", tmp_path / "a.onnx")
@@ -173,7 +173,7 @@ def test_values_used_by_python_are_reported_with_line(case, tmp_path):
     line = next(i for i in range(start, len(lines)) if "# this line" in lines[i]) + 1
     with recording(tmp_path / "m.json") as report:
         torch.jit.trace(case(), torch.ones(2, 2), check_trace=False)
-    assert [(each["code"], each["where"]["source"]) for each in report["diagnostics"]] == [
+    assert [(diagnostic["code"], diagnostic["where"]["source"]) for diagnostic in report["diagnostics"]] == [
         ("E0309", f"test_user_code.py:{line} forward")]
 
 

@@ -84,8 +84,8 @@ def test_export_agrees_with_trace(name):
 
 def test_export_is_annotated(name, tmp_path):
     sidecar, model = exported_live(name)
-    live, archive = (command.run_json("annotate", model, "--sidecar", each, "-o", tmp_path / "annotated.onnx")
-                     for each in (sidecar, archive_sidecar(name)))
+    live, archive = (command.run_json("annotate", model, "--sidecar", record, "-o", tmp_path / "annotated.onnx")
+                     for record in (sidecar, archive_sidecar(name)))
     for confidence in ("nodes", "exact", "matched", "inferred", "ancestor", "unattributed"):
         assert live[confidence] == archive[confidence], (live, archive)
     assert live["unattributed"] == 0

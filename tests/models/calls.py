@@ -20,7 +20,7 @@ def tensors_in(value) -> list[torch.Tensor]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (tuple, list)):
-        return [tensor for each in value for tensor in tensors_in(each)]
+        return [tensor for element in value for tensor in tensors_in(element)]
     return []
 
 

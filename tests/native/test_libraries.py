@@ -94,7 +94,7 @@ def test_python_passes_loaded_libraries_to_the_command(scripted, tmp_path, monke
     x = torch.ones(3, 4)
     with pytest.raises(whence.WhenceError, match="E0301.*whence_test::widen"):
         whence.export(scripted, (x,), tmp_path / "net.onnx")
-    assert [str(each) for each in whence.unconvertible_ops(scripted, (x,))] == ["whence_test::widen"]
+    assert [str(name) for name in whence.unconvertible_ops(scripted, (x,))] == ["whence_test::widen"]
     whence.export(scripted, (x,), tmp_path / "net.onnx", custom_opsets={"whence_test": 1})
     nodes = [node for node in onnx.load(tmp_path / "net.onnx").graph.node if node.op_type == "widen"]
     assert [node.domain for node in nodes] == ["whence_test"]

@@ -75,7 +75,7 @@ def test_recorded_values_locate_a_wrong_layer(built, tmp_path):
     correct_report = command.run_json("accuracy", folder / "resnet.onnx", *measure)
     assert correct_report["first"] is None and correct_report["observable"] > 10
     model = onnx.load(folder / "resnet.onnx")
-    [weight] = [each for each in model.graph.initializer if each.name == "layer2.0.conv2.weight"]
+    [weight] = [tensor for tensor in model.graph.initializer if tensor.name == "layer2.0.conv2.weight"]
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 1.5, weight.name))
     onnx.save(model, tmp_path / "wrong.onnx")
     wrong_report = command.run_json("accuracy", tmp_path / "wrong.onnx", *measure, "--model", folder / "resnet.pt")

@@ -76,7 +76,7 @@ def test_carry_writes_names_into_doc_strings(exported, tmp_path):
 def test_types_as_functions(exported, tmp_path):
     file, sidecar = exported
     whence.annotate(file, sidecar, output=tmp_path / "out.onnx", functions="types=Block")
-    assert [each.name for each in onnx.load(tmp_path / "out.onnx").functions] == ["Block"]
+    assert [function.name for function in onnx.load(tmp_path / "out.onnx").functions] == ["Block"]
     assert [node.op_type for node in nodes(tmp_path / "out.onnx")] == ["Block"] * 3
 
 

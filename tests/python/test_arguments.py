@@ -102,7 +102,7 @@ def contents(cache, parts):
 
 def assert_equals_model(program, model, other, parts):
     """Compares the logits and the returned cache with the model's for arguments that were not exported."""
-    names = [each.name for each in program.model_proto.graph.output]
+    names = [value.name for value in program.model_proto.graph.output]
     got = dict(zip(names, program(**other), strict=True))
     with torch.no_grad():
         expected = model(**other)
@@ -121,14 +121,14 @@ def test_caches(kind, backend):
         warnings.simplefilter("always", whence.WhenceWarning)
         program = whence.export(model, (), kwargs=call, backend=backend, verify=True)
     assert program.verification.ok and program.backend == backend
-    messages = " ".join(str(each.message) for each in caught if each.category is whence.WhenceWarning)
+    messages = " ".join(str(warning.message) for warning in caught if warning.category is whence.WhenceWarning)
     assert "_key'" not in messages and "_value'" not in messages  # the file returns the updated caches
     after = contents(call["past_key_values"], parts)
     assert all(after[name] is tensor and torch.equal(tensor, content) for name, (tensor, content) in before.items())
 
     graph = program.model_proto.graph
-    assert {each.name for each in graph.input} >= {f"past_key_values.{name}" for name in before}
-    names = [each.name for each in graph.output]
+    assert {value.name for value in graph.input} >= {f"past_key_values.{name}" for name in before}
+    names = [value.name for value in graph.output]
     assert {name for name in names if name.startswith("present")} == {f"present.{name}" for name in before}
 
     assert_equals_model(program, model, arguments(1), parts)
@@ -179,7 +179,7 @@ def test_registered_cache_with_a_dynamic_length(sizes, registered, request):
     backend = "native-export" if "by-name" in request.node.name else "native"
     model, arguments, parts = dynamic_case()
     program = whence.export(model, (), kwargs=arguments(0), backend=backend, **sizes)
-    inputs = {each.name: each.type.tensor_type.shape.dim for each in program.model_proto.graph.input}
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in program.model_proto.graph.input}
     assert {dims[2].dim_param for name, dims in inputs.items() if name != "input_ids"} == {"past"}
     other = {"input_ids": tokens(2, 3), "past_key_values": kv_cache(9, 3)}
     got = program(**other)
@@ -228,8 +228,8 @@ class CacheStep(torch.nn.Module):
 def test_caches_in_containers(backend):
     program = whence.export(CacheStep(), ({"own": [kv_cache(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend)
     graph = program.model_proto.graph
-    assert [each.name for each in graph.input] == ["caches_own_0.0.key", "caches_own_0.0.value", "x"]
-    assert [each.name for each in graph.output] == ["output_0", "present.0.key", "present.0.value", "output_2_0"]
+    assert [value.name for value in graph.input] == ["caches_own_0.0.key", "caches_own_0.0.value", "x"]
+    assert [value.name for value in graph.output] == ["output_0", "present.0.key", "present.0.value", "output_2_0"]
     cache, x = kv_cache(5, 3, 1), random(1, 2, 1, 4, seed=8)
     keys, values = cache.layers[0].keys, cache.layers[0].values
     keys, values = torch.cat([keys, x], 2), torch.cat([values, x + 1], 2)
@@ -241,8 +241,8 @@ def test_requested_names_are_used(backend):
     program = whence.export(CacheStep(), ({"own": [kv_cache(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                             input_names=["k0"], output_names=["sum", "new_k0"], verify=True)
     graph = program.model_proto.graph
-    assert [each.name for each in graph.input] == ["k0", "caches_own_0.0.value", "x"]
-    assert [each.name for each in graph.output] == ["sum", "new_k0", "present.0.value", "output_2_0"]
+    assert [value.name for value in graph.input] == ["k0", "caches_own_0.0.value", "x"]
+    assert [value.name for value in graph.output] == ["sum", "new_k0", "present.0.value", "output_2_0"]
     assert program.verification.ok
 
 
@@ -330,7 +330,7 @@ def test_objects_that_contain_tensors(backend):
     arguments = everything(0)
     program = whence.export(Everything(), arguments, backend=backend, verify=True)
     assert program.verification.ok
-    assert [each.name for each in program.model_proto.graph.input] == [
+    assert [value.name for value in program.model_proto.graph.input] == [
         "frozen_weight", *(["point_0", "point_1"]), "pair_left_0", "pair_right", "nested_a_b_1_c", "slots_held",
         "state_layers_0_h", "state_layers_1_h", "state_space_bias", "odd_z"]
     untouched, state = everything(0), arguments[5]

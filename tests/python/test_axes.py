@@ -33,7 +33,7 @@ def export_by_pytorch(shapes):
 
 
 def dims(values):
-    return [[dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in values]
+    return [[dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in values]
 
 
 NESTED = {
@@ -89,7 +89,7 @@ def test_ranges_equal_those_of_pytorch():
     exported = whence.export(Two(), example, backend="native-export", dynamic_shapes=shapes)
     reference = torch.onnx.export(Two(), example, dynamic_shapes=shapes, dynamo=True, verbose=False)
     assert dims(exported.model_proto.graph.input) == dims(reference.model_proto.graph.input)
-    ranges = {each.key: each.value for each in exported.model_proto.graph.metadata_props}[RANGES]
+    ranges = {entry.key: entry.value for entry in exported.model_proto.graph.metadata_props}[RANGES]
     symbols = {str(symbol): str(bounds) for symbol, bounds in reference.exported_program.range_constraints.items()}
     assert len(symbols) == 2
     for name, bounds in zip(("rows", "columns"), ("VR[2, 64]", "VR[0, 100]"), strict=True):
@@ -122,7 +122,7 @@ def test_axes_refer_to_input_names_as_in_pytorch():
 
     example = (torch.randn(3, 4), torch.randn(2, 4))
     program = whence.export(Plain(), example, input_names=["y", "x"], dynamic_axes={"y": {0: "n"}})
-    assert [(each.name, dims([each])[0]) for each in program.model_proto.graph.input] == [
+    assert [(value.name, dims([value])[0]) for value in program.model_proto.graph.input] == [
         ("y", ["n", 4]), ("x", [2, 4])]
 
 
@@ -150,7 +150,7 @@ WRONG_AXES = [
 ]
 
 
-@pytest.mark.parametrize("axes, fragment, fix", WRONG_AXES, ids=[each[1] for each in WRONG_AXES])
+@pytest.mark.parametrize("axes, fragment, fix", WRONG_AXES, ids=[row[1] for row in WRONG_AXES])
 def test_invalid_axes_raise_an_error_with_a_fix(axes, fragment, fix):
     class One(torch.nn.Module):
         def forward(self, x):
@@ -175,7 +175,7 @@ WRONG_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shapes, fragment, fix", WRONG_SHAPES, ids=[each[1] for each in WRONG_SHAPES])
+@pytest.mark.parametrize("shapes, fragment, fix", WRONG_SHAPES, ids=[row[1] for row in WRONG_SHAPES])
 def test_shapes_that_are_not_nested_like_the_arguments(shapes, fragment, fix):
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Net(), arguments(), dynamic_shapes=shapes)
@@ -205,8 +205,8 @@ def test_names_of_inputs_and_outputs(backend):
     with pytest.raises(whence.WhenceError, match="4.*output|output.*4"):
         whence.export(Net(), args, backend=backend, output_names=list("abcd"))
     graph = whence.export(Net(), args, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
-    assert [each.name for each in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
-    assert graph.output[0].name == "out" and len({each.name for each in graph.output}) == 3
+    assert [value.name for value in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
+    assert graph.output[0].name == "out" and len({value.name for value in graph.output}) == 3
 
 
 def test_equal_sizes_get_one_name():
@@ -281,8 +281,8 @@ def test_auto_fixes_the_broadcast_axis(backend, rows):
     program = whence.export(Product(), example, dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}},
                             backend=backend)
     inputs = dims(program.model_proto.graph.input)
-    assert [isinstance(size[0], str) for size in inputs] == [each > 1 for each in rows]
-    x, y = (torch.rand(7 if each > 1 else 1, 5) for each in rows)
+    assert [isinstance(size[0], str) for size in inputs] == [count > 1 for count in rows]
+    x, y = (torch.rand(7 if count > 1 else 1, 5) for count in rows)
     torch.testing.assert_close(program(x, y)[0], x * y)
 
 
@@ -337,7 +337,7 @@ def test_bounds_set_by_the_model_are_reported_and_kept():
 
     with pytest.warns(whence.WhenceWarning, match="min=6"):
         program = whence.export(Bounded(), torch.randn(16), backend="native-export", dynamic_shapes=({0: Dim("n")},))
-    ranges = {each.key: each.value for each in program.model_proto.graph.metadata_props}[RANGES]
+    ranges = {entry.key: entry.value for entry in program.model_proto.graph.metadata_props}[RANGES]
     assert "VR[6" in ranges
     x = torch.randn(9)
     torch.testing.assert_close(program(x)[0], x * 2)

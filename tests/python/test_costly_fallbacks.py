@@ -54,7 +54,7 @@ def exported(model: torch.nn.Module, path, **options) -> tuple[collections.Count
     for value in x, -x:
         torch.testing.assert_close(program(value)[0], model(value), rtol=1e-4, atol=1e-5)
     return (collections.Counter(node.op_type for node in onnx.load(path).graph.node),
-            [str(each.message) for each in caught if issubclass(each.category, WhenceWarning)])
+            [str(warning.message) for warning in caught if issubclass(warning.category, WhenceWarning)])
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
@@ -76,7 +76,7 @@ def test_an_unrolled_operator_gives_a_warning(backend, tmp_path):
 def test_the_command_warns(tmp_path):
     torch.jit.trace(Projected().eval(), (x,)).save(tmp_path / "model.pt")
     report = run_json("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]")
-    (diagnostic,) = [each for each in report["diagnostics"] if each["code"] == "E0302"]
+    (diagnostic,) = [diagnostic for diagnostic in report["diagnostics"] if diagnostic["code"] == "E0302"]
     assert diagnostic["severity"] == "warning" and diagnostic["where"]["op"] == "aten::lstm.input"
 
 
@@ -93,5 +93,6 @@ def test_a_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path)
         model = Operator(getattr(torch.ops.whence_costly, f"steps{rounds}"))
         operators, messages = exported(model, tmp_path / "model.onnx", backend="native-export")
     assert operators["Tanh"] == rounds
-    assert [each[:5] for each in messages] == (["E0301"] if rounds == 60 else [])
-    assert all(f"whence_costly::steps{rounds}" in each and "custom_translation_table" in each for each in messages)
+    assert [message[:5] for message in messages] == (["E0301"] if rounds == 60 else [])
+    assert all(f"whence_costly::steps{rounds}" in message and "custom_translation_table" in message
+               for message in messages)

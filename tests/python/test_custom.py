@@ -98,11 +98,11 @@ def test_operator_is_written_in_a_custom_domain():
     program = whence.export(Uses(), torch.randn(2, 3), backend="native-export",
                             custom_opsets={"whence_test_mylib": 3, "unused": 2})
     model = program.model_proto
-    assert {each.domain: each.version for each in model.opset_import} == {"": 20, "whence_test_mylib": 3}
+    assert {opset.domain: opset.version for opset in model.opset_import} == {"": 20, "whence_test_mylib": 3}
     node = next(node for node in model.graph.node if node.domain)
     assert (node.domain, node.op_type) == ("whence_test_mylib", "scaled")
-    assert {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}["factor"] == 2.5
-    assert {each.key: each.value for each in node.metadata_props}["pkg.whence.confidence"] == "exact"
+    assert {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}["factor"] == 2.5
+    assert {entry.key: entry.value for entry in node.metadata_props}["pkg.whence.confidence"] == "exact"
     for wrong in ({"mylib": 0}, {"": 18}, {"mylib": "1"}):
         with pytest.raises(whence.WhenceError) as raised:
             whence.export(Uses(), torch.randn(2, 3), custom_opsets=wrong)
@@ -262,8 +262,8 @@ def test_unconvertible_operators_of_scripted_and_exported_programs():
             return torch.nextafter(x, x)
 
     x = torch.randn(3, 3)
-    assert [str(each) for each in whence.unconvertible_ops(torch.jit.script(Lacks()), x)] == ["aten::nextafter"]
-    assert [each.split(".")[0] for each in whence.unconvertible_ops(torch.export.export(Lacks(), (x,)))] == [
+    assert [str(name) for name in whence.unconvertible_ops(torch.jit.script(Lacks()), x)] == ["aten::nextafter"]
+    assert [name.split(".")[0] for name in whence.unconvertible_ops(torch.export.export(Lacks(), (x,)))] == [
         "aten::nextafter"]
 
 

@@ -60,7 +60,7 @@ def test_user_code_can_detect_an_export(backend, quiet):
 
     program = whence.export(ChecksFlag(), X, backend=backend)
     torch.testing.assert_close(program(X)[0], X * 2)
-    assert answers and all(each == (True, True, True) for each in answers)
+    assert answers and all(answer == (True, True, True) for answer in answers)
     assert not torch.onnx.is_in_onnx_export() and not whence.is_in_onnx_export()
 
     class Fails(torch.nn.Module):
@@ -105,11 +105,11 @@ def test_padded_tensors_stay_padded(backend, dynamic):
     calls = [(x, PADDING)]
     if dynamic:
         calls.append((torch.randn(3, 7, 8), torch.arange(7) > torch.tensor([[6], [3], [4]])))
-    for each, padding in calls:
-        torch.testing.assert_close(program(each, padding)[0], model(each, padding), rtol=1e-4, atol=1e-5)
+    for tensor, padding in calls:
+        torch.testing.assert_close(program(tensor, padding)[0], model(tensor, padding), rtol=1e-4, atol=1e-5)
         with torch.no_grad():  # ignores the results at padding
-            torch.testing.assert_close(program(each, padding)[0][~padding], model(each, padding)[~padding], rtol=1e-4,
-                                       atol=1e-5)
+            torch.testing.assert_close(program(tensor, padding)[0][~padding], model(tensor, padding)[~padding],
+                                       rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -360,7 +360,7 @@ def test_a_recording_around_an_export_warns_once(tmp_path):
         warnings.simplefilter("always")
         with whence.record(tmp_path / "m.whence.json"):
             whence.export(Uses().eval(), torch.ones(2, 3))
-    assert len([each for each in caught if issubclass(each.category, whence.WhenceWarning)]) == 1
+    assert len([warning for warning in caught if issubclass(warning.category, whence.WhenceWarning)]) == 1
     assert (tmp_path / "m.whence.json").exists()
 
 
@@ -485,8 +485,8 @@ class AtLeastFour(torch.nn.Module):
 def test_comparison_of_a_size_with_a_number_is_kept_or_reported(rows, quiet):
     """The example takes one branch of Python's comparison; other sizes take the other one."""
     program = whence.export(AtLeastFour().eval(), (torch.randn(rows, 2),), dynamic_axes={"x": {0: "n"}})
-    for each in range(1, 9):
-        x = torch.randn(each, 2)
+    for size in range(1, 9):
+        x = torch.randn(size, 2)
         torch.testing.assert_close(program(x)[0], AtLeastFour()(x))
     with pytest.warns(whence.WhenceWarning, match="E0304.*axis 0 of 'x' is 4 or more"):
         whence.export(SmallOrLarge().eval(), (torch.randn(6, 3),), dynamic_axes={"x": {0: "n"}})
@@ -619,7 +619,8 @@ def test_recording_a_trace_with_python_objects(tmp_path, quiet):
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
 def test_stack_traces_begin_in_user_code(backend, quiet):
     nodes = whence.export(Small().eval(), X, backend=backend).model_proto.graph.node
-    stacks = [each.value for node in nodes for each in node.metadata_props if each.key == "pkg.torch.onnx.stack_trace"]
+    stacks = [entry.value for node in nodes for entry in node.metadata_props
+              if entry.key == "pkg.torch.onnx.stack_trace"]
     assert stacks and all(stack.startswith('File "' + __file__) for stack in stacks), stacks
 
 
@@ -686,4 +687,4 @@ class Packed(torch.nn.Module):
 def test_sizes_changed_in_place_are_not_tensor_values(recwarn):
     whence.export(Norms().eval(), torch.randn(2, 4, 5, 5), dynamic_axes={"x": {0: "n"}})
     whence.export(Packed().eval(), (torch.randn(2, 5, 3), torch.tensor([5, 3])))
-    assert not [each for each in recwarn if "E0309" in str(each.message)]
+    assert not [warning for warning in recwarn if "E0309" in str(warning.message)]

@@ -82,7 +82,7 @@ def export_with_warnings(model, args=(X,), **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model.eval(), args, **options)
-    return program, [str(each.message) for each in caught if "E0308" in str(each.message)]
+    return program, [str(warning.message) for warning in caught if "E0308" in str(warning.message)]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -243,7 +243,7 @@ def test_a_tensor_without_data_left_by_torch_export(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(model.eval(), X, backend=backend, verify=True)
-    messages = [str(each.message) for each in caught if each.category is whence.WhenceWarning]
+    messages = [str(warning.message) for warning in caught if warning.category is whence.WhenceWarning]
     assert len(messages) == 2 and "E0308" in messages[0] and "is not verified: E0207" in messages[1], messages
     for again in BACKENDS:
         with pytest.raises(whence.WhenceError, match="a tensor without data") as refused:
@@ -259,7 +259,7 @@ def test_random_numbers_are_not_state(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(model.train(), (X,), backend=backend, training=torch.onnx.TrainingMode.TRAINING)
-    assert not [each for each in caught if "E0308" in str(each.message)]
+    assert not [warning for warning in caught if "E0308" in str(warning.message)]
 
 
 class Counts(torch.nn.Module):
@@ -276,7 +276,8 @@ class Counts(torch.nn.Module):
 @pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
 def test_state_of_a_scripted_model_is_named(backend):
     messages = export_with_warnings(torch.jit.script(Counts()), (X, X.clone()), backend=backend)[1]
-    assert any("'total'" in each for each in messages) and sum("its input 'y'" in each for each in messages) == 1
+    assert any("'total'" in message for message in messages)
+    assert sum("its input 'y'" in message for message in messages) == 1
     with pytest.raises(whence.WhenceError, match="'x' and 'y' share memory"):
         whence.export(torch.jit.script(Counts()), (X, X), backend=backend)
 
@@ -286,7 +287,7 @@ def test_state_of_an_exported_program_is_named(backend):
     program = torch.export.export(Counts(), (X, X.clone()))
     with pytest.warns(whence.WhenceWarning, match="E0308") as warned:
         whence.export(program, backend=backend)
-    messages = [str(each.message) for each in warned if "E0308" in str(each.message)]
+    messages = [str(warning.message) for warning in warned if "E0308" in str(warning.message)]
     assert len(messages) == 2 and "writes to 'total'" in messages[0] and "its input 'y'" in messages[1]
 
 
@@ -306,7 +307,7 @@ def test_different_results_in_a_capture_give_a_warning(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(random, (torch.rand(3, 4),), backend=backend, training=torch.onnx.TrainingMode.TRAINING)
-    assert not [each for each in caught if "E0303" in str(each.message)]
+    assert not [warning for warning in caught if "E0303" in str(warning.message)]
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -357,7 +358,7 @@ def test_a_module_as_argument_is_unchanged(backend):
     program, messages = export_with_warnings(Applies(), (torch.rand(3, 4), norm), backend=backend, verify=True)
     assert program.verification.ok and not norm.running_mean.any() and norm.num_batches_tracked == 0
     for name in "norm.running_mean", "norm.running_var", "norm.num_batches_tracked":
-        assert any(f"'{name}'" in each for each in messages), messages
+        assert any(f"'{name}'" in message for message in messages), messages
 
 
 def test_verify_keeps_the_shared_memory_of_arguments():

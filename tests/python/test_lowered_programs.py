@@ -70,8 +70,8 @@ def test_vmap_of_a_dynamic_batch_keeps_modules():
     for size in (2, 7):
         x = torch.randn(size, 3)
         torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-5, atol=1e-5)
-    modules = {each.value for node in program.model_proto.graph.node for each in node.metadata_props
-               if each.key == "pkg.whence.module"}
+    modules = {entry.value for node in program.model_proto.graph.node for entry in node.metadata_props
+               if entry.key == "pkg.whence.module"}
     assert {"layer", "after.0", "after.1"} <= modules and program.validation.coverage.percent == 100
 
 

@@ -72,10 +72,10 @@ def state_of(model):
     """Returns all state of the model as plain Python values."""
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers()), "plain": model.plain}
     return {
-        "tensors": {name: (id(each), each.data_ptr(), each.tolist(), each.requires_grad)
-                    for name, each in tensors.items()},
-        "gradients": {name: each.grad is not None and (id(each.grad), each.grad.tolist())
-                      for name, each in model.named_parameters()},
+        "tensors": {name: (id(tensor), tensor.data_ptr(), tensor.tolist(), tensor.requires_grad)
+                    for name, tensor in tensors.items()},
+        "gradients": {name: parameter.grad is not None and (id(parameter.grad), parameter.grad.tolist())
+                      for name, parameter in model.named_parameters()},
         "modules": {name: (id(module), module.training, list(vars(module)), list(module._forward_hooks),
                            list(module._forward_pre_hooks)) for name, module in model.named_modules()},
         "attributes": (model.count, model.cached, list(model.history), dict(model.by_size), sorted(model.seen),
@@ -195,9 +195,9 @@ def class_state():
     kinds = (OnItsClass, Base, Mixin, Part)
     attributes = {kind: dict(vars(kind)) for kind in kinds}
     contents = {(position, name): value.tolist() if isinstance(value, torch.Tensor) else repr(value)
-                for position, each in enumerate(attributes.values()) for name, value in each.items()}
-    identities = {(position, name): id(value) for position, each in enumerate(attributes.values())
-                  for name, value in each.items() if name != "__doc__"}
+                for position, namespace in enumerate(attributes.values()) for name, value in namespace.items()}
+    identities = {(position, name): id(value) for position, namespace in enumerate(attributes.values())
+                  for name, value in namespace.items() if name != "__doc__"}
     return contents, identities
 
 

@@ -61,7 +61,7 @@ def case(tmp_path_factory):
 
 
 def modules_of(path) -> list[str]:
-    return sorted({each.path for each in whence.show(path)})
+    return sorted({row.path for row in whence.show(path)})
 
 
 # The result of each function on a model, without the file's name and times.
@@ -74,7 +74,8 @@ RESULTS = {
     "select": lambda case, model, out: whence.select(model, ["first"]).names,
     "place": lambda case, model, out: whence.place(model, ["cpu=**"]).devices,
     "profile": lambda case, model, out: whence.profile(model, case.measured, optimized=model).operator_time,
-    "accuracy": lambda case, model, out: [(each.name, each.status) for each in whence.accuracy(model, case.values).modules],
+    "accuracy": lambda case, model, out: [
+        (module.name, module.status) for module in whence.accuracy(model, case.values).modules],
     "sensitivity": lambda case, model, out: whence.sensitivity(model, [(case.x,)], time=False).together_error,
     "verify": lambda case, model, out: (whence.verify(model, case.model, case.x).ok,
                                         whence.verify(model, other_model(), case.x).ok),
@@ -88,11 +89,12 @@ RESULTS = {
 
 def test_table_has_every_function_that_takes_a_model():
     functions = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
-             and any(each.annotation == "Model" for each in inspect.signature(getattr(whence, name)).parameters.values())]
+             and any(parameter.annotation == "Model"
+                     for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
     assert sorted(functions) == sorted(RESULTS)
     path_functions = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
-                   and any(each.name in ("model", "path") and "PathLike" in str(each.annotation)
-                           for each in inspect.signature(getattr(whence, name)).parameters.values())]
+                   and any(parameter.name in ("model", "path") and "PathLike" in str(parameter.annotation)
+                           for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
     assert sorted(path_functions) == ["record", "record_values"]  # these paths are outputs
 
 

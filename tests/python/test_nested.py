@@ -67,7 +67,7 @@ def cases():
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-@pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()])
+@pytest.mark.parametrize("args, kwargs", [pytest.param(*case[1:], id=case[0]) for case in cases()])
 def test_results_equal_the_model(backend, args, kwargs):
     model = Takes()
     program = whence.export(model, args, backend=backend, kwargs=kwargs, verify=True)
@@ -78,16 +78,16 @@ def test_results_equal_the_model(backend, args, kwargs):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-@pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()
-                                          if each[0] not in ("a dataclass",)])
+@pytest.mark.parametrize("args, kwargs", [pytest.param(*case[1:], id=case[0]) for case in cases()
+                                          if case[0] not in ("a dataclass",)])
 def test_inputs_equal_pytorch(backend, args, kwargs):
     """Names, order and number equal those of torch.onnx.export(dynamo=True), which writes names in lower case. Keywords
     are in the order of forward's signature, not of the call."""
     if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch treats it as keywords
         args, kwargs = args[:2], {"table": args[2], **kwargs}
     reference = torch.onnx.export(Takes(), args, kwargs=dict(kwargs), dynamo=True, verbose=False, optimize=False)
-    expected = [each.name for each in reference.model.graph.inputs]
-    got = [each.name.lower() for each in whence.export(Takes(), args, backend=backend,
+    expected = [value.name for value in reference.model.graph.inputs]
+    got = [value.name.lower() for value in whence.export(Takes(), args, backend=backend,
                                                        kwargs=kwargs).model_proto.graph.input]
     out_of_order = not args or "n" in kwargs
     assert sorted(got) == sorted(expected) if out_of_order else got == expected
@@ -109,8 +109,8 @@ def test_registered_dataclass_has_the_names_of_torch_export():
     reference = torch.onnx.export(Uses(), (Registered(a, b),), dynamo=True, verbose=False)
     for backend in NATIVE:
         program = whence.export(Uses(), (Registered(a, b),), backend=backend)
-        assert [each.name for each in program.model_proto.graph.input] == [
-            each.name for each in reference.model.graph.inputs] == ["box_value", "box_other"]
+        assert [value.name for value in program.model_proto.graph.input] == [
+            value.name for value in reference.model.graph.inputs] == ["box_value", "box_other"]
         torch.testing.assert_close(program(Registered(a, b))[0], a - b)
 
 
@@ -122,7 +122,7 @@ def test_variadic_arguments(backend):
 
     a, b, c, d = tensors(4)
     program = whence.export(Variadic(), (a, b, c), backend=backend, kwargs={"scale": 2.0, "last": [d]})
-    assert [each.name for each in program.model_proto.graph.input] == ["first", "rest_0", "rest_1", "last_0"]
+    assert [value.name for value in program.model_proto.graph.input] == ["first", "rest_0", "rest_1", "last_0"]
     torch.testing.assert_close(program(a, b, c, scale=2.0, last=[d])[0], a * 2 + b + c - d)
 
 
@@ -148,7 +148,7 @@ def test_names_are_distinct(backend):
 
     a, b = tensors(2)
     program = whence.export(Clash(), ((a,), b), backend=backend)
-    assert len({each.name for each in program.model_proto.graph.input}) == 2
+    assert len({value.name for value in program.model_proto.graph.input}) == 2
     torch.testing.assert_close(program((a,), b)[0], a - b)
 
 
@@ -163,7 +163,7 @@ def test_constants_of_a_trace_are_reported_with_line():
 
     with pytest.warns(whence.WhenceWarning, match="E0309") as caught:
         whence.export(Uses().eval(), torch.ones(2, 3))
-    messages = [str(each.message) for each in caught if issubclass(each.category, whence.WhenceWarning)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, whence.WhenceWarning)]
     assert len(messages) == 1 and "test_nested.py" in messages[0]  # and none about sizes
 
 

@@ -122,9 +122,10 @@ BRITISH = re.compile(r"(optim|quant|normal|real|initial|serial|synchron)is(e|ed|
 
 def test_public_names_have_american_spelling():
     functions = {name: getattr(whence, name) for name in whence.__all__ if inspect.isfunction(getattr(whence, name))}
-    names = {f"{name}({each})" for name, function in functions.items() for each in inspect.signature(function).parameters}
+    names = {f"{name}({parameter})" for name, function in functions.items()
+             for parameter in inspect.signature(function).parameters}
     assert "accuracy(optimized)" in names and "sensitivity(quantize)" in names and len(names) > 100
-    assert BRITISH.search("optimised") and not [each for each in sorted(names) if BRITISH.search(each)]
+    assert BRITISH.search("optimised") and not [name for name in sorted(names) if BRITISH.search(name)]
 
 
 def test_british_spelling_is_an_alias(net, tmp_path):
@@ -166,14 +167,15 @@ def test_warnings_of_other_libraries_are_hidden(backend, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         use_every_function(model, torch.randn(3, 7, 4), tmp_path, backend)
-    assert not [(each.category.__name__, str(each.message)) for each in caught if each.category is not whence.WhenceWarning]
+    assert not [(warning.category.__name__, str(warning.message)) for warning in caught
+                if warning.category is not whence.WhenceWarning]
 
 
 def test_warnings_of_the_model_are_shown(tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(Warns().eval(), torch.randn(2, 4), tmp_path / "m.onnx")
-    assert {str(each.message) for each in caught} == {"of the model itself"}
+    assert {str(warning.message) for warning in caught} == {"of the model itself"}
 
 
 def test_the_callers_filters_are_restored(net):

@@ -86,7 +86,7 @@ def export_by_pytorch(archives, **options):
 
 
 def names(values):
-    return [each.name for each in values]
+    return [value.name for value in values]
 
 
 @row("`args`, `kwargs`")
@@ -132,7 +132,7 @@ def names_of_values(archives):
 def axes(archives):
     expected = export_by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
     for path in archives.export("--dynamic", "x:0"):
-        assert [each.type for each in onnx.load(path).graph.input] == [each.type for each in expected]
+        assert [value.type for value in onnx.load(path).graph.input] == [value.type for value in expected]
         archives.check(path, torch.randn(7, 4))
     for backend in ("native", "native-export"):
         program = whence.export(archives.module, X, backend=backend, dynamic_shapes={"x": {0: "batch"}})
@@ -144,7 +144,7 @@ def axes(archives):
 def opset(archives):
     for version in (13, 18, 28):
         for path in archives.export("--opset", version):
-            assert {each.domain: each.version for each in onnx.load(path).opset_import}[""] == version
+            assert {opset.domain: opset.version for opset in onnx.load(path).opset_import}[""] == version
     assert "an opset from 13 to 28" in command.run("export", archives.folder / "m.pt", "-o", "n.onnx", "--opset", 29,
                                             code=2).stderr
     with pytest.raises(whence.WhenceError, match="29"):
@@ -167,7 +167,7 @@ def external_data(archives):
 @row("`export_params=False`")
 def without_weights(archives):
     expected = export_by_pytorch(archives, export_params=False, do_constant_folding=False).graph
-    parameters = {name: each.detach().numpy() for name, each in archives.module.named_parameters()}
+    parameters = {name: parameter.detach().numpy() for name, parameter in archives.module.named_parameters()}
     for path in archives.export("--weights-as-inputs"):
         weights = names(onnx.load(path).graph.input)[1:]
         assert set(weights) == set(parameters) and set(names(expected.input)[1:]) <= set(parameters)
@@ -188,7 +188,7 @@ def initializers_as_inputs(archives):
 
 
 def stored_types(model):
-    return {each.name: (each.data_type, list(each.dims)) for each in model.graph.initializer}
+    return {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in model.graph.initializer}
 
 
 class Scaled(torch.nn.Module):
@@ -209,7 +209,7 @@ class Scaled(torch.nn.Module):
 def unfolded(archives):
     x = torch.randn(2, 3, 5, 5)
     scaled = Archives(archives.folder, Scaled().eval(), x)
-    weights = {name: list(each.shape) for name, each in scaled.module.state_dict().items() if each.dim()}
+    weights = {name: list(tensor.shape) for name, tensor in scaled.module.state_dict().items() if tensor.dim()}
     for path in scaled.export("--no-fold"):
         model = onnx.load(path)
         assert sorted(shape for _, shape in stored_types(model).values() if shape != [1]) == sorted(weights.values())
@@ -278,7 +278,7 @@ def custom_opsets(archives):
     for path in lacking.export("--custom-opset", "aten=2"):
         model = onnx.load(path)
         assert [node.op_type for node in model.graph.node if node.domain == "aten"] == ["linalg_matrix_exp"]
-        assert {each.domain: each.version for each in model.opset_import} == {"": 20, "aten": 2}
+        assert {opset.domain: opset.version for opset in model.opset_import} == {"": 20, "aten": 2}
     for wrong in ("aten", "aten=0", "=1", "aten=1x", "ai.onnx=18"):
         lacking.export("--custom-opset", wrong, code=2)
     program = whence.export(Lacking(), lacking.x, custom_opsets={"aten": 2})
@@ -402,7 +402,7 @@ def flags(archives):
 def unconvertible(archives):
     lacking = Archives(archives.folder, Lacking(), torch.randn(3, 3))
     _, expected = torch.onnx.utils.unconvertible_ops(Lacking(), (lacking.x,), opset_version=18)
-    assert [str(each) for each in whence.unconvertible_ops(Lacking(), lacking.x)] == expected
+    assert [str(name) for name in whence.unconvertible_ops(Lacking(), lacking.x)] == expected
     for suffix in ("pt", "pt2"):
         (missing,) = command.run_json("ops", "--missing", archives.folder / f"m.{suffix}", code=4)["missing"]
         assert missing["message"].startswith(expected[0]) and missing["count"] == 1
@@ -412,7 +412,7 @@ def unconvertible(archives):
 def metadata(archives):
     for path in archives.export("--annotate"):
         nodes = onnx.load(path).graph.node
-        assert all({"namespace", "pkg.whence.module"} <= {each.key for each in node.metadata_props} for node in nodes)
+        assert all({"namespace", "pkg.whence.module"} <= {entry.key for entry in node.metadata_props} for node in nodes)
         gemm = next(node.name for node in nodes if node.op_type in ("Gemm", "MatMul"))
         assert "torch.nn" in command.run("explain", path, gemm).stdout
 
@@ -423,8 +423,9 @@ def modules_as_functions(archives):
     for option in (True, {torch.nn.Linear}):
         program = whence.export(archives.module, X, export_modules_as_functions=option, verify=True)
         file = onnx.load(program.path)
-        assert {each.name for each in program.functions.functions} == {each.name for each in file.functions}
-        assert "Linear" in {node.op_type for each in [file.graph, *file.functions] for node in each.node}
+        assert {function.name for function in program.functions.functions} == {
+            function.name for function in file.functions}
+        assert "Linear" in {node.op_type for container in [file.graph, *file.functions] for node in container.node}
         assert program.verification.ok
         assert [node.op_type for node in onnx.load(whence.inline(program.path)).graph.node] == [
             node.op_type for node in onnx.load(flat.path).graph.node]
@@ -432,14 +433,14 @@ def modules_as_functions(archives):
     # Dropout leaves no node outside of training; PyTorch omits it too.
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), torch.nn.Linear(4, 2)).eval()
     program = whence.export(model, X, export_modules_as_functions={torch.nn.Linear, torch.nn.Dropout})
-    assert {each.name.split("_")[0] for each in program.functions.functions} == {"Linear"}
+    assert {function.name.split("_")[0] for function in program.functions.functions} == {"Linear"}
     assert whence.export(model, X, export_modules_as_functions={torch.nn.Dropout}).functions is None
     fused = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
     with pytest.warns(whence.WhenceWarning, match="no function for Conv2d.*fused"):
         whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d})
     unoptimized = whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d},
                                 optimize=False)
-    assert [each.name for each in unoptimized.model_proto.functions] == ["Conv2d"]
+    assert [function.name for function in unoptimized.model_proto.functions] == ["Conv2d"]
     with pytest.raises(whence.WhenceError, match="no class of the file matches 'GRU'"):
         whence.export(model, X, export_modules_as_functions={torch.nn.GRU})
 

@@ -70,7 +70,7 @@ def test_export(backend, tmp_path):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    names = [value.name for value in session.get_inputs()]
     values = dict(zip(names, (example.numpy(), ARGUMENTS["scale"].numpy()), strict=True))
     expected = model(example, **ARGUMENTS)
     for got, expected_output in zip(session.run(None, values), (expected.hidden, expected.pooled), strict=True):
@@ -120,7 +120,7 @@ def test_dynamo_export_is_recorded_from_the_exported_program(tmp_path):
     model, file = entry.model(), tmp_path / "m.onnx"
     with whence.record(tmp_path / "m.whence.json") as recording:
         torch.onnx.export(model, (), str(file), kwargs=entry.inputs(entry.first), dynamo=True, verbose=False)
-    assert [each["file"] for each in recording.files] == [str(tmp_path / "m.whence.json")] and recording.complete
+    assert [file["file"] for file in recording.files] == [str(tmp_path / "m.whence.json")] and recording.complete
     assert torch.onnx.export.__module__.startswith("torch") and not hasattr(torch.onnx.export, "__wrapped__")
     sources = {row["target"] for row in Sidecar(tmp_path / "m.whence.json").operations()}
     assert "aten::linear" in sources  # operators of torch.export, before any decomposition by a trace
@@ -143,9 +143,9 @@ def test_trace_and_two_exported_programs_in_one_recording(tmp_path):
         first = torch.export.export(Block().eval(), (x,))
         torch.onnx.export(first, f=str(tmp_path / "first.onnx"), dynamo=True, verbose=False)  # already recorded
         torch.export.export(torch.nn.Sequential(Block(), torch.nn.ReLU()).eval(), (x,))
-    assert [Path(each["file"]).name for each in recording.files] == [
+    assert [Path(file["file"]).name for file in recording.files] == [
         "m.whence.json", "m.2.whence.json", "m.3.whence.json"]
-    modules = [{row["module"] for row in Sidecar(each["file"]).operations()} for each in recording.files]
+    modules = [{row["module"] for row in Sidecar(file["file"]).operations()} for file in recording.files]
     assert modules[0] == modules[1] == {"", "norm", "linear"} and modules[2] == {"0", "0.norm", "0.linear", "1"}
 
 
@@ -229,7 +229,7 @@ def test_chain_of_backends_reports_the_backend_used(tmp_path):
         warnings.simplefilter("always")
         report = whence.export(model, x, tmp_path / "m.onnx", ["torch-dynamo", "native"])
     assert report.backend == "native" and [name for name, _ in report.fell_back] == ["torch-dynamo"]
-    assert any("torch-dynamo failed" in str(each.message) for each in caught)
+    assert any("torch-dynamo failed" in str(warning.message) for warning in caught)
     assert whence.verify(report.path, model, x).ok
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Lacking(), x, tmp_path / "n.onnx", ["native"])
@@ -306,7 +306,7 @@ def test_custom_translation_table(tmp_path):
 
     got = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"]).run(None, {"x": x.numpy()})[0]
     torch.testing.assert_close(torch.from_numpy(got), (x * torch.sigmoid(1.702 * x) - x) * 2.5, rtol=1e-4, atol=1e-5)
-    modules = {each.key: each.value for each in file.graph.node[0].metadata_props}
+    modules = {entry.key: entry.value for entry in file.graph.node[0].metadata_props}
     assert modules["pkg.whence.module"] == "act" and modules["pkg.whence.confidence"] == "exact"
     for wrong in ({"scaled": scaled}, {"mine::scaled": "scaled"}):
         with pytest.raises(whence.WhenceError) as raised:
@@ -328,7 +328,7 @@ def test_verify_names_the_first_module_that_differs(tmp_path):
     model, example = Net().eval(), torch.randn(3, 4)
     path = whence.export(model, (example,), tmp_path / "m.onnx", kwargs=ARGUMENTS).path
     good = whence.verify(path, model, (example,), kwargs=ARGUMENTS)
-    assert good.ok and [each.name for each in good.outputs] == ["hidden", "pooled"] and "equal" in str(good)
+    assert good.ok and [output.name for output in good.outputs] == ["hidden", "pooled"] and "equal" in str(good)
     file = onnx.load(path)
     bias = next(tensor for tensor in file.graph.initializer if tensor.name == "blocks.1.linear.bias")
     bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))

@@ -42,7 +42,7 @@ def reports(tmp_path_factory) -> dict:
     program = whence.export(model, (x,), folder / "tall.onnx", verify=True)
     values = whence.record_values(model, (x,), more=[(x + 1,)] * 9)
     faulty = onnx.load(program)
-    bias = next(each for each in faulty.graph.initializer if each.name == "30.bias")
+    bias = next(tensor for tensor in faulty.graph.initializer if tensor.name == "30.bias")
     bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
     with whence.record(folder / "recorded.whence.json") as recording:
         torch.jit.trace(model, x, check_trace=False)
@@ -139,7 +139,7 @@ def test_labels_are_indented_below_their_module():
 def test_rows_are_a_list(reports):
     rows = reports["ModuleRows"]
     assert isinstance(rows, list) and rows == list(rows) and len(rows) == LAYERS + 2
-    assert [each.path for each in rows][:2] == ["", "0"]
+    assert [row.path for row in rows][:2] == ["", "0"]
 
 
 def test_dir_lists_the_public_names():

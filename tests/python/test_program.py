@@ -91,7 +91,8 @@ def test_export_of_an_exported_program():
                                                                             {"z": {0: torch.export.Dim.AUTO}}))
     program = whence.export(source)
     reference = torch.onnx.export(source, dynamo=True, verbose=False)
-    assert [each.name for each in program.model.graph.inputs] == [each.name for each in reference.model.graph.inputs]
+    assert [value.name for value in program.model.graph.inputs] == [
+        value.name for value in reference.model.graph.inputs]
     with torch.no_grad():
         assert_equal(program((x, y), {"z": z}), model((x, y), {"z": z}))
     assert program.exported_program is source and program.verify().ok and program.backend == "native-export"
@@ -178,7 +179,7 @@ def test_save_equals_pytorch(exported, weights, as_inputs, tmp_path):
     torch.onnx.export(model, (x,), dynamo=True, verbose=False).save(tmp_path / "torch.onnx", **options)
     graph, reference = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
     assert (len(graph.initializer) > 0) == (len(reference.initializer) > 0) == weights
-    inputs = {each.name for each in graph.input}
+    inputs = {value.name for value in graph.input}
     parameters = {name for name, _ in model.named_parameters()}
     if as_inputs:
         assert parameters - {"norm.weight", "norm.bias"} <= inputs
@@ -215,13 +216,13 @@ def test_replaced_weights_and_renamed_axes(exported, tmp_path):
     torch.manual_seed(1)
     other = Net().eval()
     dynamic.apply_weights(other.state_dict())
-    (old,) = {each.dim_param for each in dynamic.model_proto.graph.input[0].type.tensor_type.shape.dim} - {""}
+    (old,) = {value.dim_param for value in dynamic.model_proto.graph.input[0].type.tensor_type.shape.dim} - {""}
     dynamic.rename_axes({old: "batch"})
     with torch.no_grad():
         assert_equal(dynamic(x), other(x))
         assert_equal(dynamic.call_reference(x), other(x))
     graph = dynamic.model_proto.graph
-    assert {each.type.tensor_type.shape.dim[0].dim_param for each in [*graph.input, *graph.output]} == {"batch"}
+    assert {value.type.tensor_type.shape.dim[0].dim_param for value in [*graph.input, *graph.output]} == {"batch"}
     assert not any(old in entry.value for entry in graph.metadata_props if "range" in entry.key)
     exported_graph = onnx.load(tmp_path / "m.onnx").graph  # the exported file is unchanged
     assert exported_graph.input[0].type.tensor_type.shape.dim[0].dim_param == old
@@ -346,8 +347,8 @@ def test_state_in_attributes_is_unchanged(backend, axes):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model, (x,), backend=backend, dynamic_axes=axes)
-    assert not [each for each in caught
-                if "E0304" in str(each.message) and "computes something else" in str(each.message)]
+    assert not [warning for warning in caught
+                if "E0304" in str(warning.message) and "computes something else" in str(warning.message)]
     assert torch.equal(model.weights, torch.ones(3)) and torch.equal(model.sums, torch.zeros(3))
     assert model.sums is sums and (model.calls, model.first) == (0, None)
     assert_equal(program(x), Accumulates()(x))
@@ -366,7 +367,8 @@ class Growing(torch.nn.Module):
 def test_growing_list_is_a_sequence_output():
     model, x = torch.jit.script(Growing()), torch.rand(6, 4)
     program = whence.export(model, (x, torch.tensor(2)), verify=True)
-    assert program.verification.ok and [each.name for each in program.verification.outputs] == ["output[0]", "output[1]"]
+    assert program.verification.ok
+    assert [output.name for output in program.verification.outputs] == ["output[0]", "output[1]"]
     (rows,) = program(x, torch.tensor(4))
     torch.testing.assert_close(rows, model(x, torch.tensor(4)))
 
@@ -411,7 +413,7 @@ def test_external_data_of_a_file_with_brackets_in_its_name(tmp_path):
 def test_external_data_options_of_the_command(tmp_path):
     x = torch.randn(3, 4)
     program = whence.export(Net().eval(), (x,), tmp_path / "m.onnx", external_data={"threshold": 0, "per_tensor": True})
-    data_files = {each.name for each in tmp_path.iterdir()} - {"m.onnx", "m.whence.json"}
+    data_files = {path.name for path in tmp_path.iterdir()} - {"m.onnx", "m.whence.json"}
     assert len(data_files) == 4 and all(name.startswith("m.onnx.") for name in data_files)
     assert_equal(program(x), program._source.model(x).detach())
     with pytest.raises(whence.WhenceError, match="external_data") as refused:
@@ -492,7 +494,7 @@ def test_file_that_onnx_runtime_cannot_run_is_still_written(tmp_path):
         program = whence.export(model, (torch.randn(2, 4).bfloat16(),), tmp_path / "m.onnx", verify=True,
                                 keep_bfloat16=True)
     assert program.verification is None
-    assert any("the file is not verified: E0207" in str(each.message) for each in caught)
+    assert any("the file is not verified: E0207" in str(warning.message) for warning in caught)
     onnx.checker.check_model(str(tmp_path / "m.onnx"))
     with pytest.raises(whence.WhenceError) as missing:
         whence.verify(tmp_path / "none.onnx", model, (torch.randn(2, 4).bfloat16(),))
@@ -541,7 +543,7 @@ def test_report_at_the_path_of_the_weights_is_refused(backend, report, external_
             whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, report=tmp_path / report,
                           external_data=external_data)
         assert refused.value.code in ("E0101", "E0401") and report in str(refused.value)
-    assert [each.name for each in tmp_path.iterdir()] == ([report] if earlier else []), str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ([report] if earlier else []), str(refused.value)
     if not earlier:
         whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, external_data=external_data)
 
@@ -631,7 +633,7 @@ def test_training_writes_batch_normalisation_as_one_node():
         torch.testing.assert_close(fresh(x)[0], copy.deepcopy(model).train()(x).detach(), rtol=1e-4, atol=1e-5)
     model(x)
     program = whence.export(model, (x,), training="train")
-    node, = (each for each in program.model_proto.graph.node if each.op_type == "BatchNormalization")
-    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    node, = (node for node in program.model_proto.graph.node if node.op_type == "BatchNormalization")
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     assert attributes["training_mode"] == 1 and attributes["momentum"] == pytest.approx(0.9)
     torch.testing.assert_close(program(x)[0], model.train()(x).detach(), rtol=1e-4, atol=1e-5)

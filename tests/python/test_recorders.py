@@ -195,7 +195,7 @@ def test_package_without_this_pytorch_is_not_recommended_again(root):
     words = output_of("export", root / "m.pt", "-o", root / "m.onnx")
     assert f"has no recorder for PyTorch {RUNNING}, only for 2.101, 2.98; try: whence recorder build\n" in words
     report = json.loads(output_of("doctor", "--json"))
-    (use,) = [each for each in report["uses"] if each["missing"] == ["recorder"]]
+    (use,) = [use for use in report["uses"] if use["missing"] == ["recorder"]]
     assert report["recorder"]["state"] == "not installed" and use["install"] == f"{sys.executable} -m whence recorder build"
     text = output_of("doctor")
     assert f"recorder    none fits PyTorch {torch.__version__}\n" in text and "install whence-onnx-recorder" not in text

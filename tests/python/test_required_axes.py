@@ -108,13 +108,13 @@ def test_optional_axis_is_correct_or_fixed(backend):
     if 1 in dynamic_axes_of(program):
         assert_correct(program, EveryThird(), (torch.randn(1, 4),), (torch.randn(2, 30),))
     else:
-        assert any("E0304" in str(each.message) and "axis 1 of 'x'" in str(each.message) for each in caught)
+        assert any("E0304" in str(warning.message) and "axis 1 of 'x'" in str(warning.message) for warning in caught)
     assert_correct(program, EveryThird(), (torch.randn(5, 9),))
 
 
 def test_input_read_by_python_uses_another_backend(recwarn):
     program = whence.export(FirstOf(), (torch.randn(2, 9), torch.tensor(4)))
-    assert program.backend == "native-export" and not any("E0309" in str(each.message) for each in recwarn)
+    assert program.backend == "native-export" and not any("E0309" in str(warning.message) for warning in recwarn)
     assert_correct(program, FirstOf(), (torch.randn(2, 9), torch.tensor(2)), (torch.randn(2, 9), torch.tensor(7)))
 
 
@@ -130,8 +130,8 @@ def test_reported_range_does_not_mention_the_temporary_archive(recwarn):
             return x * 2 if x.shape[0] <= 5 else x
 
     program = whence.export(Limited(), torch.randn(4, 3), dynamic_shapes={"x": {0: "rows"}}, backend="native-export")
-    messages = [str(each.message) for each in recwarn if "E0304" in str(each.message)]
-    assert any("rows <= 5" in each for each in messages) and not any(".pt2" in each for each in messages)
+    messages = [str(warning.message) for warning in recwarn if "E0304" in str(warning.message)]
+    assert any("rows <= 5" in message for message in messages) and not any(".pt2" in message for message in messages)
     assert_correct(program, Limited(), (torch.randn(1, 3),), (torch.randn(5, 3),))
 
 
@@ -178,7 +178,7 @@ def test_lost_branch_on_sizes_is_reported(condition, example, tmp_path):
         return
     wrong = [n for n in (2, 5, 8, 9, 33, 34, 35, 48, 49, 50, 51, 71, 72, 80, 81, 82, 120)
              if not torch.allclose(program(x := torch.randn(3, n))[0], model(x))]
-    assert not wrong or any("E0304" in str(each.message) for each in caught), wrong
+    assert not wrong or any("E0304" in str(warning.message) for warning in caught), wrong
 
 
 class WritesToACopy(torch.nn.Module):

@@ -37,8 +37,8 @@ def test_symbolic_with_a_custom_domain(register):
     proto = program.model_proto
     node = proto.graph.node[-1]
     assert (node.domain, node.op_type) == ("com.microsoft", "Gelu")
-    assert "1" in {each.key: each.value for each in node.metadata_props}["pkg.torch.onnx.name_scopes"]
-    assert {each.domain: each.version for each in proto.opset_import} == {"": 18, "com.microsoft": 1}
+    assert "1" in {entry.key: entry.value for entry in node.metadata_props}["pkg.torch.onnx.name_scopes"]
+    assert {opset.domain: opset.version for opset in proto.opset_import} == {"": 18, "com.microsoft": 1}
     torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-5)
     other = whence.export(model, (x,), custom_opsets={"com.microsoft": 2}, opset_version=18).model_proto
     assert other.opset_import[1].version == 2
@@ -78,11 +78,11 @@ def test_symbolic_in_a_branch_at_its_registered_opsets(register):
 
     register("aten::gelu", gelu, 17)
     x, model = torch.ones(2, 3), torch.jit.script(Model())
-    branches = [each.g for node in whence.export(model, (x,), opset_version=17).model_proto.graph.node
-                for each in node.attribute if each.HasField("g")]
+    branches = [attribute.g for node in whence.export(model, (x,), opset_version=17).model_proto.graph.node
+                for attribute in node.attribute if attribute.HasField("g")]
     assert "com.microsoft" in [node.domain for branch in branches for node in branch.node]
     older = whence.export(model, (x,), opset_version=16).model_proto
-    assert {each.domain for each in older.opset_import} == {""}
+    assert {opset.domain for opset in older.opset_import} == {""}
 
 
 def test_symbolic_that_returns_its_argument(register):

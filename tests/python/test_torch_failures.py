@@ -105,7 +105,7 @@ def test_captured_model_that_pytorch_cannot_run_gives_a_warning():
     with pytest.warns(whence.WhenceWarning, match="E0207.*same dtype.*some arguments are float64") as caught:
         whence.export(torch.nn.Sequential(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 4, dtype=torch.float64),
                       backend="native-export")
-    assert [each.filename for each in caught if "E0207" in str(each.message)] == [__file__]
+    assert [warning.filename for warning in caught if "E0207" in str(warning.message)] == [__file__]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -86,7 +86,7 @@ def test_translated_nodes_are_in_the_graph(backend):
     assert operators(program) == ["Sub"] and not program.model_proto.functions
     assert_results(program, (x, y), x - y)
     (node,) = program.model_proto.graph.node
-    metadata = {each.key: each.value for each in node.metadata_props}
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
     assert metadata["pkg.whence.confidence"] == "exact" and metadata["pkg.whence.module"] == "inner"
     assert metadata["pkg.whence.op"] == "0" and node.name == "/inner/Sub"
     assert program.validation.clean and program.validation.coverage.percent == 100
@@ -135,7 +135,7 @@ def test_constants_have_the_dtype_of_the_other_operand(dtype, backend):
     if dtype != torch.bfloat16:  # ONNX Runtime has few kernels for bfloat16
         half = x * 2
         assert_results(program, (x,), torch.where(half < 1, half.clamp(min=0), half - 1))
-    names = [each.name for each in program.model_proto.graph.initializer]
+    names = [tensor.name for tensor in program.model_proto.graph.initializer]
     assert len(names) == len(set(names)) == 3  # equal constants are one initializer: 2, 1 and 0
 
 
@@ -168,7 +168,7 @@ def test_numbers_in_a_trace_stay_numbers():
     for backend in BACKENDS:
         program = export(lambda x: torch.add(x + 1.5, x, alpha=3), (x,), {torch.ops.aten.add.Tensor: added}, backend)
         assert_results(program, (x,), x + 1.5 + 3 * x)
-        assert [each if isinstance(each[0], float) else each[1] for each in calls] == [(1.5, 1), 3]
+        assert [call if isinstance(call[0], float) else call[1] for call in calls] == [(1.5, 1), 3]
         calls.clear()
 
 
@@ -345,7 +345,7 @@ def test_unused_results_and_ignored_arguments(backend):
                             custom_translation_table={torch.ops.aten.layer_norm.default: normalised})
     node = next(node for node in program.model_proto.graph.node if node.op_type == "LayerNormalization")
     assert len(node.output) == 1
-    assert not [each.name for each in program.model_proto.graph.initializer if each.name in ("weight", "bias")]
+    assert not [tensor.name for tensor in program.model_proto.graph.initializer if tensor.name in ("weight", "bias")]
     torch.testing.assert_close(program(x)[0], layer(x).detach(), rtol=1e-4, atol=1e-5)
 
 
@@ -381,7 +381,7 @@ def test_translation_with_a_custom_domain():
     x = torch.randn(2, 3)
     program = whence.export(torch.nn.GELU(), (x,), custom_translation_table={torch.ops.aten.gelu.default: gelu})
     assert [(node.domain, node.op_type) for node in program.model_proto.graph.node] == [("com.microsoft", "Gelu")]
-    assert {each.domain: each.version for each in program.model_proto.opset_import} == {"": 20, "com.microsoft": 1}
+    assert {opset.domain: opset.version for opset in program.model_proto.opset_import} == {"": 20, "com.microsoft": 1}
     torch.testing.assert_close(program(x)[0], torch.nn.GELU()(x), rtol=1e-4, atol=1e-5)
 
 
@@ -391,7 +391,7 @@ def test_unused_translation_gives_a_warning(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", whence.WhenceWarning)
         export(torch.relu, (torch.randn(2),), table, backend)
-    (message,) = [str(each.message) for each in caught if "E0105" in str(each.message)]
+    (message,) = [str(warning.message) for warning in caught if "E0105" in str(warning.message)]
     assert "has no operator aten::gelu;" in message
 
 
@@ -415,7 +415,7 @@ def test_opset_of_operators_in_a_translation():
                              custom_translation_table={torch.ops.aten.relu.default: function}).model_proto
 
     older = converted(lambda self: opset13.ReduceMax(opset13.Neg(self), axes=[0], keepdims=0) + self, 20)
-    assert {each.domain: each.version for each in older.opset_import} == {"": 20}
+    assert {opset.domain: opset.version for opset in older.opset_import} == {"": 20}
     for function, opset, fragment in ((lambda self: opset20.Gelu(self), 18, "opset_version=20"),
                                       (lambda self: opset16.GridSample(self, self), 20, "another meaning")):
         with pytest.raises(whence.WhenceError, match=fragment) as raised:
@@ -451,11 +451,11 @@ def test_failure_keeps_existing_files(tmp_path):
     target, x = tmp_path / "model.onnx", torch.randn(3)
     whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: op.Neg},
                   external_data={"threshold": 1})
-    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
-    assert {each.name for each in before} == {"model.onnx", "model.whence.json"}
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {path.name for path in before} == {"model.onnx", "model.whence.json"}
     with pytest.raises(whence.WhenceError, match="not today"):
         whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: failing})
-    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_translation_with_external_data(tmp_path):
@@ -463,7 +463,7 @@ def test_translation_with_external_data(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(3, 400), torch.nn.ReLU())
     whence.export(model, (x,), target, external_data=True, custom_translation_table={
         torch.ops.aten.relu.default: lambda self: op.Neg(self)})
-    assert {each.name for each in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data", "model.whence.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data", "model.whence.json"}
     onnx.checker.check_model(str(target), full_check=True)
 
 

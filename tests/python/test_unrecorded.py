@@ -50,7 +50,7 @@ def record_block(folder, block, values=None):
         warnings.simplefilter("always")
         with whence.record(folder / "m.whence.json", values) as recording:
             block()
-    return recording, [str(each.message) for each in caught if issubclass(each.category, whence.WhenceWarning)]
+    return recording, [str(warning.message) for warning in caught if issubclass(warning.category, whence.WhenceWarning)]
 
 
 def operations(path):
@@ -91,13 +91,13 @@ def test_unrecordable_program_does_not_affect_others(tmp_path):
 
     recording, messages = record_block(tmp_path, block)
     assert len(programs) == 3
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.2.whence.json", "m.4.whence.json", "m.whence.json"]
-    assert [each["file"] for each in recording.files] == [str(tmp_path / name) for name in (
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.2.whence.json", "m.4.whence.json", "m.whence.json"]
+    assert [file["file"] for file in recording.files] == [str(tmp_path / name) for name in (
         "m.whence.json", "m.2.whence.json", "m.4.whence.json")]
-    (warning,) = [each for each in messages if "not recorded" in each]
+    (warning,) = [message for message in messages if "not recorded" in message]
     assert warning.startswith("E0303") and "ThroughData" in warning and "m.3.whence.json" in warning
     assert "write to the tensor itself" in warning and recording.unrecorded == 1 and not recording.complete
-    assert [each.severity for each in recording.diagnostics if each.code == "E0303"] == ["warning"]
+    assert [diagnostic.severity for diagnostic in recording.diagnostics if diagnostic.code == "E0303"] == ["warning"]
 
 
 def test_recording_without_a_recordable_program_warns(tmp_path):
@@ -118,7 +118,7 @@ def test_remedy_depends_on_the_exporter(tmp_path, monkeypatch, call):
     monkeypatch.setattr(torch.export, "save", fails)
     call_exporter, remedy = CALLS[call]
     recording, messages = record_block(tmp_path, call_exporter)
-    (warning,) = [each for each in messages if "not recorded" in each]
+    (warning,) = [message for message in messages if "not recorded" in message]
     assert f"the program that {call} made of Small" in warning and "no name for this" in warning
     assert remedy in warning.partition("; try: ")[2] and ("dynamo" in warning) == (call == "torch.onnx.export")
     assert recording.unrecorded == 1
@@ -146,10 +146,10 @@ def test_transformers_export_for_generation(tmp_path):
     exports = []
     recording, messages = record_block(tmp_path, lambda: exports.append(OnnxExporter().export_for_generation(
         model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, OnnxConfig(dynamic=True))))
-    assert recording.complete and not [each for each in messages if "not recorded" in each]
+    assert recording.complete and not [message for message in messages if "not recorded" in message]
     sidecars = [tmp_path / "m.whence.json", tmp_path / "m.2.whence.json"]
-    for (name, each), sidecar in zip(exports[0].components.items(), sidecars, strict=True):
-        onnx_ir.save(each.program, tmp_path / f"{name}.onnx")
+    for (name, component), sidecar in zip(exports[0].components.items(), sidecars, strict=True):
+        onnx_ir.save(component.program, tmp_path / f"{name}.onnx")
         report = whence.annotate(tmp_path / f"{name}.onnx", sidecar)
         assert report.matched + report.exact > 0.9 * report.nodes, (name, report)
     values = whence.record_values(model, kwargs={"input_ids": ids, "position_ids": torch.arange(6).expand(2, 6)})

@@ -32,7 +32,7 @@ def test_show(exported):
     folder, model, _ = exported
     rows = whence.show(folder / "net.onnx")
     assert [row.path for row in rows] == ["", "first", "second"]
-    sizes = {path: sum(each.numel() for each in module.parameters()) for path, module in model.named_modules()}
+    sizes = {path: sum(tensor.numel() for tensor in module.parameters()) for path, module in model.named_modules()}
     assert {row.path: row.parameters for row in rows} == sizes
     assert rows[0].nodes == len(onnx.load(folder / "net.onnx").graph.node) and rows[1].parent == ""
     assert [row.path for row in whence.show(folder / "net.onnx", depth=0)] == [""]
@@ -47,12 +47,12 @@ def test_show_of_a_recording(exported, tmp_path):
         torch.jit.trace(model, x, check_trace=False)
     rows = whence.show(tmp_path / "net.whence.json")
     assert {row.path: row.own_nodes for row in rows} == {"": 1, "first": 1, "second": 1}
-    assert rows[0].trainable == sum(each.numel() for each in model.parameters())
+    assert rows[0].trainable == sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_explain(exported):
     folder, _, _ = exported
-    node = next(each for each in onnx.load(folder / "net.onnx").graph.node if each.op_type == "Relu")
+    node = next(node for node in onnx.load(folder / "net.onnx").graph.node if node.op_type == "Relu")
     for name in (node.name, node.output[0]):
         report = whence.explain(folder / "net.onnx", name)
         assert (report.node, report.module, report.confidence) == (node.name, "", "exact")
@@ -64,7 +64,7 @@ def test_explain(exported):
 def test_diff(exported, tmp_path):
     folder, _, _ = exported
     file = onnx.load(folder / "net.onnx")
-    relu = next(each for each in file.graph.node if each.op_type == "Relu")
+    relu = next(node for node in file.graph.node if node.op_type == "Relu")
     negated = onnx.helper.make_node("Neg", [relu.output[0]], ["negated"], name="negation")
     for node in file.graph.node:
         if relu.output[0] in node.input:
@@ -76,7 +76,7 @@ def test_diff(exported, tmp_path):
     assert [row.path for row in report.modules] == ["", "first", "second", None]  # the new node has no module
     assert (report.modules[0].nodes, report.modules[-1].nodes) == ((3, 3), (0, 1))
     assert whence.diff(folder / "net.onnx", folder / "net.onnx").same
-    weight = next(each for each in file.graph.initializer if len(each.dims) == 2)
+    weight = next(tensor for tensor in file.graph.initializer if len(tensor.dims) == 2)
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 1.5, weight.name))
     onnx.save(file, tmp_path / "scaled.onnx")
     report = whence.diff(tmp_path / "changed.onnx", tmp_path / "scaled.onnx")

@@ -152,7 +152,7 @@ def test_wheel_is_reproducible(binary, wheel, tmp_path):
 
 
 @pytest.mark.parametrize("platform", ["musllinux_1_2", "manylinux_2_17", None, *(
-    pytest.param(each, marks=pytest.mark.matrix) for each in ("musllinux_1_1", "manylinux2014"))])
+    pytest.param(family, marks=pytest.mark.matrix) for family in ("musllinux_1_1", "manylinux2014"))])
 def test_pip_selects_the_wheel(wheel, platform, tmp_path):
     """None is the platform of the running Python."""
     words = ["--platform", f"{platform}_{ARCHITECTURE}"] if platform else []
@@ -232,7 +232,7 @@ class TestWithoutRecorder:
         model = portable.Block().eval()
         with whence.record(tmp_path / "m.whence.json") as recording:
             torch.export.export(model, (torch.randn(3, 6),))
-        assert recording.complete and [Path(each["file"]).name for each in recording.files] == ["m.whence.json"]
+        assert recording.complete and [Path(file["file"]).name for file in recording.files] == ["m.whence.json"]
 
     @pytest.mark.parametrize("trace", [
         lambda model, x, folder: torch.jit.trace(model, x),

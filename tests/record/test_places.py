@@ -54,10 +54,10 @@ def test_rules_equal_pytorch(seed, tmp_path):
         results = []
         for seeds in chains:
             t = x + len(results)
-            for each in seeds:
+            for view_seed in seeds:
                 if t.dim() < 2 or min(t.shape) < 3:
                     break
-                t = view_of(t, random.Random(each))
+                t = view_of(t, random.Random(view_seed))
             results.append(t)
         return tuple(results)
 

@@ -40,9 +40,9 @@ def sketch(tensor: torch.Tensor) -> list[int] | None:
     levels: list[int] = []
     for row in sampled_indices(tuple(tensor.shape)):
         elements = [matrix[index].item() for index in row]
-        largest = max(abs(each) for each in elements) if np.isfinite(elements).all() else 0
-        levels += [0 if largest == 0 else int(np.copysign(np.floor(abs(each * (127 / largest)) + 0.5), each))
-                   for each in elements]
+        largest = max(abs(element) for element in elements) if np.isfinite(elements).all() else 0
+        levels += [0 if largest == 0 else int(np.copysign(np.floor(abs(element * (127 / largest)) + 0.5), element))
+                   for element in elements]
     return levels
 
 

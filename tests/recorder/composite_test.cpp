@@ -1,5 +1,5 @@
-// Composite operators, whose steps the recorder traces for the exporter. An operator with an untraceable step is refused
-// and never recorded as steps with a different result.
+// Composite operators, whose steps the recorder traces for the exporter. An operator with an untraceable step is
+// refused, and never recorded as steps with a different result.
 #include <algorithm>
 
 #include <gtest/gtest.h>
