@@ -38,7 +38,8 @@ def run_process(arguments: list[str], environment: dict, timeout: float = TIMEOU
 
 def run_quickly(arguments: list[str], environment: dict, timeout: float = TIMEOUT) -> subprocess.CompletedProcess:
     """Runs the command in a fork of a server, if the environment permits it."""
-    loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(argument.endswith(".pt2") for argument in arguments)
+    loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(
+        argument.endswith(".pt2") for argument in arguments)
     forking_server = server(WITH_LIBTORCH if loads else WITHOUT_LIBTORCH)
     if forking_server and forking_server.can_run(environment):
         # The server replaces the command, also for Python subcommands.

@@ -38,4 +38,5 @@ def assert_equal(path, model, x, n):
     expected = flat(model(x, n))
     assert [isinstance(result, list) for result in actual] == [isinstance(reference, list) for reference in expected]
     for result, reference in zip(actual, expected, strict=True):
-        assert_same_results(*(value if isinstance(value, list) else [value] for value in (result, reference)), (1e-5, 1e-6))
+        assert_same_results(*(value if isinstance(value, list) else [value] for value in (result, reference)),
+                            (1e-5, 1e-6))

@@ -151,7 +151,7 @@ def test_sliding_window_without_dropped_keys():
     assert type(call["past_key_values"].layers[0]).__name__ == "DynamicSlidingWindowLayer"
     torch.testing.assert_close(program(**sliding_call(3)[1])[0], model(**sliding_call(3)[1]).logits, rtol=1e-3,
                                atol=1e-3)
-    with pytest.raises(whence.WhenceError, match="has seen 9 tokens and holds 6") as raised:
+    with pytest.raises(whence.WhenceError, match="9 tokens") as raised:
         program(**sliding_call(9)[1])
     assert raised.value.code == "E0104" and "DynamicCache()" in raised.value.remedy
 

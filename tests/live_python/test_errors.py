@@ -119,7 +119,7 @@ def test_two_models_in_one_recording(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_a_numbered_sidecar_replaces_only_sidecars(kind, tmp_path):
+def test_numbered_sidecar_replaces_only_sidecars(kind, tmp_path):
     user_file, numbered = tmp_path / "user_file.txt", tmp_path / "m.2.whence.json"
     user_file.write_text("user_file")
     numbered.symlink_to(user_file) if kind == "link" else numbered.write_text("user_file")
@@ -267,7 +267,7 @@ def test_operations_of_scripted_submodules_are_recorded(tmp_path):
     assert len(record["outputs"]["rows"]) == 1
 
 
-def test_annotate_warns_of_an_incomplete_record(tmp_path):
+def test_annotate_warns_about_an_incomplete_record(tmp_path):
     script("""
         class Bad(Net):
             def forward(self, x):

@@ -55,7 +55,7 @@ def test_results_equal_libtorch_at_two_sizes(built, variant, case):
             numpy.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_sample_equals_libtorch_and_validates(built):
+def test_sample_equals_libtorch_and_validates(built):
     folder = built / "exported"
     checked = subprocess.run([sys.executable, command.ROOT / "samples" / "cpp" / "check.py", folder],
                              capture_output=True, text=True, check=False)
@@ -83,7 +83,7 @@ def test_recorded_values_locate_a_wrong_layer(built, tmp_path):
     assert all(module.startswith("layer2.0") for module in wrong_report["first"]["suspects"])
 
 
-def test_the_module_keeps_its_training_mode(built):
+def test_module_keeps_its_training_mode(built):
     for variant in programs.VARIANTS:
         assert all(programs.results(built, variant)[case]["mode_kept"] for case in CASES)
 
@@ -146,7 +146,7 @@ def test_stripped_program_identifies_only_layers(built, case):
     assert not [row for row in rows if not row["enclosing"] and row["module"] not in layers]
 
 
-def test_an_unregistered_object_is_not_mistaken_for_a_registered_module(built):
+def test_unregistered_object_is_not_mistaken_for_a_registered_module(built):
     """Both run the same code; operations of the unregistered object belong to its owner."""
     for variant in programs.VARIANTS:
         for row in operations(built / variant, "hidden"):
@@ -206,7 +206,7 @@ def call_paths(folder, case) -> list[list]:
 
 
 @pytest.mark.parametrize("variant", UNSCOPED)
-def test_a_loop_in_a_call_is_not_reported_as_exact_calls(built, variant):
+def test_loop_in_a_call_is_not_reported_as_exact_calls(built, variant):
     """Covers loops that call a helper, iterate over layers, or call a module."""
     reference, actual = call_paths(built / "scoped", "looped"), call_paths(built / variant, "looped")
     rows = operations(built / variant, "looped")
@@ -332,7 +332,7 @@ def test_buffer_written_by_forward(built, variant):
     numpy.testing.assert_allclose(result, load(built / variant / "counting.0.output0.pt"), rtol=1e-4, atol=1e-4)
 
 
-def test_the_report_contains_the_traced_sizes(built):
+def test_report_contains_the_traced_sizes(built):
     assert programs.results(built, "debug")["blocks"]["largest"] > 1000
 
 
@@ -451,7 +451,7 @@ def test_remedy_for_a_size_in_libtorchs_code(built):
 
 
 @pytest.mark.parametrize("length", [50, 77, 333, 1031, 2000])
-def test_a_length_after_strided_convolutions_is_computed(built, length):
+def test_length_after_strided_convolutions_is_computed(built, length):
     """Runs at lengths that were not traced, including one with only a few steps."""
     session = onnxruntime.InferenceSession(str(built / "release" / "speech.onnx"), providers=["CPUExecutionProvider"])
     steps = ((length - 10) // 5 + 1 - 3) // 2 + 1

@@ -100,7 +100,7 @@ def test_different_weights_are_matched_only_if_allowed(exported, tmp_path):
     assert report.matched + report.inferred + report.ancestor == report.nodes > 0
 
 
-def test_an_unknown_key_is_refused(exported, tmp_path):
+def test_unknown_key_is_refused(exported, tmp_path):
     file, sidecar = exported
     with pytest.raises(whence.WhenceError) as refused:
         whence.annotate(file, sidecar, output=tmp_path / "out.onnx", keys=["modul"])

@@ -200,7 +200,7 @@ def test_invalid_shapes_for_a_cache_are_refused(shapes, fragment):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_empty_cache_stays_empty(backend):
+def test_empty_cache_stays_empty(backend):
     model, cache = llama(), DynamicCache()
     program = whence.export(model, (), kwargs={"input_ids": tokens(3, 0), "past_key_values": cache}, backend=backend,
                             verify=True)
@@ -247,14 +247,14 @@ def test_requested_names_are_used(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_cache_that_is_not_returned_gives_a_warning(backend):
+def test_cache_that_is_not_returned_gives_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="changes the contents of 'caches'"):
         whence.export(CacheStep(), ({"own": [kv_cache(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                       kwargs={"returned": False})
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_dict_changed_by_forward_gives_a_warning(backend):
+def test_dict_changed_by_forward_gives_a_warning(backend):
     class Adds(torch.nn.Module):
         def forward(self, table):
             table["sum"] = table["a"] + 1
@@ -346,7 +346,7 @@ def test_objects_that_contain_tensors(backend):
     assert raised.value.code == "E0104"
 
 
-def test_a_dtype_is_fixed_in_the_file():
+def test_dtype_is_fixed_in_the_file():
     class Casts(torch.nn.Module):
         def forward(self, x, dtype):
             return x.to(dtype)
@@ -359,13 +359,13 @@ def test_a_dtype_is_fixed_in_the_file():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_model_changes_only_copies_of_its_arguments(backend):
+def test_model_changes_only_copies_of_its_arguments(backend):
     """Includes arguments without tensors and tensors written in place: every run gets the same arguments."""
     class Changes(torch.nn.Module):
-        def forward(self, x, calls, random, given):
+        def forward(self, x, calls, random, table):
             calls.append(len(calls))
-            given["y"].add_(1)
-            return x * len(calls) + given["y"] + (0 if random is None else torch.rand(3, generator=random))
+            table["y"].add_(1)
+            return x * len(calls) + table["y"] + (0 if random is None else torch.rand(3, generator=random))
 
     calls, generator, y = [0, 0], torch.Generator().manual_seed(0), torch.zeros(3)
     state = generator.get_state()
@@ -410,14 +410,14 @@ def with_attribute(value, tensor):
     (lambda tensor: iter([tensor]), "list_iterator"),
     (lambda tensor: (each for each in [tensor]), "generator"),
     (lambda tensor: Holds([{"a": closure([tensor])}]), "Holds"),
-    (lambda tensor: [Holds(tensor), Holds({frozenset([tensor])})], "given_1.*Holds"),
+    (lambda tensor: [Holds(tensor), Holds({frozenset([tensor])})], "argument_1.*Holds"),
     (lambda tensor: Context(tensor, tensor + 1), "Context"),
     (lambda tensor: with_attribute(Named(a=tensor), tensor + 1), "Named"),
 ], ids=["set", "closure", "partial", "method", "iterator", "generator", "closure-in-object", "set-in-object",
         "registered", "dict-attribute"])
 def test_tensors_that_cannot_be_reached_are_refused(make, fragment):
     class Never(torch.nn.Module):
-        def forward(self, x, given):
+        def forward(self, x, argument):
             raise AssertionError("it ran")
 
     for call in (whence.export, whence.unconvertible_ops):

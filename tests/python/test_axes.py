@@ -182,7 +182,7 @@ def test_shapes_that_are_not_nested_like_the_arguments(shapes, fragment, fix):
     assert raised.value.code == "E0104" and fragment in str(raised.value) and fix in raised.value.remedy
 
 
-def test_a_fixed_number_cannot_be_dynamic():
+def test_fixed_number_cannot_be_dynamic():
     class Adds(torch.nn.Module):
         def forward(self, x, n):
             return x + n
@@ -343,7 +343,7 @@ def test_bounds_set_by_the_model_are_reported_and_kept():
     torch.testing.assert_close(program(x)[0], x * 2)
 
 
-def test_a_size_that_the_model_fixes_is_an_error():
+def test_size_that_the_model_fixes_is_an_error():
     class Adds(torch.nn.Module):
         def forward(self, x):
             return x + torch.ones(3)
@@ -363,7 +363,7 @@ class BranchesOnOne(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model", [Squeezes(), BranchesOnOne()])
-def test_a_size_of_1_that_selects_another_branch_is_refused(model):
+def test_size_of_1_that_selects_another_branch_is_refused(model):
     with pytest.raises(whence.WhenceError, match="0 or 1 in the example") as raised:
         whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
@@ -478,7 +478,7 @@ def test_shapes_collection_for_nested_arguments():
         assert [dim.dim_param or dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim] == ["batch", 4]
 
 
-def test_an_example_outside_its_range_is_refused():
+def test_example_outside_its_range_is_refused():
     for backend in ("native", "native-export"):
         with pytest.raises(whence.WhenceError, match="4 to 8") as refused:
             whence.export(torch.nn.ReLU(), (torch.randn(2, 3),), backend=backend,

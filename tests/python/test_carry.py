@@ -100,7 +100,7 @@ def test_failing_and_invalid_tools(annotated, tmp_path, tool, code, text):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupt_is_passed_on(annotated, tmp_path):
+def test_interrupt_is_passed_on(annotated, tmp_path):
     def tool(source, target):
         raise KeyboardInterrupt
 

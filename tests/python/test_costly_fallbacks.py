@@ -66,14 +66,14 @@ def test_recurrent_layers_stay_one_node_each(kind, backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_unrolled_operator_gives_a_warning(backend, tmp_path):
+def test_unrolled_operator_gives_a_warning(backend, tmp_path):
     operators, messages = exported(Projected(), tmp_path / "model.onnx", backend=backend)
     assert operators.total() > 1000
     assert len(messages) == 1 and messages[0].startswith("E0302") and "aten::lstm.input" in messages[0]
     assert "proj_size" in messages[0] and "linear layer" in messages[0]
 
 
-def test_the_command_warns(tmp_path):
+def test_command_warns(tmp_path):
     torch.jit.trace(Projected().eval(), (x,)).save(tmp_path / "model.pt")
     report = run_json("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]")
     (diagnostic,) = [diagnostic for diagnostic in report["diagnostics"] if diagnostic["code"] == "E0302"]
@@ -81,7 +81,7 @@ def test_the_command_warns(tmp_path):
 
 
 @pytest.mark.parametrize("rounds", [4, 60])
-def test_a_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path):
+def test_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path):
     def steps(x):
         for number in range(rounds):
             x = torch.tanh(x * number) + x

@@ -272,7 +272,7 @@ def without_weight(x):
     return op.Relu(x)
 
 
-def test_a_translation_that_would_drop_tensors_is_refused():
+def test_translation_that_would_drop_tensors_is_refused():
     with pytest.raises(whence.WhenceError, match="takes 1 tensors, .* 2 to 4") as raised:
         whence.export(torch.nn.Linear(3, 4), (torch.ones(2, 3),),
                       custom_translation_table={torch.ops.aten.linear.default: without_weight})
@@ -318,7 +318,7 @@ def _(x, by):
     return torch.empty_like(x)
 
 
-def test_an_operator_that_writes_to_its_arguments_is_refused():
+def test_operator_that_writes_to_its_arguments_is_refused():
     class Shifts(torch.nn.Module):
         def forward(self, x):
             y = x.clone()

@@ -31,7 +31,7 @@ X = torch.randn(3, 4)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_write_to_an_unregistered_tensor_gives_a_warning(backend):
+def test_write_to_an_unregistered_tensor_gives_a_warning(backend):
     class Cached(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -351,7 +351,7 @@ def test_every_option_of_pytorch_exists():
     assert options <= set(inspect.signature(whence.export).parameters) and len(options) > 20
 
 
-def test_a_recording_around_an_export_warns_once(tmp_path):
+def test_recording_around_an_export_warns_once(tmp_path):
     class Uses(torch.nn.Module):
         def forward(self, x):
             return x.view(x.shape[0], -1) * (2 if x.sum() > 0 else 3)
@@ -411,7 +411,7 @@ class Modes(torch.nn.Module):
         return self.drop(self.norm(x))
 
 
-def test_a_scripted_module_is_exported_in_the_requested_mode(quiet):
+def test_scripted_module_is_exported_in_the_requested_mode(quiet):
     model, x = torch.jit.script(Modes().train()), torch.randn(3, 4)
     program = whence.export(model, (x,))
     assert model.training and model.drop.training
@@ -440,7 +440,7 @@ class Length(torch.nn.Module):
 
 @pytest.mark.parametrize("model, words", [(CountsInALoop, "fixes axis 0 of 'x'"),
                                           (SmallOrLarge, "axis 0 of 'x' is 2 to 3")])
-def test_a_trace_valid_only_at_the_examples_size_is_reported(model, words):
+def test_trace_valid_only_at_the_examples_size_is_reported(model, words):
     """torch.export captures these models and reports the sizes that they fix; no file with wrong results is written."""
     with pytest.warns(whence.WhenceWarning, match=f"E0304.*{words}"):
         program = whence.export(model().eval(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
@@ -528,7 +528,7 @@ class Mean(torch.nn.Module):
         return rows.sum() / len(rows)
 
 
-def test_a_data_dependent_size_used_in_python_is_kept(quiet):
+def test_data_dependent_size_used_in_python_is_kept(quiet):
     x = torch.randn(4, 3)
     program = whence.export(Mean(), (x, torch.tensor([True] * 4)))
     for mask in ([True] * 4, [True, False, False, True], [False, True, False, False]):

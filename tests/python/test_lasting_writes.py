@@ -236,7 +236,7 @@ def next_total(s, x):
 
 
 @pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
-def test_a_tensor_without_data_left_by_torch_export(backend):
+def test_tensor_without_data_left_by_torch_export(backend):
     """Exports cannot find the tensor: the file is written but not verified, and the next export explains why."""
     TOTAL.set(torch.zeros(3))
     model = Stateful(next_total)
@@ -349,7 +349,7 @@ def test_one_tensor_passed_twice_is_two_inputs(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_module_as_argument_is_unchanged(backend):
+def test_module_as_argument_is_unchanged(backend):
     class Applies(torch.nn.Module):
         def forward(self, x, norm):
             return norm(x) + norm.running_mean * 0

@@ -277,7 +277,7 @@ def test_exported_program_is_unchanged():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_uninitialised_model_can_be_used_afterwards(backend):
+def test_uninitialised_model_can_be_used_afterwards(backend):
     model = torch.nn.Sequential(torch.nn.LazyLinear(3))
     program = whence.export(model, X, backend=backend)
     torch.testing.assert_close(program(X)[0], model(X).detach())

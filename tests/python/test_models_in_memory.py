@@ -89,12 +89,12 @@ RESULTS = {
 
 def test_table_has_every_function_that_takes_a_model():
     functions = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
-             and any(parameter.annotation == "Model"
-                     for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
+                 and any(parameter.annotation == "Model"
+                         for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
     assert sorted(functions) == sorted(RESULTS)
     path_functions = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
-                   and any(parameter.name in ("model", "path") and "PathLike" in str(parameter.annotation)
-                           for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
+                      and any(parameter.name in ("model", "path") and "PathLike" in str(parameter.annotation)
+                              for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
     assert sorted(path_functions) == ["record", "record_values"]  # these paths are outputs
 
 
@@ -162,7 +162,7 @@ def test_models_with_external_data(case, tmp_path):
         assert whence.verify(model, case.model, case.x).ok and not whence.verify(model, other_model(), case.x).ok
 
 
-def test_an_error_names_the_graph_and_not_the_deleted_file(case):
+def test_error_names_the_graph_and_not_the_deleted_file(case):
     model = onnx.load(case.path)
     model.graph.name = "my graph"
     with pytest.raises(whence.WhenceError) as raised:
@@ -171,7 +171,7 @@ def test_an_error_names_the_graph_and_not_the_deleted_file(case):
     assert tempfile.gettempdir() not in str(raised.value)
 
 
-def test_a_program_is_a_path(case):
+def test_program_is_a_path(case):
     assert os.fspath(case.in_memory) == str(case.in_memory.path)
     [got] = onnxruntime.InferenceSession(os.fspath(case.in_memory)).run(None, {"x": case.x.numpy()})
     torch.testing.assert_close(torch.from_numpy(got), case.model(case.x).detach(), rtol=1e-4, atol=1e-5)

@@ -101,7 +101,7 @@ def test_weights_from_arrays(net):
     torch.testing.assert_close(program(x)[0], net(x).detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_array_without_a_tensor_dtype_is_refused(net):
+def test_array_without_a_tensor_dtype_is_refused(net):
     for array in (numpy.array([object()]), numpy.array(["text"]), numpy.zeros(2, numpy.longdouble)):
         with pytest.raises(whence.WhenceError, match="'more_a_0' is a numpy array") as raised:
             whence.export(net, (torch.zeros(2, 4), {"a": [array]}, State(1.0)))
@@ -178,7 +178,7 @@ def test_warnings_of_the_model_are_shown(tmp_path):
     assert {str(warning.message) for warning in caught} == {"of the model itself"}
 
 
-def test_the_callers_filters_are_restored(net):
+def test_callers_filters_are_restored(net):
     before = list(warnings.filters)
     whence.export(net, torch.randn(2, 4))
     assert warnings.filters == before

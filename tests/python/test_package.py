@@ -341,7 +341,7 @@ def test_verify_names_the_first_module_that_differs(tmp_path):
     assert raised.value.code == "E0104"
 
 
-def test_an_export_with_an_incomplete_record_fails(tmp_path):
+def test_export_with_an_incomplete_record_fails(tmp_path):
     import threading
 
     class TracedByTwoThreads(Block):
@@ -399,7 +399,7 @@ def test_error_for_a_removed_name_states_the_replacement(name):
     assert name not in whence.__all__
 
 
-def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
+def test_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
     library = tmp_path / "libwhence_recorder.so"
     subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}", f"-I{command.ROOT / 'include'}",
                     command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
@@ -415,7 +415,7 @@ def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
     assert f"TORCH_DIR={Path(torch.__file__).parent}" in raised.value.remedy
 
 
-def test_a_scripted_function():
+def test_scripted_function():
     @torch.jit.script
     def doubled(x, by: float):
         return x.to("cpu") * by

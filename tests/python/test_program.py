@@ -57,7 +57,7 @@ def test_program_in_memory(exported):
     assert program.path.exists() and "in memory" in repr(program)
 
 
-def test_the_temporary_file_is_deleted_with_the_program():
+def test_temporary_file_is_deleted_with_the_program():
     program = whence.export(Net().eval(), torch.randn(3, 4))
     path = program.path
     del program
@@ -430,7 +430,7 @@ def test_export_to_an_open_file(tmp_path):
             whence.export(Net().eval(), (torch.randn(3, 4),), wrong)
 
 
-def test_a_relative_path_survives_chdir(tmp_path, monkeypatch):
+def test_relative_path_survives_chdir(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = whence.export(Net().eval(), (torch.randn(3, 4),), "m.onnx")
     (tmp_path / "below").mkdir()
@@ -438,7 +438,7 @@ def test_a_relative_path_survives_chdir(tmp_path, monkeypatch):
     assert program(torch.randn(3, 4))[0].shape == (3, 512)
 
 
-def test_a_scripted_function_keeps_its_defaults():
+def test_scripted_function_keeps_its_defaults():
     @torch.jit.script
     def scaled(x, y: Optional[torch.Tensor] = None, times: int = 3):
         return x * times if y is None else x * times + y
@@ -478,7 +478,7 @@ def test_quantized_arguments_and_results():
     assert program.verification.ok and len(program.verification.outputs) == 3
 
 
-def test_an_optional_result_is_none_or_a_tensor():
+def test_optional_result_is_none_or_a_tensor():
     class Maybe(torch.nn.Module):
         def forward(self, x) -> Optional[torch.Tensor]:
             return x if x.sum() > 0 else None
@@ -548,7 +548,7 @@ def test_report_at_the_path_of_the_weights_is_refused(backend, report, external_
         whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, external_data=external_data)
 
 
-def test_a_report_does_not_replace_weights(tmp_path):
+def test_report_does_not_replace_weights(tmp_path):
     x, model = torch.randn(3, 4), Net().eval()
     whence.export(model, x, tmp_path / "m.onnx", external_data={"per_tensor": True})
     for external_data in (False, {"per_tensor": True}):
@@ -602,7 +602,7 @@ def test_error_of_the_model_is_raised_if_every_capture_fails():
         whence.export(Fails(), torch.randn(2))
 
 
-def test_an_exported_program_is_decomposed_if_an_operator_needs_it():
+def test_exported_program_is_decomposed_if_an_operator_needs_it():
     x = torch.randn(2, 32)
     program = whence.export(torch.export.export(Overlaps(), (x,)))
     torch.testing.assert_close(program(x)[0], Overlaps()(x), rtol=1e-4, atol=1e-5)

@@ -229,7 +229,7 @@ def test_doctor_queries_the_recorder_of_another_python(root):
     ("2.13.0", [], "aarch64", "glibc", "whence recorder build"),
     ("2.13.0", ["2.9"], "x86_64", "glibc", "whence recorder build"),
 ])
-def test_the_suggested_command(root, monkeypatch, version, packaged, machine, libc, remedy):
+def test_suggested_command(root, monkeypatch, version, packaged, machine, libc, remedy):
     with_package(root, *packaged)
     monkeypatch.syspath_prepend(str(root / "site"))
     monkeypatch.setattr(recorder_library, "torch_version", lambda: version)

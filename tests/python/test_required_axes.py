@@ -65,7 +65,7 @@ def test_constant_hidden_by_a_stride_is_refused(tmp_path, length):
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_a_limit_at_the_examples_size_is_accepted(tmp_path):
+def test_limit_at_the_examples_size_is_accepted(tmp_path):
     """The model runs only at sizes up to the example's, because its table ends there."""
     class Table(torch.nn.Module):
         def __init__(self):

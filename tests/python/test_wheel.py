@@ -255,7 +255,7 @@ class TestWithoutRecorder:
             whence.export(args=torch.randn(3, 6), **options)
         assert raised.value.code == "E0307"
 
-    def test_a_model_that_torch_export_refuses_suggests_a_trace(self):
+    def test_model_that_torch_export_refuses_suggests_a_trace(self):
         class Net(torch.nn.Module):
             def forward(self, x):
                 return x + 1 if bool(x.sum() > 0) else x - 1
@@ -292,7 +292,7 @@ def test_auditwheel_finds_no_external_library(wheel):
 
 
 @pytest.mark.matrix
-def test_with_pytorch_in_an_empty_environment(wheel, tmp_path):
+def test_wheel_with_pytorch_in_an_empty_environment(wheel, tmp_path):
     python = create_linked_environment(tmp_path / "venv", with_dependencies("torch", set()))
     executable = install(wheel, python)
     (tmp_path / "script.py").write_text(textwrap.dedent(WITH_TORCH))

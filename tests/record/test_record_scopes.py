@@ -73,7 +73,7 @@ def test_scope_chains_equal_the_trace(name):
     assert [chain(row["scope"]) for row in recorded_aten(name)] == expected
 
 
-def test_calls_are_numbered_in_the_order_of_calls(name):
+def test_calls_are_numbered_in_call_order(name):
     """A forward hook counts each module's calls; calls that record an operation are numbered from 0 without gaps."""
     entry = zoo.MODELS[name]
     model = entry.model()
