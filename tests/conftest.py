@@ -124,9 +124,9 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With --dist loadgroup, the tests of a file run in one process. So do all tests of native/, which would wait for
-    each other's build, and all of samples/, which share imports. The tests of ops/ are independent and run last, in any
-    free process."""
+    """With --dist loadgroup, one process runs all tests of a file, all of native/ (which would wait for each other's
+    build) and all of samples/ (which share imports). The tests of ops/ are independent and run last, in any free
+    process."""
     deselect_other_shards(config, items)
     items.sort(key=lambda item: Path(item.path).parent.name == "ops")
     for item in items:

@@ -6,7 +6,7 @@ from typing import Sequence
 import numpy as np
 import torch
 
-# (relative, absolute): some units in the last place, for rounding within an operator.
+# (relative, absolute): a few units in the last place, for rounding within an operator.
 TOLERANCES = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2), torch.float32: (1e-5, 1e-5),
               torch.float64: (1e-9, 1e-9)}
 

@@ -178,7 +178,7 @@ def test_script_that_ends_without_stop(own_process, tmp_path):
 
 
 def test_two_threads_trace_at_once(tmp_path):
-    """Records all operations and reports that both traces used PyTorch's only map of modules."""
+    """Records all operations and reports that PyTorch has only one map of modules for both traces."""
     output = script("""
         class Slow(Net):
             def __init__(self, extra):

@@ -25,7 +25,7 @@ def tensors_in(value) -> list[torch.Tensor]:
 
 
 def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
-    """Runs the model once; returns its calls in order of completion. A module with several names has its first."""
+    """Runs the model once; returns its calls in order of completion, with the first name of each module."""
     calls: list[Call] = []
     counts: dict[str, int] = {}
 

@@ -54,7 +54,7 @@ def test_every_kind_of_tool(annotated, tmp_path, tool):
 
 
 def test_functions_run_in_this_process_with_their_closures(annotated, tmp_path):
-    """They run in the main thread, because tools may handle signals. Both paths are in a temporary folder."""
+    """Functions run in the main thread, because tools may handle signals. Both paths are in a temporary folder."""
     calls = []
 
     def tool(source, target):

@@ -149,7 +149,7 @@ def test_derived_sidecar_path_does_not_follow_links(to, tmp_path):
     assert refused.value.code == "E0401" and "overwrite" not in refused.value.remedy
     assert sorted(os.listdir(tmp_path)) == names and (tmp_path / "mine.txt").read_text() == before
     if to != "nothing":
-        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # given by the user
+        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # explicit path
 
 
 def test_numbered_sidecars_replace_only_sidecars(tmp_path):

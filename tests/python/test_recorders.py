@@ -51,7 +51,7 @@ def build_wheel(folder, settings=None, metadata=None):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Path:
-    """Returns a folder with a command without a recorder, and with an empty cache."""
+    """Returns a folder that contains a command without a recorder, and an empty cache."""
     (tmp_path / "alone" / "bin").mkdir(parents=True)
     shutil.copy(static_command(), tmp_path / "alone" / "bin" / "whence")
     monkeypatch.setenv("WHENCE", str(tmp_path / "alone" / "bin" / "whence"))

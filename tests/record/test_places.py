@@ -1,6 +1,6 @@
 """Compares the rules for the memory layouts of views with PyTorch's strides and offsets.
 
-A sidecar lists the tensors without a rule, and those with a layout that contradicts the rules in runs at several sizes.
+A sidecar lists the tensors that have no rule, or a layout that contradicts the rules in runs at several sizes.
 """
 
 import json
