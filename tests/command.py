@@ -1,7 +1,6 @@
 """Runs the built `whence` command: $WHENCE, or else build/bin/whence.
 
-A test that expects an error must get one of the command's own: a signal, exit 70 or E0901 is a defect in whence and
-fails every test that does not expect exactly that.
+A signal, exit code 70 or E0901 is a defect in whence. It fails every test that does not expect exactly that.
 """
 
 import functools
@@ -15,35 +14,36 @@ from command_server.client import WITH_LIBTORCH, WITHOUT_LIBTORCH, CommandServer
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("WHENCE", ROOT / "build" / "bin" / "whence"))
 SERVER = BINARY.parent / "command_server"
-LOADS_LIBTORCH = ("export", "record", "ops")  # the subcommands that load it, unless the archive is a .pt2
+LOADS_LIBTORCH = ("export", "record", "ops")  # subcommands that load LibTorch, unless the archive is a .pt2
 BUG = 70  # exit code of a defect in whence
 TIMEOUT = 600
 
 
 def has_server() -> bool:
-    """Returns false if no server was built with the command."""
+    """Returns true if a server was built with the command."""
     return SERVER.exists() and SERVER.stat().st_mtime >= BINARY.stat().st_mtime
 
 
 @functools.cache
 def server(archive: Path = WITH_LIBTORCH) -> CommandServer | None:
-    """Returns a server of this test process, which has exported the archive."""
+    """Returns this test process's server, which has already exported the archive."""
     return CommandServer(SERVER, archive) if has_server() else None
 
 
 def run_process(arguments: list[str], environment: dict, timeout: float = TIMEOUT) -> subprocess.CompletedProcess:
-    """Runs the command in a new process, as for a user."""
+    """Runs the command in a new process, like a user."""
     return subprocess.run([str(BINARY), *arguments], capture_output=True, text=True, timeout=timeout, env=environment,
                           stdin=subprocess.DEVNULL)
 
 
 def run_quickly(arguments: list[str], environment: dict, timeout: float = TIMEOUT) -> subprocess.CompletedProcess:
-    """Runs the command in a process forked by a server, if that makes no difference."""
-    loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(each.endswith(".pt2") for each in arguments)
-    chosen = server(WITH_LIBTORCH if loads else WITHOUT_LIBTORCH)
-    if chosen and chosen.can_run(environment):
+    """Runs the command in a fork of a server, if the environment permits it."""
+    loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(
+        argument.endswith(".pt2") for argument in arguments)
+    forking_server = server(WITH_LIBTORCH if loads else WITHOUT_LIBTORCH)
+    if forking_server and forking_server.can_run(environment):
         # The server replaces the command, also for Python subcommands.
-        return chosen.run([str(BINARY), *arguments], {"WHENCE": str(BINARY), **environment}, timeout)
+        return forking_server.run([str(BINARY), *arguments], {"WHENCE": str(BINARY), **environment}, timeout)
     return run_process(arguments, environment, timeout)
 
 
@@ -55,7 +55,7 @@ def require_no_defect(code: int, error: str, line: str) -> None:
 def run(*arguments, code: int | None = 0, env: dict | None = None,
         own_process: bool = False) -> subprocess.CompletedProcess:
     """Runs whence and asserts its exit code (None: any except that of a defect). A failed assertion shows the output.
-    With own_process, the memory layout is new, as for a user who runs the command twice."""
+    With own_process, runs a new process with a different memory layout."""
     arguments = [str(argument) for argument in arguments]
     result = (run_process if own_process else run_quickly)(arguments, {**os.environ, **(env or {})})
     line = " ".join(["whence", *arguments])

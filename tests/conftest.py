@@ -1,4 +1,4 @@
-"""Shared by all Python tests: no test runs before the command is built, and fixtures with a small archive."""
+"""Configures all Python tests, requires a built command, and provides fixtures with a small archive."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Test processes run in parallel, so each uses one core; read when PyTorch is loaded, here and in processes of tests.
+# Tests run in parallel, so each process uses one core. PyTorch reads this when it is loaded, here and in subprocesses.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Subcommands written in Python run from this tree.
@@ -19,7 +19,7 @@ os.environ.setdefault("WHENCE_PYTHON", sys.executable)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).resolve().parents[1] / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
 
-# Imports and exports create millions of lasting objects, which the collector would visit again after every 700 of them.
+# Imports and exports create millions of long-lived objects. By default, they are scanned after every 700 new objects.
 gc.set_threshold(50_000, 20, 100)
 
 import torch
@@ -31,7 +31,7 @@ from shards import shard
 
 
 MEMORY = Path("/dev/shm")
-ROOM = 4 << 30  # bytes; all test files would take a sixth, and files of passed tests are removed
+REQUIRED_SPACE = 4 << 30  # bytes; test files need at most a sixth
 
 
 def pytest_addoption(parser):
@@ -55,13 +55,13 @@ def pytest_configure(config):
 
 
 def put_files_into_memory(config):
-    """Uses memory for test files, because whence waits until its output is on the disk, and tests write thousands of
-    files. ``--basetemp`` names another folder."""
+    """Puts test files into memory, because tests write thousands of files and whence waits until each is on the disk.
+    ``--basetemp`` selects another folder."""
     if hasattr(config, "workerinput") or config.option.basetemp:
         return
     if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         return  # some tests run programs that they write
-    if shutil.disk_usage(MEMORY).free > ROOM:
+    if shutil.disk_usage(MEMORY).free > REQUIRED_SPACE:
         config.option.basetemp = config.files_in_memory = MEMORY / f"whence-tests-{os.getpid()}"
 
 
@@ -74,12 +74,12 @@ def deselect_other_shards(config, items):
     """Keeps only the requested shard of the many tests marked matrix. Neighbouring tests are similar and take equal
     time, so they go to different shards."""
     marked = [item for item in items if item.get_closest_marker("matrix")]
-    chosen = set()
+    selected = set()
     if config.option.matrix:
         number, count = shard(config.option.matrix)
-        chosen = set(marked[number - 1::count])
-    config.hook.pytest_deselected(items=[item for item in marked if item not in chosen])
-    items[:] = [item for item in items if item in chosen or not item.get_closest_marker("matrix")]
+        selected = set(marked[number - 1::count])
+    config.hook.pytest_deselected(items=[item for item in marked if item not in selected])
+    items[:] = [item for item in items if item in selected or not item.get_closest_marker("matrix")]
 
 
 def pytest_sessionstart(session):
@@ -100,7 +100,7 @@ def pytest_sessionfinish(session):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Reports each as a separate error, because otherwise the last line would state that all tests passed."""
+    """Reports each unexpected skip as an error, because the last line would otherwise state that all tests passed."""
     errors = [pytest.TestReport(line, (__file__, None, ""), {}, "failed", line, "teardown")
               for line in skips.unexpected(skipped(config))]
     for error in errors:
@@ -110,23 +110,23 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_runtest_setup():
-    """Makes random numbers independent of earlier tests; a test that needs others seeds them itself."""
+    """Makes random numbers independent of earlier tests."""
     torch.default_generator.manual_seed(0)  # torch.manual_seed records a stack for each absent kind of device
     np.random.seed(0)
     random.seed(0)
 
 
 def pytest_collection_finish():
-    """Excludes millions of lasting objects of imported libraries from garbage collection."""
+    """Excludes millions of long-lived objects of imported libraries from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With --dist loadgroup, the tests of a file share a process and its files. So do those of native/, which would
-    wait for each other's build, and of samples/, which share imports. The tests of ops/, which share nothing, come last
-    and fill the remaining time of the processes."""
+    """With --dist loadgroup, one process runs all tests of a file, all of native/ (which would wait for each other's
+    build) and all of samples/ (which share imports). The tests of ops/ are independent and run last, in any free
+    process."""
     deselect_other_shards(config, items)
     items.sort(key=lambda item: Path(item.path).parent.name == "ops")
     for item in items:
@@ -136,27 +136,27 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(autouse=True)
-def no_defect_behind_the_python_package(monkeypatch):
-    """A crash of the command inside the package also fails a test that expects a WhenceError. The package runs its
-    commands by the command server, like the tests."""
+def fail_on_defects_in_package_commands(monkeypatch):
+    """A crash of the command in the package also fails a test that expects a WhenceError. The package uses the command
+    server, like the tests."""
     package = sys.modules.get("whence.command.process")
     if package is None:
         return
     translate = package.from_command
     monkeypatch.setattr(package, "run", run_for_package(package.run))
 
-    def checked(output: str, error: str, code: int):
+    def translate_checked(output: str, error: str, code: int):
         try:
             command.require_no_defect(code, error + output, "whence, run by the Python package")
         except AssertionError as defect:
             pytest.fail(str(defect))  # not caught by any `except Exception` between here and the test
         return translate(output, error, code)
 
-    monkeypatch.setattr(package, "from_command", checked)
+    monkeypatch.setattr(package, "from_command", translate_checked)
 
 
 def run_for_package(run):
-    """The servers have already loaded LibTorch from the package's folder."""
+    """Returns a `run` for the package that uses the command server, which has already loaded this LibTorch."""
     def run_quickly(arguments: list[str], variables: dict):
         if arguments[0] != str(command.BINARY):
             return run(arguments, variables)
@@ -181,7 +181,7 @@ class Small(torch.nn.Module):
 
 @pytest.fixture(scope="session")
 def small_archive(tmp_path_factory):
-    """A traced Small whose archive stores the traced input; tests must not change it."""
+    """Returns the archive of a traced Small, which includes the traced input; tests must not change it."""
     path = tmp_path_factory.mktemp("small") / "small.pt"
     torch.manual_seed(0)
     with warnings.catch_warnings():
@@ -192,7 +192,7 @@ def small_archive(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_export(small_archive, tmp_path_factory):
-    """The export of Small: (ONNX file, sidecar)."""
+    """Returns the export of Small: (ONNX file, sidecar)."""
     folder = tmp_path_factory.mktemp("small_export")
     model, sidecar = folder / "small.onnx", folder / "small.whence.json"
     command.run("export", small_archive, "-o", model, "--sidecar-out", sidecar)

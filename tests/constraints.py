@@ -1,4 +1,4 @@
-"""Reads the constraints on input sizes that an exported file states."""
+"""Reads the constraints on input sizes from an exported file."""
 
 import json
 from pathlib import Path
@@ -7,5 +7,5 @@ import onnx
 
 
 def constraints_of(path: Path) -> list[str]:
-    written = {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
-    return json.loads(written.get("pkg.whence.constraints", "[]"))
+    metadata = {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
+    return json.loads(metadata.get("pkg.whence.constraints", "[]"))

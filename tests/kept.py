@@ -1,5 +1,5 @@
-"""Keeps files that PyTorch and other tools create for tests in the build folder between runs; whence creates none of
-them. Their folder is named after their sources, the packages and Python; after a change they are created again."""
+"""Caches files that PyTorch and other tools, but not whence, create for tests. The cache is in the build folder. If the
+sources of a file, a package or Python change, the file is created again."""
 
 import functools
 import hashlib
@@ -17,29 +17,29 @@ FOLDER = command.ROOT / "build" / "kept"
 
 @functools.cache
 def environment_text() -> str:
-    """Returns Python's version, every package with its version, and the tree's path, which is in the files."""
+    """Returns the versions of Python and all packages, and the path of the tree, which the files contain."""
     packages = sorted(path.name for path in Path(sysconfig.get_path("purelib")).glob("*-info"))
     return "\n".join([sys.version, str(command.ROOT), *packages])
 
 
 @functools.cache
 def folder(name: str, *sources: Path) -> Path:
-    """Returns a folder for the results of the code in `sources`; results of other code under this name are removed."""
+    """Returns the folder of files created by `sources`; removes files of earlier sources under this name."""
     digest = hashlib.sha256(environment_text().encode())
     for path in sorted([Path(__file__), Path(__file__).with_name("torch_caches.py"), *sources]):
         digest.update(f"\n{path} {path.stat().st_size}\n".encode() + path.read_bytes())
-    chosen = FOLDER / name / digest.hexdigest()[:20]
-    chosen.mkdir(parents=True, exist_ok=True)
-    for other in chosen.parent.iterdir():
-        if other != chosen:
+    current = FOLDER / name / digest.hexdigest()[:20]
+    current.mkdir(parents=True, exist_ok=True)
+    for other in current.parent.iterdir():
+        if other != current:
             shutil.rmtree(other, ignore_errors=True)
-    return chosen
+    return current
 
 
 def made(path: Path, make: Callable[[Path], object]) -> Path:
-    """Returns `path` after creating it by `make` if necessary, elsewhere first, so that no partial file remains."""
+    """Returns `path`; if it is missing, `make` first creates it in a temporary folder, so no partial file remains."""
     if not path.exists():
-        with tempfile.TemporaryDirectory(dir=path.parent) as elsewhere:
-            make(Path(elsewhere) / path.name)
-            (Path(elsewhere) / path.name).rename(path)
+        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+            make(Path(temporary) / path.name)
+            (Path(temporary) / path.name).rename(path)
     return path

@@ -1,5 +1,5 @@
-"""The work of the command without PyTorch, from a torch.export archive to a profile by module: one sequence for every
-build of the command."""
+"""Runs the subcommands that need no PyTorch, from the recording of a torch.export archive to a profile by module. Every
+build of the command is tested with this sequence."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def save_archive(path: Path) -> None:
 
 
 def strip_names(source: Path, target: Path) -> None:
-    """Writes the file without names and metadata, as some tools do."""
+    """Writes the file without node names and metadata, like some tools."""
     model = onnx.load(source)
     del model.metadata_props[:]
     for number, node in enumerate(model.graph.node):
@@ -37,7 +37,7 @@ def strip_names(source: Path, target: Path) -> None:
 
 
 def measure(model: Path, profile: Path) -> None:
-    """Runs the model in ONNX Runtime, which writes the profile."""
+    """Runs the model in ONNX Runtime and writes its profile."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(profile.with_suffix(""))
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
@@ -47,7 +47,7 @@ def measure(model: Path, profile: Path) -> None:
 
 
 def check(whence: Callable[..., str], folder: Path) -> dict[str, bytes]:
-    """Runs `whence`, a function that runs the command in the folder and returns its output. Returns written files."""
+    """Returns the written files. `whence` runs the command in the folder and returns its output."""
     save_archive(folder / "m.pt2")
     whence("record", "m.pt2", "-o", "m.whence.json")
     whence("export", "m.pt2", "-o", "plain.onnx", "--sidecar-out", "exported.whence.json")
@@ -56,8 +56,8 @@ def check(whence: Callable[..., str], folder: Path) -> dict[str, bytes]:
     assert annotated["matched"] == annotated["nodes"] > 4
     coverage = json.loads(whence("validate", "m.onnx", "--json"))["coverage"]
     assert coverage["covered"] == coverage["nodes"]
-    shown = whence("show", "m.onnx")
-    assert "Block" in shown and "LayerNorm" in shown
+    text = whence("show", "m.onnx")
+    assert "Block" in text and "LayerNorm" in text
     name = next(node.name for node in onnx.load(folder / "m.onnx").graph.node if node.op_type == "LayerNormalization")
     assert "torch.nn.modules.normalization.LayerNorm" in whence("explain", "m.onnx", name)
     assert "Block" in whence("functions", "m.onnx", "--types", "Block", "-o", "functions.onnx")
@@ -65,7 +65,8 @@ def check(whence: Callable[..., str], folder: Path) -> dict[str, bytes]:
     measured = json.loads(whence("profile", "m.onnx", "--profile", "profile.json", "--json"))
     assert {row["path"] for row in measured["modules"]} >= {"0.dense", "1.norm"}
     whence("report", "m.onnx", "-o", "m.html")
-    written = {name: (folder / name).read_bytes() for name in ("plain.onnx", "m.whence.json", "m.onnx", "functions.onnx")}
+    written = ("plain.onnx", "m.whence.json", "m.onnx", "functions.onnx")
+    contents = {name: (folder / name).read_bytes() for name in written}
     assert len((folder / "m.html").read_bytes()) > 10_000
-    return written
+    return contents
 

@@ -1,4 +1,4 @@
-"""Compares results with the expected ones: equal number, dtypes and shapes, and values as close as the dtype allows.
+"""Compares results with expected results: equal number, dtypes and shapes, and values within the dtype's precision.
 Used by every comparison with PyTorch."""
 
 from typing import Sequence
@@ -6,7 +6,7 @@ from typing import Sequence
 import numpy as np
 import torch
 
-# (relative, absolute): some units in the last place, for rounding within an operator.
+# (relative, absolute): a few units in the last place, for rounding within an operator.
 TOLERANCES = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2), torch.float32: (1e-5, 1e-5),
               torch.float64: (1e-9, 1e-9)}
 
@@ -24,14 +24,16 @@ def greatest(tensor: torch.Tensor) -> float:
 def assert_same_results(actual: Sequence, expected: Sequence, tolerance: tuple[float, float] | None = None,
                         scaled: bool = False) -> None:
     """Integers and booleans must be equal. `tolerance` (relative, absolute) replaces the dtype's tolerance for floating
-    results. With `scaled`, the absolute tolerance is relative to a result's greatest number, as for complete models, in
-    which a result near 0 is the difference of large ones."""
+    results. With `scaled`, the absolute tolerance is relative to a result's greatest number. Complete models need this,
+    because their values near 0 are differences of large numbers."""
     assert len(actual) == len(expected), f"{len(actual)} results, not {len(expected)}"
-    for place, (ours, theirs) in enumerate(zip(map(as_tensor, actual), map(as_tensor, expected), strict=True)):
-        assert ours.dtype == theirs.dtype, f"result {place} has dtype {ours.dtype}, not {theirs.dtype}"
-        assert ours.shape == theirs.shape, f"result {place} has shape {list(ours.shape)}, not {list(theirs.shape)}"
+    for index, (result, reference) in enumerate(zip(map(as_tensor, actual), map(as_tensor, expected), strict=True)):
+        assert result.dtype == reference.dtype, f"result {index} has dtype {result.dtype}, not {reference.dtype}"
+        assert result.shape == reference.shape, (
+            f"result {index} has shape {list(result.shape)}, not {list(reference.shape)}")
         relative, absolute = 0.0, 0.0
-        if theirs.is_floating_point():
-            relative, absolute = tolerance or TOLERANCES[theirs.dtype]
-        torch.testing.assert_close(ours, theirs, rtol=relative, atol=absolute * (greatest(theirs) if scaled and absolute else 1),
-                                   equal_nan=True, msg=lambda text, place=place: f"result {place}: {text}")
+        if reference.is_floating_point():
+            relative, absolute = tolerance or TOLERANCES[reference.dtype]
+        torch.testing.assert_close(result, reference, rtol=relative,
+                                   atol=absolute * (greatest(reference) if scaled and absolute else 1),
+                                   equal_nan=True, msg=lambda text, index=index: f"result {index}: {text}")

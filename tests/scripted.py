@@ -14,12 +14,12 @@ def export(model, tmp_path, *options, code=0):
     archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
     torch.jit.script(model().eval()).save(str(archive))
     np.savez(tmp_path / "inputs.npz", x=torch.rand(6, 4).numpy(), n=np.array(3))
-    done = command.run("export", archive, "-o", path, "--inputs", tmp_path / "inputs.npz", *options, code=code)
+    completed = command.run("export", archive, "-o", path, "--inputs", tmp_path / "inputs.npz", *options, code=code)
     if code == 0:
         results = onnx.load(path, load_external_data=False).graph.output
         may_be_none = any(result.type.HasField("optional_type") for result in results)  # onnx does not infer it
         onnx.checker.check_model(path, full_check=not may_be_none)
-    return path, done.stderr
+    return path, completed.stderr
 
 
 def flat(result):
@@ -34,8 +34,9 @@ def flat(result):
 
 def assert_equal(path, model, x, n):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    got = session.run(None, {"x": x.numpy(), "n": n.numpy()})
+    actual = session.run(None, {"x": x.numpy(), "n": n.numpy()})
     expected = flat(model(x, n))
-    assert [isinstance(one, list) for one in got] == [isinstance(want, list) for want in expected]
-    for one, want in zip(got, expected, strict=True):
-        assert_same_results(*(each if isinstance(each, list) else [each] for each in (one, want)), (1e-5, 1e-6))
+    assert [isinstance(result, list) for result in actual] == [isinstance(reference, list) for reference in expected]
+    for result, reference in zip(actual, expected, strict=True):
+        assert_same_results(*(value if isinstance(value, list) else [value] for value in (result, reference)),
+                            (1e-5, 1e-6))

@@ -1,9 +1,9 @@
-"""Reads a sidecar (schema/sidecar.schema.json) into rows with names, as far as the tests need it."""
+"""Reads the tables of a sidecar (schema/sidecar.schema.json) that tests need, as rows with names."""
 
 import json
 from pathlib import Path
 
-# The columns with one or several indices into the strings table.
+# Columns that contain one or several indices into the strings table.
 TEXT = {
     "symbols": {"name"}, "modules": {"path", "type", "aliases"}, "frames": {"file", "function", "text"},
     "parameters": {"name", "aliases"}, "constants": {"name"}, "values": {"name"}, "inputs": {"name"},
@@ -17,7 +17,7 @@ class Sidecar:
         self.strings = self.raw["strings"]
 
     def table(self, name: str) -> list[dict]:
-        """Returns the rows of a table as dicts, with strings instead of their indices."""
+        """Returns the rows of a table as dicts, with strings instead of indices."""
         columns, texts = self.raw[name]["columns"], TEXT.get(name, set())
         return [{column: self.text(cell) if column in texts else cell
                  for column, cell in zip(columns, row, strict=True)}

@@ -1,5 +1,5 @@
-"""The tests that may be skipped, how many, and why. A skip that is not in the table fails the run, so that a test which
-stops running is detected."""
+"""Lists which tests may be skipped, how many, and why. Any other skip fails the run, so that no test stops running
+unnoticed."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -12,8 +12,8 @@ class Skip:
     at_most: int
 
 
-# For an operator that torch.export replaces by others, the row states so (not_in_archives); for a package that is not
-# available on every machine, the reason states how to install it.
+# Cases of operators that torch.export replaces with others state the reason (not_in_archives). Packages that are not
+# available on every machine have a reason that states how to install them.
 TABLE = (
     Skip("ops/test_archives.py::*", "*", 70),
     Skip("ops/test_matrix.py::*", "*", 2000),
@@ -23,7 +23,7 @@ TABLE = (
     Skip("guards/test_release.py::*", "the archives of a static command are not installed*", 10),
     Skip("python/test_wheel.py::*", "no environment of *", 1),
     Skip("guards/test_release.py::*", "no environment of *", 1),
-    Skip("*", "this system lets nobody but root change the root*", 2),
+    Skip("*", "only root may change the root of a process*", 2),
     Skip("cross/*", "no command for aarch64 *", 10),
     Skip("export/test_exported_programs.py::*", "torch.export fixes the length of a packed sequence", 1),
     Skip("python/test_lowered_programs.py::*", "torch.jit.trace has no nested vmap", 1),

@@ -1,4 +1,4 @@
-"""splitmix64 by the recipe of docs/values.md, in Python integers; it selects the elements of both kinds of sketches."""
+"""splitmix64 as specified in docs/values.md, which selects the elements of both kinds of sketches."""
 
 
 def splitmix(i: int) -> int:

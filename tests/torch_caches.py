@@ -1,5 +1,5 @@
-"""Caches constant results that PyTorch's exporters compute again at every call, which takes most of their time for
-small models."""
+"""Caches constant results that PyTorch's exporters recompute in every call. For small models, this takes most of their
+time."""
 
 import functools
 import logging
@@ -28,8 +28,8 @@ def share_translations() -> None:
     the first one of its opset, so that translations added by a test stay in its own copy."""
     parsed = functools.cache(ONNXRegistry.from_torchlib)
 
-    def from_torchlib(*opset, **named) -> ONNXRegistry:
-        first = parsed(*opset, **named)
+    def from_torchlib(*opset, **options) -> ONNXRegistry:
+        first = parsed(*opset, **options)
         registry = ONNXRegistry()
         registry._opset_version = first.opset_version
         registry.functions = {target: list(translations) for target, translations in first.functions.items()}
@@ -52,22 +52,22 @@ def share_type_hints() -> None:
 
 
 def share_operators() -> None:
-    """Each decomposition looks up the thousand composite C++ operators in torch.ops for every namespace. Here they are
-    looked up again only after a library has registered one."""
-    look_up, known = utils._materialize_cpp_cia_ops, []
+    """Each decomposition looks up the thousand composite C++ operators in torch.ops for every namespace. Here, they are
+    looked up again only after a library has registered another one."""
+    look_up, previous = utils._materialize_cpp_cia_ops, []
 
     def look_up_new() -> None:
         registered = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
-        if registered != known:
+        if registered != previous:
             look_up()
-            known[:] = registered
+            previous[:] = registered
 
     utils._materialize_cpp_cia_ops = look_up_new
 
 
 def skip_annotations() -> None:
-    """Each decomposition registers six thousand kernels, twice, and PyTorch evaluates the annotations of a helper
-    function for every one."""
+    """Each decomposition registers six thousand kernels twice, and for each, PyTorch evaluates the annotations of a
+    helper function."""
     register = OperatorBase.py_impl
 
     def py_impl(self, key) -> Callable:

@@ -8,11 +8,11 @@ from models import baselines, zoo
 
 
 def test_the_stored_table_covers_the_zoo():
-    assert baselines.stored()["nodes"].keys() == zoo.MODELS.keys()
+    assert baselines.read_table()["nodes"].keys() == zoo.MODELS.keys()
 
 
-def test_the_row_of_bert_tiny_is_up_to_date():
-    assert baselines.stored()["nodes"]["bert_tiny"] == baselines.measure("bert_tiny")
+def test_row_of_bert_tiny_is_current():
+    assert baselines.read_table()["nodes"]["bert_tiny"] == baselines.measure("bert_tiny")
 
 
 @pytest.mark.parametrize("name", ["bert_tiny", "shared_block"])

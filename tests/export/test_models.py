@@ -98,7 +98,7 @@ def test_another_size_equals_pytorch_or_is_refused(name, shape):
 
 def test_node_count_is_near_the_best_exporters(name, shape):
     node_count = baselines.count_nodes(load_exported(name, shape).graph)
-    best = min(count for count in baselines.stored()["nodes"][name][shape].values() if count is not None)
+    best = min(count for count in baselines.read_table()["nodes"][name][shape].values() if count is not None)
     assert node_count <= 1.1 * best
 
 

@@ -75,7 +75,7 @@ def feed(part: Part, values: dict) -> dict:
     may begin after a reshape, or read a value computed from another module's parameter."""
     feeds = {}
     for name in part.inputs:
-        match = next((tensor for tensor in part.call.read if is_near(values[name], tensor)), None)
+        match = next((tensor for tensor in part.call.inputs if is_near(values[name], tensor)), None)
         feeds[name] = values[name] if match is None else match.numpy()
     return feeds
 
@@ -83,8 +83,8 @@ def feed(part: Part, values: dict) -> dict:
 def is_result(call: calls.Call, results: list[np.ndarray]) -> bool:
     """Returns true if the part computes one of the module's results (it omits results that nothing reads, such as the
     last state of an LSTM), or if the module returns its inputs."""
-    computed = [any(is_near(result, tensor) for result in results) for tensor in call.returned]
-    passed_through = [any(is_same(tensor, read) for read in call.read) for tensor in call.returned]
+    computed = [any(is_near(result, tensor) for result in results) for tensor in call.results]
+    passed_through = [any(is_same(tensor, argument) for argument in call.inputs) for tensor in call.results]
     return any(computed) or all(passed_through)
 
 
@@ -109,5 +109,5 @@ def test_every_call_of_every_module_returns_the_values_of_the_hook(name, form, t
     for call in extracts.empty:
         on_recorded_inputs = next(observed for observed in calls.observe(entry.model(), entry.inputs(entry.first))
                                   if (observed.module, observed.number) == (call.module, call.number))
-        for tensor, recorded in zip(call.returned, on_recorded_inputs.returned, strict=True):
-            assert any(is_same(tensor, read) for read in call.read) or is_same(tensor, recorded), call.module
+        for tensor, recorded in zip(call.results, on_recorded_inputs.results, strict=True):
+            assert any(is_same(tensor, argument) for argument in call.inputs) or is_same(tensor, recorded), call.module

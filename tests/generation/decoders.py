@@ -1,6 +1,6 @@
-"""Common language models, small and with random weights, with each kind of attention, position and cache.
+"""Small language models with random weights: every common kind of attention, position encoding and cache.
 
-    DECODERS["llama"]() -> transformers' model in eval mode; its next twenty tokens are not one repeated token
+    DECODERS["llama"]() -> a transformers model in eval mode, which does not repeat one token twenty times
 """
 
 import torch
@@ -45,7 +45,7 @@ def whisper():
 
 
 def qwen2_vl():
-    """Expects positions of three kinds, [3, batch, sequence]."""
+    """Expects position ids of shape [3, batch, sequence]: time, height and width."""
     text = {**SIZES, "num_key_value_heads": 2, "rope_parameters": {
         "rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}}
     return _small("Qwen2VLForConditionalGeneration", text_config=text, vision_config={

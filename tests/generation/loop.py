@@ -1,9 +1,10 @@
-"""Greedy generation by ONNX Runtime from one exported file, and by PyTorch: equal tokens for twenty steps, or close
-logits if two tokens nearly tie.
+"""Compares twenty steps of greedy generation by ONNX Runtime with PyTorch: tokens must be equal, or logits close if two
+tokens nearly tie.
 
     program = whence.export(model, (), kwargs=filled_call(model, mask=True, positions=False))
     tokens, mask = prompt(3, padded=True)
-    differences(lambda forced: in_runtime(program.path, tokens, mask, forced), by_generate(model, tokens, mask))   # []
+    differences(lambda forced: generate_onnx(program.path, tokens, mask, forced),
+                generate_torch(model, tokens, mask))   # []
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ import onnxruntime
 import torch
 
 STEPS = 20
-TOLERANCE = 2e-4  # of the largest logit
+TOLERANCE = 2e-4  # relative to the largest logit
 
 
 def prompt(batch: int, padded: bool, length: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,10 +28,10 @@ def filled_call(model, mask: bool, positions: bool, batch: int = 2, past: int = 
     """Returns the arguments of a step with a filled cache, for `whence.export`."""
     tokens = torch.randint(3, 200, (batch, past + sequence), generator=torch.Generator().manual_seed(7))
     with torch.no_grad():
-        before = model(input_ids=tokens[:, :past], use_cache=True)
-    name = "past_key_values" if "past_key_values" in before else "cache_params"
-    call = {"input_ids": tokens[:, past:], name: before[name]}
-    if mask:  # a state stores no mask, so the model expects the step's
+        prefill = model(input_ids=tokens[:, :past], use_cache=True)
+    name = "past_key_values" if "past_key_values" in prefill else "cache_params"
+    call = {"input_ids": tokens[:, past:], name: prefill[name]}
+    if mask:  # a state-space cache stores no mask: pass the step's
         call["attention_mask"] = torch.ones_like(tokens if name == "past_key_values" else call["input_ids"])
     if positions:
         call["position_ids"] = torch.arange(past, past + sequence).expand(batch, -1).contiguous()
@@ -41,15 +42,15 @@ def positions_of(mask: torch.Tensor) -> torch.Tensor:
     return (mask.cumsum(1) - 1).clamp(min=0)
 
 
-def in_runtime(path, tokens, mask, forced=None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns tokens [batch, STEPS] and their logits [batch, STEPS, vocabulary]. ``forced``: tokens to continue with.
+def generate_onnx(path, tokens, mask, forced=None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns tokens [batch, STEPS] and their logits [batch, STEPS, vocabulary]. ``forced``: tokens to feed instead.
 
     If the file expects one token at a time, the prompt is fed token by token.
     """
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    inputs = {each.name: each for each in session.get_inputs()}
-    outputs = [each.name for each in session.get_outputs()]
-    cache = {name: empty_cache(each, len(tokens)) for name, each in inputs.items() if "." in name}
+    inputs = {value.name: value for value in session.get_inputs()}
+    outputs = [value.name for value in session.get_outputs()]
+    cache = {name: empty_cache(value, len(tokens)) for name, value in inputs.items() if "." in name}
     one_by_one = inputs["input_ids"].shape[1] == 1
     step_mask = "attention_mask" in inputs and inputs["attention_mask"].shape[1] in (1, "sequence")
     generated, logits, past, pending = [], [], 0, tokens
@@ -58,7 +59,7 @@ def in_runtime(path, tokens, mask, forced=None) -> tuple[torch.Tensor, torch.Ten
         mask_so_far = mask[:, :past + step.shape[1]]
         feed = {"input_ids": step, "attention_mask": mask_so_far[:, past:] if step_mask else mask_so_far,
                 "position_ids": positions_of(mask_so_far)[:, past:]}
-        feed = {name: each.numpy() for name, each in feed.items() if name in inputs}
+        feed = {name: tensor.numpy() for name, tensor in feed.items() if name in inputs}
         results = dict(zip(outputs, session.run(None, {**feed, **cache}), strict=True))
         cache = {name: results["present." + name.partition(".")[2]] for name in cache}
         past += step.shape[1]
@@ -77,8 +78,8 @@ def empty_cache(value, batch: int) -> np.ndarray:
     return np.zeros([sizes.get(size, size) for size in value.shape], np.float32)
 
 
-def by_generate(model, tokens, mask, **arguments) -> tuple[torch.Tensor, torch.Tensor]:
-    from transformers import GenerationMixin  # some models override generate() with more steps
+def generate_torch(model, tokens, mask, **arguments) -> tuple[torch.Tensor, torch.Tensor]:
+    from transformers import GenerationMixin  # some models add steps in their own generate()
 
     result = GenerationMixin.generate(model, **(arguments or {"input_ids": tokens, "attention_mask": mask}),
                                       max_new_tokens=STEPS, do_sample=False, output_logits=True,
@@ -86,8 +87,8 @@ def by_generate(model, tokens, mask, **arguments) -> tuple[torch.Tensor, torch.T
     return result.sequences[:, -STEPS:], torch.stack(result.logits, 1)
 
 
-def by_model(model, tokens, mask) -> tuple[torch.Tensor, torch.Tensor]:
-    """Generates without position ids: the model derives them from its cache, generate() would from the mask."""
+def step_torch(model, tokens, mask) -> tuple[torch.Tensor, torch.Tensor]:
+    """Generates without position ids, which the model derives from its cache and generate() from the mask."""
     generated, logits, cache, step = [], [], None, tokens
     for _ in range(STEPS):
         with torch.no_grad():
@@ -107,5 +108,5 @@ def differences(generate, expected, tolerance: float = TOLERANCE) -> list[str]:
     if not torch.equal(tokens, expected[0]):
         _, logits = generate(expected[0])
     worst = (logits - expected[1]).abs().max().item() / expected[1].abs().max().item()
-    return [] if worst <= tolerance else [f"logits differ by {worst:.1e} of the largest, and tokens "
-                                          f"{'do not' if torch.equal(tokens, expected[0]) else 'do'}"]
+    return [] if worst <= tolerance else [f"logits differ by {worst:.1e} of the largest logit; tokens "
+                                          f"{'are equal' if torch.equal(tokens, expected[0]) else 'differ'}"]

@@ -8,7 +8,7 @@ import torch
 import whence
 
 from generation.decoders import DECODERS, granite_hybrid, minimax, qwen2_vl
-from generation.loop import by_generate, by_model, differences, filled_call, in_runtime, prompt
+from generation.loop import differences, filled_call, generate_onnx, generate_torch, prompt, step_torch
 
 QUICK = {("llama", True, True), ("gpt2", True, False), ("mistral", False, False)}
 CASES = [pytest.param(name, mask, positions, id=f"{name}-{'mask' if mask else 'no-mask'}-"
@@ -19,16 +19,16 @@ CASES = [pytest.param(name, mask, positions, id=f"{name}-{'mask' if mask else 'n
 
 
 @pytest.mark.parametrize("name, mask, positions", CASES)
-def test_twenty_tokens(name, mask, positions):
+def test_twenty_tokens_match_transformers(name, mask, positions):
     model = DECODERS[name]()
-    # A state-space model runs different code for a prompt and for one token: the file contains the example's code.
+    # A state-space model runs different code for a prompt and for one token; the file contains the example's path.
     program = whence.export(model, (), kwargs=filled_call(model, mask, positions, sequence=1 if name == "mamba" else 3))
     for batch, padded in ((1, False), (3, mask)):
         tokens, row_mask = prompt(batch, padded)
-        expected = by_model(model, tokens, row_mask) if padded and mask and not positions and name != "mamba" else \
-            by_generate(model, tokens, row_mask)
+        expected = step_torch(model, tokens, row_mask) if padded and mask and not positions and name != "mamba" else \
+            generate_torch(model, tokens, row_mask)
         assert torch.unique(expected[0]).numel() > 3  # not one repeated token
-        assert not differences(lambda forced: in_runtime(program.path, tokens, row_mask, forced), expected)
+        assert not differences(lambda forced: generate_onnx(program.path, tokens, row_mask, forced), expected)
 
 
 def llama_call(**changes):
@@ -46,7 +46,7 @@ def test_axes_are_proposed_and_reported(backend, caplog):
     model, call = llama_call()
     program = whence.export(model, (), kwargs=call, backend=backend)
     assert program.dynamic_axes == PROPOSED
-    message = next(each.getMessage() for each in caplog.records if "proposed" in each.getMessage())
+    message = next(record.getMessage() for record in caplog.records if "proposed" in record.getMessage())
     assert "input_ids [0: batch, 1: sequence]" in message and "past+sequence" in message
 
 
@@ -57,7 +57,7 @@ def test_axes_from_the_caller_replace_the_proposal():
     assert whence.export(model, (), kwargs=call, dynamic_axes=rows).dynamic_axes == rows
 
 
-def test_a_sum_of_sizes_that_the_caller_names():
+def test_caller_names_an_axis_as_a_sum():
     model, call = llama_call()
     axes = {"input_ids": {1: "new"}, "attention_mask": {1: "past + new"}}
     program = whence.export(model, (), kwargs=call, dynamic_axes=axes | {
@@ -68,7 +68,7 @@ def test_a_sum_of_sizes_that_the_caller_names():
         torch.testing.assert_close(program(**other)[0], model(**other).logits, rtol=1e-3, atol=1e-3)
 
 
-def test_auto_without_a_cache():
+def test_auto_proposes_axes_without_a_cache():
     model = DECODERS["llama"]()
     call = {"input_ids": torch.randint(3, 200, (2, 5)), "attention_mask": torch.ones(2, 5, dtype=torch.long)}
     program = whence.export(model, (), kwargs={**call, "use_cache": False}, dynamic_shapes="auto")
@@ -76,14 +76,14 @@ def test_auto_without_a_cache():
 
 
 @pytest.mark.matrix
-def test_a_size_that_the_model_fixes_is_reported():
+def test_size_fixed_by_the_model_is_reported():
     model = DECODERS["mamba"]()
     call = filled_call(model, mask=False, positions=False, sequence=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model, (), kwargs=call)
     assert program.dynamic_axes["input_ids"] == {0: "batch"}
-    assert any("the model fixes input_ids [1: sequence]" in str(each.message) for each in caught)
+    assert any("the model fixes input_ids [1: sequence]" in str(warning.message) for warning in caught)
 
 
 def qwen2_vl_call(model, batch, past, sequence):
@@ -91,13 +91,13 @@ def qwen2_vl_call(model, batch, past, sequence):
     tokens = torch.randint(3, 200, (batch, past + sequence), generator=torch.Generator().manual_seed(batch))
     positions = torch.arange(past + sequence) // torch.tensor([1, 2, 3])[:, None, None].expand(3, batch, 1)
     with torch.no_grad():
-        before = model(input_ids=tokens[:, :past], position_ids=positions[..., :past].contiguous(), use_cache=True)
+        prefill = model(input_ids=tokens[:, :past], position_ids=positions[..., :past].contiguous(), use_cache=True)
     return {"input_ids": tokens[:, past:], "attention_mask": torch.ones_like(tokens),
-            "position_ids": positions[..., past:].contiguous(), "past_key_values": before.past_key_values}
+            "position_ids": positions[..., past:].contiguous(), "past_key_values": prefill.past_key_values}
 
 
-@pytest.mark.parametrize("batch", [2, pytest.param(3, marks=pytest.mark.matrix)])  # 3: equal to the number of kinds
-def test_positions_of_three_kinds(batch):
+@pytest.mark.parametrize("batch", [2, pytest.param(3, marks=pytest.mark.matrix)])  # 3 is also the size of axis 0
+def test_position_ids_with_three_components(batch):
     model = qwen2_vl()
     program = whence.export(model, (), kwargs=qwen2_vl_call(model, batch, 4, 3))
     assert program.dynamic_axes["position_ids"] == {1: "batch", 2: "sequence"}
@@ -111,7 +111,7 @@ def test_positions_of_three_kinds(batch):
 
 @pytest.mark.matrix
 def test_experts_after_a_state_space_layer():
-    """The number of experts follows from their weights, although the number of groups is unknown."""
+    """The number of experts is inferred from their weights, although the number of groups is unknown."""
     model = granite_hybrid()
     program = whence.export(model, (), kwargs=filled_call(model, mask=True, positions=False, sequence=1))
     other = filled_call(model, mask=True, positions=False, batch=3, past=5, sequence=4)
@@ -121,8 +121,8 @@ def test_experts_after_a_state_space_layer():
 
 
 @pytest.mark.matrix
-def test_a_proposed_axis_at_which_the_trace_fails_is_fixed():
-    """The blocks of tokens are a Python loop, so the file has the example's number of blocks."""
+def test_proposed_axis_is_fixed_if_tracing_fails():
+    """A Python loop iterates over the token blocks, so the file has the example's number of blocks."""
     model = minimax()
     program = whence.export(model, (), kwargs=filled_call(model, mask=False, positions=False, sequence=9))
     assert program.dynamic_axes["input_ids"] == {0: "batch"}
@@ -131,8 +131,8 @@ def test_a_proposed_axis_at_which_the_trace_fails_is_fixed():
         torch.testing.assert_close(program(**other)[0], model(**other).logits, rtol=1e-3, atol=1e-3)
 
 
-def windowed(past):
-    """Returns Mistral and a call with its own cache, a window of 7 tokens."""
+def sliding_call(past):
+    """Returns Mistral and a call with its cache, which has a sliding window of 7 tokens."""
     from transformers import DynamicCache
 
     model = DECODERS["mistral"]()
@@ -143,20 +143,21 @@ def windowed(past):
     return model, {"input_ids": ids[:, past:], "past_key_values": cache}
 
 
-def test_a_window_keeps_every_key():
-    model, call = windowed(4)
+def test_sliding_window_without_dropped_keys():
+    model, call = sliding_call(4)
     program = whence.export(model, (), kwargs=call, verify=True)
     assert program.verification.ok
     # The caller's cache is unchanged.
     assert type(call["past_key_values"].layers[0]).__name__ == "DynamicSlidingWindowLayer"
-    torch.testing.assert_close(program(**windowed(3)[1])[0], model(**windowed(3)[1]).logits, rtol=1e-3, atol=1e-3)
-    with pytest.raises(whence.WhenceError, match="has seen 9 tokens and holds 6") as raised:
-        program(**windowed(9)[1])
+    torch.testing.assert_close(program(**sliding_call(3)[1])[0], model(**sliding_call(3)[1]).logits, rtol=1e-3,
+                               atol=1e-3)
+    with pytest.raises(whence.WhenceError, match="9 tokens") as raised:
+        program(**sliding_call(9)[1])
     assert raised.value.code == "E0104" and "DynamicCache()" in raised.value.remedy
 
 
-def test_a_window_with_dropped_keys_has_a_fixed_length():
-    model, call = windowed(9)
+def test_sliding_window_with_dropped_keys_has_a_fixed_length():
+    model, call = sliding_call(9)
     program = whence.export(model, (), kwargs=call)  # the file fixes the number of tokens
     assert program.dynamic_axes["past_key_values.0.key"] == {0: "batch"}
     with pytest.raises(whence.WhenceError, match="sliding window") as raised:

@@ -1,4 +1,4 @@
-"""`whence.share_weights`: models of one folder use one file of weights, which stores equal weights once."""
+"""`whence.share_weights`: models in one folder share a file that stores equal weights once."""
 
 import numpy as np
 import onnx
@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def save_sum(path, **weights):
-    """Saves the model y = x + each weight, in order."""
+    """Saves a model that adds each weight to x, in order."""
     nodes, last = [], "x"
     for name in weights:
         nodes.append(helper.make_node("Add", [last, name], [f"after_{name}"]))
@@ -26,7 +26,7 @@ def weight(seed):
     return np.random.default_rng(seed).standard_normal(1000, np.float32)
 
 
-def result(path):
+def run_model(path):
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(
         None, {"x": np.ones(1000, np.float32)})[0]
 
@@ -38,24 +38,24 @@ def models(tmp_path):
 
 
 def test_equal_weights_of_two_models_are_stored_once(models):
-    expected = [result(path) for path in models]
+    expected = [run_model(path) for path in models]
     shared = whence.share_weights(models, "w.data")
     assert shared.shared == ("w",) and shared.saved == 4000 and shared.unused == ()
     assert shared.path == models[0].parent / "w.data" and 12000 <= shared.bytes < 12200
-    for path, each in zip(models, expected, strict=True):
-        assert np.array_equal(result(path), each)
+    for path, result in zip(models, expected, strict=True):
+        assert np.array_equal(run_model(path), result)
 
 
 def test_models_with_external_data(models):
     for path in models:
         onnx.save_model(onnx.load(str(path)), str(path), save_as_external_data=True, location=path.name + ".data")
-    expected = [result(path) for path in models]
+    expected = [run_model(path) for path in models]
     shared = whence.share_weights(models, "w.data")
-    assert [each.name for each in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
+    assert [path.name for path in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
     again = whence.share_weights(models, "w.data")  # the shared file may be replaced
     assert again.bytes == shared.bytes and not again.unused
-    for path, each in zip(models, expected, strict=True):
-        assert np.array_equal(result(path), each)
+    for path, result in zip(models, expected, strict=True):
+        assert np.array_equal(run_model(path), result)
 
 
 def contents(models):
@@ -98,7 +98,7 @@ def test_refusals_change_no_file(models, change, code):
     assert contents(models) == original
 
 
-def test_weights_that_another_model_reads_are_not_replaced(models):
+def test_weights_read_by_another_model_are_not_replaced(models):
     third = save_sum(models[0].parent / "c.onnx", s=weight(3))
     whence.share_weights([*models, third], "w.data")
     original = contents(models)
@@ -106,9 +106,9 @@ def test_weights_that_another_model_reads_are_not_replaced(models):
         whence.share_weights(models, "w.data")
     assert raised.value.code == "E0401" and "c.onnx" in raised.value.remedy
     assert contents(models) == original
-    assert whence.share_weights([*models, third], "w.data").bytes  # allowed: no other model reads the file
+    assert whence.share_weights([*models, third], "w.data").bytes  # allowed, because no other model reads the file
     assert whence.share_weights(models, "v.data").unused == (third.parent / "w.data",)
-    assert np.array_equal(result(third), 1 + weight(3))
+    assert np.array_equal(run_model(third), 1 + weight(3))
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.BFLOAT16, TensorProto.UINT4, TensorProto.BOOL])
@@ -120,5 +120,5 @@ def test_weights_in_typed_fields(dtype, tmp_path):
     onnx.save_model(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]),
                     str(tmp_path / "a.onnx"))
     shared = whence.share_weights([tmp_path / "a.onnx"], "w.data")
-    moved = onnx.load(str(tmp_path / "a.onnx")).graph.initializer[0]
-    assert shared.bytes >= 2001 and np.array_equal(numpy_helper.to_array(moved).astype(int), np.arange(4001) % 2)
+    initializer = onnx.load(str(tmp_path / "a.onnx")).graph.initializer[0]
+    assert shared.bytes >= 2001 and np.array_equal(numpy_helper.to_array(initializer).astype(int), np.arange(4001) % 2)

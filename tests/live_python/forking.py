@@ -1,11 +1,10 @@
-"""Runs test scripts like `python SCRIPT`, in processes forked from one that has imported torch or more: the import
-takes two seconds (transformers three), most of such a script's time.
+"""Runs test scripts like `python SCRIPT`, but in forks of a process that has already imported torch: the import takes
+two seconds (transformers three), most of a test script's time.
 
     python forking.py MODULE...    reads requests, one per line: {"script", "arguments", "environment", "folder",
                                    "output", "error"}; answers each with the exit code, negative for a signal
 
-The script has its own __main__, and its process ends like an interpreter. The script itself loads and starts everything
-else, including the plugin.
+The script is __main__, and its process exits like an interpreter. It loads all other modules and the plugin itself.
 """
 
 import functools
@@ -24,14 +23,14 @@ TIMEOUT = 120
 
 @functools.cache
 def server(*modules: str) -> subprocess.Popen:
-    """Starts the server of this test process; it ends at the end of its standard input."""
+    """Starts the server for this test process; it exits when its standard input is closed."""
     return subprocess.Popen([sys.executable, __file__, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def run(script: Path, folder: Path, *arguments, modules: tuple[str, ...] = ("torch",),
         environment: dict | None = None) -> subprocess.CompletedProcess:
     """Like subprocess.run([sys.executable, script, *arguments], cwd=folder, capture_output=True, text=True,
-    stdin=DEVNULL) with additional environment variables. Modules of the server are already imported."""
+    stdin=DEVNULL) with additional environment variables. `modules` are already imported."""
     serving = server(*modules)
     with tempfile.TemporaryDirectory() as outputs:
         output, error = Path(outputs, "output"), Path(outputs, "error")
@@ -58,7 +57,7 @@ def redirect(request: dict) -> None:
 
 
 def serve() -> dict:
-    """Answers requests until this process ends; returns in each forked process, which then runs a script."""
+    """Forks a process for each request and returns the request there; exits in the server process."""
     for module in sys.argv[1:]:
         importlib.import_module(module)
     if len(os.listdir("/proc/self/task")) > 1:

@@ -1,4 +1,4 @@
-"""The plugin loaded only by torch.ops.load_library, without whence's Python package."""
+"""Records with the plugin loaded by torch.ops.load_library, without whence's Python package."""
 
 import json
 import os
@@ -25,14 +25,14 @@ def recording(path):
         report.update(json.loads(torch.ops.whence.stop()))
 
 
-def described(path) -> list[tuple]:
-    """Returns every operation of a sidecar with its module path, call number and source line."""
+def recorded_operations(path) -> list[tuple]:
+    """Returns (operator, module path, call number, source line) of each operation of a sidecar."""
     sidecar = Sidecar(path)
     modules, scopes = sidecar.table("modules"), sidecar.table("scopes")
     rows = []
     for row in sidecar.operations():
         scope = scopes[row["scope"]]
-        place = row["frames"][0] if row["frames"] else None
+        frame = row["frames"][0] if row["frames"] else None
         rows.append((row["target"], modules[scope["module"]]["path"], scope["call"],
-                     place and (place["file"], place["line"], place["function"])))
+                     frame and (frame["file"], frame["line"], frame["function"])))
     return rows

@@ -1,5 +1,5 @@
-"""Regions and checks that torch.export inserts among the modules of a recaptured program are not modules of the user. A
-user's module may have such a name."""
+"""torch.export inserts submodules for regions and checks when it recaptures a program. They are not reported as the
+user's modules, but user modules with similar names are."""
 
 import torch
 
@@ -26,14 +26,14 @@ def paths(model: torch.nn.Module, folder) -> set[str]:
     return {row["path"] for row in command.run_json("show", folder / "model.json")["modules"]}
 
 
-def test_regions_of_a_recaptured_program(tmp_path):
+def test_inserted_regions_are_not_user_modules(tmp_path):
     program = torch.export.export(torch.nn.Sequential(Region(), Region()), (torch.randn(4, 8),))
-    listed = {entry.fqn for entry in torch.export.export(program.module(), (torch.randn(4, 8),)).module_call_graph}
-    assert any(path.startswith("submod_") for path in listed)  # inserted by PyTorch
+    captured = {entry.fqn for entry in torch.export.export(program.module(), (torch.randn(4, 8),)).module_call_graph}
+    assert any(path.startswith("submod_") for path in captured)  # inserted by PyTorch
     assert paths(program.module(), tmp_path) == {"", "0", "0.linear", "1", "1.linear"}
 
 
-def test_a_module_with_such_a_name(tmp_path):
+def test_user_modules_named_like_regions(tmp_path):
     class Holder(torch.nn.Module):
         def __init__(self):
             super().__init__()

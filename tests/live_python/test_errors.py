@@ -1,4 +1,4 @@
-"""The plugin in separate scripts: errors, and the files that remain."""
+"""Errors of the plugin in separate scripts, and the files that remain afterwards."""
 
 import json
 import subprocess
@@ -33,8 +33,8 @@ def trace(model=None):
 
 
 def script(body: str, folder, code: int = 0, own_process: bool = False) -> str:
-    """Runs HEAD and `body` as a script in `folder`, in its own process; returns its output. With own_process, a new
-    interpreter is started, as for a user."""
+    """Runs HEAD and `body` as a script in `folder` and returns its output. With own_process, starts a new interpreter
+    instead of forking."""
     file = folder.with_suffix(".py")  # torch.jit.script reads the source
     file.write_text(HEAD.format(plugin=str(PLUGIN)) + textwrap.dedent(body))
     if own_process:
@@ -59,7 +59,7 @@ def test_start_twice(tmp_path):
     assert "E0106" in output and "a.whence.json" in output and "try: end it first" in output
 
 
-def test_start_beside_another_threads_recording(tmp_path):
+def test_start_while_another_thread_records(tmp_path):
     """Stopping would end the other thread's recording, so the only remedy is to wait."""
     output = script("""
         import threading
@@ -71,7 +71,7 @@ def test_start_beside_another_threads_recording(tmp_path):
         other.start(), other.join()
         trace()
         whence.stop()
-        whence.start("b.whence.json")  # once the first has ended
+        whence.start("b.whence.json")  # the first recording has ended
         trace()
         whence.stop()
         """, tmp_path)
@@ -88,7 +88,7 @@ def test_stop_without_start_and_without_a_trace(tmp_path):
     assert output.count("E0106") == 2 and "no recording is running" in output and "nothing was traced" in output
 
 
-def test_a_path_that_cannot_be_written(tmp_path):
+def test_unwritable_path_is_refused(tmp_path):
     output = script("""
         try: whence.start("missing/m.whence.json")
         except RuntimeError as error: print(error)
@@ -97,7 +97,7 @@ def test_a_path_that_cannot_be_written(tmp_path):
     assert "E0401" in output and '"recording":false' in output
 
 
-def test_two_processes_to_one_file(tmp_path):
+def test_two_processes_cannot_record_to_one_file(tmp_path):
     output = script(f"""
         import subprocess, sys
         whence.start("m.whence.json")
@@ -119,25 +119,25 @@ def test_two_models_in_one_recording(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_a_numbered_sidecar_replaces_only_sidecars(kind, tmp_path):
-    mine, numbered = tmp_path / "mine.txt", tmp_path / "m.2.whence.json"
-    mine.write_text("mine")
-    numbered.symlink_to(mine) if kind == "link" else numbered.write_text("mine")
-    two = """
+def test_numbered_sidecar_replaces_only_sidecars(kind, tmp_path):
+    user_file, numbered = tmp_path / "user_file.txt", tmp_path / "m.2.whence.json"
+    user_file.write_text("user_file")
+    numbered.symlink_to(user_file) if kind == "link" else numbered.write_text("user_file")
+    two_traces = """
         whence.start("m.whence.json")
         net = Net(); trace(net); trace(torch.nn.Sequential(torch.nn.Linear(4, 2)))
         try: print(whence.stop())
         except RuntimeError as refused: print(refused)
         """
-    output = script(two, tmp_path)
+    output = script(two_traces, tmp_path)
     assert "E0401" in output and "m.2.whence.json" in output
-    assert mine.read_text() == numbered.read_text() == "mine" and numbered.is_symlink() == (kind == "link")
+    assert user_file.read_text() == numbered.read_text() == "user_file" and numbered.is_symlink() == (kind == "link")
     numbered.unlink()
     for _ in range(2):  # the second time, the existing file is a sidecar
-        assert "E0401" not in script(two, tmp_path) and '"whence-sidecar"' in numbered.read_text()[:60]
+        assert "E0401" not in script(two_traces, tmp_path) and '"whence-sidecar"' in numbered.read_text()[:60]
 
 
-def test_a_forward_that_throws(tmp_path):
+def test_forward_that_raises_leaves_a_partial_record(tmp_path):
     output = script("""
         class Bad(Net):
             def forward(self, x):
@@ -149,11 +149,11 @@ def test_a_forward_that_throws(tmp_path):
         print(whence.stop())
         """, tmp_path)
     assert "user's own: no" in output and '"complete":false' in output
-    remaining = sidecar(tmp_path)
-    assert remaining["complete"] is False and len(remaining["operations"]["rows"]) == 1
+    partial = sidecar(tmp_path)
+    assert partial["complete"] is False and len(partial["operations"]["rows"]) == 1
 
 
-def test_a_killed_process(tmp_path):
+def test_killed_process_leaves_a_partial_record(tmp_path):
     script("""
         class Killed(Net):
             def forward(self, x):
@@ -163,13 +163,13 @@ def test_a_killed_process(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
         whence.start("m.whence.json")
         trace(Killed())
-        """, tmp_path, code=-9, own_process=True)  # when to write depends on the cost of the last write
-    remaining = sidecar(tmp_path)
-    assert remaining["complete"] is False and len(remaining["operations"]["rows"]) >= 2
+        """, tmp_path, code=-9, own_process=True)  # the time of a write depends on the cost of the last one
+    partial = sidecar(tmp_path)
+    assert partial["complete"] is False and len(partial["operations"]["rows"]) >= 2
 
 
 @pytest.mark.parametrize("own_process", [True, False])
-def test_a_script_that_ends_without_stop(own_process, tmp_path):
+def test_script_that_ends_without_stop(own_process, tmp_path):
     script("""
         whence.start("m.whence.json")
         trace()
@@ -178,7 +178,7 @@ def test_a_script_that_ends_without_stop(own_process, tmp_path):
 
 
 def test_two_threads_trace_at_once(tmp_path):
-    """All operations are recorded, and a diagnostic states that PyTorch's single map of modules served two traces."""
+    """Records all operations and reports that PyTorch has only one map of modules for both traces."""
     output = script("""
         class Slow(Net):
             def __init__(self, extra):
@@ -201,7 +201,7 @@ def test_two_threads_trace_at_once(tmp_path):
     assert all(sidecar(tmp_path, name)["complete"] is False for name in ("m.whence.json", "m.2.whence.json"))
 
 
-def test_a_killed_process_leaves_only_its_file(tmp_path):
+def test_killed_process_leaves_no_temporary_files(tmp_path):
     script("""
         whence.start("m.whence.json")
         trace()
@@ -211,7 +211,7 @@ def test_a_killed_process_leaves_only_its_file(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["", "folder/", "x" * 300])
-def test_a_path_that_names_no_file_is_refused(tmp_path, path):
+def test_invalid_file_name_is_refused(tmp_path, path):
     output = script(f"""
         try: whence.start({path!r})
         except RuntimeError as error: print(error)
@@ -220,7 +220,7 @@ def test_a_path_that_names_no_file_is_refused(tmp_path, path):
     assert "E0401" in output and "try:" in output and '"recording":false' in output
 
 
-def test_a_branch_on_data_is_reported_with_line(tmp_path):
+def test_branch_on_data_is_reported_with_its_line(tmp_path):
     (tmp_path / "branch.py").write_text(textwrap.dedent("""
         import torch
         class Branch(torch.nn.Module):
@@ -237,7 +237,7 @@ def test_a_branch_on_data_is_reported_with_line(tmp_path):
     assert "E0309" in output and "branch.py:5 forward" in output
 
 
-def test_check_trace_is_one_model(tmp_path):
+def test_check_trace_records_one_model(tmp_path):
     script("""
         whence.start("m.whence.json")
         torch.jit.trace(Net().eval(), torch.randn(2, 4))
@@ -245,7 +245,7 @@ def test_check_trace_is_one_model(tmp_path):
         """, tmp_path)
 
 
-def test_scripted_parts_are_entered(tmp_path):
+def test_operations_of_scripted_submodules_are_recorded(tmp_path):
     output = script("""
         @torch.jit.script
         def twice(x):
@@ -267,7 +267,7 @@ def test_scripted_parts_are_entered(tmp_path):
     assert len(record["outputs"]["rows"]) == 1
 
 
-def test_annotate_warns_of_an_incomplete_record(tmp_path):
+def test_annotate_warns_about_an_incomplete_record(tmp_path):
     script("""
         class Bad(Net):
             def forward(self, x):
@@ -285,8 +285,8 @@ def test_annotate_warns_of_an_incomplete_record(tmp_path):
 
 
 @pytest.mark.parametrize("step", ["save", "freeze", "freeze and save"])
-def test_the_recording_fits_the_archive(tmp_path, step):
-    """The recording of the trace names every node in the export of the archive, frozen or not."""
+def test_recording_annotates_an_export_of_the_archive(tmp_path, step):
+    """A recording of the trace identifies every node exported from its archive, frozen or not."""
     script(f"""
         class Folding(Net):
             def forward(self, x):
@@ -305,6 +305,6 @@ def test_the_recording_fits_the_archive(tmp_path, step):
                               tmp_path / "annotated.onnx")
     assert report["exact"] + report["matched"] == report["nodes"], report
     findings = command.run_json("validate", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "m.whence.json")
-    assert not [each for each in findings["findings"] if each["rule"] == "V302"], findings
+    assert not [finding for finding in findings["findings"] if finding["rule"] == "V302"], findings
     command.run("strip", tmp_path / "annotated.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()

@@ -1,5 +1,5 @@
-"""Typical user code, recorded live: operations, modules, calls and lines equal those that `whence record` reads from
-the archive of the same trace."""
+"""Records typical user code live: operations, modules, calls and lines equal those of `whence record` for the archive
+of the same trace."""
 
 import json
 import warnings
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import command
-from live_python.live import described, recording
+from live_python.live import recorded_operations, recording
 from sidecar import Sidecar
 
 nn = torch.nn
@@ -44,7 +44,7 @@ class Sometimes(nn.Module):
 
 
 class CallsWithoutOperations(nn.Module):
-    """Calls of `sometimes` that return their input count as calls."""
+    """Calls of `sometimes` count even if they only return their input."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ class NameWithColons(nn.Module):
 
 
 class SharedWithLeaf(nn.Module):
-    """A block with two names and a child without tensors."""
+    """Has a block with two names and a child without tensors."""
 
     def __init__(self):
         super().__init__()
@@ -84,20 +84,20 @@ CASES = (IndexAssignment, CallsWithoutOperations, NameWithColons, SharedWithLeaf
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_equals_the_archive(case, tmp_path):
+def test_live_recording_equals_the_archive(case, tmp_path):
     with recording(tmp_path / "live.json") as report:
         traced = torch.jit.trace(case().eval(), torch.randn(2, 4), check_trace=False)
     assert report["files"][0]["complete"] and not report["diagnostics"]
     traced.save(str(tmp_path / "m.pt"))
     command.run("record", tmp_path / "m.pt", "-o", tmp_path / "archive.json")
-    assert described(tmp_path / "live.json") == described(tmp_path / "archive.json")
+    assert recorded_operations(tmp_path / "live.json") == recorded_operations(tmp_path / "archive.json")
 
     def modules(name):
         return [(row["path"], row["aliases"]) for row in Sidecar(tmp_path / name).table("modules")]
     assert modules("live.json") == modules("archive.json")
 
 
-def test_operators_of_the_user_run_once(tmp_path):
+def test_user_operators_run_once(tmp_path):
     calls = []
     library = torch.library.Library("whence_test_once", "DEF")
     library.define("tick(int n) -> Tensor")
@@ -114,20 +114,20 @@ def test_operators_of_the_user_run_once(tmp_path):
 
 
 def test_status_inside_a_forward_does_not_hang(tmp_path):
-    class Asks(nn.Module):
+    class CallsStatus(nn.Module):
         def forward(self, x):
             torch.ops.whence.status()
             return x + 1
 
     with recording(tmp_path / "m.json") as report:
-        with pytest.raises(RuntimeError, match="unsupported output type"):  # an error of PyTorch's tracer
-            torch.jit.trace(Asks(), torch.ones(2), check_trace=False)
+        with pytest.raises(RuntimeError, match="unsupported output type"):  # raised by PyTorch's tracer
+            torch.jit.trace(CallsStatus(), torch.ones(2), check_trace=False)
         torch.jit.trace(nn.Linear(2, 2), torch.ones(2), check_trace=False)
-    assert [each["complete"] for each in report["files"]] == [True]
+    assert [file["complete"] for file in report["files"]] == [True]
 
 
 @pytest.mark.parametrize("second", [(0, (2, 4)), (1, (2, 4)), (0, (3, 4))], ids=["same", "other weights", "other shape"])
-def test_one_recording_of_two_traces(tmp_path, second):
+def test_two_traces_in_one_recording(tmp_path, second):
     """Each trace has its own file, unless both files would be equal."""
     torch.manual_seed(0)
     models = [nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval() for _ in range(2)]
@@ -135,7 +135,7 @@ def test_one_recording_of_two_traces(tmp_path, second):
         warnings.simplefilter("ignore")
         torch.onnx.export(models[0], (torch.randn(2, 4),), str(tmp_path / "0.onnx"), dynamo=False)
         torch.onnx.export(models[second[0]], (torch.randn(second[1]),), str(tmp_path / "1.onnx"), dynamo=False)
-    files = [each["file"] for each in report["files"]]
+    files = [file["file"] for file in report["files"]]
     assert len(files) == (1 if second == (0, (2, 4)) else 2)
     for i, file in ((0, files[0]), (1, files[-1])):
         report = command.run_json("annotate", tmp_path / f"{i}.onnx", "--sidecar", file, "-o", tmp_path / "a.onnx")
@@ -154,7 +154,7 @@ class BranchesOnValue(nn.Module):
         return x + 1 if x.max() > 0 else x - 1  # this line
 
 
-class AsksWhetherEqual(nn.Module):
+class BranchesOnEquality(nn.Module):
     def forward(self, x):
         return x + 1 if torch.equal(x, x * 1) else x - 1  # this line
 
@@ -166,14 +166,14 @@ class UsesSizesAndConstants(nn.Module):
         return x.reshape(int(x.size(0)), -1)
 
 
-@pytest.mark.parametrize("case", [LoopsOverValue, BranchesOnValue, AsksWhetherEqual])
+@pytest.mark.parametrize("case", [LoopsOverValue, BranchesOnValue, BranchesOnEquality])
 def test_values_used_by_python_are_reported_with_line(case, tmp_path):
     lines = Path(__file__).read_text().splitlines()
     start = lines.index(f"class {case.__name__}(nn.Module):")
     line = next(i for i in range(start, len(lines)) if "# this line" in lines[i]) + 1
     with recording(tmp_path / "m.json") as report:
         torch.jit.trace(case(), torch.ones(2, 2), check_trace=False)
-    assert [(each["code"], each["where"]["source"]) for each in report["diagnostics"]] == [
+    assert [(diagnostic["code"], diagnostic["where"]["source"]) for diagnostic in report["diagnostics"]] == [
         ("E0309", f"test_user_code.py:{line} forward")]
 
 

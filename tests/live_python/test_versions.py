@@ -1,4 +1,4 @@
-"""The recorder loaded with a LibTorch of another version, replaced here by a library that has only a version."""
+"""Loads the recorder with another LibTorch version, simulated by a library that only returns its version."""
 
 import subprocess
 import sys
@@ -51,20 +51,20 @@ def load_in(other_torch: Path, last_line: str) -> subprocess.CompletedProcess:
                           capture_output=True, text=True, check=True)
 
 
-def test_the_plugin_in_another_pytorch(other_torch):
+def test_plugin_with_another_pytorch(other_torch):
     output = load_in(other_torch, "load()").stdout
     check(output, other_torch)
     assert "loaded" not in output and "undefined symbol" not in output
 
 
-def test_the_plugin_in_a_thread_of_another_pytorch(other_torch):
-    """A library's start raises Python errors only in the main thread; elsewhere they go to standard error."""
+def test_plugin_in_a_thread_with_another_pytorch(other_torch):
+    """Loading a library raises Python errors only in the main thread; other threads print them to standard error."""
     result = load_in(other_torch, "thread = threading.Thread(target=load); thread.start(); thread.join()")
     check(result.stderr, other_torch)
     assert result.stdout == "loaded\n"
 
 
-def test_the_command_with_another_pytorch(other_torch, small_archive, tmp_path):
+def test_command_with_another_pytorch(other_torch, small_archive, tmp_path):
     result = command.run("record", small_archive, "-o", tmp_path / "out", code=4, env={"WHENCE_TORCH_DIR": str(other_torch)})
     check(result.stderr, other_torch)
     assert not (tmp_path / "out").exists()

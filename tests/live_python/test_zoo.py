@@ -1,4 +1,4 @@
-"""The plugin's live recording compared with what `whence record` reads from the resulting archive."""
+"""Compares the plugin's live recordings with `whence record` of the resulting archives."""
 
 import functools
 import io
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import command
-from live_python.live import described, recording
+from live_python.live import recorded_operations, recording
 from models import zoo
 from sidecar import Sidecar
 
@@ -44,28 +44,29 @@ def exported_live(name: str):
 
 
 def positional(entry) -> tuple:
-    """Returns the model and its inputs by position, as this exporter requires them."""
+    """Returns the model and its inputs by position, which this exporter requires."""
     model, inputs = entry.model(), entry.inputs(entry.first)
     forward = model.forward
     model.forward = lambda *tensors: forward(**dict(zip(inputs, tensors, strict=True)))
     return model, tuple(inputs.values())
 
 
-def test_trace_equals_archive(name):
-    assert described(traced_live(name)) == described(archive_sidecar(name))
+def test_operations_equal_archive(name):
+    assert recorded_operations(traced_live(name)) == recorded_operations(archive_sidecar(name))
 
 
-def test_modules_and_parameters_equal_the_archives(name):
+def test_modules_and_parameters_equal_archive(name):
     live, archive = Sidecar(traced_live(name)), Sidecar(archive_sidecar(name))
     assert live.table("modules") == archive.table("modules")
-    keep = ("name", "aliases", "kind", "trainable", "dtype", "shape", "digest", "digest_transposed", "digest_float16")
+    columns = ("name", "aliases", "kind", "trainable", "dtype", "shape", "digest", "digest_transposed",
+               "digest_float16")
     used = {value["index"] for value in live.table("values") if value["source"] == "parameter"}
-    for index, (row, truth) in enumerate(zip(live.table("parameters"), archive.table("parameters"), strict=True)):
-        columns = keep if index in used else keep[:6]
-        assert {key: row[key] for key in columns} == {key: truth[key] for key in columns}
+    for index, (row, expected) in enumerate(zip(live.table("parameters"), archive.table("parameters"), strict=True)):
+        used_columns = columns if index in used else columns[:6]
+        assert {key: row[key] for key in used_columns} == {key: expected[key] for key in used_columns}
 
 
-def test_types_equal_the_archives(name):
+def test_types_equal_archive(name):
     live, archive = Sidecar(traced_live(name)), Sidecar(archive_sidecar(name))
     types = [[[(v["kind"], v["dtype"], v["dims"]) for v in (side.table("values")[i] for i in row["outputs"])]
               for row in side.operations()] for side in (live, archive)]
@@ -77,20 +78,20 @@ def test_types_equal_the_archives(name):
 
 
 def test_export_agrees_with_trace(name):
-    rows, truth = described(exported_live(name)[0]), described(traced_live(name))
-    assert [row[:3] for row in rows] == [row[:3] for row in truth]
+    rows, expected = recorded_operations(exported_live(name)[0]), recorded_operations(traced_live(name))
+    assert [row[:3] for row in rows] == [row[:3] for row in expected]
 
 
 def test_export_is_annotated(name, tmp_path):
     sidecar, model = exported_live(name)
-    live, archive = (command.run_json("annotate", model, "--sidecar", each, "-o", tmp_path / "annotated.onnx")
-                     for each in (sidecar, archive_sidecar(name)))
+    live, archive = (command.run_json("annotate", model, "--sidecar", record, "-o", tmp_path / "annotated.onnx")
+                     for record in (sidecar, archive_sidecar(name)))
     for confidence in ("nodes", "exact", "matched", "inferred", "ancestor", "unattributed"):
         assert live[confidence] == archive[confidence], (live, archive)
     assert live["unattributed"] == 0
 
 
-def test_the_plugin_changes_nothing(name, tmp_path):
+def test_recording_does_not_change_the_export(name, tmp_path):
     entry = zoo.MODELS[name]
 
     def export() -> bytes:
@@ -100,7 +101,7 @@ def test_the_plugin_changes_nothing(name, tmp_path):
             torch.onnx.export(*positional(entry), file, dynamo=False)
         return file.getvalue()
 
-    plain = export()
+    unrecorded = export()
     with recording(tmp_path / "m.whence.json"):
         recorded = export()
-    assert recorded == plain
+    assert recorded == unrecorded

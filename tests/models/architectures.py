@@ -1,5 +1,5 @@
-"""Models that users export and the zoo (`zoo.py`) lacks, small and with seeded noise in every parameter: language
-models with caches, encoder-decoders, detection, segmentation, state spaces, speech, diffusion.
+"""Small models of kinds that the zoo (`zoo.py`) lacks: language models with caches, encoder-decoders, detection,
+segmentation, state spaces, speech, diffusion. Every parameter has seeded noise.
 
     entry = ARCHITECTURES["t5"]; entry.model(), entry.inputs(entry.first), as in the zoo
 """
@@ -31,10 +31,10 @@ class DecoderWithCache(nn.Module):
 
 def step_inputs(batch: int, past: int) -> dict:
     generator = torch.Generator().manual_seed(batch * 100 + past)
-    made = {"input_ids": torch.randint(0, 600, (batch, 1), generator=generator)}
+    inputs = {"input_ids": torch.randint(0, 600, (batch, 1), generator=generator)}
     for name in ("key_0", "value_0", "key_1", "value_1"):
-        made[name] = torch.randn(batch, 2, past, 16, generator=generator)
-    return made
+        inputs[name] = torch.randn(batch, 2, past, 16, generator=generator)
+    return inputs
 
 
 def t5():
@@ -95,14 +95,14 @@ def sam():
     return SamModel(SamConfig(vision_config=vision, prompt_encoder_config=prompt, mask_decoder_config=decoder))
 
 
-def points(batch: int) -> dict:
+def prompted_images(batch: int) -> dict:
     generator = torch.Generator().manual_seed(batch)
     return {"pixel_values": torch.randn(batch, 3, 64, 64, generator=generator),
             "input_points": torch.rand(batch, 1, 2, 2, generator=generator) * 64}
 
 
 class TimeResidual(nn.Module):
-    """A residual block of a diffusion model: the time's embedding shifts the features (Ho et al. 2020)."""
+    """A residual block of a diffusion model: the time embedding shifts the features (Ho et al. 2020)."""
 
     def __init__(self, inner, outer, time):
         super().__init__()
@@ -133,12 +133,12 @@ class CrossAttention(nn.Module):
     def forward(self, x, context):
         pixels = self.norm(x).flatten(2).transpose(1, 2)
         q, k, v = self.split(self.to_q(pixels)), self.split(self.to_k(context)), self.split(self.to_v(context))
-        seen = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        return x + self.to_out(seen).transpose(1, 2).unflatten(2, x.shape[2:])
+        attended = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return x + self.to_out(attended).transpose(1, 2).unflatten(2, x.shape[2:])
 
 
 class DiffusionUNet(nn.Module):
-    """sample [N, 3, H, W], timestep [N], text [N, T, 12] -> noise like the sample; a latent diffusion UNet."""
+    """A latent diffusion UNet: sample [N, 3, H, W], timestep [N], text [N, T, 12] -> noise [N, 3, H, W]."""
 
     def __init__(self):
         super().__init__()
@@ -164,7 +164,7 @@ class DiffusionUNet(nn.Module):
         return self.conv_out(nn.functional.silu(self.norm_out(x)))
 
 
-def noisy(batch: int) -> dict:
+def diffusion_inputs(batch: int) -> dict:
     generator = torch.Generator().manual_seed(batch)
     return {"sample": torch.randn(batch, 3, 16, 16, generator=generator),
             "timestep": torch.randint(0, 1000, (batch,), generator=generator),
@@ -192,7 +192,8 @@ ARCHITECTURES = {
         Entry("swin", swin, image("pixel_values", 32), PICTURE, PICTURES, BATCH),
         Entry("convnext", convnext, image("pixel_values", 32), PICTURE, PICTURES, BATCH),
         Entry("detr", detr, image("pixel_values", 64), TWO, {"batch": 3}, BATCH),
-        Entry("sam", sam, points, ONE, TWO, batch_of("pixel_values", "input_points")),
-        Entry("diffusion_unet", DiffusionUNet, noisy, TWO, {"batch": 3}, batch_of("sample", "timestep", "text")),
+        Entry("sam", sam, prompted_images, ONE, TWO, batch_of("pixel_values", "input_points")),
+        Entry("diffusion_unet", DiffusionUNet, diffusion_inputs, TWO, {"batch": 3},
+              batch_of("sample", "timestep", "text")),
     ]
 }

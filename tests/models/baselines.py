@@ -4,7 +4,7 @@
     python tests/models/baselines.py bert_tiny  prints the figures of one model and writes nothing
 
 The table is stored because the dynamo exporter takes a minute for the zoo. tests/export/test_models.py recomputes
-BERT-tiny's row, so a change by a new PyTorch version is detected.
+BERT-tiny's row, which detects changes in a new PyTorch version.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ def measure(name: str) -> dict:
             for shape in ["static", "dynamic"]}
 
 
-def stored() -> dict:
+def read_table() -> dict:
     return json.loads(TABLE.read_text())
 
 

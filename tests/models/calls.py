@@ -9,8 +9,8 @@ import torch
 class Call:
     module: str  # qualified name, "" is the root
     number: int  # call number within the module, from 0
-    read: list[torch.Tensor]
-    returned: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    results: list[torch.Tensor]
 
 
 def tensors_in(value) -> list[torch.Tensor]:
@@ -20,13 +20,13 @@ def tensors_in(value) -> list[torch.Tensor]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (tuple, list)):
-        return [tensor for each in value for tensor in tensors_in(each)]
+        return [tensor for element in value for tensor in tensors_in(element)]
     return []
 
 
 def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
-    """Runs the model once; returns its calls in the order of their ends. Each module is listed under its first name."""
-    seen: list[Call] = []
+    """Runs the model once; returns its calls in order of completion, with the first name of each module."""
+    calls: list[Call] = []
     counts: dict[str, int] = {}
 
     def enter(name, args, kwargs):
@@ -34,7 +34,7 @@ def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
         counts[name] += 1
 
     def leave(result):
-        seen.append(Call(*started.pop(), tensors_in(result)))
+        calls.append(Call(*started.pop(), tensors_in(result)))
 
     started: list[tuple] = []
     handles = []
@@ -46,4 +46,4 @@ def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
         model(**inputs)
     for handle in handles:
         handle.remove()
-    return seen
+    return calls

@@ -1,4 +1,4 @@
-"""A torch.export archive of any length, written without PyTorch: layers of aten.linear, aten.relu and aten.add.Tensor.
+"""Writes torch.export archives of any length without PyTorch: layers of aten.linear, aten.relu and aten.add.Tensor.
 
 The JSON follows schema 8; every node has a module stack and a stack trace as long as in real models.
 """
@@ -36,7 +36,7 @@ def node(target: str, name: str, inputs: dict, layer: int) -> dict:
 
 
 def write_chain(path: Path, operations: int) -> None:
-    """Writes `operations` nodes; every three form a block, which is a module with its own weight."""
+    """Writes `operations` nodes in blocks of three; each block is a module with its own weight."""
     nodes, specs, inputs, calls, weights = [], [], [], [{"fqn": "", "signature": None}], {}
     values = {"x": tensor_meta([4, WIDTH])}
     last = "x"
@@ -63,11 +63,11 @@ def write_chain(path: Path, operations: int) -> None:
     program = {"graph_module": {"graph": graph, "signature": signature, "module_call_graph": calls, "metadata": {}},
                "opset_version": {"aten": 10}, "range_constraints": {}, "verifiers": ["TRAINING"],
                "schema_version": {"major": 8, "minor": 20}, "torch_version": "2.13.0", "guards_code": []}
-    bytes_of = np.eye(WIDTH, dtype=np.float32).tobytes()
+    weight_bytes = np.eye(WIDTH, dtype=np.float32).tobytes()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("chain/archive_format", "pt2")
         archive.writestr("chain/models/model.json", json.dumps(program))
         archive.writestr("chain/data/weights/model_weights_config.json", json.dumps({"config": weights}))
         archive.writestr("chain/data/constants/model_constants_config.json", json.dumps({"config": {}}))
         for layer in range(operations // 3):
-            archive.writestr(f"chain/data/weights/weight_{layer}", bytes_of)
+            archive.writestr(f"chain/data/weights/weight_{layer}", weight_bytes)

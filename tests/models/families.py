@@ -1,5 +1,5 @@
-"""Small models of many families, whose node counts `bench/node_counts.py` compares: transformers' models by
-configuration, timm's and torchvision's by name if installed. Entries as in the zoo, with seeded noise."""
+"""Small models of many families for `bench/node_counts.py`: transformers models by configuration, and timm and
+torchvision models by name if installed. Entries are as in the zoo, with seeded noise."""
 
 import importlib.util
 
@@ -22,7 +22,7 @@ SOUND = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
          "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "vocab_size": 30}
 
 
-def of_transformers(model: str, config: str, settings: dict):
+def transformers_model(model: str, config: str, settings: dict):
     def build():
         import transformers
 
@@ -36,7 +36,7 @@ def sound(batch: int, length: int) -> dict:
     return {"input_values": torch.randn(batch, length, generator=torch.Generator().manual_seed(batch))}
 
 
-def of_timm(name: str, **settings):
+def timm_model(name: str, **settings):
     def build():
         import timm
 
@@ -45,7 +45,7 @@ def of_timm(name: str, **settings):
     return build
 
 
-def of_torchvision(name: str, **settings):
+def torchvision_model(name: str, **settings):
     def build():
         import torchvision
 
@@ -60,15 +60,16 @@ BATCH = {"pixel_values": {0: "batch"}}
 
 
 def sentence(name: str, model: str, config: str, settings: dict) -> Entry:
-    return Entry(name, of_transformers(model, config, settings), tokens(300), SENTENCE, SENTENCES, TOKENS)
+    return Entry(name, transformers_model(model, config, settings), tokens(300), SENTENCE, SENTENCES, TOKENS)
 
 
 def picture(name: str, model: str, config: str, settings: dict, side: int = 32) -> Entry:
-    return Entry(name, of_transformers(model, config, settings), image("pixel_values", side), PICTURE, PICTURES, BATCH)
+    return Entry(name, transformers_model(model, config, settings), image("pixel_values", side), PICTURE, PICTURES,
+                 BATCH)
 
 
 def translation(name: str, model: str, config: str) -> Entry:
-    return Entry(name, of_transformers(model, config, SEQ2SEQ), translation_inputs, SENTENCE, SENTENCES,
+    return Entry(name, transformers_model(model, config, SEQ2SEQ), translation_inputs, SENTENCE, SENTENCES,
                  {**TOKENS, "decoder_input_ids": {0: "batch"}})
 
 
@@ -94,7 +95,7 @@ TRANSFORMERS = [
              {"vocab_size": 300, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "use_cache": False}),
     translation("bart", "BartForConditionalGeneration", "BartConfig"),
     translation("marian", "MarianMTModel", "MarianConfig"),
-    Entry("wav2vec2", of_transformers("Wav2Vec2ForCTC", "Wav2Vec2Config", SOUND), sound, {"batch": 2, "length": 800},
+    Entry("wav2vec2", transformers_model("Wav2Vec2ForCTC", "Wav2Vec2Config", SOUND), sound, {"batch": 2, "length": 800},
           {"batch": 3, "length": 1000}, {"input_values": {0: "batch", 1: "length"}}),
     picture("beit", "BeitForImageClassification", "BeitConfig", {**VISION, "use_relative_position_bias": True}),
     picture("dinov2", "Dinov2Model", "Dinov2Config", VISION),
@@ -114,14 +115,14 @@ TRANSFORMERS = [
 
 X = {"x": {0: "batch"}}
 NAMED = [
-    *((name, "timm", of_timm(name, **settings), side) for name, side, settings in [
+    *((name, "timm", timm_model(name, **settings), side) for name, side, settings in [
         ("efficientformerv2_s0", 224, {}), ("maxvit_rmlp_pico_rw_256", 256, {}), ("coatnet_pico_rw_224", 224, {}),
         ("mobilevitv2_050", 64, {}), ("xcit_nano_12_p8_224", 64, {}), ("edgenext_xx_small", 64, {}),
         ("poolformer_s12", 64, {}), ("hrnet_w18_small", 64, {}), ("res2net50_14w_8s", 64, {}),
         ("swinv2_cr_tiny_ns_224", 224, {}), ("cait_xxs24_224", 224, {}), ("eva02_tiny_patch14_224", 224, {}),
         ("botnet26t_256", 256, {}), ("halonet26t", 256, {}), ("twins_pcpvt_small", 224, {}),
     ]),
-    *((name, "torchvision", of_torchvision(name, **settings), side) for name, side, settings in [
+    *((name, "torchvision", torchvision_model(name, **settings), side) for name, side, settings in [
         ("shufflenet_v2_x0_5", 64, {}), ("googlenet", 64, {"init_weights": False}), ("densenet121", 64, {}),
         ("swin_v2_t", 64, {}), ("maxvit_t", 224, {}), ("lraspp_mobilenet_v3_large", 64, {"weights_backbone": None}),
         ("deeplabv3_mobilenet_v3_large", 64, {"weights_backbone": None}),

@@ -1,4 +1,4 @@
-"""The networks of the zoo: transformers' own classes if they exist, otherwise defined here."""
+"""The networks of the zoo: classes of transformers if available, otherwise defined here."""
 
 import torch
 import torch.nn.functional as F
@@ -114,7 +114,7 @@ class Up(nn.Module):
 
 
 class UNet(nn.Module):
-    """Three levels; one decoder step learns its upsampling, the other one interpolates."""
+    """Three levels; one decoder step learns its upsampling, the other interpolates."""
 
     def __init__(self):
         super().__init__()
@@ -158,7 +158,7 @@ class Residual(nn.Module):
 
 
 class SharedBlock(nn.Module):
-    """Has every way to reach one module object more than once, and every container."""
+    """Shares modules in every possible way and uses every container."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,5 @@
-"""Model inputs with other values than the recorded ones, archives of models, and a comparison of results within the
-precision of two runtimes."""
+"""Changes the values of recorded inputs, saves model archives, and compares results within the precision of two
+runtimes."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from models import zoo
 
 
 def other_values(inputs: dict) -> dict:
-    """Returns inputs of equal sizes with other values; masks stay, and image points (input_points) swap coordinates."""
+    """Returns different inputs of the same sizes: random floats, reversed integers and points, unchanged masks."""
     generator = torch.Generator().manual_seed(5)
     changed = {}
     for name, tensor in inputs.items():
@@ -24,7 +24,7 @@ def other_values(inputs: dict) -> dict:
 
 
 def saved(entry: zoo.Entry, form: str, folder) -> list:
-    """Saves the archive model.pt or model.pt2 of a model; returns its path and the options that its export needs."""
+    """Saves a model as model.pt or model.pt2; returns its path and the options for exporting it."""
     model, example = entry.model(), entry.inputs(entry.first)
     archive = folder / f"model.{form}"
     with warnings.catch_warnings():
@@ -37,9 +37,9 @@ def saved(entry: zoo.Entry, form: str, folder) -> list:
     return [archive, "--inputs", folder / "inputs.pt"]
 
 
-def is_near(ours: np.ndarray, theirs: torch.Tensor) -> bool:
-    """Compares results of complete models, in which a result near 0 is the difference of large numbers."""
-    if ours.dtype != theirs.numpy().dtype or ours.shape != tuple(theirs.shape):
+def is_near(actual: np.ndarray, expected: torch.Tensor) -> bool:
+    """Compares results of complete models, whose values near 0 are differences of large numbers."""
+    if actual.dtype != expected.numpy().dtype or actual.shape != tuple(expected.shape):
         return False
-    scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 1.0
-    return bool(np.allclose(ours, theirs.numpy(), rtol=1e-3, atol=2e-4 * scale, equal_nan=True))
+    scale = max(1.0, float(expected.abs().max())) if expected.numel() and expected.is_floating_point() else 1.0
+    return bool(np.allclose(actual, expected.numpy(), rtol=1e-3, atol=2e-4 * scale, equal_nan=True))

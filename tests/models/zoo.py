@@ -1,10 +1,10 @@
-"""The model zoo: real architectures at sizes that test quickly, each with inputs at two sizes.
+"""The model zoo: real architectures at sizes that are quick to test, each with inputs of two sizes.
 
-Every parameter and buffer gets seeded noise, so that no two tensors have equal bytes (a new LayerNorm's weights are all
-one), and so that results differ if folding omits a statistic.
+Every parameter and buffer gets seeded noise: no two tensors have equal bytes (a new LayerNorm's weights are all 1), and
+results differ if folding omits a statistic.
 
     entry = zoo.MODELS["bert_tiny"]
-    model = entry.model()                # torch.nn.Module in eval mode, the same each time
+    model = entry.model()                # torch.nn.Module in eval mode, with the same weights each time
     inputs = entry.inputs(entry.first)   # {argument of forward: tensor}
     archive = zoo.trace("bert_tiny")     # path of the TorchScript archive, one per session
 """
@@ -28,7 +28,7 @@ SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # the files that define the
 
 @dataclass(frozen=True)
 class Entry:
-    """One model, with all data to trace, export and run it."""
+    """A model with the data to trace, export and run it."""
 
     name: str
     build: Callable[[], torch.nn.Module]
@@ -36,17 +36,17 @@ class Entry:
     first: dict                # the recorded sizes
     second: dict               # other sizes along the dynamic axes
     dynamic: dict              # {input: {axis: symbol}}
-    is_new: bool = False       # the model's own initial parameters: equal biases, equal norms
+    is_new: bool = False       # keeps initial parameters: equal biases, equal norms
 
     def model(self) -> torch.nn.Module:
         """Returns a new copy, which the caller may change."""
-        model = copy.deepcopy(self._made)
+        model = copy.deepcopy(self._built)
         torch.manual_seed(0)
         return model
 
     @functools.cached_property
-    def _made(self) -> torch.nn.Module:
-        """Built once per process: random numbers for millions of weights take seconds, a copy does not."""
+    def _built(self) -> torch.nn.Module:
+        """Builds the model once per process: initialising millions of weights takes seconds, copying them does not."""
         torch.manual_seed(0)
         model = self.build()
         if not self.is_new:
@@ -73,13 +73,13 @@ def add_noise(model: torch.nn.Module) -> None:
 
 
 def calibrate(model: torch.nn.Module, inputs: dict) -> None:
-    """Gives each BatchNorm the statistics of the example inputs; with arbitrary ones fifty layers overflow."""
+    """Computes each BatchNorm's statistics from the example inputs; arbitrary ones overflow after fifty layers."""
     norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
-        norm.momentum = None  # takes the statistics of this one batch
+        norm.momentum = None  # uses only the statistics of this batch
     with torch.no_grad():
         model.train()(**inputs)
     for norm, momentum in zip(norms, momenta, strict=True):

@@ -1,6 +1,5 @@
 """Installs whence, builds the programs of this folder and of samples/cpp against it outside the tree, and runs them,
-once for all test processes. `python -m native.built` only installs and builds. The build folder keeps the builds, so
-later runs only build changed files."""
+once for all test processes. `python -m native.built` only installs and builds; later runs rebuild changed files."""
 
 import fcntl
 import json
@@ -25,7 +24,7 @@ def run(*arguments, **options) -> str:
 
 
 def build(folder: Path, source: Path) -> None:
-    """Copies a project out of the tree, with its file times, and builds it."""
+    """Copies a project out of the tree, preserving file times, and builds it."""
     shutil.rmtree(folder / "source", ignore_errors=True)
     shutil.copytree(source, folder / "source")
     ccache = shutil.which("ccache")
@@ -44,7 +43,7 @@ def build_all() -> None:
 
 
 def interpreter() -> Path:
-    """Returns the program that runs random programs as live modules; builds it if it is missing."""
+    """Returns the program that runs random programs as live modules; builds it if missing."""
     program = PROGRAMS / "interpreter"
     FOLDER.mkdir(exist_ok=True)
     with open(FOLDER / "lock", "w", encoding="utf-8") as lock:
@@ -73,7 +72,7 @@ def run_all(folder: Path) -> None:
 
 
 def built(tmp_path_factory) -> Path:
-    """Returns a folder with the output files of each variant's program, and `exported` with the sample's."""
+    """Returns a folder with the output files of each variant's program, and those of the sample in `exported`."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
     folder = tmp_path_factory.getbasetemp().parent / f"whence-native-{run_id}"
     folder.mkdir(exist_ok=True)

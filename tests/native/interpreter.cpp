@@ -1,6 +1,6 @@
-// Interprets programs as live C++ modules and exports them: tests/random generates thousands, too many to compile. A
-// program is a graph from torch.jit.script. The interpreter runs its nodes with LibTorch's operators, like the calls of
-// a C++ forward: sizes are plain integers, and whence's trace records only tensors.
+// Interprets programs as live C++ modules and exports them; tests/random generates too many to compile. A program is a
+// graph from torch.jit.script. The interpreter calls LibTorch's operators like a C++ forward: sizes are plain integers,
+// and whence's trace records only tensors.
 //
 //   interpreter    reads requests from standard input, one per line:
 //   ARCHIVE OUTPUT NAME=SHAPE:NUMBERS[:AXIS=SIZE,...] ...     x=2,3:0.5,1,1.5,2,2.5,3:0=b,1=s; k=:3 is an integer
@@ -80,7 +80,7 @@ class Interpreter {
     assign(node->outputs(), carried);
   }
 
-  // Constructs and unpacks lists and tuples, which are instructions of LibTorch's interpreter; calls other operators.
+  // Constructs and unpacks lists and tuples (instructions of LibTorch's interpreter); calls all other operators.
   static Stack results(const Node* node, Stack arguments) {
     if (node->kind() == torch::jit::prim::ListConstruct) {
       c10::List<c10::IValue> list(node->output()->type()->expectRef<c10::ListType>().getElementType());

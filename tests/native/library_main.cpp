@@ -1,4 +1,4 @@
-// `with_library FOLDER`: records a model from a shared library through a function that calls it, and keeps the archive.
+// `with_library FOLDER`: records a model from a shared library through a function that calls it; writes the archive.
 // A Python process loads the same code as a library.
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// A library that creates a model of a class that only the library defines. It does not link whence.
+// A library, not linked to whence, that creates a model whose class it defines.
 #include <torch/torch.h>
 
 namespace {

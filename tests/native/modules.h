@@ -146,8 +146,8 @@ struct TranslatorImpl : nn::Module {
 };
 TORCH_MODULE(Translator);
 
-// Strided convolutions before LibTorch's attention. LibTorch's code reads the remaining length, which is not a multiple
-// of the input's, and so does a mask computed from that length.
+// Strided convolutions before LibTorch's attention. The remaining length, which LibTorch and the mask read, is not a
+// multiple of the input length.
 struct SpeechImpl : nn::Module {
   Tensor forward(Tensor x) {
     OPEN_SCOPE
@@ -175,7 +175,7 @@ struct SizesImpl : nn::Module {
 };
 TORCH_MODULE(Sizes);
 
-// ---- modules that cannot be read from the stack -------------------------------------------------------------------
+// ---- modules that the stack does not identify ---------------------------------------------------------------------
 
 // A derived class runs its base class's code, by a call and through a virtual function.
 struct ActImpl : nn::Module {
@@ -304,7 +304,7 @@ struct TreeImpl : nn::Module {
 };
 TORCH_MODULE(Tree);
 
-// Two instances of a template with the child classes exchanged, so that only the calling frame distinguishes them.
+// Two instances of a template with the child classes swapped, so that only the calling frame distinguishes them.
 template <class First, class Second>
 struct PairImpl : nn::Module {
   Tensor forward(Tensor x) {
@@ -340,7 +340,7 @@ struct HiddenImpl : nn::Module {
 };
 TORCH_MODULE(Hidden);
 
-// A ModuleScope only in the base class, or only in forward and not in another function.
+// A ModuleScope only in the base class, or only in forward.
 struct WithScopeImpl : nn::Module {
   Tensor forward(Tensor x) {
     whence::ModuleScope scope(*this);

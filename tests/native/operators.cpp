@@ -4,7 +4,7 @@
 
 namespace {
 
-// Doubles the number of columns, so that the result's size cannot be guessed.
+// Doubles the number of columns, so that the size of the result cannot be guessed.
 at::Tensor widen(const at::Tensor& x, double factor) { return at::cat({x, x * factor}, -1); }
 
 at::Tensor flipped(const at::Tensor& x) { return 1 - at::relu(x); }

@@ -56,7 +56,7 @@ def converter(path):
     return path
 
 
-def test_without_the_library_the_error_names_the_option(archive, tmp_path):
+def test_error_without_the_library_names_the_option(archive, tmp_path):
     result = command.run("export", archive, "-o", tmp_path / "net.onnx", "--input", "x=float32[3,4]", code=4)
     assert "E0303" in result.stderr and "whence_test::widen" in result.stderr and "--library" in result.stderr
     assert not (tmp_path / "net.onnx").exists()
@@ -89,12 +89,12 @@ def test_record_and_ops_accept_the_library(archive, library, tmp_path):
     assert "whence_test::widen" in missing.stdout + missing.stderr
 
 
-def test_python_passes_its_libraries_to_the_command(scripted, tmp_path, monkeypatch):
+def test_python_passes_loaded_libraries_to_the_command(scripted, tmp_path, monkeypatch):
     monkeypatch.setenv("WHENCE", str(command.BINARY))
     x = torch.ones(3, 4)
     with pytest.raises(whence.WhenceError, match="E0301.*whence_test::widen"):
         whence.export(scripted, (x,), tmp_path / "net.onnx")
-    assert [str(each) for each in whence.unconvertible_ops(scripted, (x,))] == ["whence_test::widen"]
+    assert [str(name) for name in whence.unconvertible_ops(scripted, (x,))] == ["whence_test::widen"]
     whence.export(scripted, (x,), tmp_path / "net.onnx", custom_opsets={"whence_test": 1})
     nodes = [node for node in onnx.load(tmp_path / "net.onnx").graph.node if node.op_type == "widen"]
     assert [node.domain for node in nodes] == ["whence_test"]

@@ -1,4 +1,4 @@
-"""torch::nn modules recorded and exported from C++: results, module paths at each optimisation level, and refusals."""
+"""Records and exports torch::nn modules from C++: results, module paths at each optimisation level, and refusals."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ import command
 from constraints import constraints_of
 from native import built as programs
 
-# Cases in which stack frames show at most a module's class: several modules of one class, derived classes, no layers.
+# Stack frames show only the class of these modules: several modules of one class, derived classes, no layers.
 CLASS_ONLY = ("derived", "own_layers", "layerless", "tree", "pairs", "half_scoped")
 CASES = ("blocks", "sequence", "containers", "shared", "recurrent", "norms", "translator", "sizes", "speech", "hidden",
          "looped", *CLASS_ONLY)
@@ -55,7 +55,7 @@ def test_results_equal_libtorch_at_two_sizes(built, variant, case):
             numpy.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_sample_equals_libtorch_and_validates(built):
+def test_sample_equals_libtorch_and_validates(built):
     folder = built / "exported"
     checked = subprocess.run([sys.executable, command.ROOT / "samples" / "cpp" / "check.py", folder],
                              capture_output=True, text=True, check=False)
@@ -67,23 +67,23 @@ def test_the_sample_equals_libtorch_and_validates(built):
 
 
 def test_recorded_values_locate_a_wrong_layer(built, tmp_path):
-    """As in docs/cpp.md: values recorded from the archive of a C++ model locate a wrong layer of the file."""
+    """As in docs/cpp.md: values recorded from the archive of a C++ model locate a wrong layer in the file."""
     folder, values = built / "exported", tmp_path / "values.safetensors"
     command.run("record", folder / "resnet.pt", "--inputs", folder / "resnet.0.input.pt", "--inputs",
                 folder / "resnet.1.input.pt", "--values", values, "-o", tmp_path / "archive.whence.json")
     measure = ("--values", values, "--sidecar", folder / "resnet.whence.json")
-    right = command.run_json("accuracy", folder / "resnet.onnx", *measure)
-    assert right["first"] is None and right["observable"] > 10
+    correct_report = command.run_json("accuracy", folder / "resnet.onnx", *measure)
+    assert correct_report["first"] is None and correct_report["observable"] > 10
     model = onnx.load(folder / "resnet.onnx")
-    [weight] = [each for each in model.graph.initializer if each.name == "layer2.0.conv2.weight"]
+    [weight] = [tensor for tensor in model.graph.initializer if tensor.name == "layer2.0.conv2.weight"]
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 1.5, weight.name))
     onnx.save(model, tmp_path / "wrong.onnx")
-    wrong = command.run_json("accuracy", tmp_path / "wrong.onnx", *measure, "--model", folder / "resnet.pt")
-    assert "layer2.0.conv2" in wrong["first"]["suspects"] and wrong["first"]["made"] > 0.01
-    assert all(module.startswith("layer2.0") for module in wrong["first"]["suspects"])
+    wrong_report = command.run_json("accuracy", tmp_path / "wrong.onnx", *measure, "--model", folder / "resnet.pt")
+    assert "layer2.0.conv2" in wrong_report["first"]["suspects"] and wrong_report["first"]["made"] > 0.01
+    assert all(module.startswith("layer2.0") for module in wrong_report["first"]["suspects"])
 
 
-def test_the_module_keeps_its_training_mode(built):
+def test_module_keeps_its_training_mode(built):
     for variant in programs.VARIANTS:
         assert all(programs.results(built, variant)[case]["mode_kept"] for case in CASES)
 
@@ -94,11 +94,11 @@ def test_the_module_keeps_its_training_mode(built):
 UNSCOPED = ("debug", "release", "fast", "stripped")
 
 
-def against_truth(built, variant, case):
-    """Returns (row, true row) of every operation; a ModuleScope in each forward gives the true row."""
-    truth, found = operations(built / "scoped", case), operations(built / variant, case)
-    assert [row["target"] for row in found] == [row["target"] for row in truth]
-    return list(zip(found, truth, strict=True))
+def with_expected_rows(built, variant, case):
+    """Returns (row, expected row) of each operation; expected rows have a ModuleScope in each forward."""
+    reference, actual = operations(built / "scoped", case), operations(built / variant, case)
+    assert [row["target"] for row in actual] == [row["target"] for row in reference]
+    return list(zip(actual, reference, strict=True))
 
 
 def call_of(row):
@@ -108,20 +108,20 @@ def call_of(row):
 @pytest.mark.parametrize("variant", UNSCOPED)
 @pytest.mark.parametrize("case", [case for case in CASES if case not in ("half_scoped", "hidden")])
 def test_no_operation_has_a_wrong_module(built, variant, case):
-    for row, true in against_truth(built, variant, case):
-        if true["inferred"] or true["enclosing"]:  # a size that whence inserted
+    for row, expected in with_expected_rows(built, variant, case):
+        if expected["inferred"] or expected["enclosing"]:  # a size that whence inserted
             assert row["inferred"] or row["enclosing"], row
         elif row["enclosing"]:
             ancestor = row["module"]
-            assert ancestor in ("", true["module"]) or true["module"].startswith(ancestor + "."), row
+            assert ancestor in ("", expected["module"]) or expected["module"].startswith(ancestor + "."), row
         elif case == "looped" and variant in ("fast", "stripped"):  # no frame shows where a call in a loop begins
-            assert row["module"] == true["module"] and (row["inferred"] or row["call"] == true["call"]), row
+            assert row["module"] == expected["module"] and (row["inferred"] or row["call"] == expected["call"]), row
         else:
-            assert call_of(row) == call_of(true), row
+            assert call_of(row) == call_of(expected), row
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "half_scoped"])
-def test_modules_concluded_from_the_stack_are_never_exact(built, case):
+def test_modules_inferred_from_the_stack_are_never_exact(built, case):
     layers = {row["path"] for row in Sidecar(built / "debug" / f"{case}.whence.json").table("modules")
               if row["type"].startswith("torch.nn.")}
     users = {row["path"] for row in Sidecar(built / "debug" / f"{case}.whence.json").table("modules")} - layers - {""}
@@ -131,13 +131,13 @@ def test_modules_concluded_from_the_stack_are_never_exact(built, case):
 
 @pytest.mark.parametrize("case, enclosing", [("blocks", 0), ("own_layers", 0), ("tree", 0), ("pairs", 4),
                                              ("layerless", 6)])
-def test_debug_information_leaves_few_operations_enclosing(built, case, enclosing):
+def test_debug_information_identifies_most_modules(built, case, enclosing):
     """`layerless` has two indistinguishable gates; in `pairs`, other code may call a method of the base class."""
     assert sum(row["enclosing"] for row in operations(built / "debug", case)) <= enclosing
 
 
 @pytest.mark.parametrize("case", ["blocks", "sequence", "derived", "looped", "layerless", "tree", "pairs"])
-def test_a_stripped_program_has_only_modules_of_layers(built, case):
+def test_stripped_program_identifies_only_layers(built, case):
     """Other operations get the enclosing module, because the address of a function does not reveal a class."""
     layers = {row["path"] for row in Sidecar(built / "stripped" / f"{case}.whence.json").table("modules")
               if row["type"].startswith("torch.nn.")}
@@ -146,7 +146,7 @@ def test_a_stripped_program_has_only_modules_of_layers(built, case):
     assert not [row for row in rows if not row["enclosing"] and row["module"] not in layers]
 
 
-def test_an_unregistered_object_is_not_mistaken_for_a_registered_module(built):
+def test_unregistered_object_is_not_mistaken_for_a_registered_module(built):
     """Both run the same code; operations of the unregistered object belong to its owner."""
     for variant in programs.VARIANTS:
         for row in operations(built / variant, "hidden"):
@@ -163,7 +163,7 @@ def test_code_without_a_scope_is_not_exact(built):
 
 
 @pytest.mark.parametrize("variant", programs.VARIANTS)
-def test_layers_have_their_exact_paths(built, variant):
+def test_layers_have_exact_paths(built, variant):
     def paths(case):
         return [row["module"] for row in operations(built / variant, case) if not (row["inferred"] or row["enclosing"])]
 
@@ -206,16 +206,16 @@ def call_paths(folder, case) -> list[list]:
 
 
 @pytest.mark.parametrize("variant", UNSCOPED)
-def test_a_loop_in_a_call_is_not_reported_as_exact_calls(built, variant):
-    """Loops that call a helper, iterate over layers, or call a module."""
-    truth, found = call_paths(built / "scoped", "looped"), call_paths(built / variant, "looped")
+def test_loop_in_a_call_is_not_reported_as_exact_calls(built, variant):
+    """Covers loops that call a helper, iterate over layers, or call a module."""
+    reference, actual = call_paths(built / "scoped", "looped"), call_paths(built / variant, "looped")
     rows = operations(built / variant, "looped")
-    assert {path[1] for path in truth if path[1:]} == {("refine", 0), ("stacked", 0), ("again", 0), ("again", 1),
+    assert {path[1] for path in reference if path[1:]} == {("refine", 0), ("stacked", 0), ("again", 0), ("again", 1),
                                                       ("again", 2)}
-    for row, path, true in zip(rows, found, truth, strict=True):
-        assert row["inferred"] or row["enclosing"] or path == true, row
+    for row, path, expected in zip(rows, actual, reference, strict=True):
+        assert row["inferred"] or row["enclosing"] or path == expected, row
     if variant == "debug":
-        assert {path[1] for path in found if path[1:]} == {path[1] for path in truth if path[1:]}
+        assert {path[1] for path in actual if path[1:]} == {path[1] for path in reference if path[1:]}
 
 
 def test_inserted_sizes_are_not_exact_and_have_a_source_line(built):
@@ -268,7 +268,7 @@ def test_debug_information_yields_source_lines(built):
     assert all(frame["function"] == "zoo::BlockImpl::forward" for frame in lines)
 
 
-def test_a_model_of_a_shared_library(built):
+def test_model_in_a_shared_library(built):
     folder = built / "with_library"
     assert (folder / "output").read_text() == "5 5\n"
     assert [row["module"] for row in operations(folder, "library")] == ["in", "in", "", "out", "out"]
@@ -278,7 +278,7 @@ def test_a_model_of_a_shared_library(built):
     command.run("export", folder / "library.pt", "-o", folder / "library.onnx", "--input", "x=float32[3,4]")
 
 
-def test_a_python_process_keeps_its_source_lines(built, tmp_path):
+def test_recording_in_a_python_process_keeps_source_lines(built, tmp_path):
     """After recording C++ in a Python process, Python's traces have the same source lines as before."""
     script = tmp_path / "both.py"
     script.write_text(textwrap.dedent("""
@@ -292,12 +292,10 @@ def test_a_python_process_keeps_its_source_lines(built, tmp_path):
             traced = torch.jit.trace(Net(), torch.ones(2))
             return [node.sourceRange() for node in traced.inlined_graph.nodes() if node.kind().startswith("aten")]
 
-        seen = []
-        for record in (False, True):
-            if record:
-                assert ctypes.CDLL(sys.argv[1]).record_library(sys.argv[2].encode()) == 0
-            seen.append(stacks())
-        assert seen[0] == seen[1] and len(seen[0]) == 2 and "both.py(5)" in seen[0][0].split("forward")[0], seen
+        before = stacks()
+        assert ctypes.CDLL(sys.argv[1]).record_library(sys.argv[2].encode()) == 0
+        after = stacks()
+        assert before == after and len(before) == 2 and "both.py(5)" in before[0].split("forward")[0], (before, after)
     """).lstrip())
     library = programs.PROGRAMS / "libin_python.so"
     output = programs.run(sys.executable, script, library, tmp_path,
@@ -306,7 +304,7 @@ def test_a_python_process_keeps_its_source_lines(built, tmp_path):
     assert [row["module"] for row in operations(tmp_path, "library")] == ["in", "in", "", "out", "out"]
 
 
-def test_every_forward_of_libtorch_is_in_the_table():
+def test_every_forward_of_libtorch_is_intercepted():
     library = next(path for path in torch.__path__) + "/lib/libtorch_cpu.so"
     method = re.compile(r"\b(_ZN5torch2nn\w*Impl\w*(?:7forward|20forward_with_indices|25forward_with_packed_input|"
                         r"16_check_input_dim)E\w+)")
@@ -323,8 +321,8 @@ def test_every_forward_of_libtorch_is_in_the_table():
 
 
 @pytest.mark.parametrize("variant", programs.VARIANTS)
-def test_a_buffer_that_forward_changes(built, variant):
-    """Exporting and recording both warn of the write and restore the buffer."""
+def test_buffer_written_by_forward(built, variant):
+    """Exporting and recording both warn about the write and restore the buffer."""
     for case in ("counting", "counted"):
         notes = programs.results(built, variant)[case]["notes"]
         assert [note["code"] for note in notes] == ["E0308"] and "count" in notes[0]["message"]
@@ -334,7 +332,7 @@ def test_a_buffer_that_forward_changes(built, variant):
     numpy.testing.assert_allclose(result, load(built / variant / "counting.0.output0.pt"), rtol=1e-4, atol=1e-4)
 
 
-def test_the_report_contains_the_traced_sizes(built):
+def test_report_contains_the_traced_sizes(built):
     assert programs.results(built, "debug")["blocks"]["largest"] > 1000
 
 
@@ -342,7 +340,7 @@ def test_size_0_is_excluded_because_it_was_not_traced(built):
     assert constraints_of(built / "release" / "blocks.onnx") == ["batch >= 1"]
 
 
-def test_a_source_without_a_line_is_a_function(built):
+def test_sources_without_lines_show_the_function(built):
     model = onnx.load(built / "release" / "blocks.onnx")
     sources = {entry.value for node in model.graph.node for entry in node.metadata_props
                if entry.key == "pkg.whence.source"}
@@ -356,13 +354,13 @@ def test_a_source_without_a_line_is_a_function(built):
 # ---- options of the export ---------------------------------------------------------------------------------------
 
 def option(built, name: str) -> onnx.ModelProto:
-    """Loads the file exported with one option; checks its results at the example's size against LibTorch."""
+    """Loads the file exported with an option and compares its results for the example with LibTorch."""
     path = built / "release" / f"option_{name}.onnx"
     model = onnx.load(path)
     feeds = {"x": load(built / "release" / f"option_{name}.0.input0.pt")}
     if name == "weights_as_inputs":
-        plain = onnx.load(built / "release" / "option_no_optimize.onnx")  # the same module
-        weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in plain.graph.initializer}
+        unoptimized = onnx.load(built / "release" / "option_no_optimize.onnx")  # the same module
+        weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in unoptimized.graph.initializer}
         feeds |= {value.name: weights[value.name] for value in model.graph.input if value.name != "x"}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     expected = load(built / "release" / f"option_{name}.0.output0.pt")
@@ -445,23 +443,23 @@ def test_refusals(built, case):
     assert not (built / "debug" / "refused.onnx").exists()
 
 
-def test_a_size_in_libtorchs_code_has_its_own_remedy(built):
-    """The remedy must not require changes of LibTorch's code; for user code, it suggests a rewrite."""
+def test_remedy_for_a_size_in_libtorchs_code(built):
+    """The remedy suggests rewriting user code, but not LibTorch's code."""
     errors = {case: programs.results(built, "debug")[case]["errors"][0] for case in ("scaled", "limit")}
     assert "leave that axis out of dynamic_axes" in errors["scaled"]["remedy"] and "'larger'" in errors["scaled"]["remedy"]
     assert "torch::full_like" in errors["limit"]["remedy"] and "a module of your own" not in errors["limit"]["remedy"]
 
 
 @pytest.mark.parametrize("length", [50, 77, 333, 1031, 2000])
-def test_a_length_after_strided_convolutions_is_computed(built, length):
-    """Runs at lengths that were not traced, including one that leaves only a few steps."""
+def test_length_after_strided_convolutions_is_computed(built, length):
+    """Runs at lengths that were not traced, including one with only a few steps."""
     session = onnxruntime.InferenceSession(str(built / "release" / "speech.onnx"), providers=["CPUExecutionProvider"])
     steps = ((length - 10) // 5 + 1 - 3) // 2 + 1
     [result] = session.run(None, {"x": numpy.random.randn(2, 1, length).astype(numpy.float32)})
     assert result.shape == (steps, 2, 16) and numpy.isfinite(result).all()
 
 
-def test_a_program_without_the_layers_is_refused(built):
+def test_program_without_whences_layers_is_refused(built):
     output = (built / "without_layers" / "output").read_text()
     assert output.startswith("E0303") and "link whence::recorder into the program" in output
 
@@ -475,5 +473,5 @@ def test_refusals_name_the_line(built, case, line):
     assert line in (command.ROOT / "tests" / "native" / file).read_text().splitlines()[int(number) - 1]
 
 
-def test_nothing_temporary_is_left(built):
+def test_no_temporary_files_are_left(built):
     assert not list((built / "debug").glob(".whence-*")) and not list((built / "with_library").glob(".whence-*"))

@@ -1,4 +1,4 @@
-"""Imports the package from the source tree and runs the command that was built."""
+"""Uses the package from the source tree and the built command."""
 
 import os
 import sys

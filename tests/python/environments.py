@@ -1,4 +1,4 @@
-"""Creates virtual environments with selected packages of the running environment and nothing else."""
+"""Creates virtual environments with only selected packages of the running environment."""
 
 import importlib.metadata
 import os
@@ -8,17 +8,17 @@ from pathlib import Path
 
 
 def with_dependencies(package: str, names: set[str]) -> set[str]:
-    """Returns the names of a distribution and of its installed dependencies; adds them to `found`."""
+    """Adds the names of a distribution and of its installed dependencies to `names`; returns `names`."""
     name = re.split(r"[^\w.-]", package, maxsplit=1)[0]
     try:
-        needs = importlib.metadata.requires(name) or []
+        requirements = importlib.metadata.requires(name) or []
     except importlib.metadata.PackageNotFoundError:
         return names
     if name.lower() not in names:
         names.add(name.lower())
-        for need in needs:
-            if "extra ==" not in need:
-                with_dependencies(need, names)
+        for requirement in requirements:
+            if "extra ==" not in requirement:
+                with_dependencies(requirement, names)
     return names
 
 

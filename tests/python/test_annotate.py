@@ -1,4 +1,4 @@
-"""whence.annotate: each keyword does what the command's option does."""
+"""whence.annotate: each keyword has the effect of the command's option."""
 
 import onnx
 import pytest
@@ -28,7 +28,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture
 def exported(tmp_path):
-    """Returns a file of PyTorch's own exporter without its metadata, and the sidecar of the model."""
+    """Returns a file from PyTorch's exporter, without metadata, and the sidecar of the model."""
     torch.manual_seed(0)
     file, sidecar = tmp_path / "net.onnx", tmp_path / "net.whence.json"
     with whence.record(sidecar):
@@ -53,7 +53,7 @@ def test_only_requested_keys_are_written(exported, tmp_path):
         assert not {"pkg.whence.source", "pkg.torch.onnx.fx_node"} & keys(node)
 
 
-def test_names_can_be_kept(exported, tmp_path):
+def test_node_names_can_be_kept(exported, tmp_path):
     file, sidecar = exported
     model = onnx.load(file)
     for number, node in enumerate(model.graph.node):
@@ -76,11 +76,11 @@ def test_carry_writes_names_into_doc_strings(exported, tmp_path):
 def test_types_as_functions(exported, tmp_path):
     file, sidecar = exported
     whence.annotate(file, sidecar, output=tmp_path / "out.onnx", functions="types=Block")
-    assert [each.name for each in onnx.load(tmp_path / "out.onnx").functions] == ["Block"]
+    assert [function.name for function in onnx.load(tmp_path / "out.onnx").functions] == ["Block"]
     assert [node.op_type for node in nodes(tmp_path / "out.onnx")] == ["Block"] * 3
 
 
-def test_other_weights_are_matched_only_when_allowed(exported, tmp_path):
+def test_different_weights_are_matched_only_if_allowed(exported, tmp_path):
     _, sidecar = exported
     torch.manual_seed(1)
     other = tmp_path / "other.onnx"
@@ -100,7 +100,7 @@ def test_other_weights_are_matched_only_when_allowed(exported, tmp_path):
     assert report.matched + report.inferred + report.ancestor == report.nodes > 0
 
 
-def test_an_unknown_key_is_refused(exported, tmp_path):
+def test_unknown_key_is_refused(exported, tmp_path):
     file, sidecar = exported
     with pytest.raises(whence.WhenceError) as refused:
         whence.annotate(file, sidecar, output=tmp_path / "out.onnx", keys=["modul"])

@@ -1,5 +1,5 @@
-"""Objects as arguments, with every backend: their tensors become named inputs of the file, and the caller's objects
-are not changed. Results are compared on other arguments than the exported ones."""
+"""Exports objects as arguments, with every backend: their tensors become named inputs of the file, and the caller's
+objects do not change. Results are compared with new arguments."""
 
 import collections
 import copy
@@ -19,7 +19,7 @@ from transformers.modeling_outputs import BaseModelOutput
 pytestmark = pytest.mark.usefixtures("quiet")
 
 NATIVE = ["native", "native-export"]
-EVERY = [*NATIVE, "torch-dynamo", "torch-torchscript"]
+BACKENDS = [*NATIVE, "torch-dynamo", "torch-torchscript"]
 
 
 def random(*shape, seed):
@@ -42,27 +42,27 @@ def llama():
     return LlamaForCausalLM(LlamaConfig(**SMALL)).eval()
 
 
-def dynamic(length, seed, layers=2):
+def kv_cache(length, seed, layers=2):
     seeds = range(seed, seed + 2 * layers, 2)
-    return DynamicCache([tuple(random(1, 2, length, 4, seed=each) for each in (one, one + 1)) for one in seeds])
+    return DynamicCache([tuple(random(1, 2, length, 4, seed=each) for each in (first, first + 1)) for first in seeds])
 
 
-def run_before(model, cache, length, seed):
+def prefill(model, cache, length, seed):
     with torch.no_grad():
         model(input_ids=tokens(length, seed), past_key_values=cache)
     return cache
 
 
 def dynamic_case():
-    return llama(), lambda seed: {"input_ids": tokens(2, seed), "past_key_values": dynamic(5, seed)}, ("key", "value")
+    return llama(), lambda seed: {"input_ids": tokens(2, seed), "past_key_values": kv_cache(5, seed)}, ("key", "value")
 
 
 def static_case():
-    """A cache that is written in place. Its length is a tensor, so another length is only another input."""
+    """A cache written in place. Its length is a tensor, so the file accepts any length."""
     model = llama()
     return model, lambda seed: {
         "input_ids": tokens(1, seed),
-        "past_key_values": run_before(model, StaticCache(model.config, 8), 4 + seed, seed)}, (
+        "past_key_values": prefill(model, StaticCache(model.config, 8), 4 + seed, seed)}, (
             "key", "value", "cumulative_length")
 
 
@@ -71,7 +71,7 @@ def sliding_case():
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
     return model, lambda seed: {
         "input_ids": tokens(2, seed),
-        "past_key_values": run_before(model, DynamicCache(config=model.config), 6, seed)}, ("key", "value")
+        "past_key_values": prefill(model, DynamicCache(config=model.config), 6, seed)}, ("key", "value")
 
 
 def encoder_decoder_case():
@@ -80,7 +80,7 @@ def encoder_decoder_case():
                                                 decoder_start_token_id=0)).eval()
     return model, lambda seed: {
         "encoder_outputs": BaseModelOutput(last_hidden_state=random(1, 6, 8, seed=seed)),
-        "past_key_values": EncoderDecoderCache(dynamic(3, seed), dynamic(6, seed + 9)),
+        "past_key_values": EncoderDecoderCache(kv_cache(3, seed), kv_cache(6, seed + 9)),
         "decoder_input_ids": tokens(1, seed)}, ("decoder.key", "decoder.value", "encoder.key", "encoder.value")
 
 
@@ -88,8 +88,8 @@ CACHES = {"DynamicCache": dynamic_case, "StaticCache": static_case, "sliding": s
           "EncoderDecoderCache": encoder_decoder_case}
 
 
-def in_layers(cache, part):
-    """Returns the tensors of a cache that have this name, layer by layer, as transformers stores them."""
+def layer_tensors(cache, part):
+    """Returns the tensor of this name in each layer of a transformers cache."""
     side, _, word = part.rpartition(".")
     halves = {"decoder": "self_attention_cache", "encoder": "cross_attention_cache"}
     layers = (getattr(cache, halves[side]) if side else cache).layers
@@ -97,12 +97,12 @@ def in_layers(cache, part):
 
 
 def contents(cache, parts):
-    return {f"{layer}.{part}": tensor for part in parts for layer, tensor in enumerate(in_layers(cache, part))}
+    return {f"{layer}.{part}": tensor for part in parts for layer, tensor in enumerate(layer_tensors(cache, part))}
 
 
-def assert_as_the_model(program, model, other, parts):
-    """Compares the logits and the returned cache on arguments that were not exported."""
-    names = [each.name for each in program.model_proto.graph.output]
+def assert_equals_model(program, model, other, parts):
+    """Compares the logits and the returned cache with the model's for arguments that were not exported."""
+    names = [value.name for value in program.model_proto.graph.output]
     got = dict(zip(names, program(**other), strict=True))
     with torch.no_grad():
         expected = model(**other)
@@ -111,51 +111,51 @@ def assert_as_the_model(program, model, other, parts):
         torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", CACHES)
 def test_caches(kind, backend):
     model, arguments, parts = CACHES[kind]()
-    given = arguments(0)
-    before = {name: (tensor, tensor.clone()) for name, tensor in contents(given["past_key_values"], parts).items()}
+    call = arguments(0)
+    before = {name: (tensor, tensor.clone()) for name, tensor in contents(call["past_key_values"], parts).items()}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", whence.WhenceWarning)
-        program = whence.export(model, (), kwargs=given, backend=backend, verify=True)
+        program = whence.export(model, (), kwargs=call, backend=backend, verify=True)
     assert program.verification.ok and program.backend == backend
-    messages = " ".join(str(each.message) for each in caught if each.category is whence.WhenceWarning)
-    assert "_key'" not in messages and "_value'" not in messages  # the caches written to are returned
-    after = contents(given["past_key_values"], parts)
+    messages = " ".join(str(warning.message) for warning in caught if warning.category is whence.WhenceWarning)
+    assert "_key'" not in messages and "_value'" not in messages  # the file returns the updated caches
+    after = contents(call["past_key_values"], parts)
     assert all(after[name] is tensor and torch.equal(tensor, content) for name, (tensor, content) in before.items())
 
     graph = program.model_proto.graph
-    assert {each.name for each in graph.input} >= {f"past_key_values.{name}" for name in before}
-    names = [each.name for each in graph.output]
+    assert {value.name for value in graph.input} >= {f"past_key_values.{name}" for name in before}
+    names = [value.name for value in graph.output]
     assert {name for name in names if name.startswith("present")} == {f"present.{name}" for name in before}
 
-    assert_as_the_model(program, model, arguments(1), parts)
+    assert_equals_model(program, model, arguments(1), parts)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_static_cache_becomes_tensor_scatter(backend):
+def test_static_cache_becomes_tensor_scatter(backend):
     model, arguments, parts = static_case()
     program = whence.export(model, (), kwargs=arguments(0), backend=backend, opset_version=24, operators="fused")
-    found = collections.Counter(node.op_type for node in program.model_proto.graph.node)
-    assert found["TensorScatter"] == 2 * len(model.model.layers) and not found["ScatterElements"]
+    counts = collections.Counter(node.op_type for node in program.model_proto.graph.node)
+    assert counts["TensorScatter"] == 2 * len(model.model.layers) and not counts["ScatterElements"]
     for seed in (1, 3):
-        assert_as_the_model(program, model, arguments(seed), parts)
+        assert_equals_model(program, model, arguments(seed), parts)
 
 
 @pytest.mark.parametrize("length", [2, 6])
-def test_a_static_window_counts_in_python(length):
+def test_static_sliding_window_is_fixed_to_the_examples_length(length):
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
-    cache = run_before(model, StaticCache(model.config, 8), length, 0)
+    cache = prefill(model, StaticCache(model.config, 8), length, 0)
     with pytest.warns(whence.WhenceWarning, match=f"E0304.*correct only after {length} tokens.*DynamicCache"):
         whence.export(model, (), kwargs={"input_ids": tokens(1, 0), "past_key_values": cache}, backend="native-export")
 
 
 @pytest.fixture
 def registered():
-    """DynamicCache as transformers registers it for torch.export. The registration holds for the whole process."""
+    """Registers DynamicCache for torch.export as transformers does, which affects the whole process."""
     from transformers.integrations.executorch import register_dynamic_cache_export_support
 
     register_dynamic_cache_export_support()
@@ -174,25 +174,25 @@ LENGTH = {2: "past"}
     {"dynamic_shapes": {"past_key_values": [(LENGTH, LENGTH), (LENGTH, LENGTH)]}},
     {"dynamic_shapes": {"past_key_values": {"key_cache": [LENGTH] * 2, "value_cache": [LENGTH] * 2}}},
     {"dynamic_shapes": {"past_key_values": [[LENGTH] * 2, [LENGTH] * 2]}},
-], ids=["axes", "layers", "pairs", "by-name", "as-pytorch-has-them"])
-def test_a_registered_cache_of_any_length(sizes, registered, request):
+], ids=["axes", "layers", "pairs", "by-name", "nested-lists"])
+def test_registered_cache_with_a_dynamic_length(sizes, registered, request):
     backend = "native-export" if "by-name" in request.node.name else "native"
     model, arguments, parts = dynamic_case()
     program = whence.export(model, (), kwargs=arguments(0), backend=backend, **sizes)
-    inputs = {each.name: each.type.tensor_type.shape.dim for each in program.model_proto.graph.input}
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in program.model_proto.graph.input}
     assert {dims[2].dim_param for name, dims in inputs.items() if name != "input_ids"} == {"past"}
-    other = {"input_ids": tokens(2, 3), "past_key_values": dynamic(9, 3)}
+    other = {"input_ids": tokens(2, 3), "past_key_values": kv_cache(9, 3)}
     got = program(**other)
     with torch.no_grad():
         expected = model(**other)
     torch.testing.assert_close(got[0], expected.logits, rtol=1e-4, atol=1e-5)
-    assert expected.past_key_values.get_seq_length() == 11 and program(**{**other, "past_key_values": dynamic(9, 3)})
+    assert expected.past_key_values.get_seq_length() == 11 and program(**{**other, "past_key_values": kv_cache(9, 3)})
 
 
 @pytest.mark.parametrize("shapes, fragment", [
     ([{"key": LENGTH, "worth": LENGTH}] * 2, "worth"), ([LENGTH] * 3, "3 entries"), ("past", "a str"),
     ([{"key": {4: "past"}}] * 2, "no axis 4")])
-def test_shapes_that_do_not_fit_a_cache(shapes, fragment):
+def test_invalid_shapes_for_a_cache_are_refused(shapes, fragment):
     model, arguments, _ = dynamic_case()
     with pytest.raises(whence.WhenceError, match=fragment) as raised:
         whence.export(model, (), kwargs=arguments(0), dynamic_shapes={"past_key_values": shapes})
@@ -200,7 +200,7 @@ def test_shapes_that_do_not_fit_a_cache(shapes, fragment):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_empty_cache_stays_empty(backend):
+def test_empty_cache_stays_empty(backend):
     model, cache = llama(), DynamicCache()
     program = whence.export(model, (), kwargs={"input_ids": tokens(3, 0), "past_key_values": cache}, backend=backend,
                             verify=True)
@@ -215,7 +215,7 @@ def test_an_empty_cache_stays_empty(backend):
     assert raised.value.code == "E0104"
 
 
-class Remembers(torch.nn.Module):
+class CacheStep(torch.nn.Module):
     """Takes a cache in a container among other arguments, and returns it only on request."""
 
     def forward(self, caches, x, returned=True):
@@ -225,36 +225,36 @@ class Remembers(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_caches_within_containers(backend):
-    program = whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend)
+def test_caches_in_containers(backend):
+    program = whence.export(CacheStep(), ({"own": [kv_cache(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend)
     graph = program.model_proto.graph
-    assert [each.name for each in graph.input] == ["caches_own_0.0.key", "caches_own_0.0.value", "x"]
-    assert [each.name for each in graph.output] == ["output_0", "present.0.key", "present.0.value", "output_2_0"]
-    cache, x = dynamic(5, 3, 1), random(1, 2, 1, 4, seed=8)
+    assert [value.name for value in graph.input] == ["caches_own_0.0.key", "caches_own_0.0.value", "x"]
+    assert [value.name for value in graph.output] == ["output_0", "present.0.key", "present.0.value", "output_2_0"]
+    cache, x = kv_cache(5, 3, 1), random(1, 2, 1, 4, seed=8)
     keys, values = cache.layers[0].keys, cache.layers[0].values
     keys, values = torch.cat([keys, x], 2), torch.cat([values, x + 1], 2)
     torch.testing.assert_close(program({"own": [cache]}, x), (keys.sum(2), keys, values, x * 2))
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_requested_names_are_used(backend):
-    program = whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
+    program = whence.export(CacheStep(), ({"own": [kv_cache(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                             input_names=["k0"], output_names=["sum", "new_k0"], verify=True)
     graph = program.model_proto.graph
-    assert [each.name for each in graph.input] == ["k0", "caches_own_0.0.value", "x"]
-    assert [each.name for each in graph.output] == ["sum", "new_k0", "present.0.value", "output_2_0"]
+    assert [value.name for value in graph.input] == ["k0", "caches_own_0.0.value", "x"]
+    assert [value.name for value in graph.output] == ["sum", "new_k0", "present.0.value", "output_2_0"]
     assert program.verification.ok
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_a_cache_that_is_not_returned_gives_a_warning(backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cache_that_is_not_returned_gives_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="changes the contents of 'caches'"):
-        whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
+        whence.export(CacheStep(), ({"own": [kv_cache(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                       kwargs={"returned": False})
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_dict_changed_by_forward_gives_a_warning(backend):
+def test_dict_changed_by_forward_gives_a_warning(backend):
     class Adds(torch.nn.Module):
         def forward(self, table):
             table["sum"] = table["a"] + 1
@@ -282,7 +282,7 @@ class Point:
         self.x, self.y = x, y
 
 
-pytree.register_pytree_node(Point, lambda point: ([point.x, point.y], None), lambda given, _: Point(*given),
+pytree.register_pytree_node(Point, lambda point: ([point.x, point.y], None), lambda children, _: Point(*children),
                             serialized_type_name="whence_test.Point")
 
 Pair = collections.namedtuple("Pair", "left right")
@@ -319,18 +319,18 @@ class Everything(torch.nn.Module):
 
 
 def everything(seed):
-    one = iter(random(12, 3, seed=seed))
+    rows = iter(random(12, 3, seed=seed))
     state = State(seed + 20)
-    return (Frozen(next(one)), Point(next(one), next(one)), Pair([next(one)], next(one)),
-            {"a b": (None, {"c": next(one)})}, Slots(next(one), "name"), state, state, {1, 2}, Named(z=next(one)))
+    return (Frozen(next(rows)), Point(next(rows), next(rows)), Pair([next(rows)], next(rows)),
+            {"a b": (None, {"c": next(rows)})}, Slots(next(rows), "name"), state, state, {1, 2}, Named(z=next(rows)))
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_objects_that_hold_tensors(backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_objects_that_contain_tensors(backend):
     arguments = everything(0)
     program = whence.export(Everything(), arguments, backend=backend, verify=True)
     assert program.verification.ok
-    assert [each.name for each in program.model_proto.graph.input] == [
+    assert [value.name for value in program.model_proto.graph.input] == [
         "frozen_weight", *(["point_0", "point_1"]), "pair_left_0", "pair_right", "nested_a_b_1_c", "slots_held",
         "state_layers_0_h", "state_layers_1_h", "state_space_bias", "odd_z"]
     untouched, state = everything(0), arguments[5]
@@ -346,7 +346,7 @@ def test_objects_that_hold_tensors(backend):
     assert raised.value.code == "E0104"
 
 
-def test_a_dtype_is_fixed_in_the_file():
+def test_dtype_is_fixed_in_the_file():
     class Casts(torch.nn.Module):
         def forward(self, x, dtype):
             return x.to(dtype)
@@ -358,14 +358,14 @@ def test_a_dtype_is_fixed_in_the_file():
     assert raised.value.code == "E0104"
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_a_model_changes_only_copies_of_its_arguments(backend):
-    """Holds also for arguments without tensors and for tensors written in place: each run gets the same arguments."""
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_model_changes_only_copies_of_its_arguments(backend):
+    """Includes arguments without tensors and tensors written in place: every run gets the same arguments."""
     class Changes(torch.nn.Module):
-        def forward(self, x, calls, random, given):
+        def forward(self, x, calls, random, table):
             calls.append(len(calls))
-            given["y"].add_(1)
-            return x * len(calls) + given["y"] + (0 if random is None else torch.rand(3, generator=random))
+            table["y"].add_(1)
+            return x * len(calls) + table["y"] + (0 if random is None else torch.rand(3, generator=random))
 
     calls, generator, y = [0, 0], torch.Generator().manual_seed(0), torch.zeros(3)
     state = generator.get_state()
@@ -393,7 +393,8 @@ class Context:
         self.x, self.mask = x, mask
 
 
-pytree.register_pytree_node(Context, lambda each: ([each.x], each.mask), lambda given, mask: Context(*given, mask))
+pytree.register_pytree_node(Context, lambda each: ([each.x], each.mask),
+                            lambda children, mask: Context(*children, mask))
 
 
 def with_attribute(value, tensor):
@@ -409,14 +410,14 @@ def with_attribute(value, tensor):
     (lambda tensor: iter([tensor]), "list_iterator"),
     (lambda tensor: (each for each in [tensor]), "generator"),
     (lambda tensor: Holds([{"a": closure([tensor])}]), "Holds"),
-    (lambda tensor: [Holds(tensor), Holds({frozenset([tensor])})], "given_1.*Holds"),
+    (lambda tensor: [Holds(tensor), Holds({frozenset([tensor])})], "argument_1.*Holds"),
     (lambda tensor: Context(tensor, tensor + 1), "Context"),
     (lambda tensor: with_attribute(Named(a=tensor), tensor + 1), "Named"),
 ], ids=["set", "closure", "partial", "method", "iterator", "generator", "closure-in-object", "set-in-object",
         "registered", "dict-attribute"])
 def test_tensors_that_cannot_be_reached_are_refused(make, fragment):
     class Never(torch.nn.Module):
-        def forward(self, x, given):
+        def forward(self, x, argument):
             raise AssertionError("it ran")
 
     for call in (whence.export, whence.unconvertible_ops):
@@ -425,7 +426,7 @@ def test_tensors_that_cannot_be_reached_are_refused(make, fragment):
         assert raised.value.code == "E0104" and "torch" in raised.value.remedy
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_sparse_tensors_are_refused(backend):
     class Sums(torch.nn.Module):
         def forward(self, x, pairs):
@@ -437,7 +438,7 @@ def test_sparse_tensors_are_refused(backend):
     assert raised.value.code == "E0104" and "pairs_0.to_dense()" in raised.value.remedy
 
 
-def test_a_list_that_holds_itself_is_refused():
+def test_list_that_contains_itself_is_refused():
     cycle = [random(3, seed=0)]
     cycle.append(cycle)
     with pytest.raises(whence.WhenceError, match="contains itself") as raised:
@@ -446,7 +447,7 @@ def test_a_list_that_holds_itself_is_refused():
 
 
 def test_arguments_without_tensors_may_be_any_object():
-    """Functions, modules, classes, and objects that hold functions are fixed in the file."""
+    """Functions, modules, classes, and objects that contain functions are fixed in the file."""
     class Uses(torch.nn.Module):
         def forward(self, x, activation, layer, kind, settings):
             return settings.scale(layer(activation(x))) if kind is Holds else x
@@ -486,8 +487,9 @@ def linear(seed, **options):
     (lambda: types.SimpleNamespace(f=DOUBLED), lambda: types.SimpleNamespace(f=DOUBLED),
      lambda: types.SimpleNamespace(f=times(2))),
     (Empty, Empty, object),
-], ids=["weights", "mode", "attributes of a module", "function", "partial", "in a list", "in an object", "nothing in it"])
-def test_a_program_refuses_other_fixed_values(value, equal, other):
+], ids=["weights", "mode", "attributes of a module", "function", "partial", "in a list", "in an object",
+        "empty object"])
+def test_program_refuses_changed_fixed_values(value, equal, other):
     class Takes(torch.nn.Module):
         def forward(self, x, value):
             return x * 2

@@ -1,4 +1,4 @@
-"""dynamic_axes and dynamic_shapes mean what they mean to PyTorch; if it only warns, whence fails and states the fix."""
+"""dynamic_axes and dynamic_shapes work as in PyTorch. If PyTorch only warns, whence raises an error with a fix."""
 
 
 import onnx
@@ -24,8 +24,8 @@ def arguments(rows=3, other=5):
     return (torch.randn(rows, 4), (torch.randn(rows, 4), [torch.randn(rows, 4)]), {"k": torch.randn(other, 2)})
 
 
-def by_pytorch(shapes):
-    """Exports by torch.onnx.export, which takes a dict at the end of args for the keywords."""
+def export_by_pytorch(shapes):
+    """Exports with torch.onnx.export. `table` is a keyword, because it treats a dict at the end of args as keywords."""
     *args, table = arguments()
     by_name = shapes if isinstance(shapes, dict) else dict(zip(("x", "pair", "table"), shapes, strict=True))
     return torch.onnx.export(Net(), tuple(args), kwargs={"table": table}, dynamic_shapes=by_name, dynamo=True,
@@ -33,7 +33,7 @@ def by_pytorch(shapes):
 
 
 def dims(values):
-    return [[dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in values]
+    return [[dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in values]
 
 
 NESTED = {
@@ -46,13 +46,13 @@ NESTED = {
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("shapes", NESTED.values(), ids=NESTED)
 def test_dynamic_shapes_nested_like_the_arguments(backend, shapes):
-    """The names of sizes equal those of torch.onnx.export with the same dynamic_shapes."""
+    """Size names equal those of torch.onnx.export with the same dynamic_shapes."""
     program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes=shapes)
     graph = program.model_proto.graph
     assert dims(graph.input) == [["n", 4]] * 3 + [["m", 2]]
     assert dims(graph.output)[:2] == [["n", 4]] * 2
     if shapes is NESTED["by position"]:
-        reference = by_pytorch(shapes)
+        reference = export_by_pytorch(shapes)
         assert dims(graph.input) == dims(reference.model_proto.graph.input)
     other = arguments(7, 2)
     torch.testing.assert_close(program(*other), Net()(*other), rtol=1e-4, atol=1e-5)
@@ -65,7 +65,7 @@ def test_omitted_shapes_are_fixed(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_dims_and_hints(backend):
+def test_dims_and_hints_as_shapes(backend):
     rows = Dim("rows", min=2, max=64)
     shapes = ({0: rows}, ({0: rows}, [{0: rows}]), {"k": {0: Dim.DYNAMIC, 1: Dim.STATIC}})
     program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes=shapes)
@@ -74,11 +74,11 @@ def test_dims_and_hints(backend):
     other = arguments(9, 1)
     torch.testing.assert_close(program(*other), Net()(*other), rtol=1e-4, atol=1e-5)
     if backend == "native-export":
-        reference = by_pytorch(shapes)
-        assert got[:3] == dims(reference.model_proto.graph.input)[:3]  # PyTorch names an unnamed size by a number
+        reference = export_by_pytorch(shapes)
+        assert got[:3] == dims(reference.model_proto.graph.input)[:3]  # PyTorch names an unnamed size with a number
 
 
-def test_ranges_equal_pytorchs_under_the_size_names():
+def test_ranges_equal_those_of_pytorch():
     rows, columns = Dim("rows", min=2, max=64), Dim("columns", max=100)
 
     class Two(torch.nn.Module):
@@ -86,11 +86,11 @@ def test_ranges_equal_pytorchs_under_the_size_names():
             return x @ y
 
     example, shapes = (torch.randn(3, 4), torch.randn(4, 5)), ({0: rows}, {1: columns})
-    ours = whence.export(Two(), example, backend="native-export", dynamic_shapes=shapes)
-    theirs = torch.onnx.export(Two(), example, dynamic_shapes=shapes, dynamo=True, verbose=False)
-    assert dims(ours.model_proto.graph.input) == dims(theirs.model_proto.graph.input)
-    ranges = {each.key: each.value for each in ours.model_proto.graph.metadata_props}[RANGES]
-    symbols = {str(symbol): str(bounds) for symbol, bounds in theirs.exported_program.range_constraints.items()}
+    exported = whence.export(Two(), example, backend="native-export", dynamic_shapes=shapes)
+    reference = torch.onnx.export(Two(), example, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    assert dims(exported.model_proto.graph.input) == dims(reference.model_proto.graph.input)
+    ranges = {entry.key: entry.value for entry in exported.model_proto.graph.metadata_props}[RANGES]
+    symbols = {str(symbol): str(bounds) for symbol, bounds in reference.exported_program.range_constraints.items()}
     assert len(symbols) == 2
     for name, bounds in zip(("rows", "columns"), ("VR[2, 64]", "VR[0, 100]"), strict=True):
         assert f"{name}: {bounds}" in ranges and bounds in symbols.values()
@@ -98,7 +98,7 @@ def test_ranges_equal_pytorchs_under_the_size_names():
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_lists_of_axes_get_pytorchs_names(backend, tmp_path):
+def test_lists_of_axes_get_the_names_of_pytorch(backend, tmp_path):
     class Plain(torch.nn.Module):
         def forward(self, x, y):
             return x + 1, y.sum(1)
@@ -108,31 +108,31 @@ def test_lists_of_axes_get_pytorchs_names(backend, tmp_path):
     names = {"input_names": ["x", "y"], "output_names": ["out", "summed"]}
     torch.onnx.export(Plain(), example, tmp_path / "torch.onnx", dynamo=False, dynamic_axes=dict(axes), **names)
     program = whence.export(Plain(), example, tmp_path / "ours.onnx", backend, dynamic_axes=axes, **names)
-    ours, theirs = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
-    assert dims(ours.input) == dims(theirs.input) == [["x_dynamic_axes_1", 4], ["batch", "time", 4]]
-    assert dims(ours.output)[1] == ["batch", 4]
+    exported, reference = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
+    assert dims(exported.input) == dims(reference.input) == [["x_dynamic_axes_1", 4], ["batch", "time", 4]]
+    assert dims(exported.output)[1] == ["batch", 4]
     other = (torch.randn(6, 4), torch.randn(5, 2, 4))
     torch.testing.assert_close(program(*other), Plain()(*other), rtol=1e-4, atol=1e-5)
 
 
-def test_axes_are_found_by_input_name_as_in_pytorch():
+def test_axes_refer_to_input_names_as_in_pytorch():
     class Plain(torch.nn.Module):
         def forward(self, x, y):
             return x + 1, y * 2
 
     example = (torch.randn(3, 4), torch.randn(2, 4))
     program = whence.export(Plain(), example, input_names=["y", "x"], dynamic_axes={"y": {0: "n"}})
-    assert [(each.name, dims([each])[0]) for each in program.model_proto.graph.input] == [
+    assert [(value.name, dims([value])[0]) for value in program.model_proto.graph.input] == [
         ("y", ["n", 4]), ("x", [2, 4])]
 
 
-def test_a_nested_input_is_found_by_its_flat_name():
+def test_axes_of_a_nested_input_use_its_flat_name():
     program = whence.export(Net(), arguments(), dynamic_axes={"table_k": {0: "m"}})
     assert dims(program.model_proto.graph.input)[3] == ["m", 2]
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_contradicted_output_axis_gives_a_warning(backend):
+def test_wrong_output_axis_gives_a_warning(backend):
     example = (torch.randn(3, 4),)
     with pytest.warns(whence.WhenceWarning, match="axis 1 of the output 'out' is 4"):
         whence.export(torch.nn.ReLU(), example, backend=backend, output_names=["out"],
@@ -150,8 +150,8 @@ WRONG_AXES = [
 ]
 
 
-@pytest.mark.parametrize("axes, fragment, fix", WRONG_AXES, ids=[each[1] for each in WRONG_AXES])
-def test_a_warning_of_pytorch_is_an_error_with_the_fix(axes, fragment, fix):
+@pytest.mark.parametrize("axes, fragment, fix", WRONG_AXES, ids=[row[1] for row in WRONG_AXES])
+def test_invalid_axes_raise_an_error_with_a_fix(axes, fragment, fix):
     class One(torch.nn.Module):
         def forward(self, x):
             return x + 1
@@ -175,14 +175,14 @@ WRONG_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shapes, fragment, fix", WRONG_SHAPES, ids=[each[1] for each in WRONG_SHAPES])
+@pytest.mark.parametrize("shapes, fragment, fix", WRONG_SHAPES, ids=[row[1] for row in WRONG_SHAPES])
 def test_shapes_that_are_not_nested_like_the_arguments(shapes, fragment, fix):
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Net(), arguments(), dynamic_shapes=shapes)
     assert raised.value.code == "E0104" and fragment in str(raised.value) and fix in raised.value.remedy
 
 
-def test_a_fixed_number_cannot_be_dynamic():
+def test_fixed_number_cannot_be_dynamic():
     class Adds(torch.nn.Module):
         def forward(self, x, n):
             return x + n
@@ -205,11 +205,11 @@ def test_names_of_inputs_and_outputs(backend):
     with pytest.raises(whence.WhenceError, match="4.*output|output.*4"):
         whence.export(Net(), args, backend=backend, output_names=list("abcd"))
     graph = whence.export(Net(), args, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
-    assert [each.name for each in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
-    assert graph.output[0].name == "out" and len({each.name for each in graph.output}) == 3
+    assert [value.name for value in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
+    assert graph.output[0].name == "out" and len({value.name for value in graph.output}) == 3
 
 
-def test_one_size_has_one_name():
+def test_equal_sizes_get_one_name():
     class Adds(torch.nn.Module):
         def forward(self, x, y):
             return x + y
@@ -221,28 +221,28 @@ def test_one_size_has_one_name():
     assert dims(program.model_proto.graph.input) == dims(reference.model_proto.graph.input) == [["a", 4], ["a", 4]]
 
 
-class Follows(torch.nn.Module):
+class DerivedSize(torch.nn.Module):
     def forward(self, x, y):
         return x + y.reshape(x.shape[0], 2, -1).sum(1)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_size_that_follows_from_another(backend):
+def test_size_derived_from_another(backend):
     batch = Dim("batch", min=2, max=64)
-    program = whence.export(Follows(), (torch.randn(3, 2), torch.randn(6, 2)), backend=backend,
+    program = whence.export(DerivedSize(), (torch.randn(3, 2), torch.randn(6, 2)), backend=backend,
                             dynamic_shapes={"x": {0: batch}, "y": {0: 2 * batch}})
     assert dims(program.model_proto.graph.input) == [["batch", 2], ["2*batch", 2]]
     x, y = torch.randn(5, 2), torch.randn(10, 2)
-    torch.testing.assert_close(program(x, y)[0], Follows()(x, y))
+    torch.testing.assert_close(program(x, y)[0], DerivedSize()(x, y))
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_collection_of_shapes(backend):
+def test_shapes_collection(backend):
     x, y = torch.randn(3, 2), torch.randn(6, 2)
     shapes = torch.export.ShapesCollection()
     batch = Dim("batch", min=2, max=64)
     shapes[x], shapes[y] = (batch, None), (2 * batch, None)
-    program = whence.export(Follows(), (x, y), backend=backend, dynamic_shapes=shapes)
+    program = whence.export(DerivedSize(), (x, y), backend=backend, dynamic_shapes=shapes)
     assert dims(program.model_proto.graph.input) == [["batch", 2], ["2*batch", 2]]
 
 
@@ -262,7 +262,7 @@ def test_shapes_of_keywords_are_nested_or_top_level(backend, shapes):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_auto_keeps_axes_that_the_model_fixes(backend):
+def test_auto_leaves_axes_static_that_the_model_fixes(backend):
     model = torch.nn.Linear(3, 4)
     program = whence.export(model, (torch.ones(2, 3),), dynamic_shapes=((Dim.AUTO, Dim.AUTO),), backend=backend)
     (rows, columns), = dims(program.model_proto.graph.input)
@@ -281,13 +281,13 @@ def test_auto_fixes_the_broadcast_axis(backend, rows):
     program = whence.export(Product(), example, dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}},
                             backend=backend)
     inputs = dims(program.model_proto.graph.input)
-    assert [isinstance(size[0], str) for size in inputs] == [each > 1 for each in rows]
-    x, y = (torch.rand(7 if each > 1 else 1, 5) for each in rows)
+    assert [isinstance(size[0], str) for size in inputs] == [count > 1 for count in rows]
+    x, y = (torch.rand(7 if count > 1 else 1, 5) for count in rows)
     torch.testing.assert_close(program(x, y)[0], x * y)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_arguments_that_torch_marked_as_dynamic(backend):
+def test_arguments_marked_as_dynamic(backend):
     x = torch.ones(2, 3)
     torch._dynamo.mark_dynamic(x, 0)
     program = whence.export(torch.nn.ReLU(), (x,), backend=backend)
@@ -296,7 +296,7 @@ def test_arguments_that_torch_marked_as_dynamic(backend):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("name", ["0", "batch size", "batch-size", "2*batch"])
-def test_names_of_sizes_may_be_any_text(backend, name):
+def test_size_names_may_be_any_text(backend, name):
     """As in torch.onnx.export."""
     class Doubles(torch.nn.Module):
         def forward(self, x):
@@ -309,7 +309,7 @@ def test_names_of_sizes_may_be_any_text(backend, name):
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b", "'a", " a", ""])
-def test_size_names_that_the_command_cannot_read(name):
+def test_invalid_size_names_are_refused(name):
     with pytest.raises(whence.WhenceError, match="cannot be the name of a size") as raised:
         whence.export(torch.nn.ReLU(), torch.randn(3, 4), dynamic_axes={"input": {0: name}})
     assert raised.value.code == "E0104"
@@ -317,7 +317,7 @@ def test_size_names_that_the_command_cannot_read(name):
 
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_example_of_size_0_or_1_is_dynamic_too(backend, size):
+def test_axes_of_size_0_and_1_can_be_dynamic(backend, size):
     """torch.export fixes axes of size 0 or 1; torch.onnx.export does not."""
     class Stacks(torch.nn.Module):
         def forward(self, x):
@@ -337,13 +337,13 @@ def test_bounds_set_by_the_model_are_reported_and_kept():
 
     with pytest.warns(whence.WhenceWarning, match="min=6"):
         program = whence.export(Bounded(), torch.randn(16), backend="native-export", dynamic_shapes=({0: Dim("n")},))
-    ranges = {each.key: each.value for each in program.model_proto.graph.metadata_props}[RANGES]
+    ranges = {entry.key: entry.value for entry in program.model_proto.graph.metadata_props}[RANGES]
     assert "VR[6" in ranges
     x = torch.randn(9)
     torch.testing.assert_close(program(x)[0], x * 2)
 
 
-def test_a_size_that_the_model_fixes_is_an_error():
+def test_size_that_the_model_fixes_is_an_error():
     class Adds(torch.nn.Module):
         def forward(self, x):
             return x + torch.ones(3)
@@ -363,7 +363,7 @@ class BranchesOnOne(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model", [Squeezes(), BranchesOnOne()])
-def test_a_size_of_1_that_selects_another_branch_is_refused(model):
+def test_size_of_1_that_selects_another_branch_is_refused(model):
     with pytest.raises(whence.WhenceError, match="0 or 1 in the example") as raised:
         whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
@@ -390,7 +390,7 @@ class Recurrent(torch.nn.Module):
 
 
 class Chunks(torch.nn.Module):
-    """The number of results is one less than the last axis: two halves here, of an axis of any size from 2 up."""
+    """Splits axis 1 into as many chunks as axis 2 has elements, minus one: two chunks in the example."""
 
     def forward(self, x):
         return torch.chunk(x * 2, x.size(2) - 1, dim=1)
@@ -430,8 +430,8 @@ class Roots(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("model", [Halves(), Roots()])
-def test_constants_that_torch_export_makes_of_a_size_are_refused(model, backend):
-    """With Dim.AUTO, which a bare name implies, torch.export turns int(size * 0.5) into a constant."""
+def test_sizes_that_torch_export_makes_constant_are_refused(model, backend):
+    """With Dim.AUTO, which a plain name implies, torch.export turns int(size * 0.5) into a constant."""
     with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at") as raised:
         whence.export(model, torch.randn(4, 3), backend=backend, dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
@@ -448,7 +448,7 @@ def test_dynamic_shapes_are_required(backend):
 
 
 def test_optional_axes_that_share_a_name(tmp_path):
-    """Axes with one name go together: two inputs of one size stay dynamic although another axis is fixed."""
+    """Axes with the same name are fixed together; axes with another name stay dynamic."""
     class Net(torch.nn.Module):
         def forward(self, x, y):
             return (x + y) @ torch.ones(3, 2)
@@ -459,13 +459,13 @@ def test_optional_axes_that_share_a_name(tmp_path):
     assert dims(program.model_proto.graph.input) == [["n", 3], ["n", 3]]
 
 
-def test_an_optional_axis_that_is_1_is_fixed():
+def test_optional_axis_of_size_1_is_fixed():
     with pytest.warns(whence.WhenceWarning, match="fixes axis 0 of 'x'"):
         program = whence.export(Squeezes(), torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
     assert dims(program.model_proto.graph.input) == [[1, 3]]
 
 
-def test_a_collection_of_shapes_of_nested_arguments():
+def test_shapes_collection_for_nested_arguments():
     class Nested(torch.nn.Module):
         def forward(self, x, d):
             return x @ d["w"] + d["l"][0]
@@ -478,7 +478,7 @@ def test_a_collection_of_shapes_of_nested_arguments():
         assert [dim.dim_param or dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim] == ["batch", 4]
 
 
-def test_an_example_outside_its_range_is_refused():
+def test_example_outside_its_range_is_refused():
     for backend in ("native", "native-export"):
         with pytest.raises(whence.WhenceError, match="4 to 8") as refused:
             whence.export(torch.nn.ReLU(), (torch.randn(2, 3),), backend=backend,
@@ -489,7 +489,7 @@ def test_an_example_outside_its_range_is_refused():
 
 
 @pytest.mark.parametrize("dims, scripted", [((), False), ((1,), False), (((0, -1),), False), ((1,), True)])
-def test_axes_are_squeezed_only_in_runs_where_they_are_1(dims, scripted):
+def test_axes_are_squeezed_only_if_their_size_is_1(dims, scripted):
     class Squeezed(torch.nn.Module):
         def forward(self, x):
             return torch.squeeze(x + 1, *dims)
@@ -506,7 +506,7 @@ def test_axes_are_squeezed_only_in_runs_where_they_are_1(dims, scripted):
         torch.testing.assert_close(program(x)[0], model(x))
 
 
-def test_squeezing_an_axis_that_is_not_1_keeps_the_rank():
+def test_squeezing_an_axis_of_another_size_keeps_the_rank():
     class Squeezed(torch.nn.Module):
         def forward(self, x):
             y = x.squeeze(0)

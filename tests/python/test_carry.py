@@ -1,4 +1,4 @@
-"""whence.carry with functions and commands as tools, one or several in a row."""
+"""whence.carry with functions and commands as tools, also several in sequence."""
 
 import os
 import shutil
@@ -32,8 +32,8 @@ def in_place(source: str, target: str) -> None:
 
 
 def modules(path) -> list:
-    found = [{entry.key: entry.value for entry in node.metadata_props} for node in onnx.load(path).graph.node]
-    return [node["pkg.whence.module"] for node in found]
+    metadata = [{entry.key: entry.value for entry in node.metadata_props} for node in onnx.load(path).graph.node]
+    return [node["pkg.whence.module"] for node in metadata]
 
 
 COPY = ["cp", "{in}", "{out}"]
@@ -47,27 +47,28 @@ def test_every_kind_of_tool(annotated, tmp_path, tool):
     assert isinstance(report, whence.AnnotateReport) and report.path == tmp_path / "out.onnx"
     assert report.nodes == report.exact + report.matched == 3 and not report.diagnostics
     assert modules(tmp_path / "out.onnx") == modules(annotated) == ["first", "", "second"]
-    ran = sum(map(callable, tool if isinstance(tool, list) else [tool]))
-    assert onnx.load(tmp_path / "out.onnx").producer_name.count("+tool") == ran
-    assert (report.matched == 3) == (ran > 0)
+    functions = sum(map(callable, tool if isinstance(tool, list) else [tool]))
+    assert onnx.load(tmp_path / "out.onnx").producer_name.count("+tool") == functions
+    assert (report.matched == 3) == (functions > 0)
     assert annotated.read_bytes() == before and os.listdir(tmp_path) == ["out.onnx"]
 
 
 def test_functions_run_in_this_process_with_their_closures(annotated, tmp_path):
-    """They run on the caller's thread, which tools that handle signals need. Both paths are in a temporary folder."""
-    seen = []
+    """Functions run in the main thread, because tools may handle signals. Both paths are in a temporary folder."""
+    calls = []
 
     def tool(source, target):
-        seen.append((threading.current_thread() is threading.main_thread(), source, target, os.listdir(os.path.dirname(source))))
+        calls.append((threading.current_thread() is threading.main_thread(), source, target,
+                      os.listdir(os.path.dirname(source))))
         shutil.copy(source, target)
 
     whence.carry(annotated, tool, tmp_path / "out.onnx")
-    (main, source, target, files), = seen
+    (main, source, target, files), = calls
     assert main and files == ["small.onnx"] and os.path.dirname(source) == os.path.dirname(target)
     assert not os.path.exists(os.path.dirname(source))
 
 
-def test_the_result_is_written_beside_the_model_by_default(annotated, tmp_path):
+def test_default_output_is_next_to_the_model(annotated, tmp_path):
     model = shutil.copy(annotated, tmp_path / "model.onnx")
     assert whence.carry(model, COPY).path == tmp_path / "model.carried.onnx"
     assert sorted(os.listdir(tmp_path)) == ["model.carried.onnx", "model.onnx"]
@@ -89,8 +90,9 @@ def does_nothing(source, target):
     (["no-such-tool", "{in}"], "E0102", "no-such-tool"),
     (["cp", "x", "{out}"], "E0101", "{in}"),
     ("onnxslim", "E0101", "not a tool"), ([], "E0101", "not a tool"), ([COPY, 3], "E0101", "not a tool"),
-], ids=["raises", "second raises", "writes nothing", "status", "not there", "no {in}", "a text", "none", "a number"])
-def test_a_tool_that_fails(annotated, tmp_path, tool, code, text):
+], ids=["raises", "second raises", "writes nothing", "status", "missing command", "no {in}", "string",
+        "empty", "number"])
+def test_failing_and_invalid_tools(annotated, tmp_path, tool, code, text):
     with pytest.raises(whence.WhenceError) as failed:
         whence.carry(annotated, tool, tmp_path / "out.onnx")
     assert failed.value.code == code and text in str(failed.value) and failed.value.remedy
@@ -98,7 +100,7 @@ def test_a_tool_that_fails(annotated, tmp_path, tool, code, text):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupt_is_passed_on(annotated, tmp_path):
+def test_interrupt_is_passed_on(annotated, tmp_path):
     def tool(source, target):
         raise KeyboardInterrupt
 

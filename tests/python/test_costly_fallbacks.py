@@ -1,5 +1,5 @@
-"""The cost of an operator without a converter: other operators stay one node. If it becomes hundreds of operations,
-a warning states the reason and the remedy."""
+"""An operator without a converter does not affect other operators. If it becomes hundreds of operations, a warning
+states the reason and the remedy."""
 
 import collections
 import warnings
@@ -46,7 +46,7 @@ class Operator(torch.nn.Module):
 
 
 def exported(model: torch.nn.Module, path, **options) -> tuple[collections.Counter, list[str]]:
-    """Compares the file with PyTorch. Returns the operators of the file and the warnings."""
+    """Compares the file with PyTorch; returns the operators of the file and the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", WhenceWarning)
@@ -54,34 +54,34 @@ def exported(model: torch.nn.Module, path, **options) -> tuple[collections.Count
     for value in x, -x:
         torch.testing.assert_close(program(value)[0], model(value), rtol=1e-4, atol=1e-5)
     return (collections.Counter(node.op_type for node in onnx.load(path).graph.node),
-            [str(each.message) for each in caught if issubclass(each.category, WhenceWarning)])
+            [str(warning.message) for warning in caught if issubclass(warning.category, WhenceWarning)])
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
-def test_a_recurrent_network_beside_the_operator_stays_one_node_a_layer(kind, backend, tmp_path):
-    operators, warned = exported(Overlaps(kind), tmp_path / "model.onnx", backend=backend)
+def test_recurrent_layers_stay_one_node_each(kind, backend, tmp_path):
+    operators, messages = exported(Overlaps(kind), tmp_path / "model.onnx", backend=backend)
     assert operators[kind] == 2 and operators.total() < 40, operators
-    assert not warned
+    assert not messages
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_unrolled_operator_gives_a_warning(backend, tmp_path):
-    operators, warned = exported(Projected(), tmp_path / "model.onnx", backend=backend)
+def test_unrolled_operator_gives_a_warning(backend, tmp_path):
+    operators, messages = exported(Projected(), tmp_path / "model.onnx", backend=backend)
     assert operators.total() > 1000
-    assert len(warned) == 1 and warned[0].startswith("E0302") and "aten::lstm.input" in warned[0]
-    assert "proj_size" in warned[0] and "linear layer" in warned[0]
+    assert len(messages) == 1 and messages[0].startswith("E0302") and "aten::lstm.input" in messages[0]
+    assert "proj_size" in messages[0] and "linear layer" in messages[0]
 
 
-def test_the_command_warns(tmp_path):
+def test_command_warns(tmp_path):
     torch.jit.trace(Projected().eval(), (x,)).save(tmp_path / "model.pt")
     report = run_json("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]")
-    (warned,) = [each for each in report["diagnostics"] if each["code"] == "E0302"]
-    assert warned["severity"] == "warning" and warned["where"]["op"] == "aten::lstm.input"
+    (diagnostic,) = [diagnostic for diagnostic in report["diagnostics"] if diagnostic["code"] == "E0302"]
+    assert diagnostic["severity"] == "warning" and diagnostic["where"]["op"] == "aten::lstm.input"
 
 
 @pytest.mark.parametrize("rounds", [4, 60])
-def test_a_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path):
+def test_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path):
     def steps(x):
         for number in range(rounds):
             x = torch.tanh(x * number) + x
@@ -91,7 +91,8 @@ def test_a_large_decomposition_by_torch_export_gives_a_warning(rounds, tmp_path)
         library.define(f"steps{rounds}(Tensor x) -> Tensor")
         library.impl(f"steps{rounds}", steps, "CompositeImplicitAutograd")
         model = Operator(getattr(torch.ops.whence_costly, f"steps{rounds}"))
-        operators, warned = exported(model, tmp_path / "model.onnx", backend="native-export")
+        operators, messages = exported(model, tmp_path / "model.onnx", backend="native-export")
     assert operators["Tanh"] == rounds
-    assert [each[:5] for each in warned] == (["E0301"] if rounds == 60 else [])
-    assert all(f"whence_costly::steps{rounds}" in each and "custom_translation_table" in each for each in warned)
+    assert [message[:5] for message in messages] == (["E0301"] if rounds == 60 else [])
+    assert all(f"whence_costly::steps{rounds}" in message and "custom_translation_table" in message
+               for message in messages)

@@ -1,4 +1,4 @@
-"""A user's own operators: registered converters, separate domains, torch.autograd.Function."""
+"""User-defined operators: registered converters, separate domains, torch.autograd.Function."""
 
 
 import onnx
@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-mine = onnxscript.values.Opset("mine", 1)
+user_opset = onnxscript.values.Opset("mine", 1)
 library = torch.library.Library("whence_test_mylib", "DEF")
 library.define("scaled(Tensor x, float factor) -> Tensor")
 library.impl("scaled", lambda x, factor: x * factor, "CompositeExplicitAutograd")
@@ -22,12 +22,12 @@ class Uses(torch.nn.Module):
         return torch.ops.whence_test_mylib.scaled(x, 2.5) + 1
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def scaled(x, factor: float):
     return op.Mul(x, op.Constant(value_float=factor))
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def scaled_later(x, factor: float):
     return op.Neg(op.Neg(op.Mul(x, op.Constant(value_float=factor))))
 
@@ -36,7 +36,7 @@ def operators(program):
     return [node.op_type for function in program.model_proto.functions for node in function.node]
 
 
-def test_registered_for_a_range_of_opsets():
+def test_converters_registered_for_a_range_of_opsets():
     x = torch.randn(2, 3)
     whence.register_custom_op(SCALED, scaled, 18)
     whence.register_custom_op("whence_test_mylib::scaled", scaled_later, 20, until=21)
@@ -64,7 +64,7 @@ def test_registered_for_a_range_of_opsets():
 @pytest.mark.parametrize("operator, first, last, code", [
     ("scaled", 18, 23, "E0104"), ("onnx scaled::x", 18, 23, "E0104"), (SCALED, 12, 23, "E0101"),
     (SCALED, 20, 19, "E0101"), (SCALED, 18, 99, "E0101")])
-def test_arguments_that_cannot_be_registered(operator, first, last, code):
+def test_invalid_registrations_are_refused(operator, first, last, code):
     with pytest.raises(whence.WhenceError) as raised:
         whence.register_custom_op(operator, scaled, first, until=last)
     assert raised.value.code == code and raised.value.remedy
@@ -72,14 +72,14 @@ def test_arguments_that_cannot_be_registered(operator, first, last, code):
         whence.unregister_custom_op(SCALED)
 
 
-def scaled_plainly(x, factor: float):
+def scaled_undecorated(x, factor: float):
     return op.Mul(x, op.Constant(value_float=factor))
 
 
-def test_a_plain_function_is_a_translation():
+def test_undecorated_function_is_a_translation():
     """torch.onnx.export also accepts functions without onnxscript's decorator."""
     x = torch.randn(2, 3)
-    program = whence.export(Uses(), x, backend="native-export", custom_translation_table={SCALED: scaled_plainly})
+    program = whence.export(Uses(), x, backend="native-export", custom_translation_table={SCALED: scaled_undecorated})
     torch.testing.assert_close(program(x)[0], x * 2.5 + 1)
 
 
@@ -88,28 +88,28 @@ def prints(x, factor: float):
     return [x for _ in range(3)]
 
 
-def test_a_function_that_is_not_a_translation():
+def test_function_without_onnx_operators_is_refused():
     with pytest.raises(whence.WhenceError, match="it returns 3 values") as raised:
         whence.export(Uses(), torch.randn(2, 3), backend="native-export", custom_translation_table={SCALED: prints})
     assert raised.value.code == "E0302" and raised.value.remedy
 
 
-def test_an_operator_is_passed_through_to_its_own_domain():
+def test_operator_is_written_in_a_custom_domain():
     program = whence.export(Uses(), torch.randn(2, 3), backend="native-export",
                             custom_opsets={"whence_test_mylib": 3, "unused": 2})
     model = program.model_proto
-    assert {each.domain: each.version for each in model.opset_import} == {"": 20, "whence_test_mylib": 3}
+    assert {opset.domain: opset.version for opset in model.opset_import} == {"": 20, "whence_test_mylib": 3}
     node = next(node for node in model.graph.node if node.domain)
     assert (node.domain, node.op_type) == ("whence_test_mylib", "scaled")
-    assert {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}["factor"] == 2.5
-    assert {each.key: each.value for each in node.metadata_props}["pkg.whence.confidence"] == "exact"
+    assert {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}["factor"] == 2.5
+    assert {entry.key: entry.value for entry in node.metadata_props}["pkg.whence.confidence"] == "exact"
     for wrong in ({"mylib": 0}, {"": 18}, {"mylib": "1"}):
         with pytest.raises(whence.WhenceError) as raised:
             whence.export(Uses(), torch.randn(2, 3), custom_opsets=wrong)
         assert raised.value.code == "E0101"
 
 
-def test_operators_without_a_converter_in_a_domain():
+def test_operator_export_types():
     class Lacking(torch.nn.Module):
         def forward(self, x):
             return torch.linalg.matrix_exp(x) + 1
@@ -143,7 +143,7 @@ class Clipped(torch.autograd.Function):
 
 
 class Split(torch.autograd.Function):
-    """The newer form with setup_context, and two results."""
+    """Uses setup_context, and returns two results."""
 
     @staticmethod
     def forward(x):
@@ -180,7 +180,7 @@ def test_autograd_functions_are_inlined(backend):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_apply_stored_on_the_model(backend):
+def test_apply_stored_in_a_model_attribute(backend):
     class Holds(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -197,12 +197,12 @@ def test_an_apply_stored_on_the_model(backend):
     assert x.grad is not None
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def clipped(x, largest: float):
     return op.Min(x, op.CastLike(op.Constant(value_float=largest), x))
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def split(x):
     return op.Relu(x), op.Neg(x)
 
@@ -212,11 +212,11 @@ def test_autograd_functions_are_kept_and_translated():
     program = whence.export(model, x, backend="native-export", autograd_inlining=False,
                             custom_translation_table={Clipped: clipped, Split: split}, verify=True)
     assert program.verification.ok
-    kept = [node.op_type for node in program.model_proto.graph.node if node.domain == "whence.whence_autograd"]
-    assert kept == ["Clipped", "Split"]
+    functions = [node.op_type for node in program.model_proto.graph.node if node.domain == "whence.whence_autograd"]
+    assert functions == ["Clipped", "Split"]
     domain = whence.export(model, x, backend="native-export", autograd_inlining=False,
                            custom_opsets={"whence_autograd": 1})
-    assert [node.op_type for node in domain.model_proto.graph.node if node.domain == "whence_autograd"] == kept
+    assert [node.op_type for node in domain.model_proto.graph.node if node.domain == "whence_autograd"] == functions
     with pytest.raises(whence.WhenceError, match="whence_autograd::Clipped") as raised:
         whence.export(model, x, backend="native-export", autograd_inlining=False)
     assert raised.value.code == "E0301"
@@ -246,9 +246,9 @@ class Cumulative(torch.nn.Module):
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 def test_unconvertible_operators(backend):
     model, x = LacksTwo().train(), torch.randn(3, 3)
-    found = whence.unconvertible_ops(model, (x, 3), 18, backend=backend)
-    assert sorted(name.split(".")[0] for name in found) == ["aten::linalg_matrix_exp", "aten::nextafter"]
-    first = next(name for name in found if "nextafter" in name)
+    names = whence.unconvertible_ops(model, (x, 3), 18, backend=backend)
+    assert sorted(name.split(".")[0] for name in names) == ["aten::linalg_matrix_exp", "aten::nextafter"]
+    first = next(name for name in names if "nextafter" in name)
     assert first.diagnostic.count == 2 and first.diagnostic.where["module"] == "inner.1" and model.training
     assert whence.unconvertible_ops(model.inner[0], x, backend=backend) == []
     with pytest.raises(whence.WhenceError) as raised:
@@ -262,17 +262,17 @@ def test_unconvertible_operators_of_scripted_and_exported_programs():
             return torch.nextafter(x, x)
 
     x = torch.randn(3, 3)
-    assert [str(each) for each in whence.unconvertible_ops(torch.jit.script(Lacks()), x)] == ["aten::nextafter"]
-    assert [each.split(".")[0] for each in whence.unconvertible_ops(torch.export.export(Lacks(), (x,)))] == [
+    assert [str(name) for name in whence.unconvertible_ops(torch.jit.script(Lacks()), x)] == ["aten::nextafter"]
+    assert [name.split(".")[0] for name in whence.unconvertible_ops(torch.export.export(Lacks(), (x,)))] == [
         "aten::nextafter"]
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def without_weight(x):
     return op.Relu(x)
 
 
-def test_a_translation_that_would_drop_tensors_is_refused():
+def test_translation_that_would_drop_tensors_is_refused():
     with pytest.raises(whence.WhenceError, match="takes 1 tensors, .* 2 to 4") as raised:
         whence.export(torch.nn.Linear(3, 4), (torch.ones(2, 3),),
                       custom_translation_table={torch.ops.aten.linear.default: without_weight})
@@ -280,18 +280,18 @@ def test_a_translation_that_would_drop_tensors_is_refused():
 
 
 @pytest.mark.parametrize("dynamo", [None, True])
-def test_an_operator_that_python_registered_is_exported_by_default(dynamo):
+def test_operator_registered_in_python_is_exported_by_default(dynamo):
     x = torch.randn(2, 3)
     program = whence.export(Uses(), (x,), dynamo=dynamo, custom_translation_table={SCALED: scaled})
     assert program.backend == "native-export"
     torch.testing.assert_close(program(x)[0], Uses()(x))
     assert whence.unconvertible_ops(Uses(), (x,)) == ["whence_test_mylib::scaled"]
-    kept = whence.export(Uses(), (x,), dynamo=dynamo, custom_opsets={"whence_test_mylib": 2}).model_proto
-    assert [(node.domain, node.op_type) for node in kept.graph.node] == [("whence_test_mylib", "scaled"), ("", "Add")]
+    model = whence.export(Uses(), (x,), dynamo=dynamo, custom_opsets={"whence_test_mylib": 2}).model_proto
+    assert [(node.domain, node.op_type) for node in model.graph.node] == [("whence_test_mylib", "scaled"), ("", "Add")]
 
 
 @pytest.mark.parametrize("backend", ["native", "torch-dynamo"])
-def test_functions_with_any_python_in_them(backend):
+def test_translations_with_python_control_flow(backend):
     def by_value(x, factor: float):
         return op.Identity(x) if factor == 1 else op.Mul(x, op.Constant(value_float=factor))
 
@@ -300,7 +300,7 @@ def test_functions_with_any_python_in_them(backend):
     torch.testing.assert_close(program(x)[0], Uses()(x))
 
 
-def test_an_option_that_is_not_a_table_is_refused():
+def test_options_that_are_not_dicts_are_refused():
     for option in ("custom_translation_table", "custom_opsets"):
         with pytest.raises(whence.WhenceError, match=option) as refused:
             whence.export(Uses(), (torch.randn(2, 3),), **{option: [1]})
@@ -318,7 +318,7 @@ def _(x, by):
     return torch.empty_like(x)
 
 
-def test_an_operator_that_writes_to_its_arguments_is_refused():
+def test_operator_that_writes_to_its_arguments_is_refused():
     class Shifts(torch.nn.Module):
         def forward(self, x):
             y = x.clone()

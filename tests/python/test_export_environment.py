@@ -1,4 +1,4 @@
-"""The environment of an export: global state during the run, written files, and options refused before the run."""
+"""Global state during an export, files that it writes, and options that are refused before it runs."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ import whence
 import command
 
 NATIVE = ["native", "native-export"]
-EVERY = [*NATIVE, "torch-dynamo", "torch-torchscript"]
+BACKENDS = [*NATIVE, "torch-dynamo", "torch-torchscript"]
 
 
 class Small(torch.nn.Module):
@@ -31,7 +31,7 @@ X = torch.randn(3, 4)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_write_to_an_unregistered_tensor_gives_a_warning(backend):
+def test_write_to_an_unregistered_tensor_gives_a_warning(backend):
     class Cached(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -47,20 +47,20 @@ def test_a_write_to_an_unregistered_tensor_gives_a_warning(backend):
 # ---- is_in_onnx_export ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_user_code_can_detect_an_export(backend, quiet):
     from torch.onnx import is_in_onnx_export as imported_before
 
     answers = []
 
-    class Asks(torch.nn.Module):
+    class ChecksFlag(torch.nn.Module):
         def forward(self, x):
             answers.append((torch.onnx.is_in_onnx_export(), whence.is_in_onnx_export(), imported_before()))
             return x * 2 if torch.onnx.is_in_onnx_export() else x * 3
 
-    program = whence.export(Asks(), X, backend=backend)
+    program = whence.export(ChecksFlag(), X, backend=backend)
     torch.testing.assert_close(program(X)[0], X * 2)
-    assert answers and all(each == (True, True, True) for each in answers)
+    assert answers and all(answer == (True, True, True) for answer in answers)
     assert not torch.onnx.is_in_onnx_export() and not whence.is_in_onnx_export()
 
     class Fails(torch.nn.Module):
@@ -75,7 +75,7 @@ def test_user_code_can_detect_an_export(backend, quiet):
 # ---- PyTorch's fast path of attention -------------------------------------------------------------------------------
 
 
-ANSWERS: list = []
+FAST_PATH_ENABLED: list = []
 
 
 class Padded(torch.nn.Module):
@@ -87,7 +87,7 @@ class Padded(torch.nn.Module):
         self.encoder = torch.nn.TransformerEncoder(layer, 2)
 
     def forward(self, x, padding):
-        ANSWERS.append(torch.backends.mha.get_fastpath_enabled())
+        FAST_PATH_ENABLED.append(torch.backends.mha.get_fastpath_enabled())
         return self.encoder(x, src_key_padding_mask=padding)
 
 
@@ -105,15 +105,15 @@ def test_padded_tensors_stay_padded(backend, dynamic):
     calls = [(x, PADDING)]
     if dynamic:
         calls.append((torch.randn(3, 7, 8), torch.arange(7) > torch.tensor([[6], [3], [4]])))
-    for each, padding in calls:
-        torch.testing.assert_close(program(each, padding)[0], model(each, padding), rtol=1e-4, atol=1e-5)
+    for tensor, padding in calls:
+        torch.testing.assert_close(program(tensor, padding)[0], model(tensor, padding), rtol=1e-4, atol=1e-5)
         with torch.no_grad():  # ignores the results at padding
-            torch.testing.assert_close(program(each, padding)[0][~padding], model(each, padding)[~padding], rtol=1e-4,
-                                       atol=1e-5)
+            torch.testing.assert_close(program(tensor, padding)[0][~padding], model(tensor, padding)[~padding],
+                                       rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_the_fast_path_setting_is_restored_after_an_export(before):
+def test_fast_path_setting_is_restored_after_an_export(before):
     class Fails(Padded):
         def forward(self, x, padding):
             super().forward(x, padding)
@@ -122,13 +122,13 @@ def test_the_fast_path_setting_is_restored_after_an_export(before):
     torch.backends.mha.set_fastpath_enabled(before)
     try:
         for model in (Padded(), Fails()):
-            ANSWERS.clear()
+            FAST_PATH_ENABLED.clear()
             if isinstance(model, Fails):
                 with pytest.raises(Exception):
                     whence.export(model.eval(), (torch.randn(2, 5, 8), PADDING))
             else:
                 whence.export(model.eval(), (torch.randn(2, 5, 8), PADDING))
-            assert ANSWERS and not any(ANSWERS)
+            assert FAST_PATH_ENABLED and not any(FAST_PATH_ENABLED)
             assert torch.backends.mha.get_fastpath_enabled() == before
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
@@ -137,7 +137,7 @@ def test_the_fast_path_setting_is_restored_after_an_export(before):
 # ---- modes ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_differing_mode_is_reported_and_restored():
+def test_changed_mode_is_reported_and_restored():
     model = Small().train()
     model.first.eval()
     with pytest.warns(whence.WhenceWarning, match="in training mode and is exported in evaluation mode"):
@@ -173,19 +173,19 @@ class O2StateDictHook:
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_apex_hooks_are_off_while_exporting(backend, quiet):
-    seen = []
+def test_apex_hooks_are_disabled_during_an_export(backend, quiet):
+    dtypes = []
 
-    class Looks(Small):
+    class ReadsStateDict(Small):
         def forward(self, x):
-            seen.append(self.state_dict()["first.weight"].dtype)
+            dtypes.append(self.state_dict()["first.weight"].dtype)
             return super().forward(x)
 
-    model = Looks().half().eval()
+    model = ReadsStateDict().half().eval()
     hooks = [module._register_state_dict_hook(O2StateDictHook()) for module in (model, model.first)]
     assert model.state_dict()["first.weight"].dtype == torch.float32
     whence.export(model, X.half(), backend=backend)
-    assert seen and set(seen) == {torch.float16}
+    assert dtypes and set(dtypes) == {torch.float16}
     assert model.state_dict()["first.weight"].dtype == torch.float32
     with pytest.raises(Exception):
         whence.export(model, torch.randn(3, 5).half(), backend=backend)
@@ -209,13 +209,13 @@ def test_stages_times_and_decisions_are_logged(caplog, capsys, quiet):
     whence.export(model, X, verbose=True)
     assert "[whence] trace..." in capsys.readouterr().err
     program = whence.export(model, X, profile=True)
-    shown = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert {"trace", "export", "annotate", "validate", "export: convert"} <= set(program.seconds)
-    assert all(f"s  {name}" in shown for name in program.seconds) and min(program.seconds.values()) >= 0
+    assert all(f"s  {name}" in output for name in program.seconds) and min(program.seconds.values()) >= 0
     assert not logging.getLogger("whence").handlers
 
 
-def test_a_last_dict_taken_for_keywords_is_logged(caplog, quiet):
+def test_last_dict_used_as_keywords_is_logged(caplog, quiet):
     class Takes(torch.nn.Module):
         def forward(self, x, y=None):
             return x if y is None else x + y
@@ -229,29 +229,29 @@ def test_a_last_dict_taken_for_keywords_is_logged(caplog, quiet):
 
 
 def only(folder, pattern):
-    (found,) = folder.glob(pattern)
-    return found
+    (path,) = folder.glob(pattern)
+    return path
 
 
 @pytest.mark.parametrize("backend, suffix", [("native", "pt"), ("native-export", "pt2")])
-def test_the_exported_program_is_kept(backend, suffix, tmp_path, quiet):
-    folder = tmp_path / "made" / "here"
+def test_exported_program_is_saved(backend, suffix, tmp_path, quiet):
+    folder = tmp_path / "new" / "folder"
     program = whence.export(Small().eval(), X, backend=backend, dump_exported_program=True, artifacts_dir=folder)
-    kept = only(folder, f"onnx_export_*.{suffix}")
-    loaded = torch.jit.load(kept) if suffix == "pt" else torch.export.load(kept).module()
+    path = only(folder, f"onnx_export_*.{suffix}")
+    loaded = torch.jit.load(path) if suffix == "pt" else torch.export.load(path).module()
     torch.testing.assert_close(program(X)[0], loaded(X).detach())
 
 
 @pytest.mark.parametrize("backend", NATIVE)
 def test_report_has_pytorchs_name_and_folder(backend, tmp_path, quiet):
-    """onnx_export_TIME_success.md, with the contents of torch.onnx.export(report=True): program and operators."""
+    """onnx_export_TIME_success.md shows the program and its operators, like torch.onnx.export(report=True)."""
     torch.onnx.export(Small().eval(), (X,), report=True, artifacts_dir=tmp_path / "torch", dynamo=True, verbose=False)
-    theirs = only(tmp_path / "torch", "*.md").name
-    whence.export(Small().eval(), X, backend=backend, report=True, artifacts_dir=tmp_path / "ours", verify=True)
-    ours = only(tmp_path / "ours", "*.md")
-    assert ours.name.rpartition("_")[2] == theirs.rpartition("_")[2] == "success.md"
-    assert len(ours.name) == len(theirs) and ours.name[:16] == theirs[:16]
-    text = ours.read_text()
+    pytorch_name = only(tmp_path / "torch", "*.md").name
+    whence.export(Small().eval(), X, backend=backend, report=True, artifacts_dir=tmp_path / "whence", verify=True)
+    report = only(tmp_path / "whence", "*.md")
+    assert report.name.rpartition("_")[2] == pytorch_name.rpartition("_")[2] == "success.md"
+    assert len(report.name) == len(pytorch_name) and report.name[:16] == pytorch_name[:16]
+    text = report.read_text()
     for part in ("`first`", "## Time", "## Verification", "equal", "## The exported program", "linear"):
         assert part in text
     assert "Written: in memory" in text and "/whence-" not in text
@@ -282,22 +282,22 @@ def test_reports_of_failures(backend, tmp_path, quiet):
     assert "not this model" in only(tmp_path / "b", "onnx_export_*_pt_export.md").read_text()
 
 
-def test_pytorchs_files_go_to_the_same_folder(tmp_path, quiet):
+def test_artifacts_of_torch_dynamo(tmp_path, quiet):
     whence.export(Small().eval(), X, backend="torch-dynamo", report=True, dump_exported_program=True,
                   artifacts_dir=tmp_path)
     assert only(tmp_path, "onnx_export_*_success.md") and only(tmp_path, "onnx_export_*.pt2")
 
 
-def test_a_report_of_a_difference(tmp_path, quiet):
-    class Says(torch.nn.Module):
+def test_report_of_different_results(tmp_path, quiet):
+    class DiffersInExport(torch.nn.Module):
         def forward(self, x):
             return x + (1 if torch.onnx.is_in_onnx_export() else 0)
 
-    whence.export(Says(), X, report=True, artifacts_dir=tmp_path, verify=True)
+    whence.export(DiffersInExport(), X, report=True, artifacts_dir=tmp_path, verify=True)
     assert "DIFFERS" in only(tmp_path, "onnx_export_*_accuracy.md").read_text()
 
 
-def test_a_folder_that_cannot_be_created(tmp_path, quiet):
+def test_artifacts_folder_that_cannot_be_created(tmp_path, quiet):
     (tmp_path / "file").write_text("")
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Small().eval(), X, report=True, artifacts_dir=tmp_path / "file" / "in")
@@ -325,7 +325,7 @@ def test_a_folder_that_cannot_be_created(tmp_path, quiet):
     ({"operator_export_type": "NONE"}, "E0303", "ONNX_ATEN_FALLBACK"),
     ({"operator_export_type": "ONNX_FALLTHROUGH", "backend": "torch-torchscript"}, "E0101", "native"),
 ], ids=str)
-def test_refused_before_anything_runs(options, code, remedy, tmp_path):
+def test_invalid_options_are_refused_before_the_model_runs(options, code, remedy, tmp_path):
     class Never(Small):
         def forward(self, x):
             raise AssertionError("it ran")
@@ -335,7 +335,7 @@ def test_refused_before_anything_runs(options, code, remedy, tmp_path):
     assert raised.value.code == code and remedy in raised.value.remedy and not list(tmp_path.iterdir())
 
 
-def test_options_settled_by_an_exported_program_are_refused():
+def test_options_fixed_by_an_exported_program_are_refused():
     program = torch.export.export(Small().eval(), (X,))
     for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False},
                     {"training": "train"}):
@@ -347,11 +347,11 @@ def test_options_settled_by_an_exported_program_are_refused():
 def test_every_option_of_pytorch_exists():
     import inspect
 
-    theirs = set(inspect.signature(torch.onnx.export).parameters)
-    assert theirs <= set(inspect.signature(whence.export).parameters) and len(theirs) > 20
+    options = set(inspect.signature(torch.onnx.export).parameters)
+    assert options <= set(inspect.signature(whence.export).parameters) and len(options) > 20
 
 
-def test_a_recording_around_an_export_warns_once(tmp_path):
+def test_recording_around_an_export_warns_once(tmp_path):
     class Uses(torch.nn.Module):
         def forward(self, x):
             return x.view(x.shape[0], -1) * (2 if x.sum() > 0 else 3)
@@ -360,7 +360,7 @@ def test_a_recording_around_an_export_warns_once(tmp_path):
         warnings.simplefilter("always")
         with whence.record(tmp_path / "m.whence.json"):
             whence.export(Uses().eval(), torch.ones(2, 3))
-    assert len([each for each in caught if issubclass(each.category, whence.WhenceWarning)]) == 1
+    assert len([warning for warning in caught if issubclass(warning.category, whence.WhenceWarning)]) == 1
     assert (tmp_path / "m.whence.json").exists()
 
 
@@ -371,13 +371,13 @@ import sys
 for name in ("onnx", "onnxruntime", "onnxscript", "onnx_ir"):
     sys.modules[name] = None
 import whence
-assert "torch" not in sys.modules  # the command itself starts through this package
+assert "torch" not in sys.modules  # the command starts through this package
 import torch
 program = whence.export(torch.nn.Linear(4, 4).eval(), torch.randn(2, 4), report=True)
 program.save("m.onnx")
-for ask in (lambda: program.model_proto, lambda: program(torch.randn(2, 4)), lambda: program.verify()):
+for call in (lambda: program.model_proto, lambda: program(torch.randn(2, 4)), lambda: program.verify()):
     try:
-        ask()
+        call()
     except whence.WhenceError as error:
         assert error.code == "E0307" and "pip install onnx" in error.remedy, error
     else:
@@ -411,7 +411,7 @@ class Modes(torch.nn.Module):
         return self.drop(self.norm(x))
 
 
-def test_a_scripted_module_is_exported_in_the_requested_mode(quiet):
+def test_scripted_module_is_exported_in_the_requested_mode(quiet):
     model, x = torch.jit.script(Modes().train()), torch.randn(3, 4)
     program = whence.export(model, (x,))
     assert model.training and model.drop.training
@@ -440,8 +440,8 @@ class Length(torch.nn.Module):
 
 @pytest.mark.parametrize("model, words", [(CountsInALoop, "fixes axis 0 of 'x'"),
                                           (SmallOrLarge, "axis 0 of 'x' is 2 to 3")])
-def test_a_trace_valid_only_at_the_examples_size_is_reported(model, words):
-    """torch.export reads these models and reports which sizes they fix; no file with wrong results is written."""
+def test_trace_valid_only_at_the_examples_size_is_reported(model, words):
+    """torch.export captures these models and reports the sizes that they fix; no file with wrong results is written."""
     with pytest.warns(whence.WhenceWarning, match=f"E0304.*{words}"):
         program = whence.export(model().eval(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
     assert program.backend == "native-export"
@@ -455,7 +455,7 @@ def test_a_trace_valid_only_at_the_examples_size_is_reported(model, words):
         whence.export(torch.nn.Linear(3, 2).eval(), (torch.randn(2, 3),), dynamic_axes={"input": [0]})
 
 
-def test_an_optional_axis_fixed_by_torch_export_is_then_required(quiet):
+def test_axis_fixed_by_torch_export_is_retried_as_required(quiet):
     program = whence.export(Length(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
     for rows in 1, 2, 7:
         x = torch.randn(rows, 3)
@@ -476,24 +476,24 @@ def test_size_arithmetic_in_python_is_kept(quiet):
         torch.testing.assert_close(program(x)[0], Rolls()(x))
 
 
-class LeastFour(torch.nn.Module):
+class AtLeastFour(torch.nn.Module):
     def forward(self, x):
         return x.sum(0) * max(x.shape[0], 4)
 
 
 @pytest.mark.parametrize("rows", [3, 6])
-def test_a_comparison_of_rows_is_kept_or_reported(rows, quiet):
-    """The example is on one side of the number in Python's comparison; other sizes are on the other side."""
-    program = whence.export(LeastFour().eval(), (torch.randn(rows, 2),), dynamic_axes={"x": {0: "n"}})
-    for each in range(1, 9):
-        x = torch.randn(each, 2)
-        torch.testing.assert_close(program(x)[0], LeastFour()(x))
+def test_comparison_of_a_size_with_a_number_is_kept_or_reported(rows, quiet):
+    """The example takes one branch of Python's comparison; other sizes take the other one."""
+    program = whence.export(AtLeastFour().eval(), (torch.randn(rows, 2),), dynamic_axes={"x": {0: "n"}})
+    for size in range(1, 9):
+        x = torch.randn(size, 2)
+        torch.testing.assert_close(program(x)[0], AtLeastFour()(x))
     with pytest.warns(whence.WhenceWarning, match="E0304.*axis 0 of 'x' is 4 or more"):
         whence.export(SmallOrLarge().eval(), (torch.randn(6, 3),), dynamic_axes={"x": {0: "n"}})
 
 
 class Shorter(torch.nn.Module):
-    """Takes the smaller of two sizes in Python; the smaller one in the example can be the larger one elsewhere."""
+    """Takes the minimum of two sizes in Python; which size is smaller depends on the call."""
 
     def forward(self, x, y):
         n = min(x.shape[0], y.shape[0])
@@ -509,7 +509,7 @@ class Longer(torch.nn.Module):
         return y * 3
 
 
-def test_a_comparison_of_sizes_is_kept_or_reported(quiet):
+def test_comparison_of_two_sizes_is_kept_or_reported(quiet):
     example, axes = (torch.randn(4, 3), torch.randn(6, 3)), ({0: "a"}, {0: "b"})
     program = whence.export(Shorter().eval(), example, dynamic_shapes=axes)
     for sizes in [(4, 6), (6, 4), (5, 5), (9, 2)]:
@@ -524,11 +524,11 @@ class Mean(torch.nn.Module):
     """The number of rows depends on data, and Python divides by it."""
 
     def forward(self, x, mask):
-        kept = x[mask]
-        return kept.sum() / len(kept)
+        rows = x[mask]
+        return rows.sum() / len(rows)
 
 
-def test_a_data_dependent_size_used_in_python_is_kept(quiet):
+def test_data_dependent_size_used_in_python_is_kept(quiet):
     x = torch.randn(4, 3)
     program = whence.export(Mean(), (x, torch.tensor([True] * 4)))
     for mask in ([True] * 4, [True, False, False, True], [False, True, False, False]):
@@ -561,7 +561,7 @@ def test_python_code_for_few_rows_is_kept(model, quiet):
         torch.testing.assert_close(program(x)[0], model(x))
 
 
-def test_a_required_axis_that_a_trace_fixes_uses_torch_export(quiet):
+def test_required_axis_fixed_by_a_trace_uses_torch_export(quiet):
     class PerRow(torch.nn.Module):
         def forward(self, x):
             return torch.vmap(lambda row: row.sum() * row)(x)
@@ -571,7 +571,7 @@ def test_a_required_axis_that_a_trace_fixes_uses_torch_export(quiet):
     torch.testing.assert_close(program(x)[0], PerRow()(x))
 
 
-def test_a_required_size_that_is_constant_is_refused(quiet):
+def test_required_axis_that_becomes_constant_is_refused(quiet):
     with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at 3"):
         whence.export(CountsInALoop(), (torch.randn(2, 3),), dynamic_shapes={"x": {0: "n"}})
 
@@ -583,14 +583,14 @@ def test_tracing_restores_the_random_state(quiet):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("leaves", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])
-def test_values_passed_to_other_libraries_are_reported(leaves):
-    class Leaves(torch.nn.Module):
+@pytest.mark.parametrize("read_values", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])
+def test_values_passed_to_other_libraries_are_reported(read_values):
+    class UsesValues(torch.nn.Module):
         def forward(self, x):
-            return x * leaves(x)
+            return x * read_values(x)
 
     with pytest.warns(whence.WhenceWarning, match="E0309.*test_export_environment.py"):
-        whence.export(Leaves().eval(), (torch.randn(2, 3),))
+        whence.export(UsesValues().eval(), (torch.randn(2, 3),))
 
 
 class Opaque(torch.autograd.Function):
@@ -608,8 +608,8 @@ class UsesOpaque(torch.nn.Module):
         return Opaque.apply(x, 2.0) + 1
 
 
-def test_a_recorded_trace_with_python_objects(tmp_path, quiet):
-    """Its graph is released while the plugin runs, which does not hold Python's lock."""
+def test_recording_a_trace_with_python_objects(tmp_path, quiet):
+    """The trace's graph is released in the plugin, which does not hold the GIL."""
     with whence.record(tmp_path / "m.whence.json"):
         torch.onnx.export(UsesOpaque(), (torch.randn(2),), tmp_path / "m.onnx", dynamo=False)
     graph = onnx.load(tmp_path / "m.onnx").graph
@@ -617,13 +617,14 @@ def test_a_recorded_trace_with_python_objects(tmp_path, quiet):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
-def test_stacks_begin_with_the_users_code(backend, quiet):
+def test_stack_traces_begin_in_user_code(backend, quiet):
     nodes = whence.export(Small().eval(), X, backend=backend).model_proto.graph.node
-    stacks = [each.value for node in nodes for each in node.metadata_props if each.key == "pkg.torch.onnx.stack_trace"]
+    stacks = [entry.value for node in nodes for entry in node.metadata_props
+              if entry.key == "pkg.torch.onnx.stack_trace"]
     assert stacks and all(stack.startswith('File "' + __file__) for stack in stacks), stacks
 
 
-def test_the_flag_is_restored_after_exports_in_threads(quiet):
+def test_is_in_onnx_export_is_restored_after_exports_in_threads(quiet):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(3) as pool:
@@ -641,7 +642,7 @@ class PadsToEven(torch.nn.Module):
 
 
 class InChunks(torch.nn.Module):
-    """Loops in Python over chunks of 64; the example fills one."""
+    """Loops in Python over chunks of 64; the example has one chunk."""
 
     def forward(self, x):
         n = x.shape[0]
@@ -650,7 +651,7 @@ class InChunks(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model, rows, at", [(PadsToEven(), 4, "at 5"), (InChunks(), 6, "at 300")])
-def test_a_size_outside_the_trace_is_fixed_or_refused(model, rows, at):
+def test_axis_with_untraced_sizes_is_fixed_or_refused(model, rows, at):
     with pytest.warns(whence.WhenceWarning, match=f"E0304.*fixes axis 0 of 'x'.* {at}"):
         program = whence.export(model, torch.randn(rows, 3), dynamic_axes={"x": {0: "n"}})
     assert program.dynamic_axes == {}
@@ -661,7 +662,7 @@ def test_a_size_outside_the_trace_is_fixed_or_refused(model, rows, at):
 
 
 class Norms(torch.nn.Module):
-    """PyTorch's own Python code multiplies sizes in place and compares the product."""
+    """PyTorch's Python code multiplies sizes in place and compares the product."""
 
     def __init__(self):
         super().__init__()
@@ -686,4 +687,4 @@ class Packed(torch.nn.Module):
 def test_sizes_changed_in_place_are_not_tensor_values(recwarn):
     whence.export(Norms().eval(), torch.randn(2, 4, 5, 5), dynamic_axes={"x": {0: "n"}})
     whence.export(Packed().eval(), (torch.randn(2, 5, 3), torch.tensor([5, 3])))
-    assert not [each for each in recwarn if "E0309" in str(each.message)]
+    assert not [warning for warning in recwarn if "E0309" in str(warning.message)]

@@ -1,4 +1,4 @@
-"""The package replaces no files of other programs, and a failure leaves the files unchanged."""
+"""The package does not replace other programs' files, and a failure leaves all files unchanged."""
 
 import hashlib
 import os
@@ -32,14 +32,14 @@ def files(folder) -> dict:
 
 
 def assert_computes(path, model):
-    x = torch.linspace(-1, 1, 128).reshape(2, 64)  # not the inputs of the export
+    x = torch.linspace(-1, 1, 128).reshape(2, 64)  # not the example inputs
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    (output,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(output, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
-def test_a_model_does_not_replace_a_sidecar(backend, tmp_path):
+def test_model_does_not_replace_a_sidecar(backend, tmp_path):
     (tmp_path / "m.whence.json").write_text("before")
     before = files(tmp_path)
     refused = "E0101.*m.whence.json.*model.onnx"
@@ -54,7 +54,7 @@ def test_a_model_does_not_replace_a_sidecar(backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo"])
-def test_weights_of_another_program_stay(backend, tmp_path):
+def test_weights_of_another_program_are_kept(backend, tmp_path):
     (tmp_path / "m.onnx.data").write_text("somebody's")
     (tmp_path / "m.onnx").write_text("before")
     before = files(tmp_path)
@@ -68,7 +68,7 @@ def test_weights_of_another_program_stay(backend, tmp_path):
     assert_computes(tmp_path / "m.onnx", net(1))
 
 
-def test_shared_weights_of_an_earlier_export(tmp_path):
+def test_weights_read_by_a_copy_are_not_replaced(tmp_path):
     """An annotated copy in the same folder reads the first export's weights, which a second export must not change."""
     whence.export(net(1), (X,), tmp_path / "m.onnx", external_data=True)
     whence.annotate(tmp_path / "m.onnx", output=tmp_path / "copy.onnx")
@@ -88,21 +88,21 @@ def test_save_keeps_weights_of_another_program(tmp_path):
     program.save(tmp_path / "s.onnx", overwrite=True)
     program.save(tmp_path / "s.onnx")  # the same bytes
     assert_computes(tmp_path / "s.onnx", net(1))
-    kept = whence.export(net(1), (X,), tmp_path / "k.onnx", external_data=True)
+    saved = whence.export(net(1), (X,), tmp_path / "k.onnx", external_data=True)
     with pytest.raises(whence.WhenceError, match="weights"):
-        kept.save(tmp_path / "k.onnx.data")
+        saved.save(tmp_path / "k.onnx.data")
     assert_computes(tmp_path / "k.onnx", net(1))
 
 
 @pytest.mark.parametrize("backend", ["native", "torch-dynamo"])
-def test_two_files_of_an_export_must_differ(backend, tmp_path):
+def test_model_and_sidecar_must_be_different_files(backend, tmp_path):
     (tmp_path / "m.onnx").write_text("before")
     with pytest.raises(whence.WhenceError, match="would be one file"):
         whence.export(net(1), (X,), tmp_path / "m.onnx", backend, sidecar=tmp_path / "m.onnx")
     assert (tmp_path / "m.onnx").read_text() == "before"
 
 
-def test_annotate_and_html_into_another_folder(tmp_path):
+def test_annotate_and_html_in_another_folder(tmp_path):
     for name, seed in (("a", 1), ("b", 2)):
         (tmp_path / name).mkdir()
         whence.export(net(seed), (X,), tmp_path / name / "model.onnx", external_data=True)
@@ -113,9 +113,9 @@ def test_annotate_and_html_into_another_folder(tmp_path):
         assert_computes(tmp_path / "out" / f"{name}.onnx", net(seed))
     report = whence.validate(tmp_path / "out" / "a.onnx")
     [weights] = (tmp_path / "out").glob("a.onnx*data")
-    for read in (tmp_path / "out" / "a.onnx", weights):
+    for path in (tmp_path / "out" / "a.onnx", weights):
         with pytest.raises(whence.WhenceError, match="would replace a file that is read"):
-            report.to_html(read)
+            report.to_html(path)
     assert_computes(tmp_path / "out" / "a.onnx", net(1))
 
 
@@ -123,23 +123,23 @@ def test_annotate_and_html_into_another_folder(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
-def test_a_derived_sidecar_replaces_only_sidecars(backend, tmp_path):
-    mine = tmp_path / "m.whence.json"
-    mine.write_text('{"hyper": "parameters, not \\"format\\": \\"whence-sidecar\\""}')
+def test_derived_sidecar_path_replaces_only_sidecars(backend, tmp_path):
+    sidecar = tmp_path / "m.whence.json"
+    sidecar.write_text('{"hyper": "parameters, not \\"format\\": \\"whence-sidecar\\""}')
     before = files(tmp_path)
     with pytest.raises(whence.WhenceError) as refused:
         whence.export(net(1), (X,), tmp_path / "m.onnx", backend)
     assert refused.value.code == "E0401" and "sidecar=" in refused.value.remedy and "overwrite=True" in refused.value.remedy
     assert files(tmp_path) == before
     whence.export(net(1), (X,), tmp_path / "m.onnx", backend, sidecar=tmp_path / "other.json")
-    assert files(tmp_path)[mine.name] == before[mine.name]
+    assert files(tmp_path)[sidecar.name] == before[sidecar.name]
     for overwrite in True, False:  # the second time, the existing file is a sidecar
         program = whence.export(net(1), (X,), tmp_path / "m.onnx", backend, overwrite=overwrite)
-        assert program.sidecar == mine and b'"whence-sidecar"' in mine.read_bytes()[:60]
+        assert program.sidecar == sidecar and b'"whence-sidecar"' in sidecar.read_bytes()[:60]
 
 
 @pytest.mark.parametrize("to", ["mine.txt", "older.whence.json", "nothing"])
-def test_a_derived_sidecar_follows_no_link(to, tmp_path):
+def test_derived_sidecar_path_does_not_follow_links(to, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     whence.export(net(1), (X,), tmp_path / "older.onnx")
     (tmp_path / "m.whence.json").symlink_to(to)
@@ -149,10 +149,10 @@ def test_a_derived_sidecar_follows_no_link(to, tmp_path):
     assert refused.value.code == "E0401" and "overwrite" not in refused.value.remedy
     assert sorted(os.listdir(tmp_path)) == names and (tmp_path / "mine.txt").read_text() == before
     if to != "nothing":
-        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # names the link
+        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # explicit path
 
 
-def test_numbered_records_replace_only_records(tmp_path):
+def test_numbered_sidecars_replace_only_sidecars(tmp_path):
     (tmp_path / "m.2.whence.json").write_text("mine")
     with pytest.raises(whence.WhenceError) as refused, whence.record(tmp_path / "m.whence.json"):
         torch.export.export(net(1), (X,))

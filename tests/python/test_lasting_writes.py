@@ -1,5 +1,5 @@
-"""State that a model changes for longer than one call: each backend warns and names it, and refuses to write a file
-whose results differ for that reason. The caller's model, globals and arguments are unchanged."""
+"""State that a model changes beyond one call: each backend names it in a warning, and refuses to write a file whose
+results would differ. The caller's model, globals and arguments do not change."""
 
 import contextvars
 import itertools
@@ -9,8 +9,8 @@ import pytest
 import torch
 import whence
 
-EVERY = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
-NATIVE = EVERY[:2]
+BACKENDS = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
+NATIVE = BACKENDS[:2]
 X = torch.tensor([1.0, 2.0, 3.0])
 
 BY_NAME = {}
@@ -28,8 +28,8 @@ class Slotted:
         self.t = torch.zeros(3)
 
 
-class Keeps(torch.nn.Module):
-    """Holds state of every kind; ``change`` changes some of it and returns the result."""
+class Stateful(torch.nn.Module):
+    """Has every kind of state; ``change`` changes some of it and returns the result."""
 
     def __init__(self, change):
         super().__init__()
@@ -47,18 +47,18 @@ class Keeps(torch.nn.Module):
         return self.change(self, x)
 
 
-def setting(target, value):
-    """Returns a change that assigns, by Python's exec, because a lambda cannot assign."""
+def assign(target, value):
+    """Returns a function that assigns ``value`` to ``target``; uses exec, because a lambda cannot assign."""
     namespace = {"torch": torch}
     exec(f"def change(s, x):\n    {target} = {value}\n    return {target} * x + 0", namespace)
     return namespace["change"]
 
 
-SET_ANEW = {
-    "b": setting("s.b", "s.b + x"), "c[1]": setting("s.c[1]", "s.c[1] + x"), "h.t": setting("s.h.t", "s.h.t + x"),
-    "n": setting("s.n", "s.n + 1"), "h.times": setting("s.h.times", "s.h.times + 2"),
-    "none": setting("s.none", "x + 1"),
-    "sub.cache['k']": setting("s.sub.cache['k']", "s.sub.cache['k'] + x"), "slotted.t": setting("s.slotted.t", "x + 1"),
+REASSIGNED = {
+    "b": assign("s.b", "s.b + x"), "c[1]": assign("s.c[1]", "s.c[1] + x"), "h.t": assign("s.h.t", "s.h.t + x"),
+    "n": assign("s.n", "s.n + 1"), "h.times": assign("s.h.times", "s.h.times + 2"),
+    "none": assign("s.none", "x + 1"),
+    "sub.cache['k']": assign("s.sub.cache['k']", "s.sub.cache['k'] + x"), "slotted.t": assign("s.slotted.t", "x + 1"),
     "c[2]": lambda s, x: (s.c.append(x + 1), x * 2)[1],
     "grown": lambda s, x: (setattr(s, "grown", torch.cat([s.grown, x])), x * 2)[1],
 }
@@ -69,7 +69,7 @@ IN_PLACE = {
     "sub.cache['k']": lambda s, x: s.sub.cache["k"].add_(x) + 0,
 }
 
-UNSEEN = {
+HIDDEN_WRITES = {
     "data of a buffer": lambda s, x: (s.b.data.add_(x), s.b + 0)[1],
     "data of a parameter": lambda s, x: (s.p.data.mul_(1).add_(x), s.p + 0)[1],
     "data, set": lambda s, x: (setattr(s.b, "data", s.b.data + x), s.b + 0)[1],
@@ -82,22 +82,22 @@ def export_with_warnings(model, args=(X,), **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model.eval(), args, **options)
-    return program, [str(each.message) for each in caught if "E0308" in str(each.message)]
+    return program, [str(warning.message) for warning in caught if "E0308" in str(warning.message)]
 
 
-@pytest.mark.parametrize("backend", EVERY)
-@pytest.mark.parametrize("name", SET_ANEW)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", REASSIGNED)
 def test_reassigned_state_is_named(name, backend):
-    program, messages = export_with_warnings(Keeps(SET_ANEW[name]), backend=backend)
+    program, messages = export_with_warnings(Stateful(REASSIGNED[name]), backend=backend)
     assert len(messages) == 1 and f"'{name}'" in messages[0], messages
     if backend in NATIVE:
-        torch.testing.assert_close(program(X)[0], Keeps(SET_ANEW[name])(X))
+        torch.testing.assert_close(program(X)[0], Stateful(REASSIGNED[name])(X))
 
 
-@pytest.mark.parametrize("backend", [*NATIVE, "torch-torchscript"])  # torch-dynamo fails for some of them
+@pytest.mark.parametrize("backend", [*NATIVE, "torch-torchscript"])  # torch-dynamo fails for some of these
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_state_written_in_place_is_named(name, backend):
-    program, messages = export_with_warnings(Keeps(IN_PLACE[name]), backend=backend)
+    program, messages = export_with_warnings(Stateful(IN_PLACE[name]), backend=backend)
     assert len(messages) == 1 and f"'{name}'" in messages[0], messages
     if backend in NATIVE:
         torch.testing.assert_close(program(X)[0], X)
@@ -106,32 +106,32 @@ def test_state_written_in_place_is_named(name, backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-@pytest.mark.parametrize("how", UNSEEN)
-def test_a_write_hidden_from_the_tracer_is_refused(how, backend, tmp_path):
-    model = Keeps(UNSEEN[how])
+@pytest.mark.parametrize("how", HIDDEN_WRITES)
+def test_write_hidden_from_the_tracer_is_refused(how, backend, tmp_path):
+    model = Stateful(HIDDEN_WRITES[how])
     with pytest.raises(whence.WhenceError) as refused:
         whence.export(model.eval(), (X,), tmp_path / "m.onnx", backend=backend)
     assert refused.value.code == "E0303" and "/tmp/whence-" not in str(refused.value), refused.value
     assert not list(tmp_path.iterdir()) and not model.b.any() and not model.p.any() and not model.rows.any()
 
 
-def test_a_write_that_libtorch_drops_is_in_the_file():
-    """A saved and loaded trace lacks the write, so torch.export reads the model."""
+def test_write_dropped_from_a_saved_trace_is_in_the_file():
+    """A saved and loaded trace lacks the write, so torch.export captures the model instead."""
     def change(s, x):
         s.c[0][1:] = x[1:]
         return s.c[0] + x
 
-    program, messages = export_with_warnings(Keeps(change))
+    program, messages = export_with_warnings(Stateful(change))
     assert program.backend == "native-export" and len(messages) == 1 and "'c[0]'" in messages[0]
     torch.testing.assert_close(program(X)[0], torch.tensor([1.0, 4.0, 6.0]))
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("change", [lambda s, x: s.b * x, lambda s, x: s.b.clone().add_(x),
                                     lambda s, x: (setattr(s.h, "t", s.h.t.clone()), s.h.t + x)[1]],
                          ids=["read", "clone", "equal"])
 def test_unchanged_state_gives_no_warning(change, backend):
-    assert export_with_warnings(Keeps(change), backend=backend)[1] == []
+    assert export_with_warnings(Stateful(change), backend=backend)[1] == []
 
 
 class OnItsClass(torch.nn.Module):
@@ -171,7 +171,7 @@ ON_CLASSES = {
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("name", ON_CLASSES)
-def test_state_of_a_class_is_named(name, backend):
+def test_state_of_classes_is_named(name, backend):
     program, messages = export_with_warnings(Inherits(ON_CLASSES[name]), backend=backend)
     if name == "object":
         assert not messages
@@ -203,24 +203,24 @@ def register(s, x):
     return Registry.last + 0
 
 
-NOT_FOUND = {
+UNKNOWN_STATE = {
     "iterator": lambda s, x: x * next(s.numbers), "context variable": lambda s, x: x * next_number(),
-    "generator": lambda s, x: x + next(s.running), "global": assign_global, "class of no module": register,
+    "generator": lambda s, x: x + next(s.running), "global": assign_global, "class of another object": register,
 }
 
 
-def running():
+def running_total():
     total = torch.zeros(3)
     while True:
         total = total + 1
         yield total
 
 
-@pytest.mark.parametrize("backend", EVERY)
-@pytest.mark.parametrize("kind", NOT_FOUND)
-def test_state_that_is_not_found_gives_a_warning(kind, backend):
-    model = Keeps(NOT_FOUND[kind])
-    model.numbers, model.running = itertools.count(1), running()
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", UNKNOWN_STATE)
+def test_unknown_state_gives_a_warning(kind, backend):
+    model = Stateful(UNKNOWN_STATE[kind])
+    model.numbers, model.running = itertools.count(1), running_total()
     BY_NAME["last"] = Registry.last = torch.zeros(3)
     _, messages = export_with_warnings(model, backend=backend)
     assert len(messages) == 1 and "results change from call to call" in messages[0], messages
@@ -236,16 +236,16 @@ def next_total(s, x):
 
 
 @pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
-def test_a_tensor_without_data_left_by_torch_export(backend):
-    """No export finds the tensor: the file is written but cannot be compared, and the next export explains why."""
+def test_tensor_without_data_left_by_torch_export(backend):
+    """Exports cannot find the tensor: the file is written but not verified, and the next export explains why."""
     TOTAL.set(torch.zeros(3))
-    model = Keeps(next_total)
+    model = Stateful(next_total)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(model.eval(), X, backend=backend, verify=True)
-    messages = [str(each.message) for each in caught if each.category is whence.WhenceWarning]
+    messages = [str(warning.message) for warning in caught if warning.category is whence.WhenceWarning]
     assert len(messages) == 2 and "E0308" in messages[0] and "is not verified: E0207" in messages[1], messages
-    for again in EVERY:
+    for again in BACKENDS:
         with pytest.raises(whence.WhenceError, match="a tensor without data") as refused:
             whence.export(model, X, backend=again)
         assert refused.value.code == "E0207"
@@ -259,7 +259,7 @@ def test_random_numbers_are_not_state(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(model.train(), (X,), backend=backend, training=torch.onnx.TrainingMode.TRAINING)
-    assert not [each for each in caught if "E0308" in str(each.message)]
+    assert not [warning for warning in caught if "E0308" in str(warning.message)]
 
 
 class Counts(torch.nn.Module):
@@ -274,24 +274,25 @@ class Counts(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
-def test_a_scripted_model(backend):
+def test_state_of_a_scripted_model_is_named(backend):
     messages = export_with_warnings(torch.jit.script(Counts()), (X, X.clone()), backend=backend)[1]
-    assert any("'total'" in each for each in messages) and sum("its input 'y'" in each for each in messages) == 1
+    assert any("'total'" in message for message in messages)
+    assert sum("its input 'y'" in message for message in messages) == 1
     with pytest.raises(whence.WhenceError, match="'x' and 'y' share memory"):
         whence.export(torch.jit.script(Counts()), (X, X), backend=backend)
 
 
 @pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
-def test_an_exported_program(backend):
+def test_state_of_an_exported_program_is_named(backend):
     program = torch.export.export(Counts(), (X, X.clone()))
     with pytest.warns(whence.WhenceWarning, match="E0308") as warned:
         whence.export(program, backend=backend)
-    messages = [str(each.message) for each in warned if "E0308" in str(each.message)]
+    messages = [str(warning.message) for warning in warned if "E0308" in str(warning.message)]
     assert len(messages) == 2 and "writes to 'total'" in messages[0] and "its input 'y'" in messages[1]
 
 
-class AsksForCapture(torch.nn.Module):
-    """Like transformers' attention, which omits a mask outside of a capture."""
+class BranchesOnCapture(torch.nn.Module):
+    """Like transformers' attention, which uses a mask only in a capture."""
 
     def forward(self, x):
         captured = torch.jit.is_tracing() or torch.compiler.is_exporting()
@@ -299,14 +300,14 @@ class AsksForCapture(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_a_model_with_another_path_during_capture_gives_a_warning(backend):
+def test_different_results_in_a_capture_give_a_warning(backend):
     with pytest.warns(whence.WhenceWarning, match="E0303.*on the example itself"):
-        whence.export(AsksForCapture(), (torch.rand(3, 4),), backend=backend)
+        whence.export(BranchesOnCapture(), (torch.rand(3, 4),), backend=backend)
     random = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(random, (torch.rand(3, 4),), backend=backend, training=torch.onnx.TrainingMode.TRAINING)
-    assert not [each for each in caught if "E0303" in str(each.message)]
+    assert not [warning for warning in caught if "E0303" in str(warning.message)]
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -318,7 +319,7 @@ class Writes(torch.nn.Module):
         return x + 2 * y["a"]
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("second", [lambda t: t, lambda t: t.view(4), lambda t: t[:]], ids=["same", "view", "slice"])
 def test_writes_to_arguments_that_share_memory_are_refused(second, backend):
     t = torch.ones(4)
@@ -327,14 +328,14 @@ def test_writes_to_arguments_that_share_memory_are_refused(second, backend):
     assert refused.value.code == "E0303" and torch.equal(t, torch.ones(4))
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_disjoint_arguments_in_one_memory(backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_disjoint_arguments_in_one_storage(backend):
     t = torch.ones(8)
     program, messages = export_with_warnings(Writes(), (t[:4], {"a": t[4:]}), backend=backend, verify=True)
     assert program.verification.ok and len(messages) == 1 and "its input 'x'" in messages[0]
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_one_tensor_passed_twice_is_two_inputs(backend):
     class Reads(torch.nn.Module):
         def forward(self, x, y):
@@ -348,7 +349,7 @@ def test_one_tensor_passed_twice_is_two_inputs(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_module_as_argument_is_unchanged(backend):
+def test_module_as_argument_is_unchanged(backend):
     class Applies(torch.nn.Module):
         def forward(self, x, norm):
             return norm(x) + norm.running_mean * 0
@@ -357,18 +358,18 @@ def test_a_module_as_argument_is_unchanged(backend):
     program, messages = export_with_warnings(Applies(), (torch.rand(3, 4), norm), backend=backend, verify=True)
     assert program.verification.ok and not norm.running_mean.any() and norm.num_batches_tracked == 0
     for name in "norm.running_mean", "norm.running_var", "norm.num_batches_tracked":
-        assert any(f"'{name}'" in each for each in messages), messages
+        assert any(f"'{name}'" in message for message in messages), messages
 
 
-def test_verify_passes_the_arguments_to_the_model():
+def test_verify_keeps_the_shared_memory_of_arguments():
     program = whence.export(Writes(), (torch.ones(4), {"a": torch.ones(4)}))
     t = torch.ones(4)
     assert not program.verify((t, {"a": t})).ok
     assert program.verify((t, {"a": t.clone()})).ok
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_an_input_that_is_written_to(backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_input_that_is_written_to_is_named(backend):
     class Moves(torch.nn.Module):
         def forward(self, x, state, count):
             state["h"].add_(x)

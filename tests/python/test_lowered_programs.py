@@ -1,4 +1,4 @@
-"""Programs made functional before they are saved: torch.vmap, and operators that write to their arguments."""
+"""Programs that are functionalized before they are saved: torch.vmap, and operators that write to their arguments."""
 
 
 import onnx
@@ -22,7 +22,7 @@ class Mapped(torch.nn.Module):
         return self.after(torch.vmap(self.layer)(x))
 
 
-def over(function, **dims):
+def vmapped(function, **dims):
     class One(torch.nn.Module):
         def forward(self, x):
             return torch.vmap(function, **dims)(x)
@@ -41,11 +41,11 @@ class Nested(torch.nn.Module):
 
 CASES = {
     "linear": (Mapped(), [(5, 3)]),
-    "dot": (over(lambda a, b: torch.dot(a, b)), [(5, 3), (5, 3)]),
-    "matmul": (over(lambda a, b: a @ b, in_dims=(0, None)), [(5, 2, 3), (3, 4)]),
-    "sum over the batch": (over(lambda a: a.sum(), in_dims=1), [(5, 3)]),
-    "other dimensions": (over(lambda a, b: a * b.sum(0), in_dims=(1, 2), out_dims=1), [(3, 5), (4, 3, 5)]),
-    "several results": (over(lambda a: (a.relu(), a.cumsum(0)), in_dims=-1, out_dims=(0, 1)), [(3, 5)]),
+    "dot": (vmapped(lambda a, b: torch.dot(a, b)), [(5, 3), (5, 3)]),
+    "matmul": (vmapped(lambda a, b: a @ b, in_dims=(0, None)), [(5, 2, 3), (3, 4)]),
+    "sum over the batch": (vmapped(lambda a: a.sum(), in_dims=1), [(5, 3)]),
+    "other dimensions": (vmapped(lambda a, b: a * b.sum(0), in_dims=(1, 2), out_dims=1), [(3, 5), (4, 3, 5)]),
+    "several results": (vmapped(lambda a: (a.relu(), a.cumsum(0)), in_dims=-1, out_dims=(0, 1)), [(3, 5)]),
     "nested": (Nested(), [(5, 3), (5, 4)]),
 }
 
@@ -70,8 +70,8 @@ def test_vmap_of_a_dynamic_batch_keeps_modules():
     for size in (2, 7):
         x = torch.randn(size, 3)
         torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-5, atol=1e-5)
-    modules = {each.value for node in program.model_proto.graph.node for each in node.metadata_props
-               if each.key == "pkg.whence.module"}
+    modules = {entry.value for node in program.model_proto.graph.node for entry in node.metadata_props
+               if entry.key == "pkg.whence.module"}
     assert {"layer", "after.0", "after.1"} <= modules and program.validation.coverage.percent == 100
 
 
@@ -103,13 +103,13 @@ class Writes(torch.nn.Module):
 
 
 def shifted(y, x, by=1.0):
-    now = op.Add(x, op.Mul(y, by))
-    return op.Mul(now, 2), now
+    updated = op.Add(x, op.Mul(y, by))
+    return op.Mul(updated, 2), updated
 
 
 @pytest.mark.parametrize("dynamo", [None, True])
-def test_a_translation_returns_written_tensors(dynamo):
-    """The written tensors follow the operator's own results."""
+def test_translation_returns_written_tensors(dynamo):
+    """A translation returns the operator's results, then the written tensors."""
     x, y = torch.randn(3), torch.randn(3)
     program = whence.export(Writes(), (x, y), dynamo=dynamo, custom_translation_table=TABLE | {
         OPS.shifted.default: shifted})
@@ -117,7 +117,7 @@ def test_a_translation_returns_written_tensors(dynamo):
     assert program.validation.clean and "whence" not in str(program.model_proto.opset_import)
 
 
-def test_in_a_domain_of_its_own():
+def test_writing_operators_in_a_custom_domain():
     x, y = torch.randn(3), torch.randn(3)
     program = whence.export(Writes(), (x, y), custom_opsets={"whence_test_lowered": 2})
     nodes = {node.op_type: node for node in program.model_proto.graph.node if node.domain}
@@ -127,13 +127,13 @@ def test_in_a_domain_of_its_own():
     assert [each.decode() for each in inputs] == ["x", "y"]  # the written tensors come first
 
 
-def test_without_a_translation():
+def test_writing_operator_without_a_translation_is_refused():
     with pytest.raises(whence.WhenceError, match="whence_test_lowered::shifted") as raised:
         whence.export(Writes(), (torch.randn(3), torch.randn(3)), custom_translation_table=TABLE)
     assert raised.value.code == "E0301"
 
 
-def test_a_part_of_a_tensor_that_is_written():
+def test_write_to_part_of_a_tensor_is_refused():
     class Part(torch.nn.Module):
         def forward(self, x, y):
             z = x.clone()

@@ -1,4 +1,4 @@
-"""Exporting, verifying or querying a model leaves it unchanged: in every mode, by every backend, also after errors.
+"""Exporting, verifying or querying a model leaves it unchanged in every mode and with every backend, even after errors.
 The expected state is listed here, independently of the package."""
 
 import collections
@@ -11,7 +11,7 @@ import whence
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-EVERY = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
+BACKENDS = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
 
 
 class Helper:
@@ -20,7 +20,7 @@ class Helper:
 
 
 class Changes(torch.nn.Module):
-    """Each change that forward makes is one of the ways in which models keep state."""
+    """Its forward changes every kind of state that models keep."""
 
     def __init__(self, fails):
         super().__init__()
@@ -72,10 +72,10 @@ def state_of(model):
     """Returns all state of the model as plain Python values."""
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers()), "plain": model.plain}
     return {
-        "tensors": {name: (id(each), each.data_ptr(), each.tolist(), each.requires_grad)
-                    for name, each in tensors.items()},
-        "gradients": {name: each.grad is not None and (id(each.grad), each.grad.tolist())
-                      for name, each in model.named_parameters()},
+        "tensors": {name: (id(tensor), tensor.data_ptr(), tensor.tolist(), tensor.requires_grad)
+                    for name, tensor in tensors.items()},
+        "gradients": {name: parameter.grad is not None and (id(parameter.grad), parameter.grad.tolist())
+                      for name, parameter in model.named_parameters()},
         "modules": {name: (id(module), module.training, list(vars(module)), list(module._forward_hooks),
                            list(module._forward_pre_hooks)) for name, module in model.named_modules()},
         "attributes": (model.count, model.cached, list(model.history), dict(model.by_size), sorted(model.seen),
@@ -86,8 +86,8 @@ def state_of(model):
 
 @pytest.mark.parametrize("training, fails", [(torch.onnx.TrainingMode.TRAINING, False), ("preserve", True),
                                              ("eval", False)], ids=["training", "failing", "eval"])
-@pytest.mark.parametrize("backend", EVERY)
-def test_an_export(backend, training, fails):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_export_leaves_the_model_unchanged(backend, training, fails):
     model = changing(fails)
     before, inputs = state_of(model), (X.clone(), INDICES.clone())
     axes = {"x": {0: "batch"}, "indices": {0: "batch"}}
@@ -102,7 +102,7 @@ def test_an_export(backend, training, fails):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_other_uses_of_a_model(fails, tmp_path):
+def test_verify_and_queries_leave_the_model_unchanged(fails, tmp_path):
     program = whence.export(changing(), (X, INDICES), tmp_path / "m.onnx")
     model = changing(fails)
     before = state_of(model)
@@ -143,7 +143,7 @@ class Part(torch.nn.Module):
 
 
 class OnItsClass(Base, Mixin):
-    """Keeps state on classes without naming a class."""
+    """Keeps state in classes without naming them."""
 
     descriptor = Descriptor()
 
@@ -191,38 +191,38 @@ CLASS_CHANGES = {
 }
 
 
-def held_by_classes():
+def class_state():
     kinds = (OnItsClass, Base, Mixin, Part)
     attributes = {kind: dict(vars(kind)) for kind in kinds}
     contents = {(position, name): value.tolist() if isinstance(value, torch.Tensor) else repr(value)
-                for position, each in enumerate(attributes.values()) for name, value in each.items()}
-    identities = {(position, name): id(value) for position, each in enumerate(attributes.values())
-                  for name, value in each.items() if name != "__doc__"}
+                for position, namespace in enumerate(attributes.values()) for name, value in namespace.items()}
+    identities = {(position, name): id(value) for position, namespace in enumerate(attributes.values())
+                  for name, value in namespace.items() if name != "__doc__"}
     return contents, identities
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["", "failing"])
 @pytest.mark.parametrize("how", CLASS_CHANGES)
-@pytest.mark.parametrize("backend", EVERY)
-def test_state_of_classes(backend, how, fails):
-    model, before = OnItsClass(CLASS_CHANGES[how], fails).eval(), held_by_classes()
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_state_of_classes_is_unchanged(backend, how, fails):
+    model, before = OnItsClass(CLASS_CHANGES[how], fails).eval(), class_state()
     if fails:
         with pytest.raises(Exception, match="at the end"):
             whence.export(model, torch.ones(3), backend=backend, verify=True)
     else:
         whence.export(model, torch.ones(3), backend=backend, verify=True)
-    assert held_by_classes() == before
+    assert class_state() == before
 
 
-@pytest.mark.parametrize("backend", [*EVERY[:2], "torch-torchscript"])  # torch-dynamo refuses it
-def test_a_tensor_of_a_class_that_is_written_to(backend):
-    before = held_by_classes()
+@pytest.mark.parametrize("backend", [*BACKENDS[:2], "torch-torchscript"])  # torch-dynamo refuses the model
+def test_class_tensor_written_in_place_is_unchanged(backend):
+    before = class_state()
     whence.export(OnItsClass(lambda s, x: s.total.add_(x) + 0).eval(), torch.ones(3), backend=backend)
-    assert held_by_classes() == before
+    assert class_state() == before
 
 
-def test_an_assignment_to_weights_that_are_views_of_one_tensor():
-    """As in a sharded or flattened model; an assignment to data moves them to another memory."""
+def test_weights_that_are_views_of_one_tensor_are_unchanged():
+    """As in a sharded or flattened model; assigning to .data would move a weight to other memory."""
     class Flat(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -244,7 +244,7 @@ def test_an_assignment_to_weights_that_are_views_of_one_tensor():
 
 
 @pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
-def test_a_scripted_model(backend):
+def test_scripted_model_is_unchanged(backend):
     class Counts(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -261,7 +261,7 @@ def test_a_scripted_model(backend):
     assert model.calls == 0 and not model.total.any() and not model.norm.running_mean.any() and model.training
 
 
-def test_an_exported_program():
+def test_exported_program_is_unchanged():
     class Counts(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -276,8 +276,8 @@ def test_an_exported_program():
     assert not program.state_dict["total"].any() and not program.module().total.any()
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_an_uninitialised_model_can_be_used_afterwards(backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_uninitialised_model_can_be_used_afterwards(backend):
     model = torch.nn.Sequential(torch.nn.LazyLinear(3))
     program = whence.export(model, X, backend=backend)
     torch.testing.assert_close(program(X)[0], model(X).detach())

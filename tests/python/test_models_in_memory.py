@@ -26,7 +26,7 @@ class Net(torch.nn.Module):
         return self.second(torch.relu(self.first(x)))
 
 
-def other() -> Net:
+def other_model() -> Net:
     """Returns a model with other weights, so that a comparison finds differences."""
     model = Net().eval()
     torch.nn.init.ones_(model.second.weight)
@@ -61,7 +61,7 @@ def case(tmp_path_factory):
 
 
 def modules_of(path) -> list[str]:
-    return sorted({each.path for each in whence.show(path)})
+    return sorted({row.path for row in whence.show(path)})
 
 
 # The result of each function on a model, without the file's name and times.
@@ -74,10 +74,11 @@ RESULTS = {
     "select": lambda case, model, out: whence.select(model, ["first"]).names,
     "place": lambda case, model, out: whence.place(model, ["cpu=**"]).devices,
     "profile": lambda case, model, out: whence.profile(model, case.measured, optimized=model).operator_time,
-    "accuracy": lambda case, model, out: [(each.name, each.status) for each in whence.accuracy(model, case.values).modules],
+    "accuracy": lambda case, model, out: [
+        (module.name, module.status) for module in whence.accuracy(model, case.values).modules],
     "sensitivity": lambda case, model, out: whence.sensitivity(model, [(case.x,)], time=False).together_error,
     "verify": lambda case, model, out: (whence.verify(model, case.model, case.x).ok,
-                                        whence.verify(model, other(), case.x).ok),
+                                        whence.verify(model, other_model(), case.x).ok),
     "annotate": lambda case, model, out: whence.annotate(model, case.program.sidecar, output=out).exact,
     "carry": lambda case, model, out: whence.carry(model, lambda a, b: onnx.save(onnx.load(a), b), out).exact,
     "functions": lambda case, model, out: whence.functions(model, output=out, types=["Linear"]).nodes_after,
@@ -86,18 +87,19 @@ RESULTS = {
 }
 
 
-def test_the_table_has_every_function_that_takes_a_model():
-    takes = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
-             and any(each.annotation == "Model" for each in inspect.signature(getattr(whence, name)).parameters.values())]
-    assert sorted(takes) == sorted(RESULTS)
-    takes_paths = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
-                   and any(each.name in ("model", "path") and "PathLike" in str(each.annotation)
-                           for each in inspect.signature(getattr(whence, name)).parameters.values())]
-    assert sorted(takes_paths) == ["record", "record_values"]  # these paths are outputs
+def test_table_has_every_function_that_takes_a_model():
+    functions = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
+                 and any(parameter.annotation == "Model"
+                         for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
+    assert sorted(functions) == sorted(RESULTS)
+    path_functions = [name for name in whence.__all__ if inspect.isfunction(getattr(whence, name))
+                      and any(parameter.name in ("model", "path") and "PathLike" in str(parameter.annotation)
+                              for parameter in inspect.signature(getattr(whence, name)).parameters.values())]
+    assert sorted(path_functions) == ["record", "record_values"]  # these paths are outputs
 
 
 @pytest.mark.parametrize("function", RESULTS)
-def test_all_forms_are_one_model(function, case, tmp_path):
+def test_all_forms_give_the_same_result(function, case, tmp_path):
     result = RESULTS[function]
     expected = result(case, case.path, tmp_path / "path.onnx")
     for name, form in case.forms().items():
@@ -106,8 +108,8 @@ def test_all_forms_are_one_model(function, case, tmp_path):
 
 
 @pytest.mark.parametrize("function, arguments", [("show", {}), ("validate", {}), ("select", {"modules": ["first"]})])
-def test_the_model_has_two_keyword_names(function, arguments, case):
-    """Except in accuracy and verify, in which `model` is the PyTorch model."""
+def test_model_and_path_are_the_same_keyword(function, arguments, case):
+    """Except in accuracy and verify, whose `model` is the PyTorch model."""
     call = getattr(whence, function)
     assert repr(call(model=case.path, **arguments)) == repr(call(path=case.path, **arguments)) == repr(call(case.path, **arguments))
     with pytest.raises(TypeError, match="unexpected keyword|multiple values"):
@@ -116,14 +118,14 @@ def test_the_model_has_two_keyword_names(function, arguments, case):
         whence.accuracy(model=case.path)
 
 
-def test_the_programs_of_pytorch(case):
+def test_programs_of_pytorch_are_accepted(case):
     program = torch.onnx.export(case.model, (case.x,), dynamo=True, verbose=False)
     assert whence.verify(program, case.model, case.x).ok
     assert whence.validate(program).coverage.nodes == len(program.model_proto.graph.node)
 
 
 @pytest.mark.parametrize("function", ["annotate", "functions", "inline", "carry"])
-def test_a_model_in_memory_is_not_written_to(function, case):
+def test_model_in_memory_needs_an_output_path(function, case):
     model = onnx.load(case.path)
     before = model.SerializeToString()
     arguments = {"annotate": (case.program.sidecar,), "carry": (["true", "{in}"],)}.get(function, ())
@@ -141,7 +143,7 @@ def test_objects_without_a_model_are_refused(wrong):
 
 
 @pytest.mark.parametrize("load", [onnx.load, onnx_ir.load])
-def test_weights_too_large_for_the_file_are_beside_it(load, case, monkeypatch):
+def test_large_weights_are_written_as_external_data(load, case, monkeypatch):
     """A protobuf message is limited to 2 GiB; the limit here is one byte."""
     monkeypatch.setattr(model_files, "_MAX_EMBEDDED", 1)
     model = load(case.path)
@@ -153,14 +155,14 @@ def test_weights_too_large_for_the_file_are_beside_it(load, case, monkeypatch):
     assert not os.path.exists(path)
 
 
-def test_weights_in_a_file_of_their_own(case, tmp_path):
+def test_models_with_external_data(case, tmp_path):
     whence.export(case.model, (case.x,), tmp_path / "outside.onnx", external_data={"threshold": 1})
     assert (tmp_path / "outside.onnx.data").exists()
     for model in (onnx.load(tmp_path / "outside.onnx"), onnx_ir.load(tmp_path / "outside.onnx")):
-        assert whence.verify(model, case.model, case.x).ok and not whence.verify(model, other(), case.x).ok
+        assert whence.verify(model, case.model, case.x).ok and not whence.verify(model, other_model(), case.x).ok
 
 
-def test_an_error_names_the_graph_and_not_the_deleted_file(case):
+def test_error_names_the_graph_and_not_the_deleted_file(case):
     model = onnx.load(case.path)
     model.graph.name = "my graph"
     with pytest.raises(whence.WhenceError) as raised:
@@ -169,7 +171,7 @@ def test_an_error_names_the_graph_and_not_the_deleted_file(case):
     assert tempfile.gettempdir() not in str(raised.value)
 
 
-def test_a_program_is_a_path(case):
+def test_program_is_a_path(case):
     assert os.fspath(case.in_memory) == str(case.in_memory.path)
     [got] = onnxruntime.InferenceSession(os.fspath(case.in_memory)).run(None, {"x": case.x.numpy()})
     torch.testing.assert_close(torch.from_numpy(got), case.model(case.x).detach(), rtol=1e-4, atol=1e-5)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import command
-from live_python.live import described
+from live_python.live import recorded_operations
 
 sys.path.insert(0, str(command.ROOT / "python"))
 os.environ.setdefault("WHENCE", str(command.BINARY))
@@ -93,12 +93,12 @@ def test_methods_that_call_modules(case, tmp_path):
     assert recording.complete and torch.nn.Module._slow_forward is before
     torch.jit.trace(model, x, check_trace=False).save(tmp_path / "m.pt")
     command.run("record", tmp_path / "m.pt", "-o", tmp_path / "archive.whence.json")
-    recorded = described(tmp_path / "live.whence.json")
-    assert recorded == described(tmp_path / "archive.whence.json")
+    recorded = recorded_operations(tmp_path / "live.whence.json")
+    assert recorded == recorded_operations(tmp_path / "archive.whence.json")
     assert any(path == ("b.shift" if case is CallsOfAHook else "a.shift") for _, path, _, _ in recorded)
 
 
-def test_a_recording_does_not_change_the_file(tmp_path):
+def test_recording_does_not_change_the_file(tmp_path):
     model, x = SameNameTwice().eval(), torch.randn(2, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -109,7 +109,7 @@ def test_a_recording_does_not_change_the_file(tmp_path):
     onnx.checker.check_model(tmp_path / "recorded.onnx")
 
 
-def test_a_recording_does_not_replace_a_model(tmp_path):
+def test_recording_does_not_replace_a_model(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"a model")
     with pytest.raises(whence.WhenceError, match="E0101") as raised:
         with whence.record(tmp_path / "model.onnx"):

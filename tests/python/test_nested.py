@@ -1,4 +1,4 @@
-"""Nested arguments, by both native routes: inputs, their names and results are the same as of PyTorch's exporters."""
+"""Nested arguments with both native backends: inputs, names and results equal those of PyTorch's exporters."""
 
 import collections
 from dataclasses import dataclass, field
@@ -67,8 +67,8 @@ def cases():
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-@pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()])
-def test_equal_to_the_model(backend, args, kwargs):
+@pytest.mark.parametrize("args, kwargs", [pytest.param(*case[1:], id=case[0]) for case in cases()])
+def test_results_equal_the_model(backend, args, kwargs):
     model = Takes()
     program = whence.export(model, args, backend=backend, kwargs=kwargs, verify=True)
     assert program.verification.ok and len(program.verification.outputs) == 3
@@ -78,22 +78,22 @@ def test_equal_to_the_model(backend, args, kwargs):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-@pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()
-                                          if each[0] not in ("a dataclass",)])
-def test_inputs_equal_pytorchs(backend, args, kwargs):
+@pytest.mark.parametrize("args, kwargs", [pytest.param(*case[1:], id=case[0]) for case in cases()
+                                          if case[0] not in ("a dataclass",)])
+def test_inputs_equal_pytorch(backend, args, kwargs):
     """Names, order and number equal those of torch.onnx.export(dynamo=True), which writes names in lower case. Keywords
-    are in the order of forward's signature, whatever the order of the call."""
-    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch takes it for keywords
+    are in the order of forward's signature, not of the call."""
+    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch treats it as keywords
         args, kwargs = args[:2], {"table": args[2], **kwargs}
     reference = torch.onnx.export(Takes(), args, kwargs=dict(kwargs), dynamo=True, verbose=False, optimize=False)
-    expected = [each.name for each in reference.model.graph.inputs]
-    got = [each.name.lower() for each in whence.export(Takes(), args, backend=backend,
+    expected = [value.name for value in reference.model.graph.inputs]
+    got = [value.name.lower() for value in whence.export(Takes(), args, backend=backend,
                                                        kwargs=kwargs).model_proto.graph.input]
     out_of_order = not args or "n" in kwargs
     assert sorted(got) == sorted(expected) if out_of_order else got == expected
 
 
-def test_a_registered_dataclass_gets_torch_exports_names():
+def test_registered_dataclass_has_the_names_of_torch_export():
     @dataclass
     class Registered:
         value: torch.Tensor
@@ -109,8 +109,8 @@ def test_a_registered_dataclass_gets_torch_exports_names():
     reference = torch.onnx.export(Uses(), (Registered(a, b),), dynamo=True, verbose=False)
     for backend in NATIVE:
         program = whence.export(Uses(), (Registered(a, b),), backend=backend)
-        assert [each.name for each in program.model_proto.graph.input] == [
-            each.name for each in reference.model.graph.inputs] == ["box_value", "box_other"]
+        assert [value.name for value in program.model_proto.graph.input] == [
+            value.name for value in reference.model.graph.inputs] == ["box_value", "box_other"]
         torch.testing.assert_close(program(Registered(a, b))[0], a - b)
 
 
@@ -122,12 +122,12 @@ def test_variadic_arguments(backend):
 
     a, b, c, d = tensors(4)
     program = whence.export(Variadic(), (a, b, c), backend=backend, kwargs={"scale": 2.0, "last": [d]})
-    assert [each.name for each in program.model_proto.graph.input] == ["first", "rest_0", "rest_1", "last_0"]
+    assert [value.name for value in program.model_proto.graph.input] == ["first", "rest_0", "rest_1", "last_0"]
     torch.testing.assert_close(program(a, b, c, scale=2.0, last=[d])[0], a * 2 + b + c - d)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_value_fixed_in_the_file_rejects_other_values(backend):
+def test_program_rejects_other_values_of_fixed_arguments(backend):
     a, b, c, d = tensors(4)
     base = (a, (b, [c]), {"Key one": d})
     program = whence.export(Takes(), (*base, 4), backend=backend)
@@ -148,7 +148,7 @@ def test_names_are_distinct(backend):
 
     a, b = tensors(2)
     program = whence.export(Clash(), ((a,), b), backend=backend)
-    assert len({each.name for each in program.model_proto.graph.input}) == 2
+    assert len({value.name for value in program.model_proto.graph.input}) == 2
     torch.testing.assert_close(program((a,), b)[0], a - b)
 
 
@@ -163,8 +163,8 @@ def test_constants_of_a_trace_are_reported_with_line():
 
     with pytest.warns(whence.WhenceWarning, match="E0309") as caught:
         whence.export(Uses().eval(), torch.ones(2, 3))
-    messages = [str(each.message) for each in caught if issubclass(each.category, whence.WhenceWarning)]
-    assert len(messages) == 1 and "test_nested.py" in messages[0]  # none about the sizes
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, whence.WhenceWarning)]
+    assert len(messages) == 1 and "test_nested.py" in messages[0]  # and none about sizes
 
 
 @pytest.mark.parametrize("backend", NATIVE)
@@ -201,8 +201,8 @@ class Nested(torch.nn.Module):
         return pair[0] * n - pair[1], -table["b"]
 
 
-def test_a_program_takes_the_arguments_of_its_exported_program():
-    """They are tensors in order. torch.onnx.testing calls both with exported_program.example_inputs."""
+def test_program_accepts_the_arguments_of_its_exported_program():
+    """torch.onnx.testing calls both with exported_program.example_inputs, which are flat tensors."""
     pair, table = (torch.randn(3), torch.randn(3)), {"b": torch.randn(2)}
     program = whence.export(Nested().eval(), (pair,), kwargs={"table": table}, backend="native-export")
     args, kwargs = program.exported_program.example_inputs
@@ -215,7 +215,7 @@ def test_a_program_takes_the_arguments_of_its_exported_program():
         assert raised.value.code == "E0104"
 
 
-def test_without_an_exported_program_there_is_one_way_to_call():
+def test_flat_arguments_need_an_exported_program():
     pair = (torch.randn(3), torch.randn(3))
     program = whence.export(Nested().eval(), (pair,), kwargs={"table": {"b": pair[0]}}, backend="native")
     with pytest.raises(whence.WhenceError, match="do not fit forward"):

@@ -1,4 +1,4 @@
-"""NumPy arrays as tensors; one spelling of each name, with the other as an alias; no warnings of other libraries."""
+"""NumPy arrays as tensors; American spelling of names with British aliases; no warnings from other libraries."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ import pytest
 import torch
 import whence
 
-EVERY = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
+BACKENDS = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
 
 
 @dataclass
@@ -53,7 +53,7 @@ def as_tensors(x, more, state):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_arrays_are_exported_like_tensors(backend, net, tmp_path):
     inputs = arrays()
     program = whence.export(net, inputs, tmp_path / "m.onnx", backend, verify=True)
@@ -65,7 +65,7 @@ def test_arrays_are_exported_like_tensors(backend, net, tmp_path):
     assert isinstance(inputs[0], numpy.ndarray) and isinstance(inputs[1]["a"][0], numpy.ndarray)  # not converted
 
 
-def test_an_array_alone_and_by_name(net):
+def test_single_array_by_position_and_by_name(net):
     x = arrays()[0]
     program = whence.export(net, x, dynamic_axes={"x": {0: "n"}})
     expected = net(torch.tensor(x.copy())).detach()
@@ -77,7 +77,7 @@ def test_an_array_alone_and_by_name(net):
     assert whence.unconvertible_ops(net, x) == []
 
 
-def test_arrays_in_a_run_that_is_recorded(net):
+def test_arrays_in_recorded_runs(net):
     x = arrays()[0]
     values = whence.record_values(net, x, more=[x, (x,)])
     [*_, last] = values.runs[2].calls
@@ -101,14 +101,14 @@ def test_weights_from_arrays(net):
     torch.testing.assert_close(program(x)[0], net(x).detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_array_without_a_tensor_dtype_is_refused(net):
+def test_array_without_a_tensor_dtype_is_refused(net):
     for array in (numpy.array([object()]), numpy.array(["text"]), numpy.zeros(2, numpy.longdouble)):
         with pytest.raises(whence.WhenceError, match="'more_a_0' is a numpy array") as raised:
             whence.export(net, (torch.zeros(2, 4), {"a": [array]}, State(1.0)))
         assert raised.value.code == "E0104" and raised.value.remedy
 
 
-def test_a_copy_is_exported_without_the_callers_later_changes(net):
+def test_later_changes_to_an_array_do_not_affect_the_program(net):
     x = numpy.ones((2, 4), numpy.float32)
     program = whence.export(net, (x,))
     x[:] = 5
@@ -120,19 +120,20 @@ def test_a_copy_is_exported_without_the_callers_later_changes(net):
 BRITISH = re.compile(r"(optim|quant|normal|real|initial|serial|synchron)is(e|ed|er|ing|ation)\b|colour|behaviour|favour")
 
 
-def test_names_of_the_package_have_one_spelling():
+def test_public_names_have_american_spelling():
     functions = {name: getattr(whence, name) for name in whence.__all__ if inspect.isfunction(getattr(whence, name))}
-    names = {f"{name}({each})" for name, function in functions.items() for each in inspect.signature(function).parameters}
+    names = {f"{name}({parameter})" for name, function in functions.items()
+             for parameter in inspect.signature(function).parameters}
     assert "accuracy(optimized)" in names and "sensitivity(quantize)" in names and len(names) > 100
-    assert BRITISH.search("optimised") and not [each for each in sorted(names) if BRITISH.search(each)]
+    assert BRITISH.search("optimised") and not [name for name in sorted(names) if BRITISH.search(name)]
 
 
-def test_the_other_spelling_is_an_alias(net, tmp_path):
+def test_british_spelling_is_an_alias(net, tmp_path):
     x = torch.randn(2, 4)
     program, values = whence.export(net, (x,), tmp_path / "m.onnx"), whence.record_values(net, (x,))
-    plain, *optimized = (whence.accuracy(program, values, **options).settings
+    unoptimized, *optimized = (whence.accuracy(program, values, **options).settings
                          for options in ({}, {"optimized": True}, {"optimised": True}))
-    assert optimized[0] == optimized[1] != plain
+    assert optimized[0] == optimized[1] != unoptimized
     report = whence.sensitivity(program, [(x,)], quantise="float16", time=False)
     assert report.quantizer == report.quantiser == "float16"
     with pytest.raises(whence.WhenceError, match="same option") as raised:
@@ -144,12 +145,12 @@ def test_the_other_spelling_is_an_alias(net, tmp_path):
 
 class Warns(Net):
     def forward(self, x):
-        warnings.warn("old", FutureWarning, stacklevel=2)       # raised in PyTorch's call of a module
+        warnings.warn("old", FutureWarning, stacklevel=2)       # attributed to PyTorch's code
         warnings.warn("of the model itself", UserWarning, stacklevel=1)
         return super().forward(x)
 
 
-def calls_of(model, x, folder, backend):
+def use_every_function(model, x, folder, backend):
     program = whence.export(model, (x,), folder / "m.onnx", backend, verify=True)
     values = whence.record_values(model, (x,))
     whence.accuracy(program, values)
@@ -159,24 +160,25 @@ def calls_of(model, x, folder, backend):
     whence.validate(program, values=values)
 
 
-@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_warnings_of_other_libraries_are_hidden(backend, tmp_path):
     """Uses an LSTM, about which torch.export and PyTorch's older exporter warn."""
     model = torch.nn.LSTM(4, 5, batch_first=True).eval()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        calls_of(model, torch.randn(3, 7, 4), tmp_path, backend)
-    assert not [(each.category.__name__, str(each.message)) for each in caught if each.category is not whence.WhenceWarning]
+        use_every_function(model, torch.randn(3, 7, 4), tmp_path, backend)
+    assert not [(warning.category.__name__, str(warning.message)) for warning in caught
+                if warning.category is not whence.WhenceWarning]
 
 
 def test_warnings_of_the_model_are_shown(tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whence.export(Warns().eval(), torch.randn(2, 4), tmp_path / "m.onnx")
-    assert {str(each.message) for each in caught} == {"of the model itself"}
+    assert {str(warning.message) for warning in caught} == {"of the model itself"}
 
 
-def test_the_callers_filters_are_restored(net):
+def test_callers_filters_are_restored(net):
     before = list(warnings.filters)
     whence.export(net, torch.randn(2, 4))
     assert warnings.filters == before

@@ -1,5 +1,5 @@
-"""Tests each row of the table in docs/coming-from-torch-onnx.md; a row without a test fails, and so does a test without
-a row. Each test compares the effect of the option, by command and package, with torch.onnx.export or with the model."""
+"""Tests each row of the table in docs/coming-from-torch-onnx.md; rows without a test and tests without a row fail. Each
+test compares the effect of the option in the command and in the package with torch.onnx.export or with the model."""
 
 import inspect
 import re
@@ -22,10 +22,10 @@ X = torch.randn(3, 4)
 
 
 def row(first_cell: str):
-    def keep(test: Callable) -> Callable:
+    def register(test: Callable) -> Callable:
         TESTS[first_cell] = test
         return test
-    return keep
+    return register
 
 
 def table() -> list[list[str]]:
@@ -46,7 +46,7 @@ class Net(torch.nn.Module):
 
 
 class Archives:
-    """One module as archives of both front ends, which the command exports, and as a module for PyTorch's exporter."""
+    """One module as archives of both front ends for the command, and in memory for PyTorch's exporter."""
 
     def __init__(self, folder, module=None, x=X):
         self.folder, self.module, self.x = folder, module or Net().eval(), x
@@ -79,14 +79,14 @@ def archives(tmp_path):
         yield Archives(tmp_path)
 
 
-def by_pytorch(archives, **options):
+def export_by_pytorch(archives, **options):
     path = archives.folder / "torch.onnx"
     torch.onnx.export(archives.module, (archives.x,), path, dynamo=False, **options)
     return onnx.load(path)
 
 
 def names(values):
-    return [each.name for each in values]
+    return [value.name for value in values]
 
 
 @row("`args`, `kwargs`")
@@ -119,7 +119,7 @@ def in_memory(archives):
 
 @row("`input_names`, `output_names`")
 def names_of_values(archives):
-    expected = by_pytorch(archives, input_names=["a"], output_names=["b", "c"]).graph
+    expected = export_by_pytorch(archives, input_names=["a"], output_names=["b", "c"]).graph
     for path in archives.export("--input-names", "a", "--output-names", "b,c"):
         graph = onnx.load(path).graph
         assert (names(graph.input), names(graph.output)) == (names(expected.input), names(expected.output))
@@ -130,9 +130,9 @@ def names_of_values(archives):
 
 @row("`dynamic_axes`, `dynamic_shapes`")
 def axes(archives):
-    expected = by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
+    expected = export_by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
     for path in archives.export("--dynamic", "x:0"):
-        assert [each.type for each in onnx.load(path).graph.input] == [each.type for each in expected]
+        assert [value.type for value in onnx.load(path).graph.input] == [value.type for value in expected]
         archives.check(path, torch.randn(7, 4))
     for backend in ("native", "native-export"):
         program = whence.export(archives.module, X, backend=backend, dynamic_shapes={"x": {0: "batch"}})
@@ -144,7 +144,7 @@ def axes(archives):
 def opset(archives):
     for version in (13, 18, 28):
         for path in archives.export("--opset", version):
-            assert {each.domain: each.version for each in onnx.load(path).opset_import}[""] == version
+            assert {opset.domain: opset.version for opset in onnx.load(path).opset_import}[""] == version
     assert "an opset from 13 to 28" in command.run("export", archives.folder / "m.pt", "-o", "n.onnx", "--opset", 29,
                                             code=2).stderr
     with pytest.raises(whence.WhenceError, match="29"):
@@ -166,19 +166,19 @@ def external_data(archives):
 
 @row("`export_params=False`")
 def without_weights(archives):
-    expected = by_pytorch(archives, export_params=False, do_constant_folding=False).graph
-    known = {name: each.detach().numpy() for name, each in archives.module.named_parameters()}
+    expected = export_by_pytorch(archives, export_params=False, do_constant_folding=False).graph
+    parameters = {name: parameter.detach().numpy() for name, parameter in archives.module.named_parameters()}
     for path in archives.export("--weights-as-inputs"):
         weights = names(onnx.load(path).graph.input)[1:]
-        assert set(weights) == set(known) and set(names(expected.input)[1:]) <= set(known)
-        archives.check(path, more=known)
+        assert set(weights) == set(parameters) and set(names(expected.input)[1:]) <= set(parameters)
+        archives.check(path, more=parameters)
     graph = whence.export(archives.module, X, export_params=False).model_proto.graph
-    assert set(names(graph.input)[1:]) == set(known)
+    assert set(names(graph.input)[1:]) == set(parameters)
 
 
 @row("`keep_initializers_as_inputs`")
 def initializers_as_inputs(archives):
-    assert len(by_pytorch(archives, keep_initializers_as_inputs=True).graph.input) > 1
+    assert len(export_by_pytorch(archives, keep_initializers_as_inputs=True).graph.input) > 1
     for path in archives.export("--keep-initializers-as-inputs"):
         graph = onnx.load(path).graph
         assert set(names(graph.initializer)) == set(names(graph.input)[1:])
@@ -187,8 +187,8 @@ def initializers_as_inputs(archives):
     assert len(graph.input) > 1
 
 
-def stored(model):
-    return {each.name: (each.data_type, list(each.dims)) for each in model.graph.initializer}
+def stored_types(model):
+    return {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in model.graph.initializer}
 
 
 class Scaled(torch.nn.Module):
@@ -209,10 +209,10 @@ class Scaled(torch.nn.Module):
 def unfolded(archives):
     x = torch.randn(2, 3, 5, 5)
     scaled = Archives(archives.folder, Scaled().eval(), x)
-    weights = {name: list(each.shape) for name, each in scaled.module.state_dict().items() if each.dim()}
+    weights = {name: list(tensor.shape) for name, tensor in scaled.module.state_dict().items() if tensor.dim()}
     for path in scaled.export("--no-fold"):
         model = onnx.load(path)
-        assert sorted(shape for _, shape in stored(model).values() if shape != [1]) == sorted(weights.values())
+        assert sorted(shape for _, shape in stored_types(model).values() if shape != [1]) == sorted(weights.values())
         assert sorted(node.op_type for node in model.graph.node) == ["BatchNormalization", "Conv", "Mul", "Mul"]
         scaled.check(path)
     for options in ({}, {"backend": "native-export"}):
@@ -245,13 +245,13 @@ def computed_in_float32(archives):
         onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
     x = torch.randn(2, 4).bfloat16()
-    narrow = Archives(archives.folder, torch.nn.Linear(4, 3).bfloat16().eval(), x)
-    kept = [onnx.load(path) for path in narrow.export("--keep-bfloat16")]
-    for path in narrow.export():
+    bfloat16 = Archives(archives.folder, torch.nn.Linear(4, 3).bfloat16().eval(), x)
+    bfloat16_models = [onnx.load(path) for path in bfloat16.export("--keep-bfloat16")]
+    for path in bfloat16.export():
         runs(onnx.load(path))
     with pytest.warns(whence.WhenceWarning, match="keep_bfloat16=True"):
-        runs(whence.export(narrow.module, x).model_proto)
-    for model in (*kept, whence.export(narrow.module, x, keep_bfloat16=True).model_proto):
+        runs(whence.export(bfloat16.module, x).model_proto)
+    for model in (*bfloat16_models, whence.export(bfloat16.module, x, keep_bfloat16=True).model_proto):
         with pytest.raises(Exception, match="Could not find an implementation"):
             runs(model)
 
@@ -278,7 +278,7 @@ def custom_opsets(archives):
     for path in lacking.export("--custom-opset", "aten=2"):
         model = onnx.load(path)
         assert [node.op_type for node in model.graph.node if node.domain == "aten"] == ["linalg_matrix_exp"]
-        assert {each.domain: each.version for each in model.opset_import} == {"": 20, "aten": 2}
+        assert {opset.domain: opset.version for opset in model.opset_import} == {"": 20, "aten": 2}
     for wrong in ("aten", "aten=0", "=1", "aten=1x", "ai.onnx=18"):
         lacking.export("--custom-opset", wrong, code=2)
     program = whence.export(Lacking(), lacking.x, custom_opsets={"aten": 2})
@@ -386,7 +386,7 @@ def modes(archives):
         whence.export(model, X)
 
 
-class Asks(torch.nn.Module):
+class ChecksFlag(torch.nn.Module):
     def forward(self, x):
         return x * 2 if torch.onnx.is_in_onnx_export() else x * 3
 
@@ -394,25 +394,25 @@ class Asks(torch.nn.Module):
 @row("`is_in_onnx_export`, Apex O2")
 def flags(archives):
     for backend in ("native", "native-export"):
-        torch.testing.assert_close(whence.export(Asks(), X, backend=backend)(X)[0], X * 2)
+        torch.testing.assert_close(whence.export(ChecksFlag(), X, backend=backend)(X)[0], X * 2)
     assert not whence.is_in_onnx_export()
 
 
 @row("`unconvertible_ops`")
 def unconvertible(archives):
     lacking = Archives(archives.folder, Lacking(), torch.randn(3, 3))
-    _, theirs = torch.onnx.utils.unconvertible_ops(Lacking(), (lacking.x,), opset_version=18)
-    assert [str(each) for each in whence.unconvertible_ops(Lacking(), lacking.x)] == theirs
+    _, expected = torch.onnx.utils.unconvertible_ops(Lacking(), (lacking.x,), opset_version=18)
+    assert [str(name) for name in whence.unconvertible_ops(Lacking(), lacking.x)] == expected
     for suffix in ("pt", "pt2"):
-        (found,) = command.run_json("ops", "--missing", archives.folder / f"m.{suffix}", code=4)["missing"]
-        assert found["message"].startswith(theirs[0]) and found["count"] == 1
+        (missing,) = command.run_json("ops", "--missing", archives.folder / f"m.{suffix}", code=4)["missing"]
+        assert missing["message"].startswith(expected[0]) and missing["count"] == 1
 
 
 @row("metadata of nodes")
 def metadata(archives):
     for path in archives.export("--annotate"):
         nodes = onnx.load(path).graph.node
-        assert all({"namespace", "pkg.whence.module"} <= {each.key for each in node.metadata_props} for node in nodes)
+        assert all({"namespace", "pkg.whence.module"} <= {entry.key for entry in node.metadata_props} for node in nodes)
         gemm = next(node.name for node in nodes if node.op_type in ("Gemm", "MatMul"))
         assert "torch.nn" in command.run("explain", path, gemm).stdout
 
@@ -422,9 +422,10 @@ def modules_as_functions(archives):
     flat = whence.export(archives.module, X)
     for option in (True, {torch.nn.Linear}):
         program = whence.export(archives.module, X, export_modules_as_functions=option, verify=True)
-        made = onnx.load(program.path)
-        assert {each.name for each in program.functions.functions} == {each.name for each in made.functions}
-        assert "Linear" in {node.op_type for each in [made.graph, *made.functions] for node in each.node}
+        file = onnx.load(program.path)
+        assert {function.name for function in program.functions.functions} == {
+            function.name for function in file.functions}
+        assert "Linear" in {node.op_type for container in [file.graph, *file.functions] for node in container.node}
         assert program.verification.ok
         assert [node.op_type for node in onnx.load(whence.inline(program.path)).graph.node] == [
             node.op_type for node in onnx.load(flat.path).graph.node]
@@ -432,13 +433,14 @@ def modules_as_functions(archives):
     # Dropout leaves no node outside of training; PyTorch omits it too.
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), torch.nn.Linear(4, 2)).eval()
     program = whence.export(model, X, export_modules_as_functions={torch.nn.Linear, torch.nn.Dropout})
-    assert {each.name.split("_")[0] for each in program.functions.functions} == {"Linear"}
+    assert {function.name.split("_")[0] for function in program.functions.functions} == {"Linear"}
     assert whence.export(model, X, export_modules_as_functions={torch.nn.Dropout}).functions is None
     fused = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
     with pytest.warns(whence.WhenceWarning, match="no function for Conv2d.*fused"):
         whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d})
-    plain = whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d}, optimize=False)
-    assert [each.name for each in plain.model_proto.functions] == ["Conv2d"]
+    unoptimized = whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d},
+                                optimize=False)
+    assert [function.name for function in unoptimized.model_proto.functions] == ["Conv2d"]
     with pytest.raises(whence.WhenceError, match="no class of the file matches 'GRU'"):
         whence.export(model, X, export_modules_as_functions={torch.nn.GRU})
 
@@ -465,9 +467,9 @@ def default_dtype(archives):
         command.run("export", archive, "-o", path, "--inputs", archives.folder / "halves_inputs.pt",
                     "--default-dtype", str(dtype).removeprefix("torch."))
         by_command = onnxruntime.InferenceSession(path).run(None, {"x": X.numpy()})
-        for want, one, other in zip(expected, by_python, by_command, strict=True):
-            torch.testing.assert_close(one, want)
-            torch.testing.assert_close(torch.as_tensor(other), want)
+        for reference, python_result, command_result in zip(expected, by_python, by_command, strict=True):
+            torch.testing.assert_close(python_result, reference)
+            torch.testing.assert_close(torch.as_tensor(command_result), reference)
     message = command.run("export", archive, "-o", path, "--default-dtype", "int64", code=2).stderr
     assert "E0101" in message and "float64" in message
     message = command.run("export", archives.folder / "m.pt2", "-o", path, "--default-dtype", "float64", code=2).stderr
@@ -479,12 +481,12 @@ def test_row(cells, archives):
     TESTS[cells[0]](archives)
 
 
-def test_the_options_in_the_table_exist():
+def test_options_in_the_table_exist():
     assert {cells[0] for cells in table()} == set(TESTS) and len(TESTS) > 20
-    helped = command.run("export", "--help").stdout
-    known = set(inspect.signature(whence.export).parameters)
-    theirs = set(inspect.signature(torch.onnx.export).parameters)
+    help_text = command.run("export", "--help").stdout
+    parameters = set(inspect.signature(whence.export).parameters)
+    torch_parameters = set(inspect.signature(torch.onnx.export).parameters)
     for cells in table():
-        assert all(option in helped for option in re.findall(r"--[a-z-]+", cells[1]) if option != "--missing")
-    named = {word for cells in table() for word in re.findall(r"`(\w+)(?:=\w+)?`", cells[0])}
-    assert theirs - {"model"} <= named and theirs <= known
+        assert all(option in help_text for option in re.findall(r"--[a-z-]+", cells[1]) if option != "--missing")
+    documented = {word for cells in table() for word in re.findall(r"`(\w+)(?:=\w+)?`", cells[0])}
+    assert torch_parameters - {"model"} <= documented and torch_parameters <= parameters

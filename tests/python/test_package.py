@@ -70,11 +70,11 @@ def test_export(backend, tmp_path):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    names = [value.name for value in session.get_inputs()]
     values = dict(zip(names, (example.numpy(), ARGUMENTS["scale"].numpy()), strict=True))
     expected = model(example, **ARGUMENTS)
-    for got, wanted in zip(session.run(None, values), (expected.hidden, expected.pooled), strict=True):
-        torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-4, atol=1e-5)
+    for got, expected_output in zip(session.run(None, values), (expected.hidden, expected.pooled), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got), expected_output, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
@@ -84,7 +84,7 @@ def test_export_of_a_scripted_module(backend, tmp_path):
 
 
 def test_three_captures_agree(tmp_path):
-    """The export call, torch.jit.trace, and the names that PyTorch itself keeps in _trace_module_map."""
+    """Compares an export, torch.jit.trace, and PyTorch's own names in _trace_module_map."""
     entry = zoo.MODELS["distilbert"]
     model, inputs = entry.model(), entry.inputs(entry.first)
     with whence.record(tmp_path / "trace.whence.json") as recording:
@@ -97,21 +97,21 @@ def test_three_captures_agree(tmp_path):
             if node.kind().startswith("aten::"):
                 yield node.kind(), node.scopeName().rpartition("/")[2].removeprefix("__module").removeprefix(".")
 
-    kept_by_torch = list(nodes(traced.inlined_graph))
+    pytorch_nodes = list(nodes(traced.inlined_graph))
     for name in ("trace", "m"):
         rows = [(row["target"], row["module"]) for row in Sidecar(tmp_path / f"{name}.whence.json").operations()]
-        assert [row for row in rows if row[0].startswith("aten::")] == kept_by_torch, name
+        assert [row for row in rows if row[0].startswith("aten::")] == pytorch_nodes, name
 
 
-def exporters_scopes(path) -> dict[str, str]:
-    """Returns the module path of each node as the torch.export exporter wrote it."""
+def exporter_scopes(path) -> dict[str, str]:
+    """Returns the module path of each node, as written by PyTorch's exporter."""
     import onnx
 
     scopes = {}
     for node in onnx.load(path).graph.node:
-        found = {entry.key: entry.value for entry in node.metadata_props}.get("pkg.torch.onnx.name_scopes")
-        if found:
-            scopes[node.name] = ast.literal_eval(found)[-2]
+        text = {entry.key: entry.value for entry in node.metadata_props}.get("pkg.torch.onnx.name_scopes")
+        if text:
+            scopes[node.name] = ast.literal_eval(text)[-2]
     return scopes
 
 
@@ -120,36 +120,36 @@ def test_dynamo_export_is_recorded_from_the_exported_program(tmp_path):
     model, file = entry.model(), tmp_path / "m.onnx"
     with whence.record(tmp_path / "m.whence.json") as recording:
         torch.onnx.export(model, (), str(file), kwargs=entry.inputs(entry.first), dynamo=True, verbose=False)
-    assert [each["file"] for each in recording.files] == [str(tmp_path / "m.whence.json")] and recording.complete
+    assert [file["file"] for file in recording.files] == [str(tmp_path / "m.whence.json")] and recording.complete
     assert torch.onnx.export.__module__.startswith("torch") and not hasattr(torch.onnx.export, "__wrapped__")
     sources = {row["target"] for row in Sidecar(tmp_path / "m.whence.json").operations()}
     assert "aten::linear" in sources  # operators of torch.export, before any decomposition by a trace
 
-    truth = exporters_scopes(file)
+    expected = exporter_scopes(file)
     whence.annotate(file, tmp_path / "m.whence.json")
     import onnx
 
-    seen = {}
+    actual = {}
     for node in onnx.load(file).graph.node:
         data = {prop.key: prop.value for prop in node.metadata_props}
-        seen[data.get("pkg.whence.original_name", node.name)] = data["pkg.whence.module"]
-    assert len(truth) > 50 and seen == truth
+        actual[data.get("pkg.whence.original_name", node.name)] = data["pkg.whence.module"]
+    assert len(expected) > 50 and actual == expected
 
 
-def test_a_trace_and_two_exported_programs_in_one_block(tmp_path):
+def test_trace_and_two_exported_programs_in_one_recording(tmp_path):
     x = torch.randn(2, 4)
     with whence.record(tmp_path / "m.whence.json") as recording:
         zoo.trace_module(Block().eval(), {"x": x})
         first = torch.export.export(Block().eval(), (x,))
-        torch.onnx.export(first, f=str(tmp_path / "first.onnx"), dynamo=True, verbose=False)  # recorded already
+        torch.onnx.export(first, f=str(tmp_path / "first.onnx"), dynamo=True, verbose=False)  # already recorded
         torch.export.export(torch.nn.Sequential(Block(), torch.nn.ReLU()).eval(), (x,))
-    assert [Path(each["file"]).name for each in recording.files] == [
+    assert [Path(file["file"]).name for file in recording.files] == [
         "m.whence.json", "m.2.whence.json", "m.3.whence.json"]
-    modules = [{row["module"] for row in Sidecar(each["file"]).operations()} for each in recording.files]
+    modules = [{row["module"] for row in Sidecar(file["file"]).operations()} for file in recording.files]
     assert modules[0] == modules[1] == {"", "norm", "linear"} and modules[2] == {"0", "0.norm", "0.linear", "1"}
 
 
-def test_a_dynamo_export_that_fails_leaves_its_own_exception(tmp_path):
+def test_failing_torch_export_raises_its_own_exception(tmp_path):
     class Refuses(torch.nn.Module):
         def forward(self, x):
             raise ValueError("not this model")
@@ -173,7 +173,7 @@ def test_compare_and_html(tmp_path):
     assert "norm" in page and "http" not in page
 
 
-def test_a_graph_that_raises_leaves_a_record(tmp_path):
+def test_trace_that_raises_leaves_a_partial_record(tmp_path):
     class Bad(Block):
         def forward(self, x):
             super().forward(x)
@@ -201,7 +201,7 @@ def test_dynamic_axes(backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
-def test_options_mean_the_same_by_every_backend(backend, tmp_path):
+def test_options_have_the_same_effect_with_every_backend(backend, tmp_path):
     import onnx
 
     model, x = Block().eval(), torch.randn(3, 4)
@@ -211,25 +211,25 @@ def test_options_mean_the_same_by_every_backend(backend, tmp_path):
     assert graph.input[0].name == "tokens" and graph.output[0].name == "states" and len(graph.input) > 4
     assert whence.verify(report.path, model, x).ok
     if backend != "torch-dynamo":  # torch-dynamo lacks this option
-        bare = whence.export(model, x, tmp_path / "bare.onnx", backend, export_params=False)
-        inputs = [value.name for value in onnx.load(bare.path).graph.input]
+        without_weights = whence.export(model, x, tmp_path / "bare.onnx", backend, export_params=False)
+        inputs = [value.name for value in onnx.load(without_weights.path).graph.input]
         assert {"linear.weight", "linear.bias", "norm.weight", "norm.bias"} <= set(inputs)
 
 
 class Lacking(torch.nn.Module):
-    """No exporter of whence has matrix_exp."""
+    """whence has no converter for matrix_exp."""
 
     def forward(self, x):
         return torch.linalg.matrix_exp(x)
 
 
-def test_a_chain_of_backends_names_the_one_used(tmp_path):
+def test_chain_of_backends_reports_the_backend_used(tmp_path):
     model, x = Branches().eval(), torch.ones(3, 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = whence.export(model, x, tmp_path / "m.onnx", ["torch-dynamo", "native"])
     assert report.backend == "native" and [name for name, _ in report.fell_back] == ["torch-dynamo"]
-    assert any("torch-dynamo failed" in str(each.message) for each in caught)
+    assert any("torch-dynamo failed" in str(warning.message) for warning in caught)
     assert whence.verify(report.path, model, x).ok
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Lacking(), x, tmp_path / "n.onnx", ["native"])
@@ -241,7 +241,7 @@ def test_a_chain_of_backends_names_the_one_used(tmp_path):
 
 
 class Branches(torch.nn.Module):
-    """Branches on data: a trace holds only the branch taken, and torch.export refuses it."""
+    """Branches on data: a trace contains only one branch, and torch.export refuses the model."""
 
     def forward(self, x):
         return x + 1 if bool(x.sum() > 0) else x - 1
@@ -266,7 +266,7 @@ def test_mode_of_the_model(backend, tmp_path):
 
 
 def test_custom_translation_table(tmp_path):
-    """Uses functions of the user for the user's own operator and for one that whence can convert."""
+    """Translates a user-defined operator, and one that whence could convert itself."""
     import onnx
     import onnxscript
     from onnxscript import opset18 as op
@@ -283,13 +283,13 @@ def test_custom_translation_table(tmp_path):
         def forward(self, x):
             return torch.ops.whence_test_custom.scaled(self.act(x), x, 2.5)
 
-    mine = onnxscript.values.Opset("mine", 1)
+    user_opset = onnxscript.values.Opset("mine", 1)
 
-    @onnxscript.script(mine)
+    @onnxscript.script(user_opset)
     def scaled(x, y, factor: float):
         return op.Mul(op.Sub(x, y), op.Constant(value_float=factor))
 
-    @onnxscript.script(mine)
+    @onnxscript.script(user_opset)
     def gelu(x):
         return op.Mul(x, op.Sigmoid(op.Mul(x, op.Constant(value_float=1.702))))
 
@@ -306,7 +306,7 @@ def test_custom_translation_table(tmp_path):
 
     got = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"]).run(None, {"x": x.numpy()})[0]
     torch.testing.assert_close(torch.from_numpy(got), (x * torch.sigmoid(1.702 * x) - x) * 2.5, rtol=1e-4, atol=1e-5)
-    modules = {each.key: each.value for each in file.graph.node[0].metadata_props}
+    modules = {entry.key: entry.value for entry in file.graph.node[0].metadata_props}
     assert modules["pkg.whence.module"] == "act" and modules["pkg.whence.confidence"] == "exact"
     for wrong in ({"scaled": scaled}, {"mine::scaled": "scaled"}):
         with pytest.raises(whence.WhenceError) as raised:
@@ -328,7 +328,7 @@ def test_verify_names_the_first_module_that_differs(tmp_path):
     model, example = Net().eval(), torch.randn(3, 4)
     path = whence.export(model, (example,), tmp_path / "m.onnx", kwargs=ARGUMENTS).path
     good = whence.verify(path, model, (example,), kwargs=ARGUMENTS)
-    assert good.ok and [each.name for each in good.outputs] == ["hidden", "pooled"] and "equal" in str(good)
+    assert good.ok and [output.name for output in good.outputs] == ["hidden", "pooled"] and "equal" in str(good)
     file = onnx.load(path)
     bias = next(tensor for tensor in file.graph.initializer if tensor.name == "blocks.1.linear.bias")
     bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
@@ -341,34 +341,34 @@ def test_verify_names_the_first_module_that_differs(tmp_path):
     assert raised.value.code == "E0104"
 
 
-def test_an_export_with_an_incomplete_record_fails(tmp_path):
+def test_export_with_an_incomplete_record_fails(tmp_path):
     import threading
 
-    class Meets(Block):
-        """Is traced on two threads at once, which PyTorch itself confuses."""
+    class TracedByTwoThreads(Block):
+        """Is traced in two threads at once, which PyTorch cannot keep apart."""
 
         def forward(self, x):
-            meets = torch.jit.is_tracing()
-            if meets:
-                inside.wait(60)
+            is_traced = torch.jit.is_tracing()
+            if is_traced:
+                barrier.wait(60)
             x = super().forward(x)
-            if meets:
-                inside.wait(60)
+            if is_traced:
+                barrier.wait(60)
             return x
 
-    inside = threading.Barrier(2)
-    other = threading.Thread(target=lambda: zoo.trace_module(Meets().eval(), {"x": torch.randn(2, 4)}))
+    barrier = threading.Barrier(2)
+    other = threading.Thread(target=lambda: zoo.trace_module(TracedByTwoThreads().eval(), {"x": torch.randn(2, 4)}))
     other.start()
     try:
         with pytest.raises(whence.WhenceError, match="two threads") as raised:
-            whence.export(Meets().eval(), torch.randn(3, 4), tmp_path / "m.onnx", "torch-torchscript")
+            whence.export(TracedByTwoThreads().eval(), torch.randn(3, 4), tmp_path / "m.onnx", "torch-torchscript")
     finally:
-        inside.abort()
+        barrier.abort()
         other.join()
     assert raised.value.code == "E0106"
 
 
-def test_errors_carry_codes(tmp_path):
+def test_errors_have_codes(tmp_path):
     with pytest.raises(whence.WhenceError) as raised:
         whence.validate(tmp_path / "missing.onnx")
     assert raised.value.code == "E0102" and raised.value.remedy
@@ -387,25 +387,25 @@ def test_errors_carry_codes(tmp_path):
     with pytest.raises(whence.WhenceError, match="not a torch.nn.Module") as raised:
         whence.export(lambda x: x, torch.ones(2), tmp_path / "m.onnx")
     assert raised.value.code == "E0104"
-    (tmp_path / "text.onnx").write_text("not a model at all, but text")
+    (tmp_path / "text.onnx").write_text("not a model, but text")
     with pytest.raises(whence.WhenceError):
         whence.compare(tmp_path / "text.onnx", tmp_path / "text.onnx")
 
 
 @pytest.mark.parametrize("name", ["naming", "Naming"])
-def test_a_removed_name_names_its_replacement(name):
+def test_error_for_a_removed_name_states_the_replacement(name):
     with pytest.raises(AttributeError, match=rf"whence\.{name} was removed: validate\(model\)\.raw\['naming'\]"):
         getattr(whence, name)
     assert name not in whence.__all__
 
 
-def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
+def test_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
     library = tmp_path / "libwhence_recorder.so"
     subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}", f"-I{command.ROOT / 'include'}",
                     command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
                     "-o", library], check=True)
     monkeypatch.setenv("WHENCE_RECORDER", str(library))
-    for _ in range(2):  # the second time, the system returns the library whose start failed
+    for _ in range(2):  # the second time, the library that failed is already loaded
         with pytest.raises(whence.WhenceError) as raised:
             with whence.record(tmp_path / "m.whence.json"):
                 pass
@@ -415,7 +415,7 @@ def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
     assert f"TORCH_DIR={Path(torch.__file__).parent}" in raised.value.remedy
 
 
-def test_a_scripted_function():
+def test_scripted_function():
     @torch.jit.script
     def doubled(x, by: float):
         return x.to("cpu") * by
@@ -425,20 +425,20 @@ def test_a_scripted_function():
     torch.testing.assert_close(program(x, 2.0)[0], x * 2)
 
 
-@pytest.mark.parametrize("prepared", [lambda model: model, torch.jit.script], ids=["traced", "scripted"])
-def test_inputs_of_a_dtype_that_libtorch_reads_from_no_file_of_torch_save(prepared):
+@pytest.mark.parametrize("prepare", [lambda model: model, torch.jit.script], ids=["traced", "scripted"])
+def test_inputs_of_a_dtype_that_libtorch_cannot_load(prepare):
     class Widens(torch.nn.Module):
         def forward(self, x):
             return x.to(torch.float32) + 1
 
     x = torch.randn(3).to(torch.float8_e4m3fn)
-    program = whence.export(prepared(Widens()), x, opset_version=19)
+    program = whence.export(prepare(Widens()), x, opset_version=19)
     torch.testing.assert_close(program(x)[0], Widens()(x))
 
 
 @pytest.mark.parametrize("names", [None, ["x", "sum", "again"]])
 @pytest.mark.parametrize("external", [False, True])
-def test_torch_dynamo_returns_an_input_as_it_is(names, external, tmp_path):
+def test_torch_dynamo_returns_inputs_unchanged(names, external, tmp_path):
     import onnx
     import onnxruntime
 
@@ -462,9 +462,9 @@ def test_torch_dynamo_returns_an_input_as_it_is(names, external, tmp_path):
         torch.testing.assert_close(torch.from_numpy(value), expected.detach())
 
 
-def test_help_of_a_subcommand_in_python_needs_no_python_on_the_path(tmp_path):
-    """As after pipx installed the command: python3 is another Python, without the package."""
+def test_help_of_python_subcommands_needs_no_python_on_the_path(tmp_path):
+    """As after an installation by pipx, when python3 is another Python without the package."""
     for words in (["help", "fleet"], ["fleet", "--help"]):
-        done = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True,
+        result = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True,
                               env={**os.environ, "PATH": str(tmp_path), "WHENCE_PYTHON": str(tmp_path / "python3")})
-        assert done.returncode == 0 and done.stdout.startswith("usage: whence fleet"), done.stdout + done.stderr
+        assert result.returncode == 0 and result.stdout.startswith("usage: whence fleet"), result.stdout + result.stderr

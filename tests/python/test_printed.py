@@ -1,4 +1,4 @@
-"""The display of reports: one short line as a value, a table when printed, a table with bars in a notebook."""
+"""Reports are displayed as a short line (repr), as a table (print), and as a table with bars in a notebook."""
 
 import html.parser
 import re
@@ -18,7 +18,7 @@ LAYERS = 60
 HOSTILE = "<img src=x>"
 
 
-def tall() -> torch.nn.Module:
+def deep_model() -> torch.nn.Module:
     torch.manual_seed(0)
     model = torch.nn.Sequential(*[torch.nn.Linear(6, 6) for _ in range(LAYERS)])
     model.add_module(HOSTILE, torch.nn.Linear(6, 2))
@@ -38,19 +38,20 @@ def profile_of(program, x, folder):
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("reports")
-    model, x = tall(), torch.randn(2, 6)
+    model, x = deep_model(), torch.randn(2, 6)
     program = whence.export(model, (x,), folder / "tall.onnx", verify=True)
     values = whence.record_values(model, (x,), more=[(x + 1,)] * 9)
     faulty = onnx.load(program)
-    bias = next(each for each in faulty.graph.initializer if each.name == "30.bias")
+    bias = next(tensor for tensor in faulty.graph.initializer if tensor.name == "30.bias")
     bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
     with whence.record(folder / "recorded.whence.json") as recording:
         torch.jit.trace(model, x, check_trace=False)
     whence.export(torch.nn.Linear(6, 2).eval(), x, folder / "small.onnx")
     accuracy = whence.accuracy(faulty, values)
-    chosen = whence.sensitivity(program, [(x,)], modules=["0", "1", "2"], time=False, budget="size=99%")
+    sensitivity = whence.sensitivity(program, [(x,)], modules=["0", "1", "2"], time=False, budget="size=99%")
     return {
-        "FirstDifference": accuracy.first, "Choice": chosen.choice, "SensitivityReport": chosen, "AccuracyReport": accuracy,
+        "FirstDifference": accuracy.first, "Choice": sensitivity.choice, "SensitivityReport": sensitivity,
+        "AccuracyReport": accuracy,
         "AnnotateReport": program.annotated, "ValidationReport": program.validation, "ONNXProgram": program,
         "Verification": program.verification, "Values": values, "Recording": recording, "ModuleRows": whence.show(program),
         "Explanation": whence.explain(program, faulty.graph.node[0].name), "Difference": whence.diff(program, folder / "small.onnx"),
@@ -67,7 +68,7 @@ REPORTS = ["AnnotateReport", "ValidationReport", "ONNXProgram", "Verification", 
 
 
 class Tags(html.parser.HTMLParser):
-    """Collects the tags and the text of a page."""
+    """Collects the tags and text of a page."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -82,7 +83,7 @@ class Tags(html.parser.HTMLParser):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_is_a_line_and_a_table(name, reports):
+def test_report_has_a_short_repr_and_a_table(name, reports):
     report = reports[name]
     assert type(report).__name__ == name
     assert len(repr(report)) < 400 and "\n" not in repr(report) and repr(report).startswith(f"<whence.{name} ")
@@ -91,8 +92,8 @@ def test_a_report_is_a_line_and_a_table(name, reports):
     assert len(report._repr_html_()) < 200_000
 
 
-def test_every_report_is_in_the_table():
-    """Covers classes of the package that hold lists or are results of functions, except rows and small records."""
+def test_every_report_class_is_tested():
+    """Every public class with a table is tested, except rows and small records."""
     from whence.base.report_printing import Printed
 
     classes = {name for name in whence.__all__ if isinstance(getattr(whence, name), type)}
@@ -100,7 +101,7 @@ def test_every_report_is_in_the_table():
     assert printed | {"ONNXProgram"} == set(REPORTS)
 
 
-def test_line_contents(reports):
+def test_contents_of_the_repr(reports):
     assert "first module that differs: 30" in repr(reports["AccuracyReport"])
     assert "1 output, all equal" in repr(reports["Verification"]) and "10 runs, 620 module calls" in repr(reports["Values"])
     assert f"{LAYERS + 2} modules" in repr(reports["ModuleRows"]) and "clean" in repr(reports["ValidationReport"])
@@ -108,7 +109,7 @@ def test_line_contents(reports):
         assert HOSTILE in Tags(reports[name]._repr_html_()).text
 
 
-def test_printed_reports_have_a_row_a_module(reports):
+def test_printed_reports_have_one_row_per_module(reports):
     for name in ("ModuleRows", "ValidationReport", "AccuracyReport", "Profile"):
         lines = str(reports[name]).splitlines()
         assert [line for line in lines if line.split()[:1] == ["31"]], name
@@ -116,7 +117,7 @@ def test_printed_reports_have_a_row_a_module(reports):
     assert [int(row[-2].replace(",", "")) for row in rows] == [6 * 6 + 6] * LAYERS + [6 * 2 + 2]
 
 
-def test_bars_are_as_long_as_the_figures():
+def test_bar_lengths_match_the_figures():
     counts = {"exact": 6, "matched": 3, "inferred": 0, "ancestor": 1, "unattributed": 0}
     assert re.findall(r"width:([\d.]+)%;background:(#\w+)", Bar.of_confidences(counts).to_html()) == [
         ("60.00", "#2f7d4f"), ("30.00", "#3d7eb8"), ("10.00", "#d07c3c")]
@@ -124,7 +125,7 @@ def test_bars_are_as_long_as_the_figures():
     assert [str(Bar.of(share)) for share in (0, 0.001, 0.25, 1, 1.7)] == ["", "#", "#####", "#" * 20, "#" * 20]
 
 
-def test_a_table_as_text():
+def test_table_as_text():
     table = Table(("module", "nodes", ""), [("(root)", 1200, Bar.of(1)), ("  a", 3, Bar.of(0.1)), ("  b", None, "")])
     assert table.lines() == ["module  nodes", "(root)  1,200  ####################", "  a         3  ##", "  b"]
 
@@ -138,11 +139,11 @@ def test_labels_are_indented_below_their_module():
 def test_rows_are_a_list(reports):
     rows = reports["ModuleRows"]
     assert isinstance(rows, list) and rows == list(rows) and len(rows) == LAYERS + 2
-    assert [each.path for each in rows][:2] == ["", "0"]
+    assert [row.path for row in rows][:2] == ["", "0"]
 
 
 def test_dir_lists_the_public_names():
-    """In a process that has not used the package yet."""
+    """Runs in a new process, which has not used the package yet."""
     program = ("import whence; shown = dir(whence); assert set(whence.__all__) <= set(shown), set(whence.__all__) - set(shown); "
                "assert not {'artifacts', 'nested', 'importlib'} & set(shown); "
                "[getattr(whence, name) for name in shown]; print(len(shown))")

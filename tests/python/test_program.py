@@ -1,4 +1,4 @@
-"""The result of whence.export is run, saved and compared like a torch.onnx.ONNXProgram."""
+"""The result of whence.export runs, saves and verifies like a torch.onnx.ONNXProgram."""
 
 import collections
 import copy
@@ -39,15 +39,15 @@ def exported(request):
     return model, x, whence.export(model, (x,), backend=request.param)
 
 
-def equal(got, expected):
+def assert_equal(got, expected):
     expected = expected if isinstance(expected, tuple) else (expected,)
     torch.testing.assert_close(tuple(got), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_in_memory(exported):
+def test_program_in_memory(exported):
     model, x, program = exported
     with torch.no_grad():
-        equal(program(x), model(x))
+        assert_equal(program(x), model(x))
     file = onnx.load_from_string(program.model_bytes)
     onnx.checker.check_model(file, full_check=True)
     assert file == program.model_proto and program.validation.clean and program.validation.coverage.percent == 100
@@ -57,7 +57,7 @@ def test_in_memory(exported):
     assert program.path.exists() and "in memory" in repr(program)
 
 
-def test_the_temporary_file_is_deleted_with_the_program():
+def test_temporary_file_is_deleted_with_the_program():
     program = whence.export(Net().eval(), torch.randn(3, 4))
     path = program.path
     del program
@@ -65,11 +65,11 @@ def test_the_temporary_file_is_deleted_with_the_program():
     assert not path.exists() and not path.parent.exists()
 
 
-def test_a_file_or_a_buffer(tmp_path):
+def test_export_to_a_file_or_a_buffer(tmp_path):
     model, x = Net().eval(), torch.randn(3, 4)
     program = whence.export(model, x, tmp_path / "m.onnx")
     assert program.path == tmp_path / "m.onnx" and program.sidecar == tmp_path / "m.whence.json"
-    equal(program(x), model(x).detach())
+    assert_equal(program(x), model(x).detach())
     buffer = io.BytesIO()
     assert whence.export(model, x, buffer).model_bytes == buffer.getvalue() == program.model_bytes
 
@@ -78,10 +78,10 @@ def test_exported_program_runs_like_the_model():
     model, x = Net().eval(), torch.randn(3, 4)
     program = whence.export(model, x, dynamo=True)
     assert isinstance(program.exported_program, torch.export.ExportedProgram)
-    equal([program.exported_program.module()(x)], model(x))
+    assert_equal([program.exported_program.module()(x)], model(x))
 
 
-def test_an_exported_program_is_exported():
+def test_export_of_an_exported_program():
     class Nested(Net):
         def forward(self, pair, d):
             return super().forward(pair[0] + d["z"]), pair[1] * 2
@@ -91,16 +91,17 @@ def test_an_exported_program_is_exported():
                                                                             {"z": {0: torch.export.Dim.AUTO}}))
     program = whence.export(source)
     reference = torch.onnx.export(source, dynamo=True, verbose=False)
-    assert [each.name for each in program.model.graph.inputs] == [each.name for each in reference.model.graph.inputs]
+    assert [value.name for value in program.model.graph.inputs] == [
+        value.name for value in reference.model.graph.inputs]
     with torch.no_grad():
-        equal(program((x, y), {"z": z}), model((x, y), {"z": z}))
+        assert_equal(program((x, y), {"z": z}), model((x, y), {"z": z}))
     assert program.exported_program is source and program.verify().ok and program.backend == "native-export"
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(source, backend="torch-torchscript")
     assert raised.value.code == "E0303"
 
 
-def test_a_model_that_needs_data_is_exported_from_its_source():
+def test_model_that_needs_data_is_exported_from_its_bytecode():
     class Slices(torch.nn.Module):
         def forward(self, x, n):
             x[:n, 0] = n
@@ -109,7 +110,7 @@ def test_a_model_that_needs_data_is_exported_from_its_source():
     model, x = Slices().eval(), torch.zeros(5, 3)
     program = whence.export(model, (x.clone(), torch.tensor([3])), backend="native-export")
     for n in (3, 1):
-        equal(program(x.clone(), torch.tensor([n])), model(x.clone(), torch.tensor([n])))
+        assert_equal(program(x.clone(), torch.tensor([n])), model(x.clone(), torch.tensor([n])))
 
     class Fails(torch.nn.Module):
         def forward(self, x):
@@ -119,7 +120,7 @@ def test_a_model_that_needs_data_is_exported_from_its_source():
         whence.export(Fails(), (x,), backend="native-export")
 
 
-def test_containers_without_a_name_in_an_archive():
+def test_containers_that_an_archive_cannot_name():
     pair = collections.namedtuple("pair", "first second")
 
     class Packed(torch.nn.Module):
@@ -129,12 +130,12 @@ def test_containers_without_a_name_in_an_archive():
     model, x, y = Packed().eval(), torch.randn(3, 4), torch.randn(2)
     program = whence.export(model, (pair(x, y),), backend="native-export")
     assert len(program.model_proto.graph.output) == 5
-    equal(program(pair(x, y)), tuple(torch.utils._pytree.tree_leaves(model(pair(x, y)))))
+    assert_equal(program(pair(x, y)), tuple(torch.utils._pytree.tree_leaves(model(pair(x, y)))))
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_exportable_module_supplies_its_arguments(backend):
-    class Brings(torch.onnx.ExportableModule):
+def test_exportable_module_supplies_its_arguments(backend):
+    class SuppliesArguments(torch.onnx.ExportableModule):
         def forward(self, x, scale=1.0):
             return x * scale
 
@@ -150,18 +151,19 @@ def test_an_exportable_module_supplies_its_arguments(backend):
         def dynamic_shapes(self):
             return {"x": {0: "batch"}}
 
-    program = whence.export(Brings(), backend=backend)
-    theirs = torch.onnx.export(Brings(), dynamic_shapes={"x": {0: "batch"}, "scale": None}, verbose=False).model_proto
-    ours = program.model_proto.graph
-    assert (ours.input[0].name, ours.output[0].name) == (theirs.graph.input[0].name, theirs.graph.output[0].name)
-    assert ours.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"  # PyTorch omits it for the float
-    equal(program(torch.ones(5, 3), scale=3.0), torch.full((5, 3), 3.0))
+    program = whence.export(SuppliesArguments(), backend=backend)
+    reference = torch.onnx.export(SuppliesArguments(), dynamic_shapes={"x": {0: "batch"}, "scale": None},
+                                  verbose=False).model_proto.graph
+    graph = program.model_proto.graph
+    assert (graph.input[0].name, graph.output[0].name) == (reference.input[0].name, reference.output[0].name)
+    assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"  # PyTorch omits it for the float
+    assert_equal(program(torch.ones(5, 3), scale=3.0), torch.full((5, 3), 3.0))
 
 
-def test_values_inside(exported):
+def test_intermediate_values(exported):
     model, x, program = exported
     name = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")
-    equal(program.compute_values([name], (x,)), torch.relu(model.first(x)).detach())
+    assert_equal(program.compute_values([name], (x,)), torch.relu(model.first(x)).detach())
     with pytest.raises(whence.WhenceError) as raised:
         program.compute_values(["none"], (x,))
     assert raised.value.code == "E0105"
@@ -169,22 +171,25 @@ def test_values_inside(exported):
 
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("as_inputs", [True, False])
-def test_save_like_pytorch(exported, weights, as_inputs, tmp_path):
+def test_save_equals_pytorch(exported, weights, as_inputs, tmp_path):
     """Inputs, initializers and values equal those of torch.onnx.ONNXProgram.save with the same options."""
     model, x, program = exported
     options = {"include_initializers": weights, "keep_initializers_as_inputs": as_inputs}
     program.save(tmp_path / "ours.onnx", **options)
     torch.onnx.export(model, (x,), dynamo=True, verbose=False).save(tmp_path / "torch.onnx", **options)
-    ours, theirs = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
-    assert (len(ours.initializer) > 0) == (len(theirs.initializer) > 0) == weights
-    mine = {each.name for each in ours.input}
-    known = {name for name, _ in model.named_parameters()}
-    assert known - {"norm.weight", "norm.bias"} <= mine if as_inputs else len(ours.input) == len(theirs.input) == 1
+    graph, reference = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
+    assert (len(graph.initializer) > 0) == (len(reference.initializer) > 0) == weights
+    inputs = {value.name for value in graph.input}
+    parameters = {name for name, _ in model.named_parameters()}
+    if as_inputs:
+        assert parameters - {"norm.weight", "norm.bias"} <= inputs
+    else:
+        assert len(graph.input) == len(reference.input) == 1
     if weights:
         onnx.checker.check_model(str(tmp_path / "ours.onnx"), full_check=True)
         session = onnxruntime.InferenceSession(tmp_path / "ours.onnx", providers=["CPUExecutionProvider"])
-        equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
-    assert len(program.model_proto.graph.initializer) > 0  # the program itself is unchanged
+        assert_equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
+    assert len(program.model_proto.graph.initializer) > 0  # the program is unchanged
 
 
 def test_save_with_external_data(exported, tmp_path):
@@ -192,38 +197,39 @@ def test_save_with_external_data(exported, tmp_path):
     program.save(tmp_path / "m.onnx", external_data=True)
     assert (tmp_path / "m.onnx.data").stat().st_size >= 4 * 512 * 4
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
-    outside = whence.export(model, x, tmp_path / "e.onnx", external_data=True)
-    outside.save(tmp_path / "one.onnx", external_data=False)
+    assert_equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
+    external = whence.export(model, x, tmp_path / "e.onnx", external_data=True)
+    external.save(tmp_path / "one.onnx", external_data=False)
     assert not (tmp_path / "one.onnx.data").exists()
-    assert onnx.load_from_string(outside.model_bytes) == onnx.load(tmp_path / "one.onnx")
-    outside.save(tmp_path / "two.onnx")
+    assert onnx.load_from_string(external.model_bytes) == onnx.load(tmp_path / "one.onnx")
+    external.save(tmp_path / "two.onnx")
     assert (tmp_path / "two.onnx.data").exists()
     with pytest.raises(whence.WhenceError) as raised:
         program.save(tmp_path / "none" / "m.onnx")
     assert raised.value.code == "E0401"
 
 
-def test_other_weights_and_names_of_sizes(exported, tmp_path):
+def test_replaced_weights_and_renamed_axes(exported, tmp_path):
     model, x, program = exported
-    sizes = whence.export(model, (x,), tmp_path / "m.onnx", program.backend, optimize=False,
+    dynamic = whence.export(model, (x,), tmp_path / "m.onnx", program.backend, optimize=False,
                           dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     torch.manual_seed(1)
     other = Net().eval()
-    sizes.apply_weights(other.state_dict())
-    (old,) = {each.dim_param for each in sizes.model_proto.graph.input[0].type.tensor_type.shape.dim} - {""}
-    sizes.rename_axes({old: "batch"})
+    dynamic.apply_weights(other.state_dict())
+    (old,) = {value.dim_param for value in dynamic.model_proto.graph.input[0].type.tensor_type.shape.dim} - {""}
+    dynamic.rename_axes({old: "batch"})
     with torch.no_grad():
-        equal(sizes(x), other(x))
-        equal(sizes.call_reference(x), other(x))
-    graph = sizes.model_proto.graph
-    assert {each.type.tensor_type.shape.dim[0].dim_param for each in [*graph.input, *graph.output]} == {"batch"}
+        assert_equal(dynamic(x), other(x))
+        assert_equal(dynamic.call_reference(x), other(x))
+    graph = dynamic.model_proto.graph
+    assert {value.type.tensor_type.shape.dim[0].dim_param for value in [*graph.input, *graph.output]} == {"batch"}
     assert not any(old in entry.value for entry in graph.metadata_props if "range" in entry.key)
-    kept = onnx.load(tmp_path / "m.onnx").graph  # the exported file is unchanged
-    assert kept.input[0].type.tensor_type.shape.dim[0].dim_param == old and sizes.path != tmp_path / "m.onnx"
-    for change, code in ((lambda: sizes.apply_weights({"first.weight": torch.zeros(3)}), "E0104"),
-                         (lambda: sizes.apply_weights({"none": torch.zeros(3)}), "E0105"),
-                         (lambda: sizes.rename_axes({"none": "n"}), "E0105")):
+    exported_graph = onnx.load(tmp_path / "m.onnx").graph  # the exported file is unchanged
+    assert exported_graph.input[0].type.tensor_type.shape.dim[0].dim_param == old
+    assert dynamic.path != tmp_path / "m.onnx"
+    for change, code in ((lambda: dynamic.apply_weights({"first.weight": torch.zeros(3)}), "E0104"),
+                         (lambda: dynamic.apply_weights({"none": torch.zeros(3)}), "E0105"),
+                         (lambda: dynamic.rename_axes({"none": "n"}), "E0105")):
         with pytest.raises(whence.WhenceError) as raised:
             change()
         assert raised.value.code == code
@@ -240,20 +246,20 @@ def test_bfloat16():
 
 
 def test_verify_names_the_differing_output_and_warns():
-    class Says(Net):
-        """Returns another result while it is exported."""
+    class DiffersInExport(Net):
+        """Returns a different result while it is exported."""
 
         def forward(self, x):
             return super().forward(x) + (1 if torch.onnx.is_in_onnx_export() else 0)
 
     with pytest.warns(whence.WhenceWarning, match="differ"):
-        program = whence.export(Says().eval(), torch.randn(3, 4), verify=True)
+        program = whence.export(DiffersInExport().eval(), torch.randn(3, 4), verify=True)
     assert not program.verification.ok and abs(program.verification.outputs[0].largest - 1) < 1e-3
     assert whence.export(Net().eval(), torch.randn(3, 4), verify=True).verification.ok
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_file_without_weights_is_run_and_verified_with_the_models(backend):
+def test_file_without_weights_uses_the_models_weights(backend):
     model, x = Net().eval(), torch.randn(3, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
@@ -261,7 +267,7 @@ def test_a_file_without_weights_is_run_and_verified_with_the_models(backend):
     assert not program.model_proto.graph.initializer or len(program.model_proto.graph.input) > 4
     assert program.verification.ok and whence.verify(program, model, (x * 2,)).ok
     assert whence.verify(whence.export(model, (x,), backend=backend), model, (x,)).ok, "the program is still loaded"
-    equal(program(x), model(x))
+    assert_equal(program(x), model(x))
     with torch.no_grad():
         model.first.bias += 1
     assert program.verify().ok, "the current weights are used"
@@ -287,9 +293,9 @@ class Constant(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_a_model_without_tensors_among_its_arguments(backend):
+def test_model_without_tensor_arguments(backend):
     program = whence.export(Constant(), (), backend=backend)
-    equal(program(), torch.tensor([0.0, 2.0, 4.0]))
+    assert_equal(program(), torch.tensor([0.0, 2.0, 4.0]))
     assert not program.model_proto.graph.input
 
 
@@ -314,7 +320,7 @@ def test_tracing_does_not_change_buffers_and_arguments():
     program = whence.export(model, (x,))
     assert torch.equal(x, torch.ones(2, 3)) and torch.equal(model.calls, torch.zeros(3))
     assert model.last is last and torch.equal(last, torch.zeros(2, 3))
-    equal(program(x.clone()), torch.full((2, 3), 3.0))
+    assert_equal(program(x.clone()), torch.full((2, 3), 3.0))
 
 
 class Accumulates(torch.nn.Module):
@@ -341,15 +347,15 @@ def test_state_in_attributes_is_unchanged(backend, axes):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model, (x,), backend=backend, dynamic_axes=axes)
-    assert not [each for each in caught
-                if "E0304" in str(each.message) and "computes something else" in str(each.message)]
+    assert not [warning for warning in caught
+                if "E0304" in str(warning.message) and "computes something else" in str(warning.message)]
     assert torch.equal(model.weights, torch.ones(3)) and torch.equal(model.sums, torch.zeros(3))
     assert model.sums is sums and (model.calls, model.first) == (0, None)
-    equal(program(x), Accumulates()(x))
+    assert_equal(program(x), Accumulates()(x))
 
 
 class Growing(torch.nn.Module):
-    """float32[6, 4], int64[] -> as many slices of the first argument as the second states"""
+    """x: float32[6, 4], n: int64[] -> n slices of x"""
 
     def forward(self, x, n) -> List[torch.Tensor]:
         rows: List[torch.Tensor] = []
@@ -358,23 +364,24 @@ class Growing(torch.nn.Module):
         return rows
 
 
-def test_a_growing_list_is_an_output_of_type_list():
+def test_growing_list_is_a_sequence_output():
     model, x = torch.jit.script(Growing()), torch.rand(6, 4)
     program = whence.export(model, (x, torch.tensor(2)), verify=True)
-    assert program.verification.ok and [each.name for each in program.verification.outputs] == ["output[0]", "output[1]"]
+    assert program.verification.ok
+    assert [output.name for output in program.verification.outputs] == ["output[0]", "output[1]"]
     (rows,) = program(x, torch.tensor(4))
     torch.testing.assert_close(rows, model(x, torch.tensor(4)))
 
 
-def test_saved_to_a_buffer():
+def test_save_to_a_buffer():
     model = torch.nn.Linear(3, 2)
     program = whence.export(model, torch.randn(4, 3), external_data=True)
     buffer = io.BytesIO()
     program.save(buffer)
     x = torch.randn(4, 3)
     session = onnxruntime.InferenceSession(buffer.getvalue())
-    found = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
-    torch.testing.assert_close(torch.from_numpy(found), model(x).detach())
+    result = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(result), model(x).detach())
     with pytest.raises(whence.WhenceError, match="one file"):
         program.save(io.BytesIO(), external_data=True)
 
@@ -387,11 +394,11 @@ def test_inputs_with_swapped_names():
 
     a, b = torch.randn(3), torch.randn(3)
     program = whence.export(Minus(), (a, b), input_names=["b", "a"], verify=True)
-    equal(program(a, b), a - b)
+    assert_equal(program(a, b), a - b)
     assert program.verification.ok and whence.verify(program, Minus(), (a, b)).ok
 
 
-def test_weights_beside_a_file_of_any_name(tmp_path):
+def test_external_data_of_a_file_with_brackets_in_its_name(tmp_path):
     model, x = Net().eval(), torch.randn(3, 4)
     program = whence.export(model, (x,), tmp_path / "m[1].onnx", external_data=True)
     program.save(tmp_path / "saved.onnx")
@@ -406,15 +413,15 @@ def test_weights_beside_a_file_of_any_name(tmp_path):
 def test_external_data_options_of_the_command(tmp_path):
     x = torch.randn(3, 4)
     program = whence.export(Net().eval(), (x,), tmp_path / "m.onnx", external_data={"threshold": 0, "per_tensor": True})
-    beside = {each.name for each in tmp_path.iterdir()} - {"m.onnx", "m.whence.json"}
-    assert len(beside) == 4 and all(name.startswith("m.onnx.") for name in beside)
-    equal(program(x), program._source.model(x).detach())
+    data_files = {path.name for path in tmp_path.iterdir()} - {"m.onnx", "m.whence.json"}
+    assert len(data_files) == 4 and all(name.startswith("m.onnx.") for name in data_files)
+    assert_equal(program(x), program._source.model(x).detach())
     with pytest.raises(whence.WhenceError, match="external_data") as refused:
         whence.export(Net().eval(), (x,), external_data={"treshold": 0})
     assert refused.value.code == "E0101"
 
 
-def test_written_to_an_open_file(tmp_path):
+def test_export_to_an_open_file(tmp_path):
     with open(tmp_path / "m.onnx", "wb") as file:
         program = whence.export(Net().eval(), (torch.randn(3, 4),), file)
     assert (tmp_path / "m.onnx").read_bytes() == program.model_bytes
@@ -423,7 +430,7 @@ def test_written_to_an_open_file(tmp_path):
             whence.export(Net().eval(), (torch.randn(3, 4),), wrong)
 
 
-def test_a_relative_path_survives_chdir(tmp_path, monkeypatch):
+def test_relative_path_survives_chdir(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = whence.export(Net().eval(), (torch.randn(3, 4),), "m.onnx")
     (tmp_path / "below").mkdir()
@@ -431,17 +438,17 @@ def test_a_relative_path_survives_chdir(tmp_path, monkeypatch):
     assert program(torch.randn(3, 4))[0].shape == (3, 512)
 
 
-def test_a_scripted_function_keeps_its_defaults():
+def test_scripted_function_keeps_its_defaults():
     @torch.jit.script
     def scaled(x, y: Optional[torch.Tensor] = None, times: int = 3):
         return x * times if y is None else x * times + y
 
     x, y = torch.randn(2), torch.randn(2)
-    plain, both = whence.export(scaled, (x,)), whence.export(scaled, (x, y), kwargs={"times": 2})
-    equal(plain(x), x * 3)
-    equal(both(x, y, times=2), x * 2 + y)
+    without_y, with_y = whence.export(scaled, (x,)), whence.export(scaled, (x, y), kwargs={"times": 2})
+    assert_equal(without_y(x), x * 3)
+    assert_equal(with_y(x, y, times=2), x * 2 + y)
     with pytest.raises(whence.WhenceError, match="'times' is fixed"):
-        both(x, y)
+        with_y(x, y)
 
 
 class Pair(NamedTuple):
@@ -449,13 +456,13 @@ class Pair(NamedTuple):
     second: torch.Tensor
 
 
-def test_a_named_tuple_is_an_argument_of_a_scripted_module():
+def test_named_tuple_as_argument_of_a_scripted_module():
     class Sums(torch.nn.Module):
         def forward(self, pair: Pair):
             return pair.first + pair.second
 
     pair = Pair(torch.randn(2), torch.randn(2))
-    equal(whence.export(torch.jit.script(Sums()), (pair,))(pair), pair.first + pair.second)
+    assert_equal(whence.export(torch.jit.script(Sums()), (pair,))(pair), pair.first + pair.second)
 
 
 def test_quantized_arguments_and_results():
@@ -471,7 +478,7 @@ def test_quantized_arguments_and_results():
     assert program.verification.ok and len(program.verification.outputs) == 3
 
 
-def test_an_optional_result_is_none_or_a_tensor():
+def test_optional_result_is_none_or_a_tensor():
     class Maybe(torch.nn.Module):
         def forward(self, x) -> Optional[torch.Tensor]:
             return x if x.sum() > 0 else None
@@ -480,14 +487,14 @@ def test_an_optional_result_is_none_or_a_tensor():
     assert program(-torch.ones(2)) == (None,) and torch.equal(program(torch.ones(2))[0], torch.ones(2))
 
 
-def test_a_file_that_the_runtime_cannot_run_is_still_written(tmp_path):
+def test_file_that_onnx_runtime_cannot_run_is_still_written(tmp_path):
     model = torch.nn.Linear(4, 3).bfloat16()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(model, (torch.randn(2, 4).bfloat16(),), tmp_path / "m.onnx", verify=True,
                                 keep_bfloat16=True)
     assert program.verification is None
-    assert any("the file is not verified: E0207" in str(each.message) for each in caught)
+    assert any("the file is not verified: E0207" in str(warning.message) for warning in caught)
     onnx.checker.check_model(str(tmp_path / "m.onnx"))
     with pytest.raises(whence.WhenceError) as missing:
         whence.verify(tmp_path / "none.onnx", model, (torch.randn(2, 4).bfloat16(),))
@@ -495,7 +502,7 @@ def test_a_file_that_the_runtime_cannot_run_is_still_written(tmp_path):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_weights_are_saved_beside_other_files_in_the_current_folder(backend, tmp_path, monkeypatch):
+def test_save_in_a_folder_with_other_weights(backend, tmp_path, monkeypatch):
     x = torch.randn(3, 4)
     first, second = (whence.export(Net().eval(), x, backend=backend) for _ in range(2))
     monkeypatch.chdir(tmp_path)
@@ -512,7 +519,7 @@ def test_weights_are_saved_beside_other_files_in_the_current_folder(backend, tmp
     assert whence.verify("other/m.onnx", second._source.model, x).ok
 
 
-def test_weights_are_replaced_despite_files_in_the_current_folder(tmp_path, monkeypatch):
+def test_apply_weights_ignores_files_in_the_current_folder(tmp_path, monkeypatch):
     model, x = Net().eval(), torch.randn(3, 4)
     program = whence.export(model, x, external_data=True, optimize=False)
     monkeypatch.chdir(tmp_path)
@@ -520,33 +527,34 @@ def test_weights_are_replaced_despite_files_in_the_current_folder(tmp_path, monk
     program.apply_weights({"first.bias": torch.ones(512)})
     with torch.no_grad():
         model.first.bias.fill_(1)
-        equal(program(x), model(x))
+        assert_equal(program(x), model(x))
     assert (tmp_path / "model.onnx.data").read_text() == "another file"
 
 
 @pytest.mark.parametrize("earlier", [None, "# Export, an earlier one"])
-@pytest.mark.parametrize("report, how", [("m.onnx.data", True), ("m.onnx.first.weight", {"per_tensor": True})])
+@pytest.mark.parametrize("report, external_data", [
+    ("m.onnx.data", True), ("m.onnx.first.weight", {"per_tensor": True})])
 @pytest.mark.parametrize("backend", NATIVE)
-def test_no_report_is_left_on_the_weights_path(backend, report, how, earlier, tmp_path):
+def test_report_at_the_path_of_the_weights_is_refused(backend, report, external_data, earlier, tmp_path):
     if earlier:
         (tmp_path / report).write_text(earlier)
     for _ in range(2):
         with pytest.raises(whence.WhenceError) as refused:
             whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, report=tmp_path / report,
-                          external_data=how)
+                          external_data=external_data)
         assert refused.value.code in ("E0101", "E0401") and report in str(refused.value)
-    assert [each.name for each in tmp_path.iterdir()] == ([report] if earlier else []), str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ([report] if earlier else []), str(refused.value)
     if not earlier:
-        whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, external_data=how)
+        whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, external_data=external_data)
 
 
-def test_a_report_does_not_replace_weights(tmp_path):
+def test_report_does_not_replace_weights(tmp_path):
     x, model = torch.randn(3, 4), Net().eval()
     whence.export(model, x, tmp_path / "m.onnx", external_data={"per_tensor": True})
-    for how in (False, {"per_tensor": True}):
+    for external_data in (False, {"per_tensor": True}):
         with pytest.raises(whence.WhenceError, match="E0401.*would replace another file.*overwrite=True"):
             whence.export(Net().eval(), x, tmp_path / "m.onnx", report=tmp_path / "m.onnx.first.weight",
-                          external_data=how)
+                          external_data=external_data)
     assert whence.verify(tmp_path / "m.onnx", model, x).ok
 
 
@@ -570,14 +578,14 @@ class ChecksSizes(torch.nn.Module):
 
 
 class Overlaps(torch.nn.Module):
-    """Can be traced but not converted; PyTorch's decomposition of the operator has converters."""
+    """Can be traced but not converted; the operators of PyTorch's decomposition have converters."""
 
     def forward(self, x):
         return torch.ops.aten.unfold_backward(x.unfold(1, 8, 4), x.shape, 1, 8, 4)
 
 
 @pytest.mark.parametrize("model", [Branches(), ChecksSizes(), Overlaps()])
-def test_torch_export_reads_models_that_cannot_be_traced(model):
+def test_torch_export_captures_models_that_cannot_be_traced(model):
     x = torch.randn(2, 32)
     program = whence.export(model, (x,))
     assert program.backend == "native-export"
@@ -585,7 +593,7 @@ def test_torch_export_reads_models_that_cannot_be_traced(model):
         torch.testing.assert_close(program(value)[0], model(value), rtol=1e-4, atol=1e-5)
 
 
-def test_if_trace_and_torch_export_fail_the_models_error_is_raised():
+def test_error_of_the_model_is_raised_if_every_capture_fails():
     class Fails(torch.nn.Module):
         def forward(self, x):
             raise ZeroDivisionError("of the model")
@@ -594,7 +602,7 @@ def test_if_trace_and_torch_export_fail_the_models_error_is_raised():
         whence.export(Fails(), torch.randn(2))
 
 
-def test_an_exported_program_is_decomposed_if_an_operator_needs_it():
+def test_exported_program_is_decomposed_if_an_operator_needs_it():
     x = torch.randn(2, 32)
     program = whence.export(torch.export.export(Overlaps(), (x,)))
     torch.testing.assert_close(program(x)[0], Overlaps()(x), rtol=1e-4, atol=1e-5)
@@ -606,7 +614,7 @@ class Divides(torch.nn.Module):
 
 
 @pytest.mark.parametrize("make", [lambda model: model, torch.jit.script])
-def test_the_default_dtype_of_the_process(make):
+def test_default_dtype_of_the_process_is_used(make):
     torch.set_default_dtype(torch.float64)
     try:
         x = torch.ones(3)
@@ -625,7 +633,7 @@ def test_training_writes_batch_normalisation_as_one_node():
         torch.testing.assert_close(fresh(x)[0], copy.deepcopy(model).train()(x).detach(), rtol=1e-4, atol=1e-5)
     model(x)
     program = whence.export(model, (x,), training="train")
-    node, = (each for each in program.model_proto.graph.node if each.op_type == "BatchNormalization")
-    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    node, = (node for node in program.model_proto.graph.node if node.op_type == "BatchNormalization")
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     assert attributes["training_mode"] == 1 and attributes["momentum"] == pytest.approx(0.9)
     torch.testing.assert_close(program(x)[0], model.train()(x).detach(), rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Which recorder is used for a PyTorch version, and `whence recorder build`, on small sources in place of whence's."""
+"""The choice of a recorder for a PyTorch version, and `whence recorder build` with small sources."""
 
 import functools
 import json
@@ -31,7 +31,7 @@ backend-path = ["."]
 name = "whence-onnx"
 version = "0"
 """
-# Writes the output of a build of whence: progress, and a wheel with the command and its libraries.
+# Prints progress like a build of whence, and writes a wheel with the command and its libraries.
 BACKEND = """
 import os, sys, zipfile
 def build_wheel(folder, settings=None, metadata=None):
@@ -50,8 +50,8 @@ def build_wheel(folder, settings=None, metadata=None):
 
 
 @pytest.fixture
-def bare(tmp_path, monkeypatch) -> Path:
-    """A folder with a command that has no recorder beside it and its own cache."""
+def root(tmp_path, monkeypatch) -> Path:
+    """Returns a folder that contains a command without a recorder, and an empty cache."""
     (tmp_path / "alone" / "bin").mkdir(parents=True)
     shutil.copy(static_command(), tmp_path / "alone" / "bin" / "whence")
     monkeypatch.setenv("WHENCE", str(tmp_path / "alone" / "bin" / "whence"))
@@ -67,17 +67,18 @@ def source_of(folder: Path, backend: str) -> Path:
     return folder
 
 
-def built(source: Path, code: int = 0) -> subprocess.CompletedProcess:
+def build_recorder(source: Path, code: int = 0) -> subprocess.CompletedProcess:
     result = subprocess.run([sys.executable, "-m", "whence", "recorder", "build", "--source", source, "--json"],
                             capture_output=True, text=True, env={**os.environ, "PIP_NO_BUILD_ISOLATION": "0"})
     assert result.returncode == code, result.stdout + result.stderr
     return result
 
 
-def test_a_recorder_built_for_this_pytorch_is_preferred(bare):
+def test_recorder_built_for_this_pytorch_is_preferred(root):
     assert recorder_library.fitting() is None
-    result = built(source_of(bare / "source", BACKEND))
-    library = bare / "cache" / "whence" / f"recorder-{whence.__version__}" / f"torch-{RUNNING}" / "lib" / recorder_library.LIBRARY
+    result = build_recorder(source_of(root / "source", BACKEND))
+    cache = root / "cache" / "whence" / f"recorder-{whence.__version__}"
+    library = cache / f"torch-{RUNNING}" / "lib" / recorder_library.LIBRARY
     assert json.loads(result.stdout) == {"torch": RUNNING, "library": str(library)}
     assert library.read_text() == str(Path(torch.__file__).parent)
     assert "compiling the recorder: 30 of 30" in result.stderr
@@ -85,12 +86,12 @@ def test_a_recorder_built_for_this_pytorch_is_preferred(bare):
     assert os.access(library.parents[1] / "bin" / "whence", os.X_OK) and not list(library.parents[2].glob(".whence-*"))
 
 
-def failing(folder: Path, output: str) -> Path:
-    """Writes a source whose build prints this and fails."""
+def failing_source(folder: Path, output: str) -> Path:
+    """Writes a source whose build prints `output` and fails."""
     return source_of(folder, f"import sys\ndef build_wheel(*_, **__):\n    print({output!r})\n    sys.exit(1)\n")
 
 
-# Output of CMake and compilers, after the line in which a build lists its options.
+# Output of CMake and compilers, which follows the line with the options of a build.
 SUMMARY = "-- whence 0.1.0: recorder ON, tests OFF, warnings are errors OFF, ccache OFF\n"
 PACKAGES = """CMake Error at tools/cmake/packages.cmake:53 (message):
   packages that whence is built with are missing; on Debian and Ubuntu run as
@@ -125,16 +126,16 @@ Call Stack (most recent call first):
     ("FAILED: x.o\ng++: fatal error: Killed signal terminated program cc1plus\n", "compiled: Killed signal terminated program cc1plus; try"),
     ("/a/b.cpp:3:1: error: expected ';'\nerror: subprocess-exited-with-error\n", "compiled: expected ';'; try: the whole output is in "),
 ])
-def test_a_missing_part_is_reported_with_one_command(bare, output, words):
-    error = built(failing(bare / "source", SUMMARY + output), code=4).stderr
+def test_build_failure_states_its_cause_and_a_remedy(root, output, words):
+    error = build_recorder(failing_source(root / "source", SUMMARY + output), code=4).stderr
     assert error.startswith("E0307") and words in error
     assert recorder_library.fitting() is None
 
 
 @pytest.mark.matrix
-def test_any_other_failure_keeps_the_complete_output(bare):
-    error = built(failing(bare / "source", SUMMARY + "error: no such thing"), code=4).stderr
-    log = bare / "cache" / "whence" / f"recorder-{whence.__version__}" / "build.log"
+def test_unknown_build_failure_keeps_the_complete_output(root):
+    error = build_recorder(failing_source(root / "source", SUMMARY + "error: no such thing"), code=4).stderr
+    log = root / "cache" / "whence" / f"recorder-{whence.__version__}" / "build.log"
     assert "E0307" in error and str(log) in error and SUMMARY in log.read_text()
 
 
@@ -145,29 +146,30 @@ def wheels(tmp_path_factory) -> Path:
 
 @functools.cache
 def recorder_wheel(folder: Path, version: str) -> Path:
-    """Builds the wheel of this build's recorder, labelled for that version of PyTorch."""
-    made = subprocess.run([BUILD / "venv" / "bin" / "cmake", "--build", BUILD, "--target", "whence_portable"], capture_output=True, text=True)
-    assert made.returncode == 0, made.stdout[-2000:]
+    """Builds a wheel with this build's recorder, labelled for a version of PyTorch."""
+    build = subprocess.run([BUILD / "venv" / "bin" / "cmake", "--build", BUILD, "--target", "whence_portable"],
+                           capture_output=True, text=True)
+    assert build.returncode == 0, build.stdout[-2000:]
     wheel = subprocess.run([sys.executable, command.ROOT / "tools" / "setup" / "wheel.py", "--recorder", BUILD / "portable" / "whence",
                             ARCHITECTURE, folder, f"{version}={BUILD / 'lib'}"], capture_output=True, text=True, check=True)
     return Path(wheel.stdout.strip())
 
 
-def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(bare, wheels, monkeypatch):
+def test_recorder_package_is_used_for_its_minor_version_of_pytorch(root, wheels, monkeypatch):
     wheel = recorder_wheel(wheels, RUNNING)
     assert wheel.name == f"whence_onnx_recorder-{whence.__version__}-py3-none-manylinux_2_34_{ARCHITECTURE}.whl"
     with zipfile.ZipFile(wheel) as file:
-        file.extractall(bare / "site")
+        file.extractall(root / "site")
         assert f"Requires-Dist: whence-onnx=={whence.__version__}" in file.read(
             f"whence_onnx_recorder-{whence.__version__}.dist-info/METADATA").decode()
-    (bare / "site" / "whence_recorder" / "bin" / "whence").chmod(0o755)
-    monkeypatch.syspath_prepend(str(bare / "site"))
-    assert recorder_library.fitting() == bare / "site" / "whence_recorder" / f"torch-{MINOR}" / recorder_library.LIBRARY
+    (root / "site" / "whence_recorder" / "bin" / "whence").chmod(0o755)
+    monkeypatch.syspath_prepend(str(root / "site"))
+    assert recorder_library.fitting() == root / "site" / "whence_recorder" / f"torch-{MINOR}" / recorder_library.LIBRARY
     model, x = portable.Block().eval(), torch.randn(3, 6)
-    torch.jit.trace(model, x).save(str(bare / "m.pt"))
+    torch.jit.trace(model, x).save(str(root / "m.pt"))
     from whence.command.process import run_json
-    report = run_json("export", bare / "m.pt", "-o", bare / "m.onnx", "--input", "x=float32[3,6]")
-    assert report["nodes"] > 0 and (bare / "m.onnx").exists()
+    report = run_json("export", root / "m.pt", "-o", root / "m.onnx", "--input", "x=float32[3,6]")
+    assert report["nodes"] > 0 and (root / "m.onnx").exists()
     monkeypatch.setattr(recorder_library, "torch_version", lambda: "2.99.1")
     assert recorder_library.fitting() is None
     assert recorder_library.missing().diagnostics[0].remedy == "whence recorder build"
@@ -181,37 +183,40 @@ def with_package(folder: Path, *versions: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
 
 
-def test_a_package_for_other_pytorches_is_not_recommended_again(bare):
-    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(bare / "m.pt"))
-    environment = with_package(bare, "2.98", "2.101")
+def test_package_without_this_pytorch_is_not_recommended_again(root):
+    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(root / "m.pt"))
+    environment = with_package(root, "2.98", "2.101")
 
     def output_of(*words: object) -> str:
-        done = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True, env=environment)
-        return done.stdout + done.stderr
+        result = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True,
+                                env=environment)
+        return result.stdout + result.stderr
 
-    words = output_of("export", bare / "m.pt", "-o", bare / "m.onnx")
+    words = output_of("export", root / "m.pt", "-o", root / "m.onnx")
     assert f"has no recorder for PyTorch {RUNNING}, only for 2.101, 2.98; try: whence recorder build\n" in words
     report = json.loads(output_of("doctor", "--json"))
-    (use,) = [each for each in report["uses"] if each["missing"] == ["recorder"]]
+    (use,) = [use for use in report["uses"] if use["missing"] == ["recorder"]]
     assert report["recorder"]["state"] == "not installed" and use["install"] == f"{sys.executable} -m whence recorder build"
     text = output_of("doctor")
     assert f"recorder    none fits PyTorch {torch.__version__}\n" in text and "install whence-onnx-recorder" not in text
 
 
-def test_an_axis_that_a_trace_keeps_names_the_recorder(bare):
+def test_warning_about_a_fixed_axis_suggests_the_recorder(root):
     """torch.export fixes the length of an LSTM's sequence."""
     with pytest.warns(whence.WhenceWarning, match="the model fixes axis 0 of 'input'.*pip install whence-onnx-recorder$"):
-        whence.export(torch.nn.LSTM(5, 7).eval(), torch.randn(6, 2, 5), bare / "m.onnx", dynamic_axes={"input": {0: "time"}})
+        whence.export(torch.nn.LSTM(5, 7).eval(), torch.randn(6, 2, 5), root / "m.onnx",
+                      dynamic_axes={"input": {0: "time"}})
 
 
-def test_doctor_queries_the_named_python_for_its_recorder(bare):
-    """The Python that runs doctor has another PyTorch and another recorder."""
-    other = bare / "python"
-    other.write_text(f'#!/bin/sh\nPYTHONPATH={bare / "site"}:$PYTHONPATH exec {sys.executable} "$@"\n')
+def test_doctor_queries_the_recorder_of_another_python(root):
+    """The Python that runs doctor has a different PyTorch and recorder."""
+    other = root / "python"
+    other.write_text(f'#!/bin/sh\nPYTHONPATH={root / "site"}:$PYTHONPATH exec {sys.executable} "$@"\n')
     other.chmod(0o755)
-    with_package(bare, "2.98")
-    done = subprocess.run([sys.executable, "-m", "whence", "doctor", "--python", other, "--json"], capture_output=True, text=True)
-    recorder = json.loads(done.stdout)["recorder"]
+    with_package(root, "2.98")
+    result = subprocess.run([sys.executable, "-m", "whence", "doctor", "--python", other, "--json"],
+                            capture_output=True, text=True)
+    recorder = json.loads(result.stdout)["recorder"]
     assert recorder["state"] == "not installed" and "2.98" in recorder["why"]
 
 
@@ -224,23 +229,23 @@ def test_doctor_queries_the_named_python_for_its_recorder(bare):
     ("2.13.0", [], "aarch64", "glibc", "whence recorder build"),
     ("2.13.0", ["2.9"], "x86_64", "glibc", "whence recorder build"),
 ])
-def test_the_suggested_command(bare, monkeypatch, version, packaged, machine, libc, remedy):
-    with_package(bare, *packaged)
-    monkeypatch.syspath_prepend(str(bare / "site"))
+def test_suggested_command(root, monkeypatch, version, packaged, machine, libc, remedy):
+    with_package(root, *packaged)
+    monkeypatch.syspath_prepend(str(root / "site"))
     monkeypatch.setattr(recorder_library, "torch_version", lambda: version)
     monkeypatch.setattr(recorder_library.platform, "machine", lambda: machine)
     monkeypatch.setattr(recorder_library.platform, "libc_ver", lambda: (libc, "2.36"))
     assert recorder_library.why_missing()[1] == recorder_library.missing().diagnostics[0].remedy == remedy
 
 
-def test_its_libraries_match_the_tag(bare, wheels):
-    """They need GLIBC_2.34 and GLIBCXX_3.4.29 at most, and no other libraries than LibTorch's and the compiler's."""
+def test_libraries_in_the_wheel_match_its_platform_tag(root, wheels):
+    """They need at most GLIBC_2.34 and GLIBCXX_3.4.29, and only libraries of LibTorch and the compiler."""
     with zipfile.ZipFile(recorder_wheel(wheels, RUNNING)) as file:
         names = [name for name in file.namelist() if name.endswith((".so", "/bin/whence"))]
-        file.extractall(bare / "site")
+        file.extractall(root / "site")
     assert len(names) == 3
     for name in names:
-        text = subprocess.run(["readelf", "--wide", "--dynamic", "--version-info", bare / "site" / name], capture_output=True,
+        text = subprocess.run(["readelf", "--wide", "--dynamic", "--version-info", root / "site" / name], capture_output=True,
                               text=True, check=True).stdout
         versions = {(family, tuple(map(int, number.split(".")))) for family, number in
                     re.findall(r"Name: (GLIBC|GLIBCXX)_([0-9.]+)", text)}
@@ -252,23 +257,23 @@ def test_its_libraries_match_the_tag(bare, wheels):
                           "libtorch_cpu.so", "libc10.so"}, name
 
 
-def test_other_files_are_rejected_without_a_recorder(bare):
-    torch.save(torch.nn.Linear(2, 2).state_dict(), bare / "weights.pt")
-    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(bare / "m.pt"))
-    (bare / "cut.pt").write_bytes((bare / "m.pt").read_bytes()[:-200])
-    (bare / "text.pt").write_text("no archive")
+def test_invalid_archives_are_rejected_without_a_recorder(root):
+    torch.save(torch.nn.Linear(2, 2).state_dict(), root / "weights.pt")
+    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(root / "m.pt"))
+    (root / "cut.pt").write_bytes((root / "m.pt").read_bytes()[:-200])
+    (root / "text.pt").write_text("no archive")
     for name, code, words in (("weights", "E0203", "torch.save writes weights only"), ("cut", "E0202", "cut off"),
                               ("text", "E0203", "does not begin as a zip file"), ("m", "E0307", "no recorder fits")):
-        done = subprocess.run([bare / "alone" / "bin" / "whence", "export", bare / f"{name}.pt", "-o", bare / "m.onnx"],
-                              capture_output=True, text=True)
-        assert code in done.stderr and not (bare / "m.onnx").exists(), done.stderr
+        result = subprocess.run([root / "alone" / "bin" / "whence", "export", root / f"{name}.pt", "-o",
+                                 root / "m.onnx"], capture_output=True, text=True)
+        assert code in result.stderr and not (root / "m.onnx").exists(), result.stderr
         if name != "m":
-            assert words in done.stderr and f"{name}.pt" in done.stderr
+            assert words in result.stderr and f"{name}.pt" in result.stderr
 
 
-def test_a_variable_that_names_no_recorder_is_an_error(bare, monkeypatch):
-    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(bare / "m.pt"))
+def test_invalid_whence_recorder_variable_is_an_error(root, monkeypatch):
+    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(root / "m.pt"))
     monkeypatch.setenv("WHENCE_RECORDER", "/etc/passwd")
-    done = subprocess.run([bare / "alone" / "bin" / "whence", "export", bare / "m.pt", "-o", bare / "m.onnx"],
-                          capture_output=True, text=True)
-    assert done.returncode == 4 and "E0307" in done.stderr and "libwhence_recorder.so" in done.stderr
+    result = subprocess.run([root / "alone" / "bin" / "whence", "export", root / "m.pt", "-o", root / "m.onnx"],
+                            capture_output=True, text=True)
+    assert result.returncode == 4 and "E0307" in result.stderr and "libwhence_recorder.so" in result.stderr

@@ -1,5 +1,5 @@
-"""A required axis is correct at every size, or the export fails. An optional axis is correct, or is fixed with a
-warning, and never worse than a required one. Each file is compared with the model at sizes other than the example's."""
+"""A required axis is correct at every size, or the export fails. An optional axis is correct, or fixed with a warning;
+it is dynamic whenever a required one would be. Files are compared with the model at sizes other than the example's."""
 import warnings
 
 import pytest
@@ -9,17 +9,17 @@ import whence
 from command import run
 
 
-def lengths(program, name="x"):
+def dynamic_axes_of(program, name="x"):
     return program.dynamic_axes.get(name, {})
 
 
-def assert_right(program, model, *calls):
+def assert_correct(program, model, *calls):
     for call in calls:
         torch.testing.assert_close(program(*call)[0], model(*call), rtol=1e-4, atol=1e-5)
 
 
 class Half(torch.nn.Module):
-    """Contains a constant that is equal for two adjacent sizes, because of the stride of 2."""
+    """Its constant is equal for two adjacent sizes, because of the stride of 2."""
 
     def forward(self, x):
         y = torch.nn.functional.max_pool1d(x, 2)
@@ -33,7 +33,7 @@ class EveryThird(torch.nn.Module):
 
 
 class Scaled(torch.nn.Module):
-    """torch.export fixes the axis if that is allowed, and keeps it dynamic if required."""
+    """torch.export fixes an optional axis and keeps a required one dynamic."""
 
     def forward(self, x):
         return x * (1.0 / float(x.shape[1]) ** 0.5)
@@ -45,7 +45,7 @@ class FirstOf(torch.nn.Module):
 
 
 class Sign(torch.nn.Module):
-    """Its condition depends on data; no backend keeps it."""
+    """Branches on data, which no backend preserves."""
 
     def forward(self, x, scale):
         return x * 2 if float(scale) > 0 else x * 3
@@ -59,14 +59,14 @@ def export_trace(model, x, tmp_path, axis):
 
 
 @pytest.mark.parametrize("length", [9, 16])
-def test_a_constant_that_a_stride_hides_is_refused(tmp_path, length):
+def test_constant_hidden_by_a_stride_is_refused(tmp_path, length):
     export = export_trace(Half(), torch.randn(2, 4, length), tmp_path, "2=t")
     assert "E0304" in export(code=4).stderr
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_a_limit_at_the_examples_size_is_accepted(tmp_path):
-    """A table that ends at the example's size, so the model runs only at sizes up to that."""
+def test_limit_at_the_examples_size_is_accepted(tmp_path):
+    """The model runs only at sizes up to the example's, because its table ends there."""
     class Table(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -79,7 +79,7 @@ def test_a_limit_at_the_examples_size_is_accepted(tmp_path):
 
 
 @pytest.mark.parametrize("model", [EveryThird(), Half()])
-def test_a_required_axis_is_never_wrong(model):
+def test_required_axis_is_correct_or_refused(model):
     x = torch.randn(2, 9) if isinstance(model, EveryThird) else torch.randn(2, 4, 16)
     axis = x.dim() - 1
     try:
@@ -87,62 +87,62 @@ def test_a_required_axis_is_never_wrong(model):
     except whence.WhenceError as failure:
         assert failure.code == "E0304"
     else:
-        assert_right(program, model, *[(torch.randn(3, *x.shape[1:-1], size),) for size in (4, 12, 30)])
+        assert_correct(program, model, *[(torch.randn(3, *x.shape[1:-1], size),) for size in (4, 12, 30)])
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_optional_axis_is_no_worse(backend):
+def test_optional_axis_is_dynamic_if_a_required_one_is(backend):
     x = torch.randn(2, 9)
     required = whence.export(Scaled(), x, dynamic_shapes={"x": {0: "b", 1: "t"}}, backend=backend)
     optional = whence.export(Scaled(), x, dynamic_axes={"x": {0: "b", 1: "t"}}, backend=backend)
-    assert lengths(required) == lengths(optional) == {0: "b", 1: "t"}
-    assert_right(optional, Scaled(), (torch.randn(1, 4),), (torch.randn(5, 30),))
+    assert dynamic_axes_of(required) == dynamic_axes_of(optional) == {0: "b", 1: "t"}
+    assert_correct(optional, Scaled(), (torch.randn(1, 4),), (torch.randn(5, 30),))
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_an_optional_axis_is_right_or_fixed(backend):
+def test_optional_axis_is_correct_or_fixed(backend):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         program = whence.export(EveryThird(), torch.randn(2, 9), dynamic_axes={"x": {0: "b", 1: "t"}}, backend=backend)
-    assert 0 in lengths(program)
-    if 1 in lengths(program):
-        assert_right(program, EveryThird(), (torch.randn(1, 4),), (torch.randn(2, 30),))
+    assert 0 in dynamic_axes_of(program)
+    if 1 in dynamic_axes_of(program):
+        assert_correct(program, EveryThird(), (torch.randn(1, 4),), (torch.randn(2, 30),))
     else:
-        assert any("E0304" in str(each.message) and "axis 1 of 'x'" in str(each.message) for each in caught)
-    assert_right(program, EveryThird(), (torch.randn(5, 9),))
+        assert any("E0304" in str(warning.message) and "axis 1 of 'x'" in str(warning.message) for warning in caught)
+    assert_correct(program, EveryThird(), (torch.randn(5, 9),))
 
 
-def test_an_input_read_by_the_trace_is_kept_by_another_backend(recwarn):
+def test_input_read_by_python_uses_another_backend(recwarn):
     program = whence.export(FirstOf(), (torch.randn(2, 9), torch.tensor(4)))
-    assert program.backend == "native-export" and not any("E0309" in str(each.message) for each in recwarn)
-    assert_right(program, FirstOf(), (torch.randn(2, 9), torch.tensor(2)), (torch.randn(2, 9), torch.tensor(7)))
+    assert program.backend == "native-export" and not any("E0309" in str(warning.message) for warning in recwarn)
+    assert_correct(program, FirstOf(), (torch.randn(2, 9), torch.tensor(2)), (torch.randn(2, 9), torch.tensor(7)))
 
 
-def test_an_input_that_no_backend_keeps_is_reported():
+def test_input_that_every_backend_makes_constant_is_reported():
     with pytest.warns(whence.WhenceWarning, match="E0309"):
         program = whence.export(Sign(), (torch.randn(2, 9), torch.tensor(4.0)))
     assert program.backend == "native"
 
 
-def test_a_range_is_reported_without_the_temporary_archive(recwarn):
+def test_reported_range_does_not_mention_the_temporary_archive(recwarn):
     class Limited(torch.nn.Module):
         def forward(self, x):
             return x * 2 if x.shape[0] <= 5 else x
 
     program = whence.export(Limited(), torch.randn(4, 3), dynamic_shapes={"x": {0: "rows"}}, backend="native-export")
-    messages = [str(each.message) for each in recwarn if "E0304" in str(each.message)]
-    assert any("rows <= 5" in each for each in messages) and not any(".pt2" in each for each in messages)
-    assert_right(program, Limited(), (torch.randn(1, 3),), (torch.randn(5, 3),))
+    messages = [str(warning.message) for warning in recwarn if "E0304" in str(warning.message)]
+    assert any("rows <= 5" in message for message in messages) and not any(".pt2" in message for message in messages)
+    assert_correct(program, Limited(), (torch.randn(1, 3),), (torch.randn(5, 3),))
 
 
 def test_bounds_set_by_the_caller_are_honoured():
-    """Sizes beyond a Dim's bounds do not matter for the file."""
+    """The file may be wrong at sizes outside the bounds of a Dim."""
     class Table(torch.nn.Module):
         def forward(self, x):
             return x + torch.arange(20)[:x.shape[1]] if x.shape[1] <= 20 else x
 
     program = whence.export(Table(), torch.randn(2, 9), dynamic_shapes={"x": {1: torch.export.Dim("t", min=2, max=20)}})
-    assert_right(program, Table(), (torch.randn(2, 2),), (torch.randn(2, 20),))
+    assert_correct(program, Table(), (torch.randn(2, 2),), (torch.randn(2, 20),))
 
 
 class Decides(torch.nn.Module):
@@ -155,9 +155,9 @@ class Decides(torch.nn.Module):
 
 
 CONDITIONS = {
-    "a length that no trial would have": lambda y: y.shape[1] > 70,
+    "a length beyond every trial": lambda y: y.shape[1] > 70,
     "a product": lambda y: 2 * y.shape[1] + 1 > 97,
-    "a part, below": lambda y: y.shape[1] // 2 >= 40,
+    "half of the length": lambda y: y.shape[1] // 2 >= 40,
     "a multiple": lambda y: y.shape[1] % 7 == 0,
     "one number": lambda y: y.shape[1] == 33,
 }
@@ -165,7 +165,7 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
 @pytest.mark.parametrize("example", [torch.ones, torch.randn], ids=["ones", "randn"])
-def test_no_branch_on_sizes_is_lost_without_a_warning(condition, example, tmp_path):
+def test_lost_branch_on_sizes_is_reported(condition, example, tmp_path):
     """For ones, x * 2 equals x + 1, so a trial with the example's elements detects nothing."""
     model, caught = Decides(condition).eval(), []
     try:
@@ -178,7 +178,7 @@ def test_no_branch_on_sizes_is_lost_without_a_warning(condition, example, tmp_pa
         return
     wrong = [n for n in (2, 5, 8, 9, 33, 34, 35, 48, 49, 50, 51, 71, 72, 80, 81, 82, 120)
              if not torch.allclose(program(x := torch.randn(3, n))[0], model(x))]
-    assert not wrong or any("E0304" in str(each.message) for each in caught), wrong
+    assert not wrong or any("E0304" in str(warning.message) for warning in caught), wrong
 
 
 class WritesToACopy(torch.nn.Module):
@@ -194,12 +194,12 @@ class WritesToACopy(torch.nn.Module):
 
 
 @pytest.mark.parametrize("axes", [{"dynamic_shapes": {"x": {0: "n", 1: "m"}}}, {"dynamic_axes": {"x": {0: "n", 1: "m"}}}])
-def test_a_copy_that_is_a_view_at_some_sizes_is_refused(axes):
+def test_copy_that_is_a_view_at_some_sizes_is_refused(axes):
     model = WritesToACopy().eval()
     try:
         program = whence.export(model, torch.randn(3, 6), **axes)
     except whence.WhenceError as failure:
         assert failure.code == "E0303"
         return
-    sizes = [(3, 6), *([(1, 6), (3, 1)] if lengths(program) else [])]
-    assert_right(program, model, *[(torch.randn(size),) for size in sizes])
+    sizes = [(3, 6), *([(1, 6), (3, 1)] if dynamic_axes_of(program) else [])]
+    assert_correct(program, model, *[(torch.randn(size),) for size in sizes])

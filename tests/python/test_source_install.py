@@ -1,4 +1,4 @@
-"""`pip install` of the source gives a wheel with the recorder that works in an environment with only it and PyTorch."""
+"""A wheel built from the source by pip contains the recorder and works in an environment with only PyTorch."""
 
 import json
 import os
@@ -44,8 +44,8 @@ def tools(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory) -> Path:
-    """Returns the Python of an environment that holds only PyTorch."""
+def torch_only(tmp_path_factory) -> Path:
+    """Returns the Python of an environment that contains only PyTorch."""
     return create_linked_environment(tmp_path_factory.mktemp("empty") / "venv", with_dependencies("torch", set()))
 
 
@@ -61,28 +61,29 @@ def wheel(request, tmp_path_factory) -> Path:
     run(request.getfixturevalue("tools"), "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", folder,
         cwd=command.ROOT)
     sdist = next(folder.glob("*.tar.gz"))
-    run(sys.executable, "-m", "pip", "--python", request.getfixturevalue("empty"), "wheel", sdist, "--no-deps", "-w", folder,
-        cwd=folder, timeout=1800)
+    python = request.getfixturevalue("torch_only")
+    run(sys.executable, "-m", "pip", "--python", python, "wheel", sdist, "--no-deps", "-w", folder, cwd=folder,
+        timeout=1800)
     return next(folder.glob("*.whl"))
 
 
-def test_the_wheel_needs_only_pytorch_beyond_the_system(wheel, tools):
-    """auditwheel finds no external libraries that an older Linux may lack, except PyTorch's."""
-    found = json.loads(run(tools, "-m", "auditwheel", "show", "--json", wheel))
-    assert "libtorch_cpu.so" in found["external_libs"]
-    assert not [name for name in found["external_libs"] if not name.startswith(("libtorch", "libc10"))]
-    assert found["sym_tag"].startswith("manylinux")
+def test_wheel_needs_only_pytorch_and_system_libraries(wheel, tools):
+    """auditwheel finds no external libraries except PyTorch's."""
+    report = json.loads(run(tools, "-m", "auditwheel", "show", "--json", wheel))
+    assert "libtorch_cpu.so" in report["external_libs"]
+    assert not [name for name in report["external_libs"] if not name.startswith(("libtorch", "libc10"))]
+    assert report["sym_tag"].startswith("manylinux")
 
 
-def test_in_an_empty_environment(wheel, empty, tmp_path):
-    run(sys.executable, "-m", "pip", "--python", empty, "install", "--no-deps", "--no-index", wheel)
+def test_wheel_works_in_an_environment_with_only_pytorch(wheel, torch_only, tmp_path):
+    run(sys.executable, "-m", "pip", "--python", torch_only, "install", "--no-deps", "--no-index", wheel)
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    run(empty, "script.py", cwd=tmp_path)
-    assert "Linear" in run(empty.parent / "whence", "show", "model.onnx", cwd=tmp_path)
+    run(torch_only, "script.py", cwd=tmp_path)
+    assert "Linear" in run(torch_only.parent / "whence", "show", "model.onnx", cwd=tmp_path)
 
 
-def test_without_pytorch_the_build_states_the_fix(wheel, tools, tmp_path):
-    """Builds the same sdist in an environment without PyTorch; the error comes at once, not after a build."""
+def test_build_without_pytorch_states_the_fix(wheel, tools, tmp_path):
+    """Builds the sdist in an environment without PyTorch; the error is reported before anything is compiled."""
     sdist = next(wheel.parent.glob("*.tar.gz"), None)
     if sdist is None:
         pytest.skip("a wheel without its sdist")

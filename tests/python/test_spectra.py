@@ -1,5 +1,5 @@
-"""Networks on spectra, by all routes and at other lengths: a mask from a recurrent network, which stays one node, and
-spectra as in htdemucs: padded, sliced, scaled, as real channels and back."""
+"""Networks on spectra, with both native backends and at other lengths: a spectrum masked by a recurrent network, which
+stays one node, and spectra converted to real channels and back, as in htdemucs."""
 
 import onnx
 import pytest
@@ -20,9 +20,9 @@ class Masked(torch.nn.Module):
         super().__init__()
         self.frame, self.hop, self.length = frame, hop, length
         size = frame // 2 + 1
-        both = {"batch_first": True, "bidirectional": recurrent == "LSTM"}
-        self.recurrent = getattr(torch.nn, recurrent)(size, 6, **both)
-        self.out = torch.nn.Linear(12 if both["bidirectional"] else 6, size)
+        options = {"batch_first": True, "bidirectional": recurrent == "LSTM"}
+        self.recurrent = getattr(torch.nn, recurrent)(size, 6, **options)
+        self.out = torch.nn.Linear(12 if options["bidirectional"] else 6, size)
         self.register_buffer("window", torch.hann_window(length))
 
     def forward(self, wav):
@@ -46,8 +46,8 @@ class Channels(torch.nn.Module):
     def forward(self, mix):
         batch, channels, length = mix.shape
         frame, hop = self.FRAME, self.FRAME // 4
-        around = hop // 2 * 3
-        x = F.pad(mix, (around, around + hop), mode="reflect").reshape(batch * channels, -1)
+        padding = hop // 2 * 3
+        x = F.pad(mix, (padding, padding + hop), mode="reflect").reshape(batch * channels, -1)
         z = torch.stft(x, frame, hop, frame, torch.hann_window(frame).to(x), normalized=True, return_complex=True)
         z = z.view(batch, channels, z.shape[-2], z.shape[-1])[..., :-1, 2:-2]
         frequencies, frames = z.shape[-2:]
@@ -57,8 +57,8 @@ class Channels(torch.nn.Module):
         z = torch.view_as_complex(x.view(batch, channels, 2, frequencies, frames).permute(0, 1, 3, 4, 2).contiguous())
         z = F.pad(F.pad(z, (0, 0, 0, 1)), (2, 2)).view(batch * channels, frequencies + 1, frames + 4)
         y = torch.istft(z, frame, hop, window=torch.hann_window(frame).to(z.real), win_length=frame, normalized=True,
-                        length=length + 2 * around).view(batch, channels, -1)
-        return y[..., around:around + length] + self.on_samples(mix)
+                        length=length + 2 * padding).view(batch, channels, -1)
+        return y[..., padding:padding + length] + self.on_samples(mix)
 
 
 MASKED = {"gru": Masked("GRU", 64, 16, 64), "lstm": Masked("LSTM", 30, 10, 24)}
@@ -77,7 +77,7 @@ def recurrent_nodes(path) -> list[str]:
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 @pytest.mark.parametrize("name", MASKED)
-def test_a_masked_spectrum(name, backend, tmp_path):
+def test_masked_spectrum(name, backend, tmp_path):
     model, path = MASKED[name].eval(), tmp_path / "model.onnx"
     program = whence.export(model, (torch.randn(2, 320),), path, backend=backend,
                             dynamic_shapes={"wav": {0: "batch", 1: "time"}})
@@ -86,7 +86,7 @@ def test_a_masked_spectrum(name, backend, tmp_path):
 
 
 @pytest.mark.parametrize("name", MASKED)
-def test_a_masked_spectrum_of_a_script(name, tmp_path):
+def test_masked_spectrum_of_a_scripted_model(name, tmp_path):
     model = MASKED[name].eval()
     torch.jit.script(model).save(tmp_path / "model.pt")
     torch.save((torch.randn(2, 320),), tmp_path / "inputs.pt")
@@ -105,8 +105,8 @@ def test_spectra_as_channels_at_any_length():
     check(program, model, (2, 2, 400), (1, 2, 401), (3, 2, 1007), (1, 2, 72))
 
 
-def test_spectra_as_channels_by_torch_export():
-    """torch.export fixes the length of istft, because PyTorch declares it as a number and not as a size."""
+def test_spectra_as_channels_with_torch_export():
+    """torch.export fixes the length of istft, because PyTorch declares it as int, not SymInt."""
     torch.manual_seed(0)
     model = Channels().eval()
     program = whence.export(model, (torch.randn(2, 2, 400),), dynamic_shapes={"mix": {0: "batch"}},

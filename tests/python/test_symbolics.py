@@ -1,4 +1,4 @@
-"""Functions registered with torch.onnx.register_custom_op_symbolic are used in an export of a trace."""
+"""Exports of traces use functions registered with torch.onnx.register_custom_op_symbolic."""
 
 import warnings
 
@@ -11,17 +11,17 @@ from torch.onnx import symbolic_helper
 
 @pytest.fixture
 def register():
-    """torch.onnx.register_custom_op_symbolic, undone after the test."""
-    given = []
+    """Returns torch.onnx.register_custom_op_symbolic; registrations are removed after the test."""
+    registered = []
 
     def register(name, function, opset=9):
-        given.append((name, opset))
+        registered.append((name, opset))
         torch.onnx.register_custom_op_symbolic(name, function, opset)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield register
-        for name, opset in given:
+        for name, opset in registered:
             torch.onnx.unregister_custom_op_symbolic(name, opset)
 
 
@@ -30,22 +30,22 @@ def gelu(g, self, approximate):
     return g.op("com.microsoft::Gelu", self).setType(self.type())
 
 
-def test_one_node_in_a_domain_of_the_users(register):
+def test_symbolic_with_a_custom_domain(register):
     register("::gelu", gelu)
     model, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU()), torch.randn(2, 4)
     program = whence.export(model, (x,), dynamic_axes={"input": {0: "n"}}, opset_version=18)
     proto = program.model_proto
     node = proto.graph.node[-1]
     assert (node.domain, node.op_type) == ("com.microsoft", "Gelu")
-    assert "1" in {each.key: each.value for each in node.metadata_props}["pkg.torch.onnx.name_scopes"]
-    assert {each.domain: each.version for each in proto.opset_import} == {"": 18, "com.microsoft": 1}
+    assert "1" in {entry.key: entry.value for entry in node.metadata_props}["pkg.torch.onnx.name_scopes"]
+    assert {opset.domain: opset.version for opset in proto.opset_import} == {"": 18, "com.microsoft": 1}
     torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-5)
     other = whence.export(model, (x,), custom_opsets={"com.microsoft": 2}, opset_version=18).model_proto
     assert other.opset_import[1].version == 2
     assert whence.export(model, (x,), backend="native-export").model_proto.graph.node[-1].domain == ""
 
 
-def test_several_nodes_with_lists_and_numbers(register):
+def test_symbolics_with_several_nodes_lists_and_numbers(register):
     @symbolic_helper.parse_args("v", "i")
     def cat(g, tensors, dim):
         return g.op("Concat", *symbolic_helper._unpack_list(tensors), axis_i=dim)
@@ -69,7 +69,7 @@ def test_several_nodes_with_lists_and_numbers(register):
     torch.testing.assert_close(program(x)[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_in_a_branch_and_only_for_its_registered_opsets(register):
+def test_symbolic_in_a_branch_at_its_registered_opsets(register):
     class Model(torch.nn.Module):
         def forward(self, x):
             if bool(x.sum() > 0):
@@ -78,14 +78,14 @@ def test_in_a_branch_and_only_for_its_registered_opsets(register):
 
     register("aten::gelu", gelu, 17)
     x, model = torch.ones(2, 3), torch.jit.script(Model())
-    branches = [each.g for node in whence.export(model, (x,), opset_version=17).model_proto.graph.node
-                for each in node.attribute if each.HasField("g")]
+    branches = [attribute.g for node in whence.export(model, (x,), opset_version=17).model_proto.graph.node
+                for attribute in node.attribute if attribute.HasField("g")]
     assert "com.microsoft" in [node.domain for branch in branches for node in branch.node]
     older = whence.export(model, (x,), opset_version=16).model_proto
-    assert {each.domain for each in older.opset_import} == {""}
+    assert {opset.domain for opset in older.opset_import} == {""}
 
 
-def test_an_argument_returned(register):
+def test_symbolic_that_returns_its_argument(register):
     register("aten::relu", lambda g, self: self)
     x = torch.randn(2, 3)
     program = whence.export(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.ReLU()), (x,))
@@ -93,11 +93,11 @@ def test_an_argument_returned(register):
     torch.testing.assert_close(program(x)[0], x.tanh(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_function_that_fails(register):
-    def wrong(g, self, approximate):
+def test_symbolic_that_raises(register):
+    def failing(g, self, approximate):
         raise ValueError("not today")
 
-    register("aten::gelu", wrong)
+    register("aten::gelu", failing)
     with pytest.raises(whence.WhenceError, match="not today") as raised:
         whence.export(torch.nn.GELU(), (torch.ones(2),), opset_version=18)
     assert raised.value.code == "E0302"

@@ -8,7 +8,7 @@ import whence
 from torch.export import Dim
 
 pytestmark = pytest.mark.usefixtures("quiet")
-EVERY = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
+BACKENDS = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
 
 
 class Inner(torch.nn.Module):
@@ -48,7 +48,7 @@ class Counts(torch.nn.Module):
 
 def line_of(owner: type, text: str) -> str:
     lines, first = inspect.getsourcelines(owner)
-    number = first + next(at for at, line in enumerate(lines) if text in line)
+    number = first + next(index for index, line in enumerate(lines) if text in line)
     return f"test_torch_failures.py:{number} forward"
 
 
@@ -60,7 +60,7 @@ def failure_of(model, args, **options) -> whence.WhenceError:
 
 
 @pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
-def test_a_branch_on_data(backend):
+def test_branch_on_data(backend):
     failure = failure_of(Outer(Inner()), torch.randn(2, 4), backend=backend)
     where = failure.diagnostics[0].where
     assert failure.code == "E0303" and where["module"] == "blocks.1"
@@ -68,14 +68,14 @@ def test_a_branch_on_data(backend):
     assert type(failure.__cause__).__module__.startswith("torch")
 
 
-def test_a_loop_on_data():
+def test_loop_on_data():
     failure = failure_of(Outer(Counts()), torch.arange(3.0), backend="native-export")
     where = failure.diagnostics[0].where
     assert where["module"] == "blocks.1" and where["source"] == line_of(Counts, "for _ in") and failure.__cause__ is not None
 
 
 @pytest.mark.parametrize("backend", ["torch-dynamo", "torch-torchscript"])
-def test_an_operator_that_pytorchs_exporter_lacks(backend):
+def test_operator_missing_from_pytorchs_exporter(backend):
     class Inverse(torch.nn.Module):
         def forward(self, x):
             return torch.linalg.eigvals(x)
@@ -85,14 +85,14 @@ def test_an_operator_that_pytorchs_exporter_lacks(backend):
     assert failure.__cause__ is not None
 
 
-def test_a_required_size_that_is_fixed():
+def test_required_axis_fixed_by_the_model():
     failure = failure_of(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))
     assert failure.code == "E0304" and "specialized" in str(failure) and "Dim.AUTO" in failure.remedy
     assert isinstance(failure.__cause__, torch._dynamo.exc.UserError)
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_arguments_that_the_model_does_not_take(backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arguments_rejected_by_the_model(backend):
     failure = failure_of(Outer(torch.nn.Linear(4, 3)), torch.randn(2, 5), backend=backend)
     where = failure.diagnostics[0].where
     assert failure.code == "E0207" and "cannot be multiplied" in str(failure) and failure.__cause__ is not None
@@ -100,29 +100,29 @@ def test_arguments_that_the_model_does_not_take(backend):
     assert "arguments that the model accepts" in failure.remedy
 
 
-def test_a_captured_model_that_fails_gives_a_warning():
-    """torch.export computes nothing, so it does not detect what PyTorch rejects: float64, NumPy's default dtype."""
+def test_captured_model_that_pytorch_cannot_run_gives_a_warning():
+    """torch.export computes nothing, so it accepts float64 (NumPy's default dtype), which PyTorch rejects."""
     with pytest.warns(whence.WhenceWarning, match="E0207.*same dtype.*some arguments are float64") as caught:
         whence.export(torch.nn.Sequential(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 4, dtype=torch.float64),
                       backend="native-export")
-    assert [each.filename for each in caught if "E0207" in str(each.message)] == [__file__]
+    assert [warning.filename for warning in caught if "E0207" in str(warning.message)] == [__file__]
 
 
-@pytest.mark.parametrize("backend", EVERY)
-def test_the_models_own_error_is_raised(backend):
-    class Mine(RuntimeError):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_error_of_the_model_is_raised(backend):
+    class UserError(RuntimeError):
         pass
 
     class Fails(torch.nn.Module):
         def forward(self, x):
-            raise Mine("by the model")
+            raise UserError("by the model")
 
-    expected = (Mine,) if backend != "torch-dynamo" else (whence.WhenceError,)  # torch-dynamo wraps every error
+    expected = (UserError,) if backend != "torch-dynamo" else (whence.WhenceError,)  # torch-dynamo wraps every error
     with pytest.raises(expected, match="by the model"):
         whence.export(Fails().eval(), torch.randn(2), backend=backend)
 
 
-def test_a_chain_continues_after_such_a_failure():
+def test_backend_chain_continues_after_a_failure():
     program = whence.export(Outer(Inner()).eval(), torch.randn(2, 4), backend=["native-export", "torch-torchscript"])
     assert program.backend == "torch-torchscript"
     [(name, message)] = program.fell_back
@@ -130,7 +130,7 @@ def test_a_chain_continues_after_such_a_failure():
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
-def test_the_list_of_operators_fails_too(backend):
+def test_unconvertible_ops_reports_the_failure(backend):
     with pytest.raises(whence.WhenceError) as raised:
         whence.unconvertible_ops(Outer(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 5), backend=backend)
     assert raised.value.code == "E0207" and raised.value.diagnostics[0].where["module"] == "blocks.1"

@@ -1,4 +1,5 @@
-"""Translations as Python functions: one call for each call in the model, with symbolic tensors and Python values."""
+"""Python functions as translations: called for each operator call in the model, with symbolic tensors and Python
+values."""
 
 import warnings
 
@@ -15,7 +16,7 @@ from results import assert_same_results
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-mine = onnxscript.values.Opset("mine", 1)
+user_opset = onnxscript.values.Opset("mine", 1)
 library = torch.library.Library("whence_test_translations", "DEF")
 library.define("mixed(Tensor[] parts, float[] weights, Tensor? bias=None, *, bool twice=False, str how='sum', "
                "ScalarType? dtype=None) -> Tensor")
@@ -41,8 +42,8 @@ OPS = torch.ops.whence_test_translations
 BACKENDS = ["native", "native-export"]
 
 
-class Of(torch.nn.Module):
-    """Calls the function in an inner module, so that its calls have a module."""
+class InSubmodule(torch.nn.Module):
+    """Calls the function in a submodule, so that its operations have a module path."""
 
     def __init__(self, compute):
         super().__init__()
@@ -62,7 +63,7 @@ class Inner(torch.nn.Module):
 
 
 def export(compute, args, table, backend="native", **options):
-    program = whence.export(Of(compute), args, backend=backend, custom_translation_table=table, **options)
+    program = whence.export(InSubmodule(compute), args, backend=backend, custom_translation_table=table, **options)
     onnx.checker.check_model(program.model_proto, full_check=True)
     return program
 
@@ -71,44 +72,44 @@ def operators(program):
     return [node.op_type for node in program.model_proto.graph.node]
 
 
-def close(program, args, expected):
+def assert_results(program, args, expected):
     assert_same_results(program(*args), expected if isinstance(expected, (tuple, list)) else [expected], (1e-5, 1e-6))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_its_nodes_are_in_the_graph(backend):
+def test_translated_nodes_are_in_the_graph(backend):
     def subtracted(self, other):
         return op.Sub(self, other)
 
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     program = export(lambda x, y: x + y, (x, y), {torch.ops.aten.add.Tensor: subtracted}, backend)
     assert operators(program) == ["Sub"] and not program.model_proto.functions
-    close(program, (x, y), x - y)
+    assert_results(program, (x, y), x - y)
     (node,) = program.model_proto.graph.node
-    metadata = {each.key: each.value for each in node.metadata_props}
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
     assert metadata["pkg.whence.confidence"] == "exact" and metadata["pkg.whence.module"] == "inner"
     assert metadata["pkg.whence.op"] == "0" and node.name == "/inner/Sub"
     assert program.validation.clean and program.validation.coverage.percent == 100
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_python_code(backend):
-    """Branches, loops, closures, defaults, keyword arguments, lists of tensors, sizes, dtypes."""
-    seen = []
+def test_translations_may_use_python(backend):
+    """Uses branches, loops, closures, defaults, keyword arguments, lists of tensors, sizes and dtypes."""
+    calls = []
 
-    def mixed(parts, weights, bias=None, *, scale=1.0, **named):
-        seen.append((len(parts), weights, bias is None, named, [len(part.shape) for part in parts], parts[0].rank))
+    def mixed(parts, weights, bias=None, *, scale=1.0, **options):
+        calls.append((len(parts), weights, bias is None, options, [len(part.shape) for part in parts], parts[0].rank))
         total = parts[0] * weights[0]
         for part, weight in list(zip(parts, weights, strict=True))[1:]:
             total = total + part * weight
         if bias is not None:
             total = op.Add(total, bias)
-        if named.get("twice"):
+        if options.get("twice"):
             total = op.Mul(total, 2)
-        if named.get("how") == "mean":
+        if options.get("how") == "mean":
             total = total / len(parts)
-        if "dtype" in named:
-            total = op.Cast(total, to=named["dtype"])
+        if "dtype" in options:
+            total = op.Cast(total, to=options["dtype"])
         return total * scale
 
     def compute(x, y):
@@ -117,8 +118,8 @@ def test_python_code(backend):
 
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     program = export(compute, (x, y), {OPS.mixed.default: mixed}, backend)
-    close(program, (x, y), compute(x, y))
-    assert seen == [(2, [0.1, 0.25], False, {"twice": True, "how": "mean"}, [2, 2], 2),
+    assert_results(program, (x, y), compute(x, y))
+    assert calls == [(2, [0.1, 0.25], False, {"twice": True, "how": "mean"}, [2, 2], 2),
                     (3, [1.0, 2.0, 3.0], True, {"dtype": onnx.TensorProto.DOUBLE}, [2, 2, 2], 2)]
 
 
@@ -133,18 +134,18 @@ def test_constants_have_the_dtype_of_the_other_operand(dtype, backend):
     program = export(torch.neg, (x,), {torch.ops.aten.neg.default: doubled}, backend)
     if dtype != torch.bfloat16:  # ONNX Runtime has few kernels for bfloat16
         half = x * 2
-        close(program, (x,), torch.where(half < 1, half.clamp(min=0), half - 1))
-    names = [each.name for each in program.model_proto.graph.initializer]
+        assert_results(program, (x,), torch.where(half < 1, half.clamp(min=0), half - 1))
+    names = [tensor.name for tensor in program.model_proto.graph.initializer]
     assert len(names) == len(set(names)) == 3  # equal constants are one initializer: 2, 1 and 0
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_arguments_equal_those_in_the_model(backend):
-    """0.1 and infinity stay Python numbers, not float32; omitted arguments use the function's own defaults."""
-    seen = []
+    """0.1 and infinity stay Python numbers, not float32; omitted arguments use the function's defaults."""
+    calls = []
 
     def offset(x, by=7.0, dims=()):
-        seen.append((by, tuple(dims)))
+        calls.append((by, tuple(dims)))
         return op.Identity(x)
 
     inf = float("inf")
@@ -153,61 +154,61 @@ def test_arguments_equal_those_in_the_model(backend):
         return (OPS.offset(x, 1 / 3), OPS.offset(x), OPS.offset(x, inf, [3, 4]), OPS.offset(x, dims=[1]))
 
     export(compute, (torch.randn(2),), {"whence_test_translations::offset": offset}, backend)
-    assert seen == [(1 / 3, ()), (7.0, ()), (inf, (3, 4)), (0.1, (1,))]
+    assert calls == [(1 / 3, ()), (7.0, ()), (inf, (3, 4)), (0.1, (1,))]
 
 
-def test_a_number_in_a_trace_stays_one():
-    seen = []
+def test_numbers_in_a_trace_stay_numbers():
+    calls = []
 
     def added(self, other, alpha=1):
-        seen.append((other, alpha))
+        calls.append((other, alpha))
         return op.Add(self, op.Mul(other, alpha) if hasattr(other, "dtype") else other * alpha)
 
     x = torch.randn(2, dtype=torch.float64)
     for backend in BACKENDS:
         program = export(lambda x: torch.add(x + 1.5, x, alpha=3), (x,), {torch.ops.aten.add.Tensor: added}, backend)
-        close(program, (x,), x + 1.5 + 3 * x)
-        assert [each if isinstance(each[0], float) else each[1] for each in seen] == [(1.5, 1), 3]
-        seen.clear()
+        assert_results(program, (x,), x + 1.5 + 3 * x)
+        assert [call if isinstance(call[0], float) else call[1] for call in calls] == [(1.5, 1), 3]
+        calls.clear()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_one_overload(backend):
-    def negated(self, *args, **named):
+def test_translation_of_one_overload(backend):
+    def negated(self, *args, **options):
         return op.Neg(self)
 
     def compute(x):
         return x.sum(), x.sum(0), x.relu()
 
     x = torch.randn(2, 3)
-    one = export(compute, (x,), {torch.ops.aten.sum.dim_IntList: lambda self, dim, keepdim=False: op.ReduceMax(
+    by_overload = export(compute, (x,), {torch.ops.aten.sum.dim_IntList: lambda self, dim, keepdim=False: op.ReduceMax(
         self, dim, keepdims=int(keepdim))}, backend)
-    close(one, (x,), (x.sum(), x.amax(0), x.relu()))
-    named = export(compute, (x,), {"aten::sum.dim_IntList": lambda self, dim: op.ReduceMin(self, dim, keepdims=0),
+    assert_results(by_overload, (x,), (x.sum(), x.amax(0), x.relu()))
+    by_name = export(compute, (x,), {"aten::sum.dim_IntList": lambda self, dim: op.ReduceMin(self, dim, keepdims=0),
                                    "aten::sum": lambda self: op.ReduceMax(self, keepdims=0),
                                    torch.ops.aten.relu.default: negated}, backend)
-    close(named, (x,), (x.max(), x.amin(0), -x))
+    assert_results(by_name, (x,), (x.max(), x.amin(0), -x))
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def largest(x):
     return op.Neg(op.ReduceMax(x, keepdims=0))
 
 
-@onnxscript.script(mine)
+@onnxscript.script(user_opset)
 def halved(x):
     return x / op.CastLike(op.Constant(value_float=2.0), x)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_one_overload_by_an_onnx_function(backend):
+def test_translation_of_one_overload_by_an_onnx_function(backend):
     def compute(x):
         return torch.max(x, x.flip(0)), x.max()
 
     x = torch.randn(2, 3)
     program = export(compute, (x,), {torch.ops.aten.max.default: largest}, backend, opset_version=18)
     assert [node.op_type for node in program.model_proto.graph.node if node.domain] == ["max.default"]
-    close(program, (x,), (torch.max(x, x.flip(0)), -x.max()))
+    assert_results(program, (x,), (torch.max(x, x.flip(0)), -x.max()))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -218,7 +219,7 @@ def test_called_functions_are_inlined(backend):
     x = torch.randn(2, 3)
     program = export(torch.relu, (x,), {torch.ops.aten.relu.default: squashed}, backend)
     assert not program.model_proto.functions and {node.domain for node in program.model_proto.graph.node} == {""}
-    close(program, (x,), x / 2 + x.tanh() / 2)
+    assert_results(program, (x,), x / 2 + x.tanh() / 2)
 
 
 def by_bool(self: BOOL, other: BOOL) -> BOOL:
@@ -233,8 +234,8 @@ def by_number(self: FLOAT, other: FLOAT | INT64):
 def test_annotations_select_among_functions(backend):
     table = {torch.ops.aten.logical_and.default: [by_number, by_bool]}
     x, flag = torch.tensor([1.0, 3.0]), torch.tensor([True, False])
-    close(export(torch.logical_and, (flag, flag), table, backend), (flag, flag), torch.logical_xor(flag, flag))
-    close(export(torch.logical_and, (x, x - 1), table, backend), (x, x - 1), x > x - 1)
+    assert_results(export(torch.logical_and, (flag, flag), table, backend), (flag, flag), torch.logical_xor(flag, flag))
+    assert_results(export(torch.logical_and, (x, x - 1), table, backend), (x, x - 1), x > x - 1)
     with pytest.raises(whence.WhenceError, match="none of its 2 functions takes tensors of DOUBLE, DOUBLE") as raised:
         export(torch.logical_and, (x.double(), x.double()), table, backend)
     assert raised.value.code == "E0302"
@@ -257,7 +258,7 @@ def test_several_results_lists_and_computed_numbers(backend):
 
     x = torch.randn(6, 3)
     program = export(compute, (x,), {OPS.split_at.default: split_at, OPS.parts.default: parts}, backend)
-    close(program, (x,), compute(x))
+    assert_results(program, (x,), compute(x))
     as_sequence = export(compute, (x,), {OPS.split_at.default: split_at, OPS.parts.default:
                                          lambda x: op.SplitToSequence(x, axis=0, keepdims=0)}, backend)
     torch.testing.assert_close(as_sequence(x)[1], x[3])
@@ -265,10 +266,10 @@ def test_several_results_lists_and_computed_numbers(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_dynamic_sizes(backend):
-    seen = []
+    calls = []
 
     def viewed(self, size):
-        seen.append((str(self.shape[0]), size[1]))
+        calls.append((str(self.shape[0]), size[1]))
         return op.Reshape(self, [size[0], -1])
 
     class Model(torch.nn.Module):
@@ -278,13 +279,13 @@ def test_dynamic_sizes(backend):
     x = torch.randn(4, 2, 3)
     program = whence.export(Model(), (x,), backend=backend, dynamic_axes={"x": {0: "n"}},
                             custom_translation_table={torch.ops.aten.view.default: viewed})
-    assert seen == [("n", 6)]
+    assert calls == [("n", 6)]
     for size in (4, 7):
         x = torch.randn(size, 2, 3)
         torch.testing.assert_close(program(x)[0], x.view(size, 6))
 
 
-def test_in_a_branch_and_a_loop():
+def test_translation_in_a_branch_and_a_loop():
     class Model(torch.nn.Module):
         def forward(self, x):
             if bool(x.sum() > 0):
@@ -312,14 +313,14 @@ class Branches(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda x: x.relu() + 1, lambda x: x - 1, (x,))
 
 
-def test_in_a_branch_of_torch_export():
+def test_translation_in_a_branch_of_torch_export():
     program = whence.export(Branches(), (torch.ones(2),), dynamo=True, custom_translation_table={
         torch.ops.aten.relu.default: lambda self: op.Mul(op.Neg(self), 3.0)})
     torch.testing.assert_close(program(torch.ones(2))[0], torch.full((2,), -2.0))
     torch.testing.assert_close(program(-torch.ones(2))[0], torch.full((2,), -2.0))
 
 
-def test_a_branch_that_it_creates():
+def test_translation_that_creates_a_branch():
     """Names in the bodies that refer to the outer graph are resolved after the nodes are inserted."""
     body = onnx.parser.parse_graph("body () => (float[N] y) { y = Neg (input_0) }")
     other = onnx.parser.parse_graph("other () => (float[N] z) { z = Abs (input_0) }")
@@ -329,7 +330,7 @@ def test_a_branch_that_it_creates():
 
     x = torch.tensor([1.0, -2.0])
     program = export(lambda x: (x.relu(), (x - 5).relu()), (x,), {torch.ops.aten.relu.default: branched})
-    close(program, (x,), (-x, (x - 5).abs()))
+    assert_results(program, (x,), (-x, (x - 5).abs()))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -344,18 +345,18 @@ def test_unused_results_and_ignored_arguments(backend):
                             custom_translation_table={torch.ops.aten.layer_norm.default: normalised})
     node = next(node for node in program.model_proto.graph.node if node.op_type == "LayerNormalization")
     assert len(node.output) == 1
-    assert not [each.name for each in program.model_proto.graph.initializer if each.name in ("weight", "bias")]
+    assert not [tensor.name for tensor in program.model_proto.graph.initializer if tensor.name in ("weight", "bias")]
     torch.testing.assert_close(program(x)[0], layer(x).detach(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_operators_that_would_be_dropped(backend):
-    """whence omits a dropout and a clone, but a translation for them is called."""
+def test_translations_of_operators_that_whence_omits(backend):
+    """whence omits dropout and clone, but calls translations for them."""
     x = torch.randn(3)
     table = {torch.ops.aten.clone.default: lambda self, **_: op.Neg(self),
              torch.ops.aten.dropout.default: lambda input, p, train: op.Mul(input, p)}
     program = export(lambda x: torch.nn.functional.dropout(x.clone(), 0.25, False), (x,), table, backend)
-    close(program, (x,), -x * 0.25)
+    assert_results(program, (x,), -x * 0.25)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -367,11 +368,11 @@ def test_constants_of_any_kind(backend):
             + np.float32(2.0) + op.Constant(value_floats=[1.0, 1.0, 1.0])
 
     x = torch.randn(2, 3)
-    close(export(torch.relu, (x,), {torch.ops.aten.relu.default: weighted}, backend), (x,),
+    assert_results(export(torch.relu, (x,), {torch.ops.aten.relu.default: weighted}, backend), (x,),
           x * vector + torch.tensor([4.0, 5.0, 6.0]) + 3)
 
 
-def test_a_domain_of_the_users():
+def test_translation_with_a_custom_domain():
     domain = onnxscript.values.Opset("com.microsoft", 1)
 
     def gelu(self, approximate="none"):
@@ -380,21 +381,21 @@ def test_a_domain_of_the_users():
     x = torch.randn(2, 3)
     program = whence.export(torch.nn.GELU(), (x,), custom_translation_table={torch.ops.aten.gelu.default: gelu})
     assert [(node.domain, node.op_type) for node in program.model_proto.graph.node] == [("com.microsoft", "Gelu")]
-    assert {each.domain: each.version for each in program.model_proto.opset_import} == {"": 20, "com.microsoft": 1}
+    assert {opset.domain: opset.version for opset in program.model_proto.opset_import} == {"": 20, "com.microsoft": 1}
     torch.testing.assert_close(program(x)[0], torch.nn.GELU()(x), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_translation_without_an_operator_gives_a_warning(backend):
+def test_unused_translation_gives_a_warning(backend):
     table = {torch.ops.aten.relu.default: lambda self: op.Neg(self), torch.ops.aten.gelu.default: lambda self: self}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", whence.WhenceWarning)
         export(torch.relu, (torch.randn(2),), table, backend)
-    (message,) = [str(each.message) for each in caught if "E0105" in str(each.message)]
+    (message,) = [str(warning.message) for warning in caught if "E0105" in str(warning.message)]
     assert "has no operator aten::gelu;" in message
 
 
-def test_registered_for_a_range_of_opsets():
+def test_translations_registered_for_a_range_of_opsets():
     x = torch.randn(2, 3)
     whence.register_custom_op(torch.ops.aten.relu.default, lambda self: op.Neg(self), 18, until=19)
     try:
@@ -404,7 +405,7 @@ def test_registered_for_a_range_of_opsets():
         whence.unregister_custom_op(torch.ops.aten.relu.default)
 
 
-def test_opsets_of_the_functions_operators():
+def test_opset_of_operators_in_a_translation():
     from onnxscript import opset13, opset16, opset20
 
     x = torch.randn(2, 3)
@@ -414,7 +415,7 @@ def test_opsets_of_the_functions_operators():
                              custom_translation_table={torch.ops.aten.relu.default: function}).model_proto
 
     older = converted(lambda self: opset13.ReduceMax(opset13.Neg(self), axes=[0], keepdims=0) + self, 20)
-    assert {each.domain: each.version for each in older.opset_import} == {"": 20}
+    assert {opset.domain: opset.version for opset in older.opset_import} == {"": 20}
     for function, opset, fragment in ((lambda self: opset20.Gelu(self), 18, "opset_version=20"),
                                       (lambda self: opset16.GridSample(self, self), 20, "another meaning")):
         with pytest.raises(whence.WhenceError, match=fragment) as raised:
@@ -433,7 +434,7 @@ def test_opsets_of_the_functions_operators():
     (lambda self: op.Add(self, object()), "a object cannot be an operand"),
     (lambda self: op.Split(self), "the number of results of Split is unknown"),
 ])
-def test_a_function_that_fails(function, fragment):
+def test_failing_translations(function, fragment):
     function.__name__ = "unlucky"
     with pytest.raises(whence.WhenceError) as raised:
         export(torch.relu, (torch.randn(3),), {torch.ops.aten.relu.default: function})
@@ -443,35 +444,35 @@ def test_a_function_that_fails(function, fragment):
     assert diagnostic.where == {"module": "inner", "op": "aten::relu.default"}
 
 
-def test_a_failure_keeps_older_files(tmp_path):
-    def wrong(self):
+def test_failure_keeps_existing_files(tmp_path):
+    def failing(self):
         raise ValueError("not today")
 
     target, x = tmp_path / "model.onnx", torch.randn(3)
     whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: op.Neg},
                   external_data={"threshold": 1})
-    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
-    assert {each.name for each in before} == {"model.onnx", "model.whence.json"}
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {path.name for path in before} == {"model.onnx", "model.whence.json"}
     with pytest.raises(whence.WhenceError, match="not today"):
-        whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: wrong})
-    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+        whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: failing})
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_weights_beside_the_file(tmp_path):
+def test_translation_with_external_data(tmp_path):
     target, x = tmp_path / "model.onnx", torch.randn(2, 3)
     model = torch.nn.Sequential(torch.nn.Linear(3, 400), torch.nn.ReLU())
     whence.export(model, (x,), target, external_data=True, custom_translation_table={
         torch.ops.aten.relu.default: lambda self: op.Neg(self)})
-    assert {each.name for each in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data", "model.whence.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data", "model.whence.json"}
     onnx.checker.check_model(str(target), full_check=True)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_convolution_by_its_name_in_the_model(backend):
-    """A trace calls each of them _convolution."""
+def test_translation_of_conv2d(backend):
+    """A trace contains aten::_convolution instead of aten::conv2d."""
     def doubled(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
-        made = op.Conv(input, weight, bias, strides=stride, pads=[*padding, *padding], group=groups)
-        return made + made
+        result = op.Conv(input, weight, bias, strides=stride, pads=[*padding, *padding], group=groups)
+        return result + result
 
     model, x = torch.nn.Conv2d(2, 3, 3, padding=1), torch.randn(1, 2, 5, 5)
     program = whence.export(model, (x,), backend=backend, custom_translation_table={
@@ -485,7 +486,7 @@ class ClippedAtMost(torch.autograd.Function):
         return x.clamp(max=most)
 
 
-def test_a_kept_autograd_function():
+def test_translation_of_an_autograd_function():
     class Model(torch.nn.Module):
         def forward(self, x):
             return ClippedAtMost.apply(x, 0.5)

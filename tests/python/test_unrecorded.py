@@ -1,4 +1,4 @@
-"""whence.record of programs that PyTorch cannot save: a warning with a fitting remedy; the other files are written."""
+"""whence.record warns about programs that PyTorch cannot save, suggests a remedy, and writes all other files."""
 
 import json
 import warnings
@@ -36,7 +36,7 @@ X = (torch.ones(2, 4),)
 
 
 def insert_nodes(program):
-    """Changes a program as an exporter may: adds nodes that PyTorch's metadata does not describe."""
+    """Adds nodes without metadata to a program, as an exporter may do."""
     for part in program.graph_module.modules():
         node = next(node for node in part.graph.nodes if node.op == "call_function") if hasattr(part, "graph") else None
         if node is not None:
@@ -44,13 +44,13 @@ def insert_nodes(program):
                 part.graph.call_function(torch.ops.aten.detach.default, (node,))
 
 
-def recorded(folder, block, values=None):
-    """Returns the recording of a block and its warnings."""
+def record_block(folder, block, values=None):
+    """Runs a block; returns its recording and warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with whence.record(folder / "m.whence.json", values) as recording:
             block()
-    return recording, [str(each.message) for each in caught if issubclass(each.category, whence.WhenceWarning)]
+    return recording, [str(warning.message) for warning in caught if issubclass(warning.category, whence.WhenceWarning)]
 
 
 def operations(path):
@@ -58,10 +58,10 @@ def operations(path):
 
 
 @pytest.mark.parametrize("model", [Small, Branching])
-def test_a_program_is_recorded_before_an_exporter_changes_it(tmp_path, model):
+def test_program_is_recorded_before_an_exporter_changes_it(tmp_path, model):
     for name in ("plain", "rewritten"):
         (tmp_path / name).mkdir()
-    recorded(tmp_path / "plain", lambda: torch.export.export(model().eval(), X))
+    record_block(tmp_path / "plain", lambda: torch.export.export(model().eval(), X))
     programs = []
 
     def block():
@@ -69,7 +69,7 @@ def test_a_program_is_recorded_before_an_exporter_changes_it(tmp_path, model):
         insert_nodes(programs[0])
 
     values = tmp_path / "v.safetensors"
-    recording, messages = recorded(tmp_path / "rewritten", block, values)
+    recording, messages = record_block(tmp_path / "rewritten", block, values)
     with pytest.raises(Exception, match="val"):
         torch.export.save(programs[0], tmp_path / "m.pt2")
     assert recording.complete and not messages and recording.unrecorded == 0
@@ -80,28 +80,28 @@ def test_a_program_is_recorded_before_an_exporter_changes_it(tmp_path, model):
         torch.testing.assert_close(results.whole(result), model().eval()(*X))
 
 
-def test_an_unrecordable_program_affects_no_other(tmp_path):
-    """The second of three programs cannot be recorded; a trace is recorded too."""
-    kept = []
+def test_unrecordable_program_does_not_affect_others(tmp_path):
+    """The second of three exported programs cannot be recorded; the others and a trace can."""
+    programs = []
 
     def block():
         torch.jit.trace(Small().eval(), X)
         for model, strict in ((Small(), False), (ThroughData(), True), (Branching(), False)):
-            kept.append(torch.export.export(model.eval(), X, strict=strict))
+            programs.append(torch.export.export(model.eval(), X, strict=strict))
 
-    recording, messages = recorded(tmp_path, block)
-    assert len(kept) == 3
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.2.whence.json", "m.4.whence.json", "m.whence.json"]
-    assert [each["file"] for each in recording.files] == [str(tmp_path / name) for name in (
+    recording, messages = record_block(tmp_path, block)
+    assert len(programs) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.2.whence.json", "m.4.whence.json", "m.whence.json"]
+    assert [file["file"] for file in recording.files] == [str(tmp_path / name) for name in (
         "m.whence.json", "m.2.whence.json", "m.4.whence.json")]
-    (warning,) = [each for each in messages if "not recorded" in each]
+    (warning,) = [message for message in messages if "not recorded" in message]
     assert warning.startswith("E0303") and "ThroughData" in warning and "m.3.whence.json" in warning
     assert "write to the tensor itself" in warning and recording.unrecorded == 1 and not recording.complete
-    assert [each.severity for each in recording.diagnostics if each.code == "E0303"] == ["warning"]
+    assert [diagnostic.severity for diagnostic in recording.diagnostics if diagnostic.code == "E0303"] == ["warning"]
 
 
-def test_a_block_without_a_recordable_program_warns(tmp_path):
-    recording, (messages,) = recorded(tmp_path, lambda: torch.export.export(ThroughData().eval(), X, strict=True))
+def test_recording_without_a_recordable_program_warns(tmp_path):
+    recording, (messages,) = record_block(tmp_path, lambda: torch.export.export(ThroughData().eval(), X, strict=True))
     assert recording.files == [] and not recording.complete and "E0303" in messages
 
 
@@ -111,20 +111,20 @@ CALLS = {"torch.export.export": (lambda: torch.export.export(Small().eval(), X),
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_remedy_fits_the_call(tmp_path, monkeypatch, call):
+def test_remedy_depends_on_the_exporter(tmp_path, monkeypatch, call):
     def fails(*args, **kwargs):
         raise ValueError("no name for this")
 
     monkeypatch.setattr(torch.export, "save", fails)
     call_exporter, remedy = CALLS[call]
-    recording, messages = recorded(tmp_path, call_exporter)
-    (warning,) = [each for each in messages if "not recorded" in each]
+    recording, messages = record_block(tmp_path, call_exporter)
+    (warning,) = [message for message in messages if "not recorded" in message]
     assert f"the program that {call} made of Small" in warning and "no name for this" in warning
     assert remedy in warning.partition("; try: ")[2] and ("dynamo" in warning) == (call == "torch.onnx.export")
     assert recording.unrecorded == 1
 
 
-def test_an_occupied_path_is_refused_and_the_others_are_written(tmp_path):
+def test_existing_file_is_not_replaced_and_the_others_are_written(tmp_path):
     (tmp_path / "m.2.whence.json").write_text("mine")
     with pytest.raises(whence.WhenceError) as refused, whence.record(tmp_path / "m.whence.json"):
         for model in (Small, Branching, Small):
@@ -134,7 +134,7 @@ def test_an_occupied_path_is_refused_and_the_others_are_written(tmp_path):
 
 
 def test_transformers_export_for_generation(tmp_path):
-    """Its exporter changes the programs and adds inputs that no call of the model has."""
+    """transformers' exporter changes the programs and adds inputs that calls of the model do not have."""
     import onnx_ir
     from transformers import MistralConfig, MistralForCausalLM
     from transformers.exporters import OnnxConfig, OnnxExporter
@@ -144,12 +144,12 @@ def test_transformers_export_for_generation(tmp_path):
                                              num_key_value_heads=1, vocab_size=40, sliding_window=8)).eval()
     ids = torch.randint(0, 40, (2, 6))
     exports = []
-    recording, messages = recorded(tmp_path, lambda: exports.append(OnnxExporter().export_for_generation(
+    recording, messages = record_block(tmp_path, lambda: exports.append(OnnxExporter().export_for_generation(
         model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, OnnxConfig(dynamic=True))))
-    assert recording.complete and not [each for each in messages if "not recorded" in each]
+    assert recording.complete and not [message for message in messages if "not recorded" in message]
     sidecars = [tmp_path / "m.whence.json", tmp_path / "m.2.whence.json"]
-    for (name, each), sidecar in zip(exports[0].components.items(), sidecars, strict=True):
-        onnx_ir.save(each.program, tmp_path / f"{name}.onnx")
+    for (name, component), sidecar in zip(exports[0].components.items(), sidecars, strict=True):
+        onnx_ir.save(component.program, tmp_path / f"{name}.onnx")
         report = whence.annotate(tmp_path / f"{name}.onnx", sidecar)
         assert report.matched + report.exact > 0.9 * report.nodes, (name, report)
     values = whence.record_values(model, kwargs={"input_ids": ids, "position_ids": torch.arange(6).expand(2, 6)})

@@ -1,4 +1,4 @@
-"""whence.validate: each keyword does what the command's option does."""
+"""whence.validate: each keyword has the effect of the command's option."""
 
 import json
 
@@ -27,8 +27,8 @@ def annotated(tmp_path):
 
 
 @pytest.fixture
-def unknown(annotated):
-    """Returns the same file with one more node, whose name and module are unknown."""
+def with_unknown_node(annotated):
+    """Returns the same file with an additional node without a name and a module."""
     model = onnx.load(annotated)
     model.graph.node.append(helper.make_node("Neg", [model.graph.output[0].name], ["more"]))
     model.graph.output.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [2, 4]))
@@ -37,20 +37,20 @@ def unknown(annotated):
     return path
 
 
-def test_an_export_passes(annotated):
+def test_export_is_valid(annotated):
     assert whence.validate(annotated, minima=["covered=100"], required=["first", "second"]).clean
 
 
-def test_min_covered(unknown):
+def test_min_covered(with_unknown_node):
     name = ["node_name_empty"]
-    assert whence.validate(unknown, allowed=name, min_covered=50).clean
-    assert not whence.validate(unknown, allowed=name, min_covered=100).clean
+    assert whence.validate(with_unknown_node, allowed=name, min_covered=50).clean
+    assert not whence.validate(with_unknown_node, allowed=name, min_covered=100).clean
 
 
-def test_minima(unknown):
+def test_minima(with_unknown_node):
     name = ["node_name_empty"]
-    assert whence.validate(unknown, allowed=name, minima=["covered=50", "covered=100@first"]).clean
-    assert not whence.validate(unknown, allowed=name, minima=["covered=50", "covered=100@op:Neg"]).clean
+    assert whence.validate(with_unknown_node, allowed=name, minima=["covered=50", "covered=100@first"]).clean
+    assert not whence.validate(with_unknown_node, allowed=name, minima=["covered=50", "covered=100@op:Neg"]).clean
 
 
 def test_required(annotated):
@@ -58,27 +58,27 @@ def test_required(annotated):
     assert not whence.validate(annotated, required=["second", "third"]).clean
 
 
-def test_baseline(annotated, unknown):
+def test_baseline(annotated, with_unknown_node):
     name = ["node_name_empty"]
-    assert whence.validate(unknown, allowed=name).clean
-    assert not whence.validate(unknown, allowed=name, baseline=annotated).clean
-    assert whence.validate(annotated, baseline=unknown).clean
+    assert whence.validate(with_unknown_node, allowed=name).clean
+    assert not whence.validate(with_unknown_node, allowed=name, baseline=annotated).clean
+    assert whence.validate(annotated, baseline=with_unknown_node).clean
 
 
-def test_allowed(unknown):
-    assert not whence.validate(unknown).clean
-    assert whence.validate(unknown, allowed=["V101"]).clean
+def test_allowed(with_unknown_node):
+    assert not whence.validate(with_unknown_node).clean
+    assert whence.validate(with_unknown_node, allowed=["V101"]).clean
 
 
-def test_config(annotated, unknown):
+def test_config(annotated, with_unknown_node):
     config = annotated.with_name("team.json")
     config.write_text(json.dumps({"allow": ["V101"], "min": ["covered=50"]}))
-    assert whence.validate(unknown, config=config).clean
-    assert not whence.validate(unknown, config=config, minima=["covered=100"]).clean
+    assert whence.validate(with_unknown_node, config=config).clean
+    assert not whence.validate(with_unknown_node, config=config, minima=["covered=100"]).clean
 
 
 def test_full(annotated):
-    """onnx's checker finds what whence's checks ignore: an attribute that the operator does not have."""
+    """onnx's checker also detects an attribute that the operator does not have."""
     model = onnx.load(annotated)
     model.graph.node[0].attribute.append(helper.make_attribute("colour", 1))
     onnx.save(model, annotated)

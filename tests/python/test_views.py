@@ -32,7 +32,7 @@ def test_show(exported):
     folder, model, _ = exported
     rows = whence.show(folder / "net.onnx")
     assert [row.path for row in rows] == ["", "first", "second"]
-    sizes = {path: sum(each.numel() for each in module.parameters()) for path, module in model.named_modules()}
+    sizes = {path: sum(tensor.numel() for tensor in module.parameters()) for path, module in model.named_modules()}
     assert {row.path: row.parameters for row in rows} == sizes
     assert rows[0].nodes == len(onnx.load(folder / "net.onnx").graph.node) and rows[1].parent == ""
     assert [row.path for row in whence.show(folder / "net.onnx", depth=0)] == [""]
@@ -47,16 +47,16 @@ def test_show_of_a_recording(exported, tmp_path):
         torch.jit.trace(model, x, check_trace=False)
     rows = whence.show(tmp_path / "net.whence.json")
     assert {row.path: row.own_nodes for row in rows} == {"": 1, "first": 1, "second": 1}
-    assert rows[0].trainable == sum(each.numel() for each in model.parameters())
+    assert rows[0].trainable == sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_explain(exported):
     folder, _, _ = exported
-    node = next(each for each in onnx.load(folder / "net.onnx").graph.node if each.op_type == "Relu")
+    node = next(node for node in onnx.load(folder / "net.onnx").graph.node if node.op_type == "Relu")
     for name in (node.name, node.output[0]):
-        found = whence.explain(folder / "net.onnx", name)
-        assert (found.node, found.module, found.confidence) == (node.name, "", "exact")
-        assert found.source.endswith("forward") and found.raw["inputs"] == list(node.input)
+        report = whence.explain(folder / "net.onnx", name)
+        assert (report.node, report.module, report.confidence) == (node.name, "", "exact")
+        assert report.source.endswith("forward") and report.raw["inputs"] == list(node.input)
     with pytest.raises(whence.WhenceError):
         whence.explain(folder / "net.onnx", "no such node")
 
@@ -64,23 +64,23 @@ def test_explain(exported):
 def test_diff(exported, tmp_path):
     folder, _, _ = exported
     file = onnx.load(folder / "net.onnx")
-    relu = next(each for each in file.graph.node if each.op_type == "Relu")
+    relu = next(node for node in file.graph.node if node.op_type == "Relu")
     negated = onnx.helper.make_node("Neg", [relu.output[0]], ["negated"], name="negation")
     for node in file.graph.node:
         if relu.output[0] in node.input:
             node.input[:] = ["negated" if name == relu.output[0] else name for name in node.input]
     file.graph.node.insert(list(file.graph.node).index(relu) + 1, negated)
     onnx.save(file, tmp_path / "changed.onnx")
-    found = whence.diff(folder / "net.onnx", tmp_path / "changed.onnx")
-    assert not found.same and found.changes["added"] == 1 and found.changes["removed"] == 0
-    assert [row.path for row in found.modules] == ["", "first", "second", None]  # the new node has no module
-    assert (found.modules[0].nodes, found.modules[-1].nodes) == ((3, 3), (0, 1))
+    report = whence.diff(folder / "net.onnx", tmp_path / "changed.onnx")
+    assert not report.same and report.changes["added"] == 1 and report.changes["removed"] == 0
+    assert [row.path for row in report.modules] == ["", "first", "second", None]  # the new node has no module
+    assert (report.modules[0].nodes, report.modules[-1].nodes) == ((3, 3), (0, 1))
     assert whence.diff(folder / "net.onnx", folder / "net.onnx").same
-    weight = next(each for each in file.graph.initializer if len(each.dims) == 2)
+    weight = next(tensor for tensor in file.graph.initializer if len(tensor.dims) == 2)
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 1.5, weight.name))
     onnx.save(file, tmp_path / "scaled.onnx")
-    found = whence.diff(tmp_path / "changed.onnx", tmp_path / "scaled.onnx")
-    assert not found.same and sum(row.changed for row in found.modules[1:]) == found.changes["changed"] == 1
+    report = whence.diff(tmp_path / "changed.onnx", tmp_path / "scaled.onnx")
+    assert not report.same and sum(row.changed for row in report.modules[1:]) == report.changes["changed"] == 1
 
 
 def test_extract(exported, tmp_path):
@@ -104,11 +104,11 @@ def test_profile(exported, tmp_path):
     for _ in range(3):
         session.run(None, {session.get_inputs()[0].name: x.numpy()})
     measured = session.end_profiling()
-    found = whence.profile(folder / "net.onnx", measured)
-    assert (found.unit, found.runs, found.unattributed) == ("microseconds", 2, 0)
-    by_path = {row.path: row for row in found.modules}
-    assert by_path[""].total == found.operator_time == sum(row.own for row in found.modules)
+    report = whence.profile(folder / "net.onnx", measured)
+    assert (report.unit, report.runs, report.unattributed) == ("microseconds", 2, 0)
+    by_path = {row.path: row for row in report.modules}
+    assert by_path[""].total == report.operator_time == sum(row.own for row in report.modules)
     assert whence.profile(folder / "net.onnx", measured, warmup=0).runs == 3
-    assert found.raw == command.run_json("profile", folder / "net.onnx", "--profile", measured)
+    assert report.raw == command.run_json("profile", folder / "net.onnx", "--profile", measured)
     with pytest.raises(whence.WhenceError, match="E02"):
         whence.profile(folder / "net.onnx", folder / "net.onnx")

@@ -22,7 +22,7 @@ from python.environments import clean_environment, create_linked_environment, wi
 from static_command import ARCHITECTURE, in_empty_root, make_wheel, static_command
 from whence.command import recorder_library
 
-pytestmark = pytest.mark.xdist_group("wheel")  # one wheel for all
+pytestmark = pytest.mark.xdist_group("wheel")  # all tests share one wheel
 
 
 @pytest.fixture(scope="module")
@@ -45,49 +45,49 @@ def run(*arguments, **options) -> str:
 
 
 def install(wheel: Path, python: Path) -> Path:
-    """Returns the command of the environment."""
+    """Installs the wheel; returns the environment's command."""
     run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
     return python.parent / "whence"
 
 
 def without_tools(python: Path) -> dict[str, str]:
-    """Returns a PATH with only the environment: no compiler, no other command."""
+    """Returns variables with only the environment in PATH: no compiler, no other command."""
     return {"PATH": str(python.parent), "HOME": "/nonexistent"}
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_needs_no_library_and_no_loader(binary):
+def test_command_needs_no_library_and_no_loader(binary):
     headers = run("readelf", "--wide", "--program-headers", "--dynamic", binary)
     assert "LOAD" in headers
     assert "INTERP" not in headers and "NEEDED" not in headers
 
 
-def test_in_an_empty_root_its_output_equals_the_dynamic_commands(binary, tmp_path):
-    """A root that holds only the command represents musl and any other system."""
-    inside, outside = tmp_path / "root", tmp_path / "folder"
-    inside.mkdir(), outside.mkdir()
-    shutil.copy(binary, inside / "whence")
+def test_output_in_an_empty_root_equals_the_dynamic_commands(binary, tmp_path):
+    """A root that contains only the command represents musl and any other system."""
+    root, folder = tmp_path / "root", tmp_path / "folder"
+    root.mkdir(), folder.mkdir()
+    shutil.copy(binary, root / "whence")
 
-    def in_root(*arguments):
-        result = in_empty_root(inside, *arguments)
+    def run_in_root(*arguments):
+        result = in_empty_root(root, *arguments)
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
 
-    def dynamic(*arguments):
-        return run(command.BINARY, *arguments, cwd=outside)
+    def run_dynamic(*arguments):
+        return run(command.BINARY, *arguments, cwd=folder)
 
-    assert portable.check(in_root, inside) == portable.check(dynamic, outside)
+    assert portable.check(run_in_root, root) == portable.check(run_dynamic, folder)
 
 
-def test_an_archive_that_needs_libtorch_goes_to_the_recorders_command(binary, small_archive, tmp_path):
+def test_archive_that_needs_libtorch_uses_the_recorders_command(binary, small_archive, tmp_path):
     for name, program in {"static": binary, "dynamic": command.BINARY}.items():
         run(program, "record", small_archive, "-o", tmp_path / f"{name}.whence.json", env=os.environ)
     assert (tmp_path / "static.whence.json").read_bytes() == (tmp_path / "dynamic.whence.json").read_bytes()
 
 
-def test_an_operator_that_libtorch_decomposes_goes_to_the_recorder(binary, tmp_path):
+def test_operator_decomposed_by_libtorch_needs_the_recorder(binary, tmp_path):
     class Net(torch.nn.Module):
         def forward(self, x, y):
             return torch.nn.functional.hinge_embedding_loss(x, y.sign())
@@ -105,8 +105,8 @@ def test_an_operator_that_libtorch_decomposes_goes_to_the_recorder(binary, tmp_p
 
 
 @pytest.mark.parametrize("recorder", ["no/such/libwhence_recorder.so", "lib/libwhence_recorder.so"])
-def test_without_a_recorder_one_error_names_the_package(binary, recorder, small_archive, tmp_path):
-    """Also if the library exists without the command that loads it."""
+def test_missing_recorder_is_one_error_with_a_remedy(binary, recorder, small_archive, tmp_path):
+    """Includes a library without the command that loads it."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libwhence_recorder.so").touch()
     result = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
@@ -114,7 +114,7 @@ def test_without_a_recorder_one_error_names_the_package(binary, recorder, small_
     assert result.returncode == 4 and result.stderr.startswith("E0307") and "; try: " in result.stderr
 
 
-def test_a_recorders_command_without_libtorch_does_not_loop(binary, small_archive, tmp_path):
+def test_recorders_command_without_libtorch_does_not_loop(binary, small_archive, tmp_path):
     (tmp_path / "lib").mkdir(), (tmp_path / "bin").mkdir()
     (tmp_path / "lib" / "libwhence_recorder.so").touch()
     shutil.copy(binary, tmp_path / "bin" / "whence")
@@ -147,14 +147,14 @@ def test_contents_of_the_wheel(wheel):
     assert not [name for name in names if ".so" in name or "__pycache__" in name]
 
 
-def test_the_same_inputs_give_the_same_bytes(binary, wheel, tmp_path):
+def test_wheel_is_reproducible(binary, wheel, tmp_path):
     assert make_wheel(tmp_path, binary).read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.parametrize("platform", ["musllinux_1_2", "manylinux_2_17", None, *(
-    pytest.param(each, marks=pytest.mark.matrix) for each in ("musllinux_1_1", "manylinux2014"))])
-def test_pip_chooses_it(wheel, platform, tmp_path):
-    """The platform None is that of the running Python."""
+    pytest.param(family, marks=pytest.mark.matrix) for family in ("musllinux_1_1", "manylinux2014"))])
+def test_pip_selects_the_wheel(wheel, platform, tmp_path):
+    """None is the platform of the running Python."""
     words = ["--platform", f"{platform}_{ARCHITECTURE}"] if platform else []
     run(sys.executable, "-m", "pip", "download", "-q", "--no-index", "--no-deps", "--only-binary", ":all:", "--find-links",
         wheel.parent, *words, "--dest", tmp_path, "whence-onnx")
@@ -187,13 +187,13 @@ WITHOUT_TORCH = """
     """
 
 
-def test_without_pytorch(wheel, tmp_path):
+def test_package_without_pytorch(wheel, tmp_path):
     portable.save_archive(tmp_path / "m.pt2")
     python = create_linked_environment(tmp_path / "venv", set())
-    installed = install(wheel, python)
+    executable = install(wheel, python)
     environment = without_tools(python)
-    run(installed, "record", "m.pt2", "-o", "m.whence.json", cwd=tmp_path, env=environment)
-    run(installed, "export", "m.pt2", "-o", "plain.onnx", cwd=tmp_path, env=environment)
+    run(executable, "record", "m.pt2", "-o", "m.whence.json", cwd=tmp_path, env=environment)
+    run(executable, "export", "m.pt2", "-o", "plain.onnx", cwd=tmp_path, env=environment)
     (tmp_path / "script.py").write_text(textwrap.dedent(WITHOUT_TORCH))
     assert run(python, "script.py", cwd=tmp_path, env=environment).strip() == whence.__version__
 
@@ -212,7 +212,7 @@ def no_recorder(binary, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("no_recorder", "quiet")
 class TestWithoutRecorder:
-    def test_a_live_model_is_exported_by_torch_export(self, tmp_path):
+    def test_model_is_exported_with_torch_export(self, tmp_path):
         model, x = torch.nn.Sequential(portable.Block(), portable.Block()).eval(), torch.randn(3, 6)
         program = whence.export(model, x, tmp_path / "m.onnx", dynamic_axes={"input": {0: "n"}})
         assert program.backend == "native-export" and program.validation.coverage.percent == 100
@@ -220,7 +220,7 @@ class TestWithoutRecorder:
         torch.testing.assert_close(program(longer)[0], model(longer))
         assert whence.unconvertible_ops(model, x) == []
 
-    def test_pytorch_decomposes_an_operator_without_the_recorder(self):
+    def test_operator_is_decomposed_by_pytorch(self):
         class Net(torch.nn.Module):
             def forward(self, x, y):
                 return torch.nn.functional.hinge_embedding_loss(x, y.sign())
@@ -232,30 +232,30 @@ class TestWithoutRecorder:
         model = portable.Block().eval()
         with whence.record(tmp_path / "m.whence.json") as recording:
             torch.export.export(model, (torch.randn(3, 6),))
-        assert recording.complete and [Path(each["file"]).name for each in recording.files] == ["m.whence.json"]
+        assert recording.complete and [Path(file["file"]).name for file in recording.files] == ["m.whence.json"]
 
     @pytest.mark.parametrize("trace", [
         lambda model, x, folder: torch.jit.trace(model, x),
         lambda model, x, folder: torch.onnx.export(model, (x,), folder / "t.onnx", dynamo=False),
     ], ids=["torch.jit.trace", "torch.onnx.export"])
-    def test_a_trace_names_the_recorder(self, trace, tmp_path):
+    def test_recording_a_trace_suggests_the_recorder(self, trace, tmp_path):
         model, x = portable.Block().eval(), torch.randn(3, 6)
         with pytest.raises(whence.WhenceError, match="pip install whence-onnx-recorder") as raised:
             with whence.record(tmp_path / "m.whence.json"):
                 trace(model, x, tmp_path)
         assert raised.value.code == "E0307"
         assert not (tmp_path / "m.whence.json").exists()
-        torch.jit.trace(model, x)  # still allowed outside of the block
+        torch.jit.trace(model, x)  # still allowed after the recording
 
     @pytest.mark.parametrize("options", [{"model": torch.jit.script(portable.Block().eval())},
                                          {"model": portable.Block().eval(), "backend": "torch-torchscript"}],
                              ids=["scripted", "torch-torchscript"])
-    def test_torchscript_names_the_recorder(self, options):
+    def test_torchscript_suggests_the_recorder(self, options):
         with pytest.raises(whence.WhenceError, match="pip install whence-onnx-recorder") as raised:
             whence.export(args=torch.randn(3, 6), **options)
         assert raised.value.code == "E0307"
 
-    def test_a_model_that_torch_export_refuses_suggests_a_trace(self):
+    def test_model_that_torch_export_refuses_suggests_a_trace(self):
         class Net(torch.nn.Module):
             def forward(self, x):
                 return x + 1 if bool(x.sum() > 0) else x - 1
@@ -284,17 +284,17 @@ WITH_TORCH = """
 def test_auditwheel_finds_no_external_library(wheel):
     python = command.ROOT / "build" / "tools" / "auditwheel" / "bin" / "python"
     if not python.exists():
-        pytest.skip("no environment of auditwheel: tools/setup/tool_environments.sh makes it")
-    found = json.loads(run(python, "-m", "auditwheel", "show", "--json", wheel))
-    assert found["wheel"] == wheel.name and not found["pure"]
-    assert found["external_libs"] == {} and found["versioned_symbols"] == {}
-    assert not found["unsupported_isa"]
+        pytest.skip("no environment of auditwheel: tools/setup/tool_environments.sh creates it")
+    report = json.loads(run(python, "-m", "auditwheel", "show", "--json", wheel))
+    assert report["wheel"] == wheel.name and not report["pure"]
+    assert report["external_libs"] == {} and report["versioned_symbols"] == {}
+    assert not report["unsupported_isa"]
 
 
 @pytest.mark.matrix
-def test_with_pytorch_in_an_empty_environment(wheel, tmp_path):
+def test_wheel_with_pytorch_in_an_empty_environment(wheel, tmp_path):
     python = create_linked_environment(tmp_path / "venv", with_dependencies("torch", set()))
-    installed = install(wheel, python)
+    executable = install(wheel, python)
     (tmp_path / "script.py").write_text(textwrap.dedent(WITH_TORCH))
     run(python, "script.py", cwd=tmp_path, env=without_tools(python) | {"HOME": str(tmp_path)})
-    assert "Linear" in run(installed, "show", "model.onnx", cwd=tmp_path, env=without_tools(python))
+    assert "Linear" in run(executable, "show", "model.onnx", cwd=tmp_path, env=without_tools(python))

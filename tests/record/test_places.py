@@ -1,6 +1,6 @@
-"""Memory layouts of tensors: the rules for operators that create views, compared with PyTorch's strides and offsets.
+"""Compares the rules for the memory layouts of views with PyTorch's strides and offsets.
 
-A sidecar lists the tensors whose layout in the runs, at several sizes, contradicts the rules or has no rule.
+A sidecar lists the tensors that have no rule, or a layout that contradicts the rules in runs at several sizes.
 """
 
 import json
@@ -25,12 +25,12 @@ def sidecar(function, x, folder, axes="x:0=rows,1=columns"):
 def places(document):
     """Returns pairs of the operator that created a value and the value's row in `places`."""
     operations = document["operations"]["rows"]
-    made = {output: document["strings"][row[0]].removeprefix("aten::") for row in operations for output in row[6]}
-    return [(made.get(row[0], "input"), row) for row in document["places"]]
+    operators = {output: document["strings"][row[0]].removeprefix("aten::") for row in operations for output in row[6]}
+    return [(operators.get(row[0], "input"), row) for row in document["places"]]
 
 
 def view_of(t, draw):
-    """Returns another view of t, by one of PyTorch's ways to create views."""
+    """Returns a view of t by a randomly chosen operator."""
     axis, other = draw.randrange(t.dim()), draw.randrange(t.dim())
     last = draw.randrange(-2, 2)
     forms = [lambda: t.transpose(axis, other), lambda: t.unsqueeze(axis), lambda: t[..., ::2], lambda: t[1:],
@@ -54,10 +54,10 @@ def test_rules_equal_pytorch(seed, tmp_path):
         results = []
         for seeds in chains:
             t = x + len(results)
-            for each in seeds:
+            for view_seed in seeds:
                 if t.dim() < 2 or min(t.shape) < 3:
                     break
-                t = view_of(t, random.Random(each))
+                t = view_of(t, random.Random(view_seed))
             results.append(t)
         return tuple(results)
 
@@ -68,8 +68,8 @@ def test_rules_equal_pytorch(seed, tmp_path):
     assert [row for _, row in places(document) if row not in new] == []
 
 
-def test_runs_contradict(tmp_path):
-    """No rule makes this einsum a view."""
+def test_layout_that_contradicts_the_rules_is_listed(tmp_path):
+    """The rules do not state that this einsum returns a view."""
     document = sidecar(lambda x: torch.einsum("abc->bca", x + 1), torch.zeros(4, 6, 3), tmp_path)
     (name, row), = places(document)
     assert name == "einsum" and len(row) == 1
@@ -77,11 +77,11 @@ def test_runs_contradict(tmp_path):
 
 @pytest.mark.parametrize("size", [(4, 6), (3, 9)])
 def test_new_memory_in_another_order(size, tmp_path):
-    """The result of an operator has the memory order of its argument's axes."""
+    """The result of an operator has the memory order of its argument."""
     function = lambda x: torch.relu(x.permute(2, 0, 1))  # noqa: E731
     document = sidecar(function, torch.zeros(4, 6, 3), tmp_path)
     (name, (value, memory, offset, strides)), = places(document)
-    want = function(torch.zeros(*size, 3))
-    names = {f"s{i}": n for i, n in enumerate(size)} | {f"d{axis}": n for axis, n in enumerate(want.shape)}
+    expected = function(torch.zeros(*size, 3))
+    names = {f"s{i}": n for i, n in enumerate(size)} | {f"d{axis}": n for axis, n in enumerate(expected.shape)}
     assert name == "relu" and memory == value and offset == "0"
-    assert [eval(text.replace("/", "//"), names) for text in strides] == list(want.stride())
+    assert [eval(text.replace("/", "//"), names) for text in strides] == list(expected.stride())

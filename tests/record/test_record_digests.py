@@ -1,4 +1,4 @@
-"""The digests of a sidecar's parameters, compared with the system's xxHash over the bytes in PyTorch."""
+"""Compares the parameter digests of a sidecar with the system's xxHash of PyTorch's bytes."""
 
 import ctypes
 import ctypes.util
@@ -59,7 +59,7 @@ class EveryKindOfNumber(torch.nn.Module):
         super().__init__()
         bits = torch.randint(-2**31, 2**31, (1031, 67), generator=torch.Generator().manual_seed(0)).to(torch.int32)
         floats = bits.view(torch.float32)
-        floats[floats.isnan()] = 1.0  # NaN has many encodings, of which whence writes one
+        floats[floats.isnan()] = 1.0  # NaN has many encodings; whence writes one of them
         edges = [0.0, -0.0, 2.0**-24, 2.0**-25, 2.0**-25 * 1.0001, 2.0**-14, 2.0**-14 * 0.9999, 65504.0, 65519.99,
                  65520.0, -65520.0, float("inf"), -float("inf"), 1 + 2.0**-11, 1 + 3 * 2.0**-11, 3.4e38, 1e-45]
         floats[0, :len(edges)] = torch.tensor(edges)

@@ -1,4 +1,4 @@
-"""Recordings that the zoo does not cover: known figures of BERT-tiny, scripted modules, calls numbered by hand."""
+"""Recordings compared with values written by hand: figures of BERT-tiny, numbers of calls, scripted modules."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from record.test_record_scopes import recorded
 from sidecar import Sidecar
 
 
-def test_bert_tinys_known_figures():
+def test_figures_of_bert_tiny():
     sidecar = recorded("bert_tiny")
     modules = sidecar.table("modules")
     assert len(modules) == 48
@@ -77,7 +77,7 @@ def test_scripted_modules_keep_their_paths(scripted):
     for operation in [("aten::linear", "gates.0.linear"), ("aten::sigmoid", "gates.0"), ("aten::mul", "gates.1"),
                       ("aten::linear", "gates.1.linear"), ("prim::If", ""), ("aten::relu", "")]:
         assert operation in operations
-    # Both branches are recorded, and each of them calls `last`.
+    # Both branches are recorded, and each calls `last`.
     assert operations.count(("aten::linear", "last")) == 2
 
 
@@ -100,7 +100,7 @@ def test_recording_twice_gives_the_same_bytes(tmp_path):
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_no_path_of_this_machine_is_recorded(tmp_path):
+def test_folders_of_this_machine_are_not_recorded(tmp_path):
     command.run("record", zoo.trace("shared_block"), "-o", tmp_path / "s.json")
     text = (tmp_path / "s.json").read_text()
     assert str(zoo.folder()) not in text
@@ -108,7 +108,7 @@ def test_no_path_of_this_machine_is_recorded(tmp_path):
 
 
 class Shared(nn.Module):
-    """One embedding under two parents."""
+    """One embedding with two parents."""
 
     def __init__(self):
         super().__init__()
@@ -141,7 +141,7 @@ def rows_of(model: nn.Module, folder) -> tuple[dict, list]:
     return {row["path"]: row["aliases"] for row in sidecar.table("modules")}, calls
 
 
-def test_one_module_under_two_parents(tmp_path):
+def test_module_with_two_parents(tmp_path):
     modules, calls = rows_of(Shared(), tmp_path)
     assert modules == {"": [], "encoder": [], "encoder.embed": ["decoder.embed"], "encoder.act": [], "decoder": [],
                        "decoder.act": []}
@@ -157,7 +157,7 @@ def test_tied_weights_do_not_merge_modules(tmp_path):
 
 
 class Stack(nn.Module):
-    """An encoder stack like T5's: with its own embedding, whose weight is tied to the model's."""
+    """An encoder stack like T5's, with an embedding whose weight is tied to the model's."""
 
     def __init__(self):
         super().__init__()
@@ -178,7 +178,7 @@ class TiedUncalled(nn.Module):
         return self.encoder(x)
 
 
-def test_a_tied_embedding_without_calls_stays_a_module(tmp_path):
+def test_tied_embedding_without_calls_stays_a_module(tmp_path):
     modules, calls = rows_of(TiedUncalled(), tmp_path)
     assert modules == {"": [], "shared": [], "encoder": [], "encoder.embed_tokens": []}
     assert calls == [("encoder.embed_tokens", 0)]

@@ -23,7 +23,7 @@ def elements(module: torch.nn.Module, trainable_only: bool = False) -> int:
     return sum(tensor.numel() for tensor in module.parameters() if tensor.requires_grad or not trainable_only)
 
 
-def truth_of_modules(root: torch.nn.Module) -> list[dict]:
+def expected_modules(root: torch.nn.Module) -> list[dict]:
     paths = {id(module): path for path, module in root.named_modules()}
     aliases = {}
     for path, module in root.named_modules(remove_duplicate=False):
@@ -43,7 +43,7 @@ def truth_of_modules(root: torch.nn.Module) -> list[dict]:
     return rows
 
 
-def rows_of_modules(name: str) -> list[dict]:
+def recorded_modules(name: str) -> list[dict]:
     rows = recorded(name).table("modules")
     paths = [row["path"] for row in rows]
     return [{**row, "parent": None if row["parent"] < 0 else paths[row["parent"]],
@@ -51,11 +51,11 @@ def rows_of_modules(name: str) -> list[dict]:
 
 
 def test_module_table_equals_named_modules(name):
-    truth = truth_of_modules(model(name))
-    got = [{key: row[key] for key in truth[0]} for row in rows_of_modules(name)]
-    assert [row["path"] for row in got] == [row["path"] for row in truth]
-    for ours, theirs in zip(got, truth, strict=True):
-        assert ours == theirs
+    expected = expected_modules(model(name))
+    got = [{key: row[key] for key in expected[0]} for row in recorded_modules(name)]
+    assert [row["path"] for row in got] == [row["path"] for row in expected]
+    for row, expected_row in zip(got, expected, strict=True):
+        assert row == expected_row
 
 
 def test_own_parameters_equal_named_parameters(name):
@@ -81,6 +81,6 @@ def test_own_parameters_equal_named_parameters(name):
         assert own <= listed
 
 
-def test_the_sidecar_follows_its_json_schema(name):
+def test_sidecar_follows_its_json_schema(name):
     schema = json.loads((command.ROOT / "schema" / "sidecar.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(recorded(name).raw)

@@ -1,4 +1,4 @@
-"""`whence record` compared with the data of the tracing process: each operation, its module, its call, its source."""
+"""Compares `whence record` with the tracing process: each operation and its module, call number and source line."""
 
 import functools
 import re
@@ -47,14 +47,14 @@ def recorded_aten(name: str) -> list[dict]:
     return [row for row in recorded(name).operations() if row["target"].startswith("aten::")]
 
 
-def test_operations_and_modules_equal_the_traces_scopes(name):
+def test_operations_and_modules_equal_the_trace(name):
     canonical = canonical_names(name)
-    truth = [(node.kind(), canonical[innermost_module(node)]) for node in aten_nodes(zoo.traced(name).inlined_graph)]
-    assert [(row["target"], row["module"]) for row in recorded_aten(name)] == truth
+    expected = [(node.kind(), canonical[innermost_module(node)]) for node in aten_nodes(zoo.traced(name).inlined_graph)]
+    assert [(row["target"], row["module"]) for row in recorded_aten(name)] == expected
 
 
-def test_scope_chains_equal_the_traces_scopes(name):
-    """Compares all modules of each scope, in order, and not only the innermost one."""
+def test_scope_chains_equal_the_trace(name):
+    """Compares all modules of each scope in order, not only the innermost one."""
     sidecar, canonical = recorded(name), canonical_names(name)
     modules, scopes = sidecar.table("modules"), sidecar.table("scopes")
 
@@ -65,15 +65,15 @@ def test_scope_chains_equal_the_traces_scopes(name):
             scope = scopes[scope]["parent"]
         return path[-2::-1]  # without the root, outermost first
 
-    def truth(node) -> list[str]:
+    def expected_chain(node) -> list[str]:
         steps = [step.removeprefix("__module").removeprefix(".") for step in node.scopeName().split("/")]
         return [canonical[step] for step in steps if step]
 
-    expected = [truth(node) for node in aten_nodes(zoo.traced(name).inlined_graph)]
+    expected = [expected_chain(node) for node in aten_nodes(zoo.traced(name).inlined_graph)]
     assert [chain(row["scope"]) for row in recorded_aten(name)] == expected
 
 
-def test_calls_are_numbered_in_the_order_of_calls(name):
+def test_calls_are_numbered_in_call_order(name):
     """A forward hook counts each module's calls; calls that record an operation are numbered from 0 without gaps."""
     entry = zoo.MODELS[name]
     model = entry.model()
@@ -87,30 +87,30 @@ def test_calls_are_numbered_in_the_order_of_calls(name):
     numbers = {}
     for scope in sidecar.table("scopes"):
         numbers.setdefault(modules[scope["module"]]["path"], []).append(scope["call"])
-    for path, seen in numbers.items():
-        assert seen == list(range(calls[path])), path
-    # A module without a scope was not called, or computes nothing that a trace records.
-    silent = {path for path, count in calls.items() if count and path not in numbers}
-    assert all(isinstance(model.get_submodule(path), torch.nn.Identity) for path in silent), silent
+    for path, recorded_calls in numbers.items():
+        assert recorded_calls == list(range(calls[path])), path
+    # A module without a scope was not called, or has no traced operations.
+    without_scope = {path for path, count in calls.items() if count and path not in numbers}
+    assert all(isinstance(model.get_submodule(path), torch.nn.Identity) for path in without_scope), without_scope
 
 
-def test_source_lines_equal_the_traces_source_ranges(name):
-    truth = []
+def test_source_lines_equal_the_trace(name):
+    expected = []
     for node in aten_nodes(zoo.traced(name).inlined_graph):
         match = re.match(r"(.+)\((\d+)\): (\S+)", node.sourceRange())
-        truth.append((match[1].rpartition("/")[2], int(match[2]), match[3]) if match else None)
-    for row, place in zip(recorded_aten(name), truth, strict=True):
-        if place is not None:
+        expected.append((match[1].rpartition("/")[2], int(match[2]), match[3]) if match else None)
+    for row, source in zip(recorded_aten(name), expected, strict=True):
+        if source is not None:
             innermost = row["frames"][0]
-            assert (innermost["file"].rpartition("/")[2], innermost["line"], innermost["function"]) == place
+            assert (innermost["file"].rpartition("/")[2], innermost["line"], innermost["function"]) == source
 
 
-def test_inputs_are_forwards_arguments(name):
+def test_inputs_have_the_argument_names_of_forward(name):
     entry = zoo.MODELS[name]
     assert [row["name"] for row in recorded(name).table("inputs")] == list(entry.inputs(entry.first))
 
 
-def test_types_equal_those_of_the_example_run(name):
+def test_types_equal_the_example_run(name):
     """Inputs and outputs have the dtype and shape that PyTorch returns."""
     entry, sidecar = zoo.MODELS[name], recorded(name)
     inputs, values = entry.inputs(entry.first), sidecar.table("values")

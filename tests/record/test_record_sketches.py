@@ -1,4 +1,4 @@
-"""The sketches of a sidecar's parameters, compared with the recipe in docs/matching.md on PyTorch's elements."""
+"""Compares the parameter sketches of a sidecar with the recipe in docs/matching.md, applied to PyTorch's elements."""
 
 import base64
 import json
@@ -15,20 +15,21 @@ from sidecar import Sidecar
 from splitmix import splitmix
 
 
-def places(shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
-    """Returns rows of (row, column) by the recipe of the documentation."""
+def sampled_indices(shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
+    """Returns the sampled elements as rows of (row, column), by the documented recipe."""
     count = int(np.prod(shape))
     rows, columns = shape[0], count // shape[0]
     if columns == 1:
         rows, columns = 1, count
     draws = iter(range(2**62))
 
-    def one_in_each(length: int, stretches: int) -> list[int]:
-        bounds = [(i * length // stretches, (i + 1) * length // stretches) for i in range(stretches)]
+    def one_in_each(length: int, intervals: int) -> list[int]:
+        bounds = [(i * length // intervals, (i + 1) * length // intervals) for i in range(intervals)]
         return [first + splitmix(next(draws)) % (end - first) for first, end in bounds]
 
-    chosen = one_in_each(rows, min(rows, 16 if columns >= 8 else 192 // columns))
-    return [[(row, column) for column in one_in_each(columns, min(columns, 192 // len(chosen)))] for row in chosen]
+    sampled_rows = one_in_each(rows, min(rows, 16 if columns >= 8 else 192 // columns))
+    per_row = min(columns, 192 // len(sampled_rows))
+    return [[(row, column) for column in one_in_each(columns, per_row)] for row in sampled_rows]
 
 
 def sketch(tensor: torch.Tensor) -> list[int] | None:
@@ -37,15 +38,15 @@ def sketch(tensor: torch.Tensor) -> list[int] | None:
     matrix = tensor.detach().double().reshape(tensor.shape[0], -1)
     matrix = matrix if matrix.shape[1] > 1 else matrix.reshape(1, -1)
     levels: list[int] = []
-    for row in places(tuple(tensor.shape)):
-        elements = [matrix[at].item() for at in row]
-        largest = max(abs(each) for each in elements) if np.isfinite(elements).all() else 0
-        levels += [0 if largest == 0 else int(np.copysign(np.floor(abs(each * (127 / largest)) + 0.5), each))
-                   for each in elements]
+    for row in sampled_indices(tuple(tensor.shape)):
+        elements = [matrix[index].item() for index in row]
+        largest = max(abs(element) for element in elements) if np.isfinite(elements).all() else 0
+        levels += [0 if largest == 0 else int(np.copysign(np.floor(abs(element * (127 / largest)) + 0.5), element))
+                   for element in elements]
     return levels
 
 
-def stated(row: dict) -> list[int] | None:
+def recorded_sketch(row: dict) -> list[int] | None:
     return None if row["sketch"] is None else np.frombuffer(base64.b64decode(row["sketch"]), np.int8).tolist()
 
 
@@ -57,13 +58,13 @@ def rows_of(sidecar: Sidecar) -> dict[str, dict]:
 def test_sketches_follow_the_recipe(name):
     rows = rows_of(recorded(name))
     tensors = dict([*model(name).named_parameters(), *model(name).named_buffers()])
-    assert any(stated(row) for row in rows.values())
-    assert {path: stated(rows[path]) for path in tensors if path in rows} == {
+    assert any(recorded_sketch(row) for row in rows.values())
+    assert {path: recorded_sketch(rows[path]) for path in tensors if path in rows} == {
         path: sketch(tensors[path]) for path in tensors if path in rows}
 
 
-class Several(torch.nn.Module):
-    """Parameters of every dtype, with non-finite numbers and a row of zeros."""
+class EveryDtype(torch.nn.Module):
+    """Has parameters of every dtype, non-finite numbers and a row of zeros."""
 
     def __init__(self):
         super().__init__()
@@ -88,18 +89,18 @@ class Several(torch.nn.Module):
 
 
 def test_every_dtype_and_non_finite_numbers(tmp_path):
-    several = Several()
-    torch.jit.trace(several, torch.ones(2), check_trace=False).save(str(tmp_path / "m.pt"))
+    module = EveryDtype()
+    torch.jit.trace(module, torch.ones(2), check_trace=False).save(str(tmp_path / "m.pt"))
     torch.save({"x": torch.ones(2)}, tmp_path / "x.pt")
     command.run("record", tmp_path / "m.pt", "--inputs", tmp_path / "x.pt", "-o", tmp_path / "m.whence.json")
     rows = rows_of(Sidecar(tmp_path / "m.whence.json"))
     for name in ("half_", "brain_", "double_", "thin_", "broken_"):
-        assert stated(rows[name]) == sketch(getattr(several, name)), name
-    assert stated(rows["broken_"])[48:] == [0] * 144
+        assert recorded_sketch(rows[name]) == sketch(getattr(module, name)), name
+    assert recorded_sketch(rows["broken_"])[48:] == [0] * 144
     assert rows["small_"]["sketch"] is None and rows["count_"]["sketch"] is None
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)
-def test_a_sketch_costs_less_than_300_bytes(name):
+def test_sketch_takes_at_most_300_bytes(name):
     for row in recorded(name).table("parameters"):
         assert len(json.dumps(row["sketch"])) + 2 <= 300

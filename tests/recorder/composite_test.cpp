@@ -1,5 +1,5 @@
-// The steps of composite operators, which the recorder traces for the exporter. An operator with a step that cannot be
-// traced is refused, and never recorded as steps with a different result.
+// Composite operators, whose steps the recorder traces for the exporter. An operator with an untraceable step is
+// refused, and never recorded as steps with a different result.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(Composite, TracesTheStepsOfAnOperator) {
 }
 
 // ldexp multiplies by a power that a kernel writes into an empty tensor, which a trace cannot record. Before PyTorch
-// 2.10, ldexp calls pow, which a trace records.
+// 2.10, it calls pow, which a trace records.
 TEST(Composite, RefusesUntraceableSteps) {
   const CompositeCall call =
       call_of("aten::ldexp", "Tensor", {{"self", {ValueRef{ValueId(0)}}}, {"other", {ValueRef{ValueId(1)}}}});

@@ -1,4 +1,4 @@
-// Readers of the recorder that do not use LibTorch: the check of pickles, members of zips, and numpy's files.
+// The recorder's readers that do not use LibTorch: pickle checks, zip members and NumPy files.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -23,14 +23,14 @@ std::optional<std::uint64_t> record(const std::string& key) {
   return key == "0" ? std::optional<std::uint64_t>(24) : key == "1" ? std::optional<std::uint64_t>(20) : std::nullopt;
 }
 
-TEST(PickleCheck, TensorsWithinTheirStorages) {
+TEST(PickleCheck, TensorsMustFitTheirStorages) {
   EXPECT_EQ(first_pickle_fault(pickles::pickle(pickles::tensor_call("0", "FloatStorage", 0, {2, 3}, {3, 1})), record),
             "");
   EXPECT_NE(first_pickle_fault(pickles::pickle(pickles::tensor_call("1", "FloatStorage", 0, {2, 3}, {3, 1})), record),
             "");
 }
 
-TEST(PickleCheck, InvalidPickles) {
+TEST(PickleCheck, InvalidPicklesAreRefused) {
   for (const std::string& value :
        {std::string("r\xff\xff\xff\x7f"), std::string("h\x01"), std::string("X\xff\xff\xff\x7f"), std::string("a"),
         std::string("]q\x01h\x01"
@@ -80,7 +80,7 @@ TEST_F(Npz, DtypesSizesAndOrder) {
   EXPECT_TRUE(read(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 4), }\n", eight))[0].fortran);
 }
 
-TEST_F(Npz, DamageIsRefused) {
+TEST_F(Npz, DamagedFilesAreRefused) {
   for (const std::string& member : {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", "12345678"),
                                     npy("{'descr': '>i2', 'fortran_order': False, 'shape': (4,), }\n", "12345678"),
                                     npy("{'descr': '<c99', 'fortran_order': False, 'shape': (2,), }\n", "12345678"),

@@ -1,4 +1,4 @@
-// The operations that remain of branches, loops and containers in scripts.
+// The operations recorded for branches, loops and containers in scripts.
 #include <gtest/gtest.h>
 
 #include "tests/recorder/scripted_module.h"
@@ -18,7 +18,7 @@ def forward(self, x):
   EXPECT_EQ(output_text(program), "float32[2,3]");
 }
 
-TEST(Script, ABranchOnDataIsRecordedWithBothSides) {
+TEST(Script, ABranchOnDataIsRecordedWithBothBlocks) {
   const Program program = read_module(R"(
 def forward(self, x):
     if bool(x.sum() > 0):
@@ -46,7 +46,7 @@ def forward(self, x):
   EXPECT_EQ(operations_text(program), "aten::relu aten::neg aten::relu");
 }
 
-TEST(Script, AConditionOfALoopEndsIt) {
+TEST(Script, AWhileLoopOnNumbersIsUnrolled) {
   const Program program = read_module(R"(
 def forward(self, x):
     i = 0
@@ -56,7 +56,7 @@ def forward(self, x):
     return x
 )",
                                       {.inputs = {floats("x", {2})}});
-  EXPECT_EQ(operations_text(program), "aten::neg aten::neg aten::neg");  // 0, 1 and 4 are less than 6
+  EXPECT_EQ(operations_text(program), "aten::neg aten::neg aten::neg");  // i * i is 0, 1 and 4
 }
 
 TEST(Script, ALoopOnDataIsRecorded) {
@@ -71,7 +71,7 @@ def forward(self, x):
   EXPECT_NE(operations_text(program).find("aten::exp"), std::string::npos);
 }
 
-TEST(Script, ListsAndDictsOfKnownLengthLeaveNoOperation) {
+TEST(Script, ListsAndDictsOfKnownLengthAreNotRecorded) {
   const Program program = read_module(R"(
 def forward(self, x):
     parts = [x, torch.neg(x)]
@@ -128,7 +128,7 @@ def forward(self, x):
             "prim::If[aten::neg prim::ListConstruct | prim::ListConstruct] aten::cat");
 }
 
-TEST(Script, AListOfOneLengthIsNoSequence) {
+TEST(Script, AListOfEqualLengthInBothBranchesIsNotASequence) {
   const Program program = read_module(R"(
 def forward(self, x):
     first = [x]
@@ -171,7 +171,7 @@ def forward(self, x):
             "aten::size.int prim::ListConstruct prim::Loop[aten::select.int aten::neg aten::append.t] aten::stack");
 }
 
-TEST(Script, OutputsAreFlatAndDictsNameThem) {
+TEST(Script, OutputsAreFlattenedAndNamedAfterDictKeys) {
   const Program program = read_module(R"(
 def forward(self, x):
     return [x, torch.neg(x)], {"a": (x, torch.exp(x))}, [1, 2]
@@ -213,7 +213,7 @@ def forward(self, x):
   EXPECT_EQ(*program.body.nodes[1].find("other")->as<double>(), 3.0);
 }
 
-TEST(Script, OperationsHaveTheirLinesInnermostFirst) {
+TEST(Script, OperationsHaveStacksWithTheInnermostFrameFirst) {
   const Program program = read_module(
       "def inner(self, x):\n    return torch.neg(x)\n\n"
       "def forward(self, x):\n    return self.inner(x)\n",

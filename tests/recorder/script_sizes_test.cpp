@@ -14,7 +14,7 @@ std::string result_of(const std::string& body) {
   return output_text(program);
 }
 
-TEST(ScriptSizes, FollowFromOperationToOperation) {
+TEST(ScriptSizes, FollowThroughOperations) {
   EXPECT_EQ(result_of("    return torch.relu(x)\n"), "float32[n,6]");
   EXPECT_EQ(result_of("    return x.t().reshape(-1, 2)\n"), "float32[3*n,2]");
   EXPECT_EQ(result_of("    return torch.cat([x, x[1:]])\n"), "float32[2*n - 1,6]");
@@ -32,7 +32,7 @@ TEST(ScriptSizes, FollowThroughIntegers) {
             "float32[3*n]");
 }
 
-TEST(ScriptSizes, FollowThroughPartsAndLoops) {
+TEST(ScriptSizes, FollowThroughSplitsViewsAndLoops) {
   EXPECT_EQ(result_of("    y, z = x.split(4, 1)\n    return z\n"), "float32[n,2]");
   EXPECT_EQ(result_of("    return x.split(2, 0)[0]\n"), "float32[Min(2, n),6]");
   EXPECT_EQ(result_of("    return x.view(2, -1)\n"), "float32[2,3*n]");
@@ -43,13 +43,13 @@ TEST(ScriptSizes, FollowThroughPartsAndLoops) {
       "float32[6]");
 }
 
-TEST(ScriptSizes, DecidedByDataHaveNoName) {
+TEST(ScriptSizes, DataDependentSizesHaveNoName) {
   EXPECT_EQ(result_of("    return x[x[:, 0] > 0]\n"), "float32[?,6]");
   EXPECT_EQ(result_of("    return x.nonzero()\n"), "int64[?,2]");
   EXPECT_EQ(result_of("    k = int(x.sum())\n    return torch.zeros(k * k + 1)\n"), "float32[?]");
 }
 
-TEST(ScriptSizes, ABranchOnThemIsRecorded) {
+TEST(ScriptSizes, ABranchOnADynamicSizeIsRecorded) {
   const Program program = read_module(R"(
 def forward(self, x):
     if x.size(0) > 3:
@@ -61,7 +61,7 @@ def forward(self, x):
   EXPECT_EQ(output_text(program), "float32[n,6]");
 }
 
-// Reads a script on x: float32[n,6] that returns `result`, and returns the notes on it.
+// Reads a script on x: float32[n,6] that returns `result`; returns its notes.
 Diagnostics notes_on(const std::string& result, Program& program) {
   Diagnostics notes;
   program = read_module("def forward(self, x):\n    return " + result + "\n",

@@ -23,14 +23,14 @@ std::string block_text(const Block& block) {
 
 }  // namespace
 
-Program read_module(const std::string& source, const ScriptedModule& described, Diagnostics& diagnostics) {
+Program read_module(const std::string& source, const ScriptedModule& description, Diagnostics& diagnostics) {
   const TemporaryFolder folder;
   ReadOptions options;
   options.path = folder / "scripted.pt";
-  options.inputs = described.inputs;
-  options.dynamic = described.dynamic;
+  options.inputs = description.inputs;
+  options.dynamic = description.dynamic;
   torch::jit::Module module("Net");
-  for (const auto& [name, sizes] : described.buffers) {
+  for (const auto& [name, sizes] : description.buffers) {
     const std::int64_t count = c10::multiply_integers(sizes);
     module.register_buffer(name, torch::arange(count, torch::kFloat32).reshape(sizes));
   }

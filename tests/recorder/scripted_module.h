@@ -28,9 +28,9 @@ inline DynamicAxis axis(const std::string& input, int at, const std::string& sym
   return {input, at, symbol, 1, 0, {}};
 }
 
-// Compiles and reads a module with the methods in `source`. Errors are added to `diagnostics`.
+// Compiles and reads a module with the methods in `source`; adds errors to `diagnostics`.
 Program read_module(const std::string& source, const ScriptedModule& module, Diagnostics& diagnostics);
-// Expects that there are no errors.
+// Fails the test on errors.
 Program read_module(const std::string& source, const ScriptedModule& module);
 
 // Returns the targets of the operations in order, with blocks in brackets: "aten::relu prim::If[aten::neg |
