@@ -27,7 +27,7 @@ validation::Validation app::validation_of(const std::string& model, const Valida
   if (!options.sidecar.empty()) sidecar = unwrap(read_sidecar(options.sidecar), notes);
   validation::Validation found =
       unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, room_options), notes);
-  metadata::note_origins(found.coverage.by_pytorch, found.nodes, model, notes);
+  metadata::note_origins(found.coverage.by_exporter, found.nodes, model, notes);
   return found;
 }
 

@@ -52,7 +52,7 @@ void require_outside_functions(const OnnxSummary& model, const view::NodeSelecti
 ShowReport show(const std::string& file, const ShowOptions& options) {
   ShowReport report;
   report.tree = read_tree(file, options.sidecar, report.notes);
-  metadata::note_origins(report.tree.by_pytorch, report.tree.count, file, report.notes);
+  metadata::note_origins(report.tree.by_exporter, report.tree.count, file, report.notes);
   report.rows = view::select_rows(report.tree, options.selection);
   if (!report.rows.empty()) return report;
   throw Error(Code::unknown_node, "no module matches '" + options.selection.select + "'",
@@ -86,7 +86,7 @@ Drawing draw(const std::string& model_path, const std::optional<std::string>& si
   auto sidecar =
       std::make_unique<const std::optional<Sidecar>>(read_fitting_sidecar(sidecar_path, {model.get()}, notes));
   view::NodeGraph graph = view::node_graph_of(*model, program_of(*sidecar));
-  metadata::note_origins(graph.tree.by_pytorch, graph.tree.count, model_path, notes);
+  metadata::note_origins(graph.tree.by_exporter, graph.tree.count, model_path, notes);
   return {std::move(model), std::move(sidecar), std::move(graph), std::move(notes)};
 }
 
@@ -121,7 +121,7 @@ ProfileReport profile_run(const std::string& model, const profile::ProfileFiles&
   ProfileReport report;
   report.profile = unwrap(profile::profile_by_module(model, files), report.notes);
   report.notes.insert(report.notes.end(), report.profile.notes.begin(), report.profile.notes.end());
-  metadata::note_origins(report.profile.tree.by_pytorch, report.profile.tree.count, model, report.notes);
+  metadata::note_origins(report.profile.tree.by_exporter, report.profile.tree.count, model, report.notes);
   return report;
 }
 

@@ -14,7 +14,7 @@ ReportSummary write_report(const std::string& model, const std::vector<ReportOut
   ReportSummary summary;
   const std::optional<Sidecar> sidecar = read_sidecar_if_given(options.sidecar, summary.notes);
   const report::Report report = unwrap(report::make_report(model, program_of(sidecar), options.sizes), summary.notes);
-  metadata::note_origins(report.graph.tree.by_pytorch, report.graph.tree.count, model, summary.notes);
+  metadata::note_origins(report.graph.tree.by_exporter, report.graph.tree.count, model, summary.notes);
   OutputFiles files;
   for (const ReportOutput& output : outputs) {
     AtomicFile& file = files.add(output.file);

@@ -22,7 +22,7 @@ std::optional<std::string> corrected_module(const OnnxNode& node, const std::vec
   std::optional<std::string> module;
   if (const auto stated = onnx_file::find_property(node.metadata, keys::module)) {
     module = std::string(*stated);
-  } else if (metadata::Attribution read = metadata::attribution_of(node, nullptr); read.by_pytorch) {
+  } else if (metadata::Attribution read = metadata::attribution_of(node, nullptr); read.by_exporter) {
     module = std::move(read.module);
   }
   return module && (steps.empty() || steps.back().path != *module) ? module : std::nullopt;

@@ -55,7 +55,7 @@ ScopeIndex ScopeTree::add(const std::string& path, std::int32_t call, ScopeIndex
 
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata) {
   if (const auto module = find_property(metadata, keys::module)) return std::string(*module);
-  std::vector<metadata::CalledModule> modules = metadata::pytorch_scopes(metadata).modules;
+  std::vector<metadata::CalledModule> modules = metadata::exporter_scopes(metadata).modules;
   return modules.empty() ? std::nullopt : std::optional(std::move(modules.back().path));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "annotator/metadata/pytorch_keys.h"
+#include "annotator/metadata/exporter_keys.h"
 #include "annotator/origin/common_module.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
@@ -89,31 +89,31 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   const OnnxProperties metadata = node.metadata;
   Attribution result = read_by_whence(node, metadata, recorded);
   if (result.attributed() || find_property(metadata, keys::confidence)) return result;  // annotate found no origin
-  std::optional<PyTorchOrigin> stated = origin_by_pytorch(node, metadata);
+  std::optional<ExporterOrigin> stated = origin_by_exporter(node, metadata);
   if (!stated) return result;
   result.confidence = origin::limited_by(node.domain, stated->confidence);
   result.module = origin::common_module(stated->modules);
   result.modules = std::move(stated->modules);
   result.source = std::move(stated->source);
   result.rule = "carried";
-  result.by_pytorch = true;
+  result.by_exporter = true;
   return result;
 }
 
-std::string type_by_pytorch(const onnx_file::OnnxNode& node, std::string_view module) {
-  for (CalledModule& each : pytorch_scopes(node.metadata).modules) {
+std::string type_by_exporter(const onnx_file::OnnxNode& node, std::string_view module) {
+  for (CalledModule& each : exporter_scopes(node.metadata).modules) {
     if (each.path == module) return std::move(each.type);
   }
   return "";
 }
 
-void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string& file, Diagnostics& notes) {
-  if (by_pytorch == 0) return;
-  const std::string some = "for " + std::to_string(by_pytorch) + " of " + std::to_string(nodes) + " nodes, ";
-  Diagnostic found = note(
-      Code::usage,
-      (by_pytorch < nodes ? some : "") + "origins are read from PyTorch's own metadata, which is wrong for some nodes",
-      {.file = file, .stage = "read"});
+void note_origins(std::int64_t by_exporter, std::int64_t nodes, const std::string& file, Diagnostics& notes) {
+  if (by_exporter == 0) return;
+  const std::string some = "for " + std::to_string(by_exporter) + " of " + std::to_string(nodes) + " nodes, ";
+  Diagnostic found = note(Code::usage,
+                          (by_exporter < nodes ? some : "") +
+                              "origins are read from the exporter's own metadata, which is wrong for some nodes",
+                          {.file = file, .stage = "read"});
   found.remedy = "`whence annotate " + file + " --sidecar ...` gives reliable origins";
   notes.push_back(std::move(found));
 }
@@ -121,7 +121,7 @@ void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string
 void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes) {
   const std::vector<const onnx_file::OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const auto read = std::ranges::count_if(nodes, [](const onnx_file::OnnxNode* node) {
-    return !node->metadata.empty() && attribution_of(*node, nullptr).by_pytorch;
+    return !node->metadata.empty() && attribution_of(*node, nullptr).by_exporter;
   });
   note_origins(read, static_cast<std::int64_t>(nodes.size()), model.file->path(), notes);
 }

@@ -1,6 +1,6 @@
 // Attribution: the origin that an ONNX node states. It is read from the keys that annotate wrote; if the file has only
 // the stamps of the export, it is computed from the stamps and the sidecar; without metadata of whence, it is read from
-// PyTorch's own keys. Every command that shows or counts origins uses this file.
+// the exporter's own keys. Every command that shows or counts origins uses this file.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct Attribution {
   std::string rule;    // the rule that determined the origin
   std::string source;  // "modeling_bert.py:88 forward"
   std::optional<origin::NodeOrigin> origin;  // recorded operations, from the stamp
-  bool by_pytorch = false;                   // read from the keys of PyTorch's exporter
+  bool by_exporter = false;                  // read from the keys of the file's exporter
 
   bool attributed() const { return confidence != origin::Confidence::unattributed; }
 };
@@ -56,11 +56,11 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
 Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded);
 
 // Returns the class of `module` from PyTorch's keys on the node; empty if they do not name the module.
-std::string type_by_pytorch(const onnx_file::OnnxNode& node, std::string_view module);
+std::string type_by_exporter(const onnx_file::OnnxNode& node, std::string_view module);
 
-// Adds a note that the origins of `by_pytorch` of the file's `nodes` nodes are read from PyTorch's keys. Adds nothing
-// if `by_pytorch` is 0.
-void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string& file, Diagnostics& notes);
+// Adds a note that the origins of `by_exporter` of the file's `nodes` nodes are read from the exporter's keys. Adds
+// nothing if `by_exporter` is 0.
+void note_origins(std::int64_t by_exporter, std::int64_t nodes, const std::string& file, Diagnostics& notes);
 // Counts these nodes of the model and adds the note.
 void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes);
 

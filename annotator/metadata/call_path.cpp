@@ -34,11 +34,24 @@ std::vector<CalledModule> modules_of_json(std::string_view text) {
   return call_path;
 }
 
-// Parses "scope: type/scope: type/operation: target"; the scope of the root is empty. Returns nothing for another
-// format, since other tools use the key too.
-PyTorchScopes scopes_of_namespace(std::string_view text) {
+// Replaces names that are relative to the enclosing module with qualified names. A scope without a name is its module
+// again, unless it is the root.
+std::vector<CalledModule> with_qualified_names(std::vector<CalledModule> relative) {
+  std::vector<CalledModule> modules;
+  for (CalledModule& each : relative) {
+    if (each.path.empty() && !modules.empty()) continue;
+    if (!modules.empty() && !modules.back().path.empty()) each.path.insert(0, modules.back().path + ".");
+    modules.push_back(std::move(each));
+  }
+  return modules;
+}
+
+// Parses "scope: type/scope: type/operation: target", PyTorch's form, in which types have their Python module; the
+// scope of the root is empty. Parses also onnxscript's form, with class names, relative scopes and no operation.
+// Returns nothing for another format, since other tools use the key too.
+ExporterScopes scopes_of_namespace(std::string_view text) {
   constexpr std::string_view between = ": ";
-  PyTorchScopes scopes;
+  ExporterScopes scopes;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('/'), text.size());
     const std::string_view entry = text.substr(0, end);
@@ -49,8 +62,25 @@ PyTorchScopes scopes_of_namespace(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (scopes.modules.size() < 2) return {};
+  const auto is_qualified = [](const CalledModule& each) { return each.type.find('.') != std::string::npos; };
+  if (std::ranges::none_of(scopes.modules, is_qualified)) {
+    return {.modules = with_qualified_names(std::move(scopes.modules))};
+  }
   scopes.operation = std::move(scopes.modules.back().type);
   scopes.modules.pop_back();
+  return scopes;
+}
+
+// Reads a list of names and, if it has as many entries, the list of their types. Empty without names.
+std::vector<CalledModule> read_lists(const onnx_file::OnnxProperties& metadata, std::string_view names_key,
+                                     std::string_view types_key) {
+  const auto names = text::parse_python_list(find_property(metadata, names_key).value_or(""));
+  const auto types = text::parse_python_list(find_property(metadata, types_key).value_or(""));
+  const bool typed = names && types && types->size() == names->size();
+  std::vector<CalledModule> scopes;
+  for (std::size_t i = 0; names && i < names->size(); ++i) {
+    scopes.push_back({.path = (*names)[i], .type = typed ? (*types)[i] : std::string()});
+  }
   return scopes;
 }
 
@@ -66,23 +96,23 @@ void drop_non_module_scopes(std::vector<CalledModule>& modules) {
   });
 }
 
-PyTorchScopes all_scopes(const onnx_file::OnnxProperties& metadata) {
-  const auto names = text::parse_python_list(find_property(metadata, keys::name_scopes).value_or(""));
-  if (!names || names->size() < 2) return scopes_of_namespace(find_property(metadata, keys::name_space).value_or(""));
-  const auto classes = text::parse_python_list(find_property(metadata, keys::class_hierarchy).value_or(""));
-  const bool typed = classes && classes->size() == names->size();
-  PyTorchScopes scopes;
-  for (std::size_t i = 0; i + 1 < names->size(); ++i) {
-    scopes.modules.push_back({.path = (*names)[i], .type = typed ? (*classes)[i] : std::string()});
+ExporterScopes all_scopes(const onnx_file::OnnxProperties& metadata) {
+  std::vector<CalledModule> by_pytorch = read_lists(metadata, keys::name_scopes, keys::class_hierarchy);
+  if (by_pytorch.size() > 1) {
+    CalledModule operation = std::move(by_pytorch.back());
+    by_pytorch.pop_back();
+    return {std::move(by_pytorch), operation.type.empty() ? operation.path : operation.type};
   }
-  scopes.operation = typed ? classes->back() : names->back();
-  return scopes;
+  std::vector<CalledModule> by_onnxscript =
+      read_lists(metadata, keys::onnxscript_name_scopes, keys::onnxscript_class_hierarchy);
+  if (!by_onnxscript.empty()) return {.modules = with_qualified_names(std::move(by_onnxscript))};
+  return scopes_of_namespace(find_property(metadata, keys::name_space).value_or(""));
 }
 
 }  // namespace
 
-PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
-  PyTorchScopes scopes = all_scopes(metadata);
+ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata) {
+  ExporterScopes scopes = all_scopes(metadata);
   drop_non_module_scopes(scopes.modules);
   return scopes;
 }
@@ -90,7 +120,7 @@ PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
 std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata) {
   const auto stated = find_property(metadata, keys::scopes);
   if (stated && !stated->empty()) return modules_of_json(*stated);
-  return pytorch_scopes(metadata).modules;
+  return exporter_scopes(metadata).modules;
 }
 
 // Ignores call numbers if their count differs: then they belong to another call path.

@@ -14,13 +14,13 @@ struct CalledModule {
   int call = 0;        // 0 for the module's first call in execution order
 };
 
-// The modules that PyTorch's own keys list, from the root inwards, without call numbers, and the operation at the end
-// of the list: "aten.linear.default". Empty if none of PyTorch's keys lists modules.
-struct PyTorchScopes {
+// The modules that the keys of the file's exporter list, from the root inwards, without call numbers, and the operation
+// at the end of PyTorch's list: "aten.linear.default". Empty if no key lists modules.
+struct ExporterScopes {
   std::vector<CalledModule> modules{};
   std::string operation{};
 };
-PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata);
+ExporterScopes exporter_scopes(const onnx_file::OnnxProperties& metadata);
 
 // Returns the modules that the node's keys list, without call numbers; empty if no key lists them. Whence's key takes
 // precedence over PyTorch's keys.

@@ -23,7 +23,7 @@ Coverage coverage_of(const CheckContext& context) {
     const std::string type =
         (node->domain.empty() ? "" : std::string(node->domain) + "::") + std::string(node->op_type);
     coverage.all.add(attribution.confidence);
-    if (attribution.by_pytorch) ++coverage.by_pytorch;
+    if (attribution.by_exporter) ++coverage.by_exporter;
     operators[type].add(attribution.confidence);
     if (!attribution.attributed()) coverage.unattributed.emplace_back(shown_node(*node), type);
     for (const std::size_t row : modules.around(attribution.modules)) {

@@ -17,7 +17,7 @@ struct Coverage {
   // By module, depth first; counts include the modules below. Nodes without a module are not counted.
   std::vector<std::pair<std::string, origin::Counts>> modules;
   std::vector<std::pair<std::string, origin::Counts>> operators;  // by op_type ("domain::type" outside ai.onnx), sorted
-  std::int64_t by_pytorch = 0;                                    // nodes whose module comes from PyTorch's own keys
+  std::int64_t by_exporter = 0;  // nodes whose module comes from the exporter's own keys
   std::vector<std::pair<std::string, std::string>> unattributed;  // node, op_type; in file order
 };
 

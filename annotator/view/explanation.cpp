@@ -98,7 +98,7 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
       if (entry.path == module) return entry.type;
     }
   }
-  return metadata::type_by_pytorch(node, module);
+  return metadata::type_by_exporter(node, module);
 }
 
 // States how the match engine found the module (annotator/match/evidence.h).
@@ -109,18 +109,19 @@ std::string found_by(const Attribution& attribution) {
   return "the key " + std::string(keys::module) + " names it, found by rule " + attribution.rule;
 }
 
-// States what PyTorch's own keys contain, and what remains uncertain.
-std::string by_pytorch(const Attribution& attribution) {
+// States what the exporter's own keys contain, and what remains uncertain.
+std::string by_exporter(const Attribution& attribution) {
   const std::string remedy = "; `whence annotate --sidecar` verifies it";
   if (attribution.confidence == Confidence::ancestor) {
-    return "PyTorch's own metadata names one module, but the node's parameters belong to another: this module "
+    return "the exporter's own metadata names one module, but the node's parameters belong to another: this module "
            "encloses both" +
            remedy;
   }
   if (attribution.modules.size() > 1) {
-    return "PyTorch's own metadata names the folded norm, and the weight is named after the layer before it" + remedy;
+    return "the exporter's own metadata names the folded norm, and the weight is named after the layer before it" +
+           remedy;
   }
-  return "PyTorch's own metadata names it" + remedy;
+  return "the exporter's own metadata names it" + remedy;
 }
 
 // States what the recording lacks about an operation's module, with a remedy; empty if the module was recorded.
@@ -169,7 +170,7 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
     return node.metadata.empty() ? "the node has no metadata: run `whence annotate`"
                                  : "none of the node's keys names its module: run `whence annotate`";
   }
-  if (attribution.by_pytorch) return by_pytorch(attribution);
+  if (attribution.by_exporter) return by_exporter(attribution);
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
   }

@@ -41,7 +41,7 @@ void add_modules(const Program& program, ModuleTree& tree) {
 
 // Calls visit(module, class) for every module around a node, from PyTorch's keys.
 void each_type(const OnnxNode& node, const auto& visit) {
-  for (const metadata::CalledModule& module : metadata::pytorch_scopes(node.metadata).modules) {
+  for (const metadata::CalledModule& module : metadata::exporter_scopes(node.metadata).modules) {
     if (!module.type.empty()) visit(module.path, module.type);
   }
 }
@@ -84,7 +84,7 @@ ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) 
   onnx_file::walk_nodes(model.graph.nodes, [&](const OnnxNode& node) {
     const metadata::Attribution attribution = metadata::attribution_of(node, recorded ? &*recorded : nullptr);
     count(tree, attribution.modules, std::string(node.op_type));
-    if (attribution.by_pytorch) ++tree.by_pytorch;
+    if (attribution.by_exporter) ++tree.by_exporter;
     if (program != nullptr) return;
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
     parameters.add(node, attribution);

@@ -30,7 +30,7 @@ struct ModuleTree : origin::ModuleTree<ModuleRow> {
   bool of_weights = false;        // parameters are initializers of the file that nodes read, as stored
   std::int64_t count = 0;         // all operations or nodes
   std::int64_t unattributed = 0;  // nodes without a module
-  std::int64_t by_pytorch = 0;    // nodes with a module from PyTorch's own keys
+  std::int64_t by_exporter = 0;   // nodes with a module from the exporter's own keys
 };
 
 ModuleTree tree_of(const Program& program);

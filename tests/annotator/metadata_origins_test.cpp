@@ -98,7 +98,7 @@ TEST(PyTorchKeys, AreInferredUnlessContradicted) {
     EXPECT_EQ(attribution.modules, row.modules) << row.op_type << " " << row.inputs.back();
     EXPECT_EQ(attribution.module, row.module) << row.op_type << " " << row.inputs.back();
     EXPECT_EQ(attribution.confidence, row.confidence) << row.op_type << " " << row.inputs.back();
-    EXPECT_TRUE(attribution.by_pytorch);
+    EXPECT_TRUE(attribution.by_exporter);
   }
 }
 
@@ -111,14 +111,14 @@ TEST(PyTorchKeys, AreIgnoredNextToWhencesKeys) {
   const metadata::Attribution attribution = read("Relu", {"x"}, keys);
   EXPECT_EQ(attribution.module, "b");
   EXPECT_EQ(attribution.confidence, Confidence::matched);
-  EXPECT_FALSE(attribution.by_pytorch);
+  EXPECT_FALSE(attribution.by_exporter);
 }
 
 TEST(PyTorchKeys, ContainModulesInTwoForms) {
   const auto modules = [](const Entries& keys) {
     std::string text;
     const auto node = stored_node("Relu", "n", {}, "y", keys);
-    for (const auto& module : metadata::pytorch_scopes(node->node.metadata).modules) {
+    for (const auto& module : metadata::exporter_scopes(node->node.metadata).modules) {
       text += module.path + "=" + module.type + ";";
     }
     return text;
@@ -128,6 +128,31 @@ TEST(PyTorchKeys, ContainModulesInTwoForms) {
   for (const char* text : {"", "a/b/c", ": Net", ": Net/a", "a: b", "/", ": "}) {
     EXPECT_EQ(modules({{"namespace", text}}), "") << text;
   }
+}
+
+TEST(OnnxscriptKeys, NameEachScopeRelativeToTheOneBefore) {
+  const std::string scopes = "['', 'model', 'layers.0', 'self_attn', 'q_proj']";
+  const std::string classes = "['LM', 'Text', 'Layer', 'Attention', 'Linear']";
+  const Entries lists = {{"pkg.onnxscript.name_scopes", scopes}, {"pkg.onnxscript.class_hierarchy", classes}};
+  const Entries line = {{"namespace", ": LM/model: Text/layers.0: Layer/self_attn: Attention/q_proj: Linear"}};
+  const std::vector<std::string> inputs = {"v_model.layers.0.norm.Mul_3", "model.layers.0.self_attn.q_proj.weight"};
+  for (const Entries& keys : {lists, line}) {
+    const auto node = stored_node("Gemm", "n", inputs, "y", keys);
+    const auto modules = metadata::exporter_scopes(node->node.metadata).modules;
+    ASSERT_EQ(modules.size(), 5u);
+    EXPECT_EQ(modules[2].path, "model.layers.0");
+    EXPECT_EQ(modules[4].path, "model.layers.0.self_attn.q_proj");
+    EXPECT_EQ(modules[4].type, "Linear");
+  }
+  EXPECT_EQ(read("Gemm", inputs, lists).module, "model.layers.0.self_attn.q_proj");
+  EXPECT_EQ(read("Gemm", inputs, lists).confidence, Confidence::inferred);
+  // A parameter of another module contradicts the keys, the name of a computed value does not.
+  EXPECT_EQ(read("Gemm", {"x", "model.layers.1.self_attn.q_proj.weight"}, lists).module, "model.layers");
+  // A scope without a name is the module around it.
+  EXPECT_EQ(read("Relu", {"x"}, {{"pkg.onnxscript.name_scopes", "['', 'a', '', 'b']"}}).module, "a.b");
+  const metadata::Attribution root = read("Relu", {"x"}, {{"pkg.onnxscript.name_scopes", "['']"}});
+  EXPECT_TRUE(root.attributed());
+  EXPECT_EQ(root.module, "");
 }
 
 TEST(NodeNames, FindsPresentNamesBeforeFormerNamesAndValues) {

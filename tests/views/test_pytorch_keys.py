@@ -15,7 +15,7 @@ from validate.onnx_files import known, model, node
 from views.view_files import keys_of
 
 SCOPES, CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
-LINE = "origins are read from PyTorch's own metadata"
+LINE = "origins are read from the exporter's own metadata"
 
 
 class Cell(torch.nn.Module):
@@ -114,7 +114,7 @@ def test_explain_uses_pytorchs_keys(reader):
     assert (explained["module"], explained["confidence"]) == ("norm", "inferred")
     assert explained["type"] == "torch.nn.modules.normalization.LayerNorm"
     assert explained["source"].startswith("normalization.py:") and explained["source"].endswith(" forward")
-    assert "PyTorch's own metadata" in explained["reason"] and "annotate" in explained["reason"]
+    assert "the exporter's own metadata" in explained["reason"] and "annotate" in explained["reason"]
 
 
 def commands(folder) -> dict[str, list]:

@@ -17,7 +17,7 @@ using onnx_file::find_property;
 using origin::unstated_confidence;
 
 void carried_keys(const RuleContext& context, EvidenceTable& table) {
-  constexpr double by_whence = 4, by_pytorch = 1.5;
+  constexpr double by_whence = 4, by_exporter = 1.5;
   const ForeignStructure& structure = context.foreign.structure;
   context.each_node([&](ForeignNode i) {
     if (!structure.nodes[i].source.exists()) return;
@@ -34,14 +34,14 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
           metadata::stated_confidence(node.domain, node.op_type, metadata).value_or(unstated_confidence);
       const auto file_node = static_cast<std::size_t>(structure.nodes[i].source.number());
       if (file_node < context.stale.size() && context.stale[file_node]) {
-        add(*module, by_pytorch, *module, std::max(stated, Confidence::matched));
+        add(*module, by_exporter, *module, std::max(stated, Confidence::matched));
         return;
       }
       // The module stays on the node unless it is less than exact, so the other keys have to be of this module as well.
       if (!states_confidence || stated == Confidence::exact) add(*module, by_whence, *module, stated);
-    } else if (const auto scopes = metadata::pytorch_scopes(metadata).modules; !scopes.empty()) {
+    } else if (const auto scopes = metadata::exporter_scopes(metadata).modules; !scopes.empty()) {
       const auto text = find_property(metadata, keys::name_scopes);
-      add(scopes.back().path, by_pytorch, text.value_or(""), Confidence::matched);
+      add(scopes.back().path, by_exporter, text.value_or(""), Confidence::matched);
     }
   });
 }

@@ -1,5 +1,5 @@
-// PyTorch's metadata keys on nodes (torch/onnx/_internal/exporter/_core.py). whence writes them in PyTorch's format, so
-// that existing viewers work.
+// Metadata keys of other exporters on nodes. Those of PyTorch (torch/onnx/_internal/exporter/_core.py) are also written
+// by whence, in PyTorch's format, so that existing viewers work.
 #pragma once
 
 #include <string_view>
@@ -11,5 +11,12 @@ inline constexpr std::string_view class_hierarchy = "pkg.torch.onnx.class_hierar
 inline constexpr std::string_view name_scopes = "pkg.torch.onnx.name_scopes";
 inline constexpr std::string_view fx_node = "pkg.torch.onnx.fx_node";
 inline constexpr std::string_view stack_trace = "pkg.torch.onnx.stack_trace";
+
+// The keys of onnxscript's graph builder (onnxscript/_internal/builder.py), with which mobius builds models. Each scope
+// is relative to the one before it: ['', 'model', 'layers.0', 'self_attn'].
+inline constexpr std::string_view onnxscript_class_hierarchy = "pkg.onnxscript.class_hierarchy";
+inline constexpr std::string_view onnxscript_name_scopes = "pkg.onnxscript.name_scopes";
+// The rules of onnxscript's rewriter that made the node, "PackQKVForGQA, AttentionToGQA".
+inline constexpr std::string_view rule_name = "pkg.onnxscript.rewriter.rule_name";
 
 }  // namespace whence::origin::keys

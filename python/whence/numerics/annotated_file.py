@@ -15,7 +15,7 @@ from ..errors import Diagnostic, error, require_path
 from . import model_structure
 
 _KEY, _TRACEBACK = "pkg.whence.", "pkg.torch.onnx.stack_trace"
-_PYTORCH_KEYS = {"pkg.torch.onnx.name_scopes", "namespace"}
+_EXPORTER_KEYS = {"pkg.torch.onnx.name_scopes", "pkg.onnxscript.name_scopes", "namespace"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class File:
     sizes: set[str] = field(default_factory=set)      # values computed only from sizes of values
     random: set[str] = field(default_factory=set)     # values that depend on random numbers
     notes: tuple[str, ...] = ()                       # notes for the user about the origins
-    has_pytorch_origins: bool = False                 # origins are from PyTorch's metadata
+    has_exporter_origins: bool = False                # origins are from the exporter's metadata
 
     def data_inputs(self, node: Node) -> Iterator[str]:
         """Yields the node's inputs that depend on elements, not only sizes, of the graph's inputs."""
@@ -99,9 +99,9 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
         raise error("E0204", "corrupt_file", f"the metadata of {path} is not UTF-8", "check how it was written",
                     file=os.fspath(path)) from None
     notes: tuple[str, ...] = ()
-    has_pytorch_origins = annotated and not any(node.modules for node in nodes) and _has_pytorch_keys(model)
-    if has_pytorch_origins:
-        nodes, notes = _with_pytorch_origins(path, nodes)
+    has_exporter_origins = annotated and not any(node.modules for node in nodes) and _has_exporter_keys(model)
+    if has_exporter_origins:
+        nodes, notes = _with_exporter_origins(path, nodes)
     if annotated and not any(node.modules for node in nodes):
         raise error("E0203", "wrong_kind", f"{path} is not annotated: no node has a module",
                     "annotate it: whence.annotate(path, sidecar), or export it with `whence export --annotate`",
@@ -111,7 +111,7 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
     for node in nodes:
         for name in dict.fromkeys(node.inputs):
             readers.setdefault(name, []).append(node)
-    file = File(os.fspath(path), model, nodes, producer, readers, notes=notes, has_pytorch_origins=has_pytorch_origins)
+    file = File(os.fspath(path), model, nodes, producer, readers, notes=notes, has_exporter_origins=has_exporter_origins)
     inputs = set(file.inputs)
     file.constants = {each.name for each in model.graph.initializer if each.name not in inputs}
     for node in nodes:
@@ -124,12 +124,12 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
     return file
 
 
-def _has_pytorch_keys(model: Any) -> bool:
-    return any(each.key in _PYTORCH_KEYS for node in model.graph.node for each in node.metadata_props)
+def _has_exporter_keys(model: Any) -> bool:
+    return any(each.key in _EXPORTER_KEYS for node in model.graph.node for each in node.metadata_props)
 
 
-def _with_pytorch_origins(path: str | os.PathLike[str], nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
-    """Adds modules to the nodes, which the command reads from PyTorch's metadata. Also returns the command's
+def _with_exporter_origins(path: str | os.PathLike[str], nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
+    """Adds modules to the nodes, which the command reads from the exporter's metadata. Also returns the command's
     diagnostics."""
     report = run_json("select", path)
     rows = [entry for entry in report["nodes"] if not entry["nested"]]

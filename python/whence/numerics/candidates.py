@@ -106,7 +106,7 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
         if not point.returned_by:
             # PyTorch's metadata may be wrong at the start of a module: a node merged from two Transposes has the
             # metadata of only one.
-            for at in () if file.has_pytorch_origins else point.passed_to:
+            for at in () if file.has_exporter_origins else point.passed_to:
                 point.module_values += _inputs_of(file, calls, at)
         elif not point.candidates and point.fused_node is None:
             point.module_values += _constants_of_parent(file, calls, point)

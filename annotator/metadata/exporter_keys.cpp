@@ -1,4 +1,4 @@
-#include "annotator/metadata/pytorch_keys.h"
+#include "annotator/metadata/exporter_keys.h"
 
 #include <algorithm>
 
@@ -15,10 +15,13 @@ using origin::Confidence;
 
 namespace {
 
-// Returns the modules outside `module` whose parameters the node reads by qualified name.
+// Returns the modules outside `module` whose parameters the node reads by qualified name. onnxscript's builder begins
+// the names of computed values with "v_".
 std::vector<std::string> other_owners(const onnx_file::OnnxNode& node, const std::string& module) {
   std::vector<std::string> owners;
+  const bool by_builder = onnx_file::find_property(node.metadata, keys::onnxscript_name_scopes).has_value();
   for (const std::string_view input : node.inputs) {
+    if (by_builder && input.starts_with("v_")) continue;
     if (input.find('.') == input.npos || input.find('/') != input.npos) continue;
     const std::string_view owner = module_around(input);
     if (!at_or_below(owner, module) && std::ranges::find(owners, owner) == owners.end()) owners.emplace_back(owner);
@@ -42,12 +45,12 @@ std::string source_of(const onnx_file::OnnxProperties& metadata) {
 
 }  // namespace
 
-std::optional<PyTorchOrigin> origin_by_pytorch(const onnx_file::OnnxNode& node,
-                                               const onnx_file::OnnxProperties& metadata) {
-  const PyTorchScopes scopes = pytorch_scopes(metadata);
+std::optional<ExporterOrigin> origin_by_exporter(const onnx_file::OnnxNode& node,
+                                                 const onnx_file::OnnxProperties& metadata) {
+  const ExporterScopes scopes = exporter_scopes(metadata);
   if (scopes.modules.empty()) return std::nullopt;
   const std::string& module = scopes.modules.back().path;
-  PyTorchOrigin result{{module}, Confidence::inferred, source_of(metadata)};
+  ExporterOrigin result{{module}, Confidence::inferred, source_of(metadata)};
   std::vector<std::string> others = other_owners(node, module);
   const bool folded = has_folded_norm(node, scopes.operation);
   if (folded && !others.empty()) {

@@ -1,6 +1,7 @@
-// Reads a node's origin from PyTorch's own keys, for files that whence did not annotate.
+// Reads a node's origin from the keys of the exporter, PyTorch or onnxscript's builder, for files that whence did not
+// annotate.
 //
-// The keys are strong evidence but can be wrong: when PyTorch's optimiser merges nodes, the result has the keys of only
+// The keys are strong evidence but can be wrong: when an optimiser merges nodes, the result has the keys of only
 // one of them. So a node is at most `inferred`. If it reads parameters of another module, it is `ancestor`: only the
 // module that encloses both is certain.
 #pragma once
@@ -15,14 +16,14 @@
 
 namespace whence::metadata {
 
-struct PyTorchOrigin {
+struct ExporterOrigin {
   std::vector<std::string> modules;  // never empty; two if a norm was folded into the layer before it
   origin::Confidence confidence = origin::Confidence::inferred;
   std::string source;  // "linear.py:134 forward"; empty if the keys do not state it
 };
 
 // Returns nullopt for a node without such keys. Ignores whence's keys.
-std::optional<PyTorchOrigin> origin_by_pytorch(const onnx_file::OnnxNode& node,
-                                               const onnx_file::OnnxProperties& metadata);
+std::optional<ExporterOrigin> origin_by_exporter(const onnx_file::OnnxNode& node,
+                                                 const onnx_file::OnnxProperties& metadata);
 
 }  // namespace whence::metadata
