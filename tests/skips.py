@@ -39,7 +39,7 @@ TABLE = (
     Skip("tool_dialects/*", "*chromium*", 2),
     Skip("views/test_runtimes.py::*", "OpenVINO ends with signal *", 12),
     Skip("views/*", "*chromium*", 40),
-    Skip("guards/test_tree.py::*", "not a git work tree", 4),
+    Skip("guards/test_repository.py::*", "not a git work tree", 4),
     Skip("cli/test_completions.py::*", "* is not installed: *", 14),
 )
 

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 import onnx
 
 import command
-import kept
+import file_cache
 from accuracy import carry, models
 from accuracy.exporters import dynamo, torchscript
 from accuracy.graphs import all_nodes, dead_nodes
@@ -161,7 +161,7 @@ def failures(folder: Path, keys) -> dict[tuple, str]:
 
 def cached_folder(name: str) -> Path:
     """Returns a folder for a test's part of the corpus, kept between runs. Files that failed are tried again."""
-    folder = kept.folder(name, *code())
+    folder = file_cache.folder(name, *code())
     for path in folder.rglob("*.failed"):
         path.unlink()
     return folder

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-import kept
+import file_cache
 from accuracy import further_models, tuned_models
 from models import zoo
 
@@ -69,7 +69,7 @@ def archive(name: str, folder: Path) -> None:
     with quiet():
         with contextlib.suppress(Exception):  # scripting fails on transformers' models, with various errors
             torch.jit.script(model).save(str(folder / "scripted.pt"))
-        kept.made(folder / "model.pt", lambda path: zoo.trace_module(model, example(name)).save(str(path)))
+        file_cache.cached(folder / "model.pt", lambda path: zoo.trace_module(model, example(name)).save(str(path)))
 
 
 def digest_of(whence: Path) -> str:

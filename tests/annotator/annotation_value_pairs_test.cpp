@@ -3,7 +3,7 @@
 #include "annotator/annotation/value_pairs.h"
 #include "annotator/metadata/attribution.h"
 #include "annotator/origin/keys/program.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 #include "tests/annotator/stamped_summary.h"
 #include "tests/schema/expect_error.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annotator/checkpoint/pickle.h"
-#include "tests/annotator/pickle_text.h"
+#include "tests/annotator/pickle_builder.h"
 #include "tests/schema/expect_error.h"
 
 namespace whence {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "annotator/checkpoint/torch_archive.h"
-#include "tests/annotator/pickle_text.h"
+#include "tests/annotator/pickle_builder.h"
 #include "tests/fuzz/stored_zip.h"
 #include "tests/schema/expect_error.h"
 #include "tests/schema/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include "annotator/functions/model_parts.h"
 #include "annotator/functions/named_sizes.h"
 #include "annotator/functions/value_types.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 #include "tests/schema/expect_error.h"
 
 namespace whence::functions {

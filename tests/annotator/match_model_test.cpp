@@ -4,7 +4,7 @@
 #include "annotator/match/match.h"
 #include "annotator/match/name_paths.h"
 #include "annotator/match/reference.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 #include "tests/annotator/program_builder.h"
 
 namespace whence {

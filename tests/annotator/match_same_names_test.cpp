@@ -1,7 +1,7 @@
 // Pairs values and nodes with equal names in a foreign file and an earlier file.
 #include "annotator/match/file_structure.h"
 #include "annotator/match/same_names.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 
 namespace whence {
 

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "annotator/match/file_structure.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 #include "tests/schema/expect_error.h"
 
 namespace whence {

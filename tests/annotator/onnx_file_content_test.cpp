@@ -3,7 +3,7 @@
 
 #include "annotator/onnx_file/other_kinds.h"
 #include "annotator/onnx_file/tensor_bytes.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 
 namespace whence {
 

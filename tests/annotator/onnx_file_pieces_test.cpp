@@ -4,7 +4,7 @@
 
 #include "annotator/onnx_file/data_locations.h"
 #include "annotator/onnx_file/file_pieces.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 
 namespace whence {
 

@@ -4,7 +4,7 @@
 #include "annotator/view/diff.h"
 #include "annotator/view/diff_pairs.h"
 #include "annotator/view/fusion_parts.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 
 namespace whence {
 namespace {

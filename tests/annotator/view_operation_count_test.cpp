@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "annotator/view/operation_count.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 
 namespace whence {
 

@@ -1,6 +1,6 @@
 // User functions: the operators that they convert, and the opsets at which exports can use them.
 #include "annotator/write/user_functions.h"
-#include "tests/annotator/match_file.h"
+#include "tests/annotator/parsed_model.h"
 #include "tests/schema/expect_error.h"
 
 namespace whence {

@@ -22,7 +22,7 @@ import onnx
 import torch
 
 import command
-import kept
+import file_cache
 from models import zoo
 from models.families import FAMILIES
 
@@ -74,7 +74,7 @@ def make(entry: zoo.Entry, shape: str, folder: Path) -> None:
 
 
 def archive_folder(name: str, shape: str) -> Path:
-    path = kept.folder("node_counts", *SOURCES) / f"{name}.{shape}"
+    path = file_cache.folder("node_counts", *SOURCES) / f"{name}.{shape}"
 
     def write(folder: Path) -> None:
         folder.mkdir()
@@ -82,7 +82,7 @@ def archive_folder(name: str, shape: str) -> Path:
             warnings.simplefilter("ignore")
             make(FAMILIES[name], shape, folder)
 
-    return kept.made(path, write)
+    return file_cache.cached(path, write)
 
 
 def whence(name: str, shape: str, archive: Path) -> collections.Counter | None:

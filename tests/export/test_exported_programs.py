@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import command
-import kept
+import file_cache
 from models import zoo
 from results import assert_same_results
 
@@ -32,11 +32,11 @@ def exported_program(name: str, kind: str) -> torch.export.ExportedProgram:
 
 @pytest.fixture(scope="module")
 def folder():
-    return kept.folder("exported_programs", Path(__file__), *zoo.SOURCES)
+    return file_cache.folder("exported_programs", Path(__file__), *zoo.SOURCES)
 
 
 def archive(folder, name: str, kind: str):
-    return kept.made(folder / f"{name}.{kind}.pt2", lambda path: torch.export.save(exported_program(name, kind), path))
+    return file_cache.cached(folder / f"{name}.{kind}.pt2", lambda path: torch.export.save(exported_program(name, kind), path))
 
 
 def tensors(result) -> list[torch.Tensor]:

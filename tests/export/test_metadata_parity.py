@@ -18,7 +18,7 @@ import torch
 from torch.onnx._internal.exporter import _core, _registration
 
 import command
-import kept
+import file_cache
 from models import writing, zoo
 from sidecar import Sidecar
 
@@ -56,7 +56,7 @@ def load(path) -> torch.export.ExportedProgram:
 
 def cached_file(name: str, make) -> Path:
     """Returns a file made by PyTorch for a zoo model; it is created once and reused in later runs."""
-    return kept.made(kept.folder("metadata_parity", Path(__file__), *zoo.SOURCES) / name, make)
+    return file_cache.cached(file_cache.folder("metadata_parity", Path(__file__), *zoo.SOURCES) / name, make)
 
 
 @functools.cache  # positional-only, because the cache would distinguish f(False) from f(decomposed=False)

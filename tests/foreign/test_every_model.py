@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import command
-from foreign.collections_of_models import batch, batches
+from foreign.model_collections import batch, batches
 
 # Documented exit codes: ok, findings, malformed, unsupported, security. Excluded: signals, 70 (bug), 2 (wrong options).
 EXIT_CODES = {0, 1, 3, 4, 6}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import kept
+import file_cache
 from command import run
 from ops.case import Case
 from ops.comparing import check_export
@@ -21,8 +21,8 @@ PARAMETERS = [pytest.param(case, number, id=f"{family}-{case}")
 def cached_archive(case: Case, number: int) -> Path:
     """Returns the archive of row `number` of the case's table; exports it if it is missing."""
     sources = HERE / "case.py", HERE / "table.py", HERE / "cases" / f"{case.family}.py"
-    folder = kept.folder(f"operators/{case.family}", *sources)
-    return kept.made(folder / f"{number}.pt2", lambda path: torch.export.save(case.exported_program(), path))
+    folder = file_cache.folder(f"operators/{case.family}", *sources)
+    return file_cache.cached(folder / f"{number}.pt2", lambda path: torch.export.save(case.exported_program(), path))
 
 
 @pytest.mark.parametrize("case, number", PARAMETERS)

@@ -6,7 +6,7 @@
 #include "recorder/archive/pickle_check.h"
 #include "recorder/archive/zip_content.h"
 #include "recorder/inputs/npz_arrays.h"
-#include "tests/annotator/pickle_text.h"
+#include "tests/annotator/pickle_builder.h"
 #include "tests/fuzz/stored_zip.h"
 #include "tests/schema/expect_error.h"
 #include "tests/schema/temporary_folder.h"

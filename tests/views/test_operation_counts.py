@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import command
-import kept
+import file_cache
 from models import zoo
 from views.page_data import Page
 
@@ -84,8 +84,8 @@ CASES = [*[(name, "whence") for name in zoo.MODELS],
 
 @functools.cache
 def cached_file(route: str, name: str) -> Path:
-    folder = kept.folder("operation_counts", Path(__file__), *zoo.SOURCES)
-    return kept.made(folder / f"{name}-{route}.onnx", functools.partial(ROUTES[route], name))
+    folder = file_cache.folder("operation_counts", Path(__file__), *zoo.SOURCES)
+    return file_cache.cached(folder / f"{name}-{route}.onnx", functools.partial(ROUTES[route], name))
 
 
 @pytest.mark.parametrize("name, route", CASES)

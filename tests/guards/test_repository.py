@@ -28,7 +28,7 @@ def test_the_top_folder_has_the_expected_files():
 def test_files_contain_no_local_paths():
     texts = {path: (command.ROOT / path).read_text(errors="replace") for path in tracked() if (command.ROOT / path).is_file()}
     assert any("WHENCE_SOURCE_DIR" in text for text in texts.values())
-    local_paths = {path: match.group() for path, text in texts.items() if path != "tests/guards/test_tree.py"
+    local_paths = {path: match.group() for path, text in texts.items() if path != "tests/guards/test_repository.py"
              for match in [LOCAL_PATH.search(text)] if match}
     assert not local_paths
 

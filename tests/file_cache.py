@@ -36,7 +36,7 @@ def folder(name: str, *sources: Path) -> Path:
     return current
 
 
-def made(path: Path, make: Callable[[Path], object]) -> Path:
+def cached(path: Path, make: Callable[[Path], object]) -> Path:
     """Returns `path`; if it is missing, `make` first creates it in a temporary folder, so no partial file remains."""
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as temporary:

@@ -2,7 +2,7 @@
 
 import pytest
 
-import kept
+import file_cache
 
 
 @pytest.fixture
@@ -10,30 +10,30 @@ def source(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
     (tmp_path / "source.py").write_text("first")
     yield tmp_path / "source.py"
-    kept.folder.cache_clear()
+    file_cache.folder.cache_clear()
 
 
 def folder(source):
-    kept.folder.cache_clear()  # simulates a new run
-    return kept.folder("some", source)
+    file_cache.folder.cache_clear()  # simulates a new run
+    return file_cache.folder("some", source)
 
 
 def test_a_file_is_created_once(source):
-    kept.made(folder(source) / "file", lambda path: path.write_text("made"))
-    file = kept.made(folder(source) / "file", lambda path: pytest.fail("created twice"))
+    file_cache.cached(folder(source) / "file", lambda path: path.write_text("made"))
+    file = file_cache.cached(folder(source) / "file", lambda path: pytest.fail("created twice"))
     assert file.read_text() == "made"
 
 
 @pytest.mark.parametrize("change", ["source", "packages"])
 def test_a_file_is_created_again_after_a_change(source, monkeypatch, change):
-    before = kept.made(folder(source) / "file", lambda path: path.write_text("made"))
+    before = file_cache.cached(folder(source) / "file", lambda path: path.write_text("made"))
     if change == "source":
         source.write_text("second")
     else:
-        packages = kept.environment_text()
+        packages = file_cache.environment_text()
         assert "torch-" in packages
         monkeypatch.setattr(kept, "environment_text", lambda: packages.replace("torch-", "torch-1"))
-    after = kept.made(folder(source) / "file", lambda path: path.write_text("made again"))
+    after = file_cache.cached(folder(source) / "file", lambda path: path.write_text("made again"))
     assert after.read_text() == "made again" and not before.exists()
 
 
@@ -43,5 +43,5 @@ def test_a_failure_leaves_no_partial_file(source):
         raise RuntimeError("stopped")
 
     with pytest.raises(RuntimeError, match="stopped"):
-        kept.made(folder(source) / "file", fail)
+        file_cache.cached(folder(source) / "file", fail)
     assert not list(folder(source).iterdir())
