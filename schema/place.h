@@ -83,7 +83,7 @@ bool returns_argument(const Program& program, const Node& node);
 // True for reshapes, and for to(memory_format=...), which returns an argument that already has the format.
 bool shares_by_strides(const Node& node);
 
-// Whether the result of a call shares its argument's memory, is a copy, or either depending on sizes.
+// States whether the result of a call shares its argument's memory, is a copy, or either depending on sizes.
 struct Sharing {
   enum class Kind : std::uint8_t { unknown, view, copy, depends };
   Kind kind = Kind::unknown;

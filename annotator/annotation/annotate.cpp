@@ -213,9 +213,10 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
                 "give the one of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights || options.is_made_from_it) return;
-  throw Error(Code::sidecar_mismatch,
-              "the file has other weights than " + source_name + ": " + weight_counts_text(fit.weights) + parameters,
-              "give the one with these weights, or --allow-different-weights to match by structure", place);
+  throw Error(
+      Code::sidecar_mismatch,
+      "the file's weights differ from those of " + source_name + ": " + weight_counts_text(fit.weights) + parameters,
+      "give the one with these weights, or --allow-different-weights to match by structure", place);
 }
 
 // Requires more evidence than names, which all models of an architecture share.

@@ -21,7 +21,7 @@ struct Choice {
   std::set<std::string_view> other_operators = {};  // operators of nodes outside the choice
 };
 
-// Whether a tool finds nodes in bodies (branches of an If, bodies of a Loop) by name.
+// States whether a tool finds nodes in bodies (branches of an If, bodies of a Loop) by name.
 enum class Bodies { seen, unseen };
 
 struct Dialect {

@@ -214,7 +214,7 @@ class Extractor {
     }
     region_ = joined_region(graph_, chosen.parts, chosen.enclosing);
     if (!region_.refusal.empty()) {
-      throw Error(Code::unsupported_feature, "the module is not a single part of the graph: " + region_.refusal,
+      throw Error(Code::unsupported_feature, "the module is not a contiguous part of the graph: " + region_.refusal,
                   "extract the enclosing module", place_);
     }
     note_inferred_nodes(notes);

@@ -175,7 +175,7 @@ class Outliner {
     for (const FunctionsReport::Refused& each : report_.refused) {
       errors.push_back({Code::unsupported_feature,
                         Severity::error,
-                        "the module is not a single part of the graph: " + each.reason,
+                        "the module is not a contiguous part of the graph: " + each.reason,
                         {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},
                         "choose the enclosing module, or modules inside it",
                         1,

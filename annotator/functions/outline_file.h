@@ -20,8 +20,8 @@ Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const 
 Result<InlineReport> inline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output, bool all);
 
 // Extracts one call of a module as a model. Errors: those of reading; unknown_node for a module or call that the file
-// does not have (with the nearest names); unsupported_feature if its nodes are not a single part of the graph, if the
-// type of an input is unknown, and, unless options.partial, if other nodes may belong to it (unclear_parts.h).
+// does not have (with the nearest names); unsupported_feature if its nodes are not a contiguous part of the graph, if
+// the type of an input is unknown, and, unless options.partial, if other nodes may belong to it (unclear_parts.h).
 Result<ExtractReport> extract_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                    const ExtractOptions& options);
 

@@ -105,7 +105,7 @@ class Inserted {
     if (!maker.exists() || f_.nodes[node].transposes) return false;
     const std::string_view op = f_.nodes[node].op_type;
     if (op == "ReorderOutput" || rescales(node) || placement_.readers(node).empty()) return true;
-    // Also after a Gather from a table of integers: an input would be quantized at run time.
+    // Also true after a Gather from a table of integers: an input would be quantized at run time.
     if (op == "DequantizeLinear" && reads_directly(node, maker)) return true;
     if (op == "Cast" && computes_in_integers(f_.nodes[maker].op_type)) return reads_directly(node, maker);
     return (op == "Cast" || op == "Transpose") && reads_directly(node, maker) && reads_inserted(maker, f_.nodes[node]);

@@ -48,9 +48,8 @@ std::string shares_text(const Placement& placement) {
 
 std::string comparison_text(const Comparison& compared) {
   const std::size_t count = compared.differences.size();
-  std::string text = "ONNX Runtime: " + std::to_string(compared.as_placed) + " nodes as placed, " +
-                     std::to_string(count) + " elsewhere, " + std::to_string(compared.not_listed) +
-                     " not in its list\n";
+  std::string text = "nodes in ONNX Runtime: " + std::to_string(compared.as_placed) + " as placed, " +
+                     std::to_string(count) + " elsewhere, " + std::to_string(compared.not_listed) + " not listed\n";
   if (count == 0) return text;
   text::Table table({}, {Align::left, Align::left, Align::left, Align::left}, "  ");
   table.header({"node", "module", "device", "provider"});

@@ -164,7 +164,7 @@ Axis resolve_axis(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt
   if (root < 0 || root * dynamic.times + dynamic.plus != size) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
                  std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
-             "give an example that fits");
+             "pass an example that fits");
   }
   result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == none_id) {

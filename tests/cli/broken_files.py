@@ -34,7 +34,7 @@ def plain_zip(folder: Path, valid: Path) -> Path:
 
 
 def state_dict(folder: Path, valid: Path) -> Path:
-    """Saves weights without a model by torch.save, the most common mistake."""
+    """Saves weights without a model with torch.save, the most common mistake."""
     path = folder / "state_dict.pt"
     torch.save(torch.nn.Linear(2, 2).state_dict(), path)
     return path

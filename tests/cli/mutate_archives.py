@@ -1,4 +1,4 @@
-"""Damages the records of TorchScript archives, but not the zip's checksums, and exports each archive. The command must
+"""Damages records of TorchScript archives, keeps the zip checksums valid, and exports each archive. The command must
 end with a result or with its own error, within limits of time and memory.
 
     python tests/cli/mutate_archives.py --count 1000 --seed 0 --keep findings small.pt

@@ -133,7 +133,7 @@ def test_an_invalid_python_is_an_error(tmp_path, text, code, label):
     assert [each["code"] for each in doctor("--python", python, code=code)["diagnostics"]] == [label]
 
 
-def test_the_command_reports_without_a_python(tmp_path):
+def test_the_command_reports_without_python(tmp_path):
     report = doctor(code=0, WHENCE_PYTHON=str(tmp_path / "python"), PATH=str(tmp_path))
     assert report["python"] is None and report["packages"] == [] and use(report, "annotate, validate")["ready"]
 

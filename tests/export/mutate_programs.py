@@ -179,7 +179,7 @@ def archive_of(case: Case) -> zipfile.ZipFile | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.export.save(case.exported_program(), content)
-    except Exception:  # noqa: BLE001, PyTorch raises every kind of exception
+    except Exception:  # noqa: BLE001, PyTorch may raise any exception
         return None
     return zipfile.ZipFile(content)
 

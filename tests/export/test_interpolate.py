@@ -1,5 +1,5 @@
 """interpolate of dynamic sizes: at sizes at which float32 and float64 round differently, and at which ONNX Runtime's
-Resize copies its input or reads other elements than PyTorch."""
+Resize copies its input or reads different elements from PyTorch."""
 
 import numpy as np
 import onnx

@@ -105,7 +105,7 @@ def test_strip_removes_annotations_and_devices(tmp_path, ir_version):
     assert stripped.read_bytes() == unannotated.read_bytes()
 
 
-def test_the_output_may_be_in_another_folder_than_external_data(path, tmp_path):
+def test_the_output_may_be_in_a_different_folder_from_its_external_data(path, tmp_path):
     model_proto = onnx.load(path)
     onnx.save(model_proto, tmp_path / "big.onnx", save_as_external_data=True, location="big.onnx.data",
               size_threshold=0)
@@ -145,7 +145,7 @@ def test_assigned_providers_are_compared_with_the_devices(path, tmp_path):
     placed = tmp_path / "placed.onnx"
     settings = command.run_json("place", path, *RULES, "-o", placed)["settings"]
     providers = assignment(session(placed, settings))
-    # ONNX Runtime fused the Add into the decoder's product before it assigned providers.
+    # ONNX Runtime fused the Add into the decoder's MatMul before it assigned providers.
     assert "/dec/MatMul/MatMulAddFusion" in [node["name"] for part in providers for node in part["nodes"]]
     (tmp_path / "providers.json").write_text(json.dumps(providers))
     report = command.run_json("place", placed, "--assigned", tmp_path / "providers.json", code=1)
@@ -154,7 +154,8 @@ def test_assigned_providers_are_compared_with_the_devices(path, tmp_path):
         for name, module in [("/enc/0/MatMul", "enc.0"), ("/enc/1/Relu", "enc.1")]]
     assert report["assigned"]["as_placed"] == 1 and report["assigned"]["not_listed"] == 1
     text = command.run("place", placed, "--assigned", tmp_path / "providers.json", code=1).stdout
-    assert "1 nodes as placed, 2 elsewhere, 1 not in its list" in text and re.search(r"/enc/1/Relu +enc.1 +gpu", text)
+    assert "nodes in ONNX Runtime: 1 as placed, 2 elsewhere, 1 not listed" in text
+    assert re.search(r"/enc/1/Relu +enc.1 +gpu", text)
     command.run("place", path, "--rule", "cpu=**", "--assigned", tmp_path / "providers.json", code=0)
 
 

@@ -87,7 +87,7 @@ def names_field(field: str, text: str) -> bool:
 
 
 def test_every_field_of_export_is_used():
-    """The app passes each field to the room that uses it."""
+    """annotator/app passes each field to the library that uses it."""
     app = "".join(path.read_text() for path in (command.ROOT / "annotator" / "app").glob("*.cpp"))
     names = fields("options.h", "Options")
     assert not [field for field in sorted(names - FIELDS_OF_LIVE_MODULES) if not names_field(field, app)]

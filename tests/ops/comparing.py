@@ -114,7 +114,7 @@ def results_or_none(reference: Callable, tensors: Sequence[torch.Tensor]) -> lis
     """Returns PyTorch's results, or None if PyTorch refuses the inputs."""
     try:
         return run_reference(reference, tensors)
-    except Exception:  # noqa: BLE001, PyTorch raises every kind of exception
+    except Exception:  # noqa: BLE001, PyTorch may raise any exception
         return None
 
 

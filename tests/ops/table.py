@@ -23,7 +23,7 @@ CASES = [case for cases in FAMILIES.values() for case in cases]
 def faults(case: Case) -> list[str]:
     """Returns reasons why a wrong converter could pass: exchanged operands, or values fixed at export."""
     first, second = case.tensors(), case.tensors(draw=1)
-    reasons = [f"inputs {i} and {j} are equal, so that exchanging them would pass"
+    reasons = [f"inputs {i} and {j} are equal, so exchanging them would pass"
                for i, one in enumerate(first) for j, other in enumerate(first[:i]) if same(one, other)]
     if not case.one_value:
         reasons += [f"input {i} has the same numbers in both runs"

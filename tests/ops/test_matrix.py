@@ -32,7 +32,7 @@ def save_archive(case: Case, folder: Path) -> tuple[Path, Callable] | None:
             torch.export.save(case.exported_program(), path)
             return path, case.module()
         case.archive().save(str(path))
-    except Exception:  # noqa: BLE001, PyTorch raises every kind of exception
+    except Exception:  # noqa: BLE001, PyTorch may raise any exception
         return None
     return path, torch.jit.load(path)
 

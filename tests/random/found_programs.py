@@ -157,7 +157,7 @@ x = x * 1.0
 if x.size(-1) < 5:
     x.unsqueeze(0).masked_fill_(x > 0.3, 0.25)
 return x"""),
-    FoundProgram("an axis of size 1 of a torch.export archive", ("export",), "x[b, s]", "b=3 s=8, b=1 s=8, b=4 s=5", """
+    FoundProgram("an axis of size 1 in a torch.export archive", ("export",), "x[b, s]", "b=3 s=8, b=1 s=8, b=4 s=5", """
 x = x * 1.0
 x[-2:, -3::2].zero_()
 return x"""),
@@ -277,7 +277,7 @@ x = x * 1.0
 v, w = torch.broadcast_tensors(x[:, :1], x[:1])
 x[:, :2] += 1.0
 return x, v, w"""),
-    FoundProgram("the shorter of two sizes", BOTH, "x[b, s, 4]", "b=5 s=6, b=6 s=6, b=5 s=1, b=2 s=9, b=8 s=3", """
+    FoundProgram("the smaller of two sizes", BOTH, "x[b, s, 4]", "b=5 s=6, b=6 s=6, b=5 s=1, b=2 s=9, b=8 s=3", """
 v = x * 1.0
 v = v[:4:2]
 v[:v.size(1)].fill_(0.5)
@@ -358,7 +358,7 @@ for i in range(y.size(1)):
 v = x.contiguous()[:, :, 2]
 x.select(2, 2).add_(1.5)
 return v"""),
-    FoundProgram("a loop starts at sizes that no run has", ("script",), "x[b, s], y[s]",
+    FoundProgram("a loop may start at a size that no run has", ("script",), "x[b, s], y[s]",
                  "b=4 s=6, b=5 s=6, b=8 s=3", """
 if (y > 0.3).any():
     pass

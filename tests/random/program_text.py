@@ -1,7 +1,7 @@
 """Programs as data: a list of statements that renders to the source of a module's forward.
 
-A statement is a line, or the head of a branch or loop with its blocks. A program means what PyTorch computes from the
-rendered text, so a statement may be removed or simplified if the result still runs.
+A statement is a line, or the head of a branch or loop with its blocks. The expected results are PyTorch's for the
+rendered text, so a statement may be removed or simplified if the program still runs.
 """
 
 from dataclasses import dataclass, replace

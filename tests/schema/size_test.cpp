@@ -236,7 +236,7 @@ TEST(SizeText, ParsesFloatingPoint) {
   EXPECT_EQ(text(read("mystery(s0 + 1)")), "mystery(s0 + 1)");
 }
 
-// Each size contains the previous size several times, so that visiting all occurrences would take forever.
+// Each size contains the previous size several times, so visiting all occurrences would take forever.
 TEST(Size, NestedSizesAreBounded) {
   Size nested = s0;
   for (int i = 0; i < 60; ++i) {

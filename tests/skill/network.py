@@ -10,7 +10,7 @@ import torch
 
 
 class Block(torch.nn.Module):
-    """x: float32[n, width] -> float32[n, width], with `inner` units between two products."""
+    """x: float32[n, width] -> float32[n, width], with `inner` units between two linear layers."""
 
     def __init__(self, width: int, inner: int):
         super().__init__()
@@ -20,7 +20,7 @@ class Block(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = torch.nn.functional.gelu(self.up(self.norm(x)))
-        return x + self.down(hidden)  # the residual
+        return x + self.down(hidden)  # residual connection
 
 
 class Network(torch.nn.Module):

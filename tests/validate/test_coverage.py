@@ -83,7 +83,7 @@ def test_an_exported_model_is_covered_and_clean():
     assert coverage["exact"] >= 0.95 * coverage["nodes"]
 
 
-def test_stamps_and_sidecar_have_the_coverage_of_the_annotated_file(tmp_path):
+def test_stamps_with_a_sidecar_give_the_coverage_of_the_annotated_file(tmp_path):
     """The coverage of a file that is not annotated is computed from its stamps."""
     path, sidecar = annotated("bert_tiny")
     plain = tmp_path / "plain.onnx"
@@ -140,7 +140,7 @@ def test_v302_a_sidecar_of_another_model():
     assert "V302" in [finding["code"] for finding in report["findings"]]
 
 
-def test_v302_a_stamp_beyond_the_sidecar(tmp_path):
+def test_v302_a_stamp_that_the_sidecar_lacks(tmp_path):
     path, sidecar = annotated("shared_block")
     proto = onnx.load(path)
     next(entry for entry in proto.graph.node[0].metadata_props if entry.key == "pkg.whence.op").value = "99999"

@@ -157,7 +157,7 @@ def test_a_node_without_operations_contributes_none(folder, tmp_path):
 
 
 def test_a_file_with_only_module_names_has_no_operations(folder, tmp_path):
-    """Unless whence exported it with stamps, the file may belong to another program than the sidecar."""
+    """Unless whence exported it with stamps, the file may belong to a different program from the sidecar."""
     command.run("annotate", folder / "model.onnx", "-o", tmp_path / "before.onnx")
     exported_by_whence = onnx.load(tmp_path / "before.onnx").producer_name == "whence"
     command.run("annotate", folder / "optimised.onnx", "--from", tmp_path / "before.onnx", "-o", tmp_path / "out.onnx")

@@ -170,7 +170,7 @@ def test_edges_are_the_edges_of_the_file(net):
     assert shape == {"tensor_name": proto.node[0].output[0], "tensor_shape": "float32[2,8,7]"}
 
 
-def test_a_file_without_provenance_is_shown_by_its_names(net, tmp_path):
+def test_nodes_without_annotations_are_grouped_by_their_names(net, tmp_path):
     command.run("strip", net, "-o", tmp_path / "plain.onnx")
     graph = graph_of(tmp_path / "plain.onnx")
     for each in onnx.load(tmp_path / "plain.onnx").graph.node:
@@ -296,7 +296,7 @@ print(json.dumps({"graph": graph, "editors": results, "confidence": run("whence_
 
 
 def test_the_extension_works_without_pytorch(net, measured, tmp_path):
-    """Calls the extension as the package does. It reads the sidecar next to the file, and loads no PyTorch, onnx or
+    """Calls the extension like model-explorer. It reads the sidecar next to the file, and loads no PyTorch, onnx or
     numpy."""
     environment = {**os.environ, "WHENCE": str(command.BINARY),
                    "PYTHONPATH": os.pathsep.join([str(STAND_IN), str(command.ROOT / "python")])}

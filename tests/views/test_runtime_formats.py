@@ -85,7 +85,7 @@ def test_tensorrts_layer_names_are_parsed(model, tmp_path, name, module, parts):
     assert report["operator_time"] == 30_000 and report["unattributed"] == (0 if module is not None else 20_000)
 
 
-def test_modules_have_certain_and_possible_time(model, tmp_path):
+def test_modules_have_a_certain_and_a_maximum_time(model, tmp_path):
     """The layers take 1, 2 and 3 ms."""
     report = report_of(model, tmp_path, profile=trt(A, f"{B} + {C}", f"{{ForeignNode[{C}...{D}]}}"))
     rows = {row["path"]: (row["total"], row["at_most"]) for row in report["modules"]}
@@ -239,7 +239,7 @@ def test_layers_of_another_engine_are_refused(model, tmp_path):
     assert error.startswith("E0206") and "engine" in error
 
 
-def test_deep_names_are_read(model, tmp_path):
+def test_deeply_nested_names_are_read(model, tmp_path):
     report = report_of(model, tmp_path, profile=trt(A, NESTED))
     assert node_modules(report)[NESTED] == ("enc.layer.0.attn", [])
 

@@ -112,7 +112,7 @@ void linalg_cross(Ctx& c) {
   c.yield(cross_along(c, a, b, c.axis(c.integer("dim"), rank) - rank));
 }
 
-// Without `dim`, the first axis of size three.
+// Without `dim`, uses the first axis of size three.
 void cross(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("other");
   const int rank = c.rank(a);

@@ -3,7 +3,7 @@
 // and, if the last axis is longer than 2n,
 // x -> Slice [0, 2n) -> RotaryEmbedding -> Concat with x -> Slice [2n, ..)                             before
 // x -> RotaryEmbedding(rotary_embedding_dim = 2n)                                                      after
-// Also if each pair of neighbours a, b becomes -b, a: RotaryEmbedding(interleaved = 1).
+// Also applies if each pair of neighbours a, b becomes -b, a: RotaryEmbedding(interleaved = 1).
 // Condition: x [batch, heads, length, 2n] has at most 32 bits, c and s do not depend on the head and contain each of n
 // numbers twice (repeated_angles.h). Origins: joined; the angles without repetition keep the origins of their nodes.
 // Source: Su et al., RoFormer, 2021; the arithmetic is that of apply_rotary_pos_emb() of transformers.

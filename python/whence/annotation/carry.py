@@ -1,4 +1,4 @@
-"""carry: runs a tool, a command or a Python function, on a model and keeps the origins of its nodes."""
+"""carry: runs a tool (a command or a Python function) on a model and keeps the origins of its nodes."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
              without {out} changes {in}. Several tools in a list run one after the other.
     output   the file to write; model.carried.onnx next to model.onnx by default. ``model`` itself is never written to.
     timeout  time limit of a command in seconds; none by default.
-    overwrite  replace existing files at the paths of the output's weights.
+    overwrite  replace existing weight files at the paths that the output needs.
 
-    The result has the tool's names, order and weights. Raises WhenceError: E0210 if a tool fails or writes no ONNX
-    file, with the command's output, or raised from the function's exception; E0203 if ``model`` has no origins; E0102
-    for a missing program; the errors of ``annotate``.
+    The result keeps the names, node order and weights that the tool wrote. Raises WhenceError: E0210 if a tool fails or
+    writes no ONNX file (it contains the command's output, or is chained to the function's exception); E0203 if
+    ``model`` has no origins; E0102 for a missing program; and the errors of ``annotate``.
     """
     require_path(model, "the model")
     tools = _tools(tool)

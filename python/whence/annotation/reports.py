@@ -73,15 +73,15 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              By default, the sidecar next to the file is used, or else the names in the file.
     weights  alternatively, the published weights of the model: safetensors, an index of shards, a file from
              ``torch.save``, or a folder that contains one. Nodes are identified by the parameters that they read.
-    keys     write only these metadata keys, in full or only their last part: ["module", "source", "namespace"].
+    keys     write only these metadata keys, each in full or by its last part: ["module", "source", "namespace"].
     names    name nodes after their modules.
     carry    also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim.
     functions  modules to turn into ONNX functions, one for each unique block: "auto", "types=BertLayer",
              "modules=encoder.layer.*" or "depth=2".
     minima   minimum shares, as for ``validate``: ["covered=95"]; the report lists unmet minima as ``shortfalls``.
     allow_different_weights  match by structure even if the weights differ from the sidecar's.
-    overwrite  replace existing files at the paths of the output's weights.
-    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
+    overwrite  replace existing weight files at the paths that the output needs.
+    copy_data  copy the weights if ``output`` is in the model's folder; by default it refers to the model's files.
     values   values of the sidecar's model from ``record_values``, or their file: ``model`` runs in ONNX Runtime, and a
              value that equals the result of a recorded operation is attributed to that operation, whatever its name.
     outputs  values from another runtime, instead of running the file, as for ``accuracy``.
@@ -187,18 +187,18 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
     """Counts the nodes with origins in an annotated file and checks it. ``clean`` is false if a check fails.
 
     min_covered  minimum percentage of nodes that must have a module.
-    minima       minimum shares of one confidence, of modules or of an operator type: ["exact=95",
-                 "covered=99@encoder.*", "covered=90@op:MatMul"].
+    minima       minimum percentages of nodes with a confidence, in the file, some modules or an operator type:
+                 ["exact=95", "covered=99@encoder.*", "covered=90@op:MatMul"].
     required     globs of modules that must have nodes, all of them covered.
     baseline     an earlier file, or its `whence validate --json` output: coverage must not drop below it.
     allowed      codes or names of checks to ignore: ["V101"].
     tolerances   numbers of findings to ignore: ["3"] for each check, ["0.5%"] of the nodes, ["V503=2"] for one check.
     config       a JSON file with these settings: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
-    conformance  the file from which a tool made ``model``: also checks that the tool kept origins by the rules of
+    conformance  the file from which a tool made ``model``: also checks that the tool kept origins as required by
                  docs/metadata-spec.md (V6xx).
     full         also run onnx's checker and shape inference, which loads the weights.
     values       values from ``record_values``, or their file: runs the file, counts the modules whose results equal the
-                 recorded ones (``proved``), and finds values of other modules than the file states.
+                 recorded ones (``proved``), and finds values that belong to different modules than the file states.
     input_names, extra_inputs  inputs of that run, as for ``accuracy``.
 
     Raises WhenceError for unreadable files, E0101 for an invalid share, check or setting.

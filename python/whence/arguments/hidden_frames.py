@@ -1,4 +1,4 @@
-"""Leaves functions of whence out of the recorded call stacks, so that only the model's own lines remain."""
+"""Leaves whence's own functions out of recorded call stacks, so that only the model's own lines remain."""
 
 from __future__ import annotations
 

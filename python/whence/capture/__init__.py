@@ -1,1 +1,1 @@
-"""Captures a model as a trace or a program of torch.export, and detects losses."""
+"""Captures a model as a trace or a torch.export program, and detects whether it is valid only for the example."""

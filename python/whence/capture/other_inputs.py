@@ -72,7 +72,7 @@ def _at_other_sizes(tensors: Tensors, axes: Axes) -> Iterator[dict[str, torch.Te
 
 
 def with_one_size_of_1(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """Yields the tensors with one of several sizes set to 1: a model may not run if all of them are 1."""
+    """Yields the tensors with one of several sizes set to 1: a model may fail if all of them are 1."""
     all_specs = [spec for specs in axes.values() for spec in specs.values()]
     names = dict.fromkeys(spec.name for spec in all_specs if spec.smallest is None and not spec.parts)
     if len(names) < 2 or any(spec.times != 1 for spec in all_specs):
@@ -97,11 +97,11 @@ def at_long_sizes(model: torch.nn.Module, tensors: Tensors,
     for chosen in {spec.name: None for spec, size in specs_and_sizes
                    if not spec.parts and size < long and (getattr(spec.dim, "max", None) or long) >= long}:
         longer = _at_sizes(varied, axes, lambda spec, size: long if spec.name == chosen else size)
-        if _is_little_work(longer, parameters):
+        if _is_short_run(longer, parameters):
             yield longer
 
 
-def _is_little_work(tensors: Tensors, parameters: int) -> bool:
+def _is_short_run(tensors: Tensors, parameters: int) -> bool:
     """Returns true if the run takes less than about a second, judged by the product of elements and parameters."""
     max_products = 2e10
     return sum(each.numel() for each in tensors.values()) * (parameters + 1) < max_products
@@ -119,7 +119,7 @@ def at_turning_points(model: torch.nn.Module, tensors: Tensors, axes: Axes,
              if not spec.parts}
     for chosen, other in itertools.islice(size_conditions.sizes_of_axes(points, sizes), max_sizes):
         inputs = _at_sizes(tensors, axes, lambda spec, own: other if spec.name == chosen else own)
-        if _in_bounds(axes, inputs) and _is_little_work(inputs, parameters):
+        if _in_bounds(axes, inputs) and _is_short_run(inputs, parameters):
             yield inputs
 
 

@@ -1,5 +1,5 @@
-"""Captures a module with torch.export. Handles small sizes, bounds of the model, and models that need tensors with
-data."""
+"""Captures a module with torch.export. Handles small sizes, the model's bounds on sizes, and models that need real
+tensors instead of fake ones."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) 
         bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
         if bounded is None:
             return _from_source(model, tensors, shapes, failure)
-        warnings.warn(f"torch.export limits the dynamic sizes, also in the file: {bounded}", WhenceWarning,
-                      stacklevel=7)
+        warnings.warn(f"torch.export limits the dynamic sizes, and the file has the same limits: {bounded}",
+                      WhenceWarning, stacklevel=7)
         return torch.export.export(model, tensors, dynamic_shapes=bounded)
 
 
 def _from_source(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any, failure: Exception) -> Any:
-    """Exports a model that does not run on tensors without data, from its bytecode (strict=True).
+    """Exports a model that does not run on fake tensors, from its bytecode (strict=True).
 
     torch.onnx.export tries the two modes in the same order. If both fail, raises ``failure``, which names the
     model's line.

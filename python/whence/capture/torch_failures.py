@@ -25,7 +25,7 @@ _PACKAGES = Path(torch.__file__).parents[1]
 _OTHER_FOLDERS = tuple(f"{folder}/" for folder in (*(_PACKAGES / name for name in _LIBRARIES),
                                                       Path(__file__).parents[1]))
 _STANDARD = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
-_MAX_LENGTH = 600  # characters of PyTorch's text that a message repeats
+_MAX_LENGTH = 600  # maximum number of characters of PyTorch's text in a message
 
 _OTHER_BACKENDS = "another backend may export it (native, native-export, torch-torchscript); the cause of this error " \
     "has PyTorch's full message"
@@ -36,7 +36,7 @@ _KINDS = (
     (r"data-dependent|data dependent|guard on", "E0303", "unsupported_feature",
      "write the branch with torch.where or torch.cond, or script the module: torch.jit.script keeps branches"),
     (r"fake (impl|kernel|tensor)|register_fake|[Mm]eta kernel", "E0303", "unsupported_feature",
-     "register the operator's results with torch.library.register_fake, or export a trace with backend='native'"),
+     "register a fake kernel with torch.library.register_fake, or export a trace with backend='native'"),
     (r"No ONNX function found|operator .* is not supported|UnsupportedOperator", "E0301", "no_converter",
      "pass a converter in custom_translation_table, or use whence's converter with backend='native'"),
     (r"FakeTensor|\.numpy\(\)|data pointer|[Cc]annot access data", "E0303", "unsupported_feature",

@@ -1,4 +1,5 @@
-"""Traces a model and detects losses: Python code that used values or sizes ran only for the example."""
+"""Traces a model, and detects whether the trace is valid only for the example: a trace omits Python code that used
+values or sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from .other_inputs import (DATA_CHANGES, OTHER_DATA, Tensors, at_other_sizes, at
                            with_exchanged_sizes, with_other_elements)
 from .size_conditions import SizeUse
 
-# Namespaces of operators that LibTorch itself has.
+# Namespaces of the operators built into LibTorch.
 _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quantization", "sparse", "mkl", "mkldnn",
                        "mkldnn_prepacked", "onednn", "profiler", "static_runtime", "c10d", "_c10d_functional"})
 
@@ -35,10 +36,10 @@ _CONVERSIONS = ("to a NumPy array", "to a Python list")
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace and its losses.
+    """A trace, and what makes it valid only for the example.
 
     baked_size  E0304 if the trace differs from the model at other dynamic or data-dependent sizes.
-    fails       true if the trace fails at sizes just above the example's, at which the model runs.
+    fails       true if the trace fails at sizes just above the example's, although the model runs there.
     size_uses   lines of Python that used a size as a number.
     values      E0309 for each line that used a tensor's value.
     """
@@ -60,7 +61,7 @@ class Trace:
 
 
 def traced(model: torch.nn.Module, tensors: Tensors, axes: Axes) -> Trace:
-    """Makes a trace, and finds each line of Python that used a tensor's value.
+    """Traces a model, and finds each line of Python that used a tensor's value.
 
     The plugin distinguishes values from sizes; PyTorch's warning is the same for both. Without the plugin, and for
     conversions to other libraries, PyTorch's warnings are used.

@@ -1,1 +1,1 @@
-"""Runs the ``whence`` command with the recorder that fits this PyTorch."""
+"""Runs the ``whence`` command with the recorder that matches this PyTorch."""

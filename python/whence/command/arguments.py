@@ -1,4 +1,4 @@
-"""Errors, exit codes and progress of this package's command lines, in the style of the command."""
+"""Errors, exit codes and progress of this package's command lines, formatted like those of the native command."""
 
 from __future__ import annotations
 

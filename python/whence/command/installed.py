@@ -50,7 +50,7 @@ DEVICES = {
     "onnxruntime": "import onnxruntime; print('\\n'.join(onnxruntime.get_available_providers()))",
     "openvino": "import openvino; print('\\n'.join(openvino.Core().available_devices))",
 }
-# Prints the environment variables with the path of the recorder that fits.
+# Prints the environment variables that contain the path of the matching recorder.
 RECORDER = "import json; from whence.command.recorder_library import for_command; print(json.dumps(for_command()))"
 
 

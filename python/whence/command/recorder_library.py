@@ -1,4 +1,4 @@
-"""Finds the recorder that fits this Python's PyTorch: a library built for one minor version of PyTorch."""
+"""Finds the recorder that matches this Python's PyTorch: a library built for one minor version of PyTorch."""
 
 from __future__ import annotations
 

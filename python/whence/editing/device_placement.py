@@ -1,4 +1,4 @@
-"""Assigns modules to devices for ONNX Runtime's layer assignment, and compares the result with its choice."""
+"""Assigns modules to devices for ONNX Runtime's layer assignment, and compares them with its providers."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class PlacementDifference:
 
 @dataclass(frozen=True, repr=False)
 class PlaceReport(Printed):
-    """The devices of a model. ``settings`` is the value for the session entry ``session.layer_assignment_settings``.
-    Without ``assigned``, ``as_placed`` is None and there are no differences."""
+    """The devices of a model. ``settings`` is the value of the session config entry
+    ``session.layer_assignment_settings``. Without ``assigned``, ``as_placed`` is None and there are no differences."""
 
     devices: tuple[DeviceShare, ...]
     crossings: tuple[Crossing, ...]
@@ -79,8 +79,8 @@ class PlaceReport(Printed):
 
 
 def providers_of(session: Any) -> list[dict[str, Any]]:
-    """Returns the providers that an ONNX Runtime session chose. Its entry ``session.record_ep_graph_assignment_info``
-    must be "1"."""
+    """Returns the providers that an ONNX Runtime session chose. The session config entry
+    ``session.record_ep_graph_assignment_info`` must be "1"."""
     return [{"provider": part.ep_name, "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
             for part in session.get_provider_graph_assignment_info()]
 
@@ -97,8 +97,8 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
     assigned  the choice of ONNX Runtime: an InferenceSession, or the file described in docs/dialects.md.
     profile  a runtime's profile, for the time of each device; ``optimized``: the model that the session saved.
     sidecar  for an exported file that is not annotated yet.
-    overwrite  replace existing files at the paths of the output's weights.
-    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
+    overwrite  replace existing weight files at the paths that the output needs.
+    copy_data  copy the weights if ``output`` is in the model's folder; by default it refers to the model's files.
 
     Raises WhenceError E0101 for a glob that matches nothing, a rule that places no node, an unknown device, and nodes
     without a device.

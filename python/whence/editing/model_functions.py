@@ -24,8 +24,8 @@ class Function:
 
 @dataclass(frozen=True, repr=False)
 class FunctionsReport(Printed):
-    """The functions of a file. ``refused`` lists chosen modules that are not a single part of the graph, with the
-    reason."""
+    """The functions of a file. ``refused`` lists chosen modules that are not a contiguous part of the graph, with
+    the reason."""
 
     path: Path
     functions: tuple[Function, ...]
@@ -52,11 +52,11 @@ def functions(model: Model, *, output: str | os.PathLike[str] | None = None, mod
 
     modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
              to this many calls below the root. By default, the repeated blocks that save the most nodes.
-    overwrite  replace existing files at the paths of the output's weights.
-    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
+    overwrite  replace existing weight files at the paths that the output needs.
+    copy_data  copy the weights if ``output`` is in the model's folder; by default it refers to the model's files.
 
     Writes a file only if inlining the functions gives the original graph. Raises WhenceError: E0101 if a choice matches
-    nothing, E0302 if no chosen module is a single part of the graph.
+    nothing, E0302 if no chosen module is a contiguous part of the graph.
     """
     target = Path(output or model)
     options = [word for glob in modules for word in ("--modules", glob)]

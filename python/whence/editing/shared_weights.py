@@ -98,7 +98,7 @@ def _require_no_other_reader(onnx: Any, target: Path, paths: Sequence[Path]) -> 
         if any(entry.key == "location" and entry.value == target.name
                for tensor in _tensors(model) for entry in tensor.external_data):
             raise error("E0401", "cannot_write", f"{other.name} also reads its weights from {target}",
-                        f"add {other.name} to the models, or choose another name than {target.name}",
+                        f"add {other.name} to the models, or choose a name other than {target.name}",
                         file=str(target))
 
 

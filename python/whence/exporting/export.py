@@ -53,7 +53,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
     f        the path, or a binary stream such as a BytesIO; None exports in memory, see ONNXProgram.
     backend  "native": whence exports a trace of the model. It uses torch.export instead if the model cannot be traced,
              if the trace cannot be converted or contains sizes of the example, and for operators registered in Python;
-             ``program.backend`` names the result. "native-export": whence exports a program of torch.export.
+             ``program.backend`` names the result. "native-export": whence exports a torch.export program.
              "torch-torchscript": torch.onnx.export(dynamo=False), recorded during its trace. "torch-dynamo":
              torch.onnx.export(dynamo=True); records the program that torch.export creates for it. A list is
              a chain: if one backend fails, the next one is tried, with a WhenceWarning. dynamo=True means

@@ -1,4 +1,4 @@
-"""Exports programs of torch.export, created from a model or passed by the caller."""
+"""Exports torch.export programs, created from a model or passed by the caller."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, min_dynamic: 
 
 @dataclass(frozen=True)
 class _Captured:
-    """The program of torch.export and its requested shapes. ``baked``: E0304 if it is wrong at other sizes.
+    """The torch.export program and its requested shapes. ``baked``: E0304 if it is wrong at other sizes.
     ``why_fixed``: E0304 of the program before optional axes were fixed."""
 
     program: Any

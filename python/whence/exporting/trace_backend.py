@@ -114,7 +114,7 @@ def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tupl
         if find_baked_size(job.request.model, usual_trace.module, call.tensors, axes) is None:
             return usual, usual_trace
     except Exception as failure:  # the model may raise any exception at these sizes
-        log.info("the model is not traced at other sizes than the example's: %s", failure)
+        log.info("the model is not traced at sizes other than the example's: %s", failure)
     return call.tensors, trace
 
 

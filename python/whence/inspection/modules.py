@@ -201,10 +201,11 @@ def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike
     module   a qualified name, or a list of names and globs: ["layers.[0-1]"].
     call     number of the call; by default 0, the first call.
     partial  write the known nodes of the module, even if there may be more.
-    overwrite  replace existing files at the paths of the output's weights.
-    copy_data  copy the weights of an ``output`` in the model's folder; otherwise it refers to the model's files.
+    overwrite  replace existing weight files at the paths that the output needs.
+    copy_data  copy the weights if ``output`` is in the model's folder; by default it refers to the model's files.
 
-    Raises WhenceError: E0105 for a module that the file does not have, E0302 if it is not a single part of the graph.
+    Raises WhenceError: E0105 for a module that the file does not have, E0302 if it is not a contiguous
+    part of the graph.
     """
     options = ["--call", call] if call is not None else []
     flags = (("--partial", partial), ("--overwrite", overwrite), ("--copy-data", copy_data))

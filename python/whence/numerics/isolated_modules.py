@@ -166,7 +166,7 @@ class _IsolatedRunner(Recorder):
 
     def _replacements(self, arguments: list[torch.Tensor], recorded: list[Recorded]) -> list[torch.Tensor | None]:
         """Returns the file's tensor for each argument. Matches arguments by equal tensors, because modules of a
-        torch.export program take them in another order than the recorded model."""
+        torch.export program take them in a different order from the recorded model."""
         remaining = list(recorded)
         file_tensors = []
         for tensor in arguments:

@@ -87,7 +87,7 @@ class AccuracyReport(Printed):
     modules: tuple[ModuleAccuracy, ...]  # in the order in which calls ended
     first: FirstDifference | None        # None: nothing differs, or no difference lasts
     beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in execution order
-    contradictions: tuple[Contradiction, ...] = ()  # values that belong to other modules than annotated
+    contradictions: tuple[Contradiction, ...] = ()  # values that belong to a module other than the annotated one
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error`` as passed
     findings: tuple[dict[str, Any], ...] = field(default=())  # modules above ``limits``

@@ -47,7 +47,7 @@ def parser() -> Parser:
     options = Parser(
         prog="whence validate", description="Validates an annotated file, runs it on recorded inputs, and counts the "
         "modules whose results equal the recorded ones. Without --values, the file is not run.",
-        epilog="Exit code 1: a check found a fault, or a value belongs to another module than annotated. All "
+        epilog="Exit code 1: a check found a fault, or a value belongs to a module other than the annotated one. All "
         "other options are those of `whence validate`.", allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")

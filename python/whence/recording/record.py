@@ -55,7 +55,7 @@ def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None =
     """Records everything traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
     Writes the sidecar ``path``. Further programs get sidecars next to it (``model.2.whence.json``): first traces, then
-    programs of torch.export. Yields a Recording; its ``files`` are filled when the block ends. If the block raises, the
+    torch.export programs. Yields a Recording; its ``files`` are filled when the block ends. If the block raises, the
     traces so far are written and marked incomplete, and the exception propagates. A program that cannot be recorded
     causes a warning; the numbers of the other sidecars do not change.
 

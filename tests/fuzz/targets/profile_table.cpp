@@ -1,4 +1,4 @@
-// Reads a profile of the valid model in other formats than JSON: OpenVINO's runtime model in XML, and tables of
+// Reads a profile of the valid model in formats other than JSON: OpenVINO's runtime model in XML, and tables of
 // OpenVINO, ONNX Runtime and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/target.h"

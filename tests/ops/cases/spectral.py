@@ -1,4 +1,4 @@
-"""Fourier transforms of real signals and of complex signals, which are pairs of real and imaginary parts."""
+"""Fourier transforms of real signals and of complex signals, stored as pairs of real and imaginary parts."""
 
 import torch
 from torch import fft
@@ -35,12 +35,12 @@ def transform(function, *inputs, **options):
 
 
 def spectrum(kernel, name, function, *inputs, **options):
-    """Creates a case of an operator that PyTorch decomposes to one of its three kernels."""
+    """Creates a case of an operator that PyTorch decomposes into one of its three kernels."""
     return case(f"aten::_fft_{kernel}", function, *inputs, tolerance=TOLERANCE, recorded_as=f"aten::{name}", **options)
 
 
 def pairs(name, function):
-    """Creates a case of an operator on complex numbers [batch, 3, 2], which decomposes to operators on pairs."""
+    """Creates a case of an operator on complex numbers [batch, 3, 2], which decomposes into operators on pairs."""
     return case("aten::linalg_vector_norm", lambda x: (function(complex_of(x)), complex_of(x).abs()), f32(4, 3, 2, 2),
                 tolerance=TOLERANCE, dynamic="x:0=b", recorded_as=f"aten::{name}")
 
@@ -133,7 +133,7 @@ CASES = [
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x).abs(), f32(3, 8), dynamic="x:0=b,1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, norm="ortho").real, f32(3, 8), dynamic="x:1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=12, dim=1, norm="forward").imag, f32(2, 8, 3)),
-    # Without the first number, which is real: if it is negative, rounding decides whether its angle is pi or -pi.
+    # Skips the first number, which is real: if it is negative, rounding decides whether its angle is pi or -pi.
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=5).angle()[1:], f32(8)),
     spectrum("r2c", "fft_rfft2", lambda x: real(fft.rfft2(x)), f32(2, 4, 6)),
     spectrum("r2c", "fft_rfftn", lambda x: real(fft.rfftn(x, dim=(0, 2), norm="ortho")), f64(4, 2, 6)),
